@@ -4,6 +4,8 @@ import difflib
 import math
 import numbers
 import reprlib
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +28,12 @@ class InputError(GeosweepError, ValueError):
         knows the file it came from adds key path and line.
     """
 
-    def __init__(self, message, key=None):
+    def __init__(self, message: str, key: str | None = None) -> None:
         super().__init__(message)
         self.key = key
 
 
-def nearest(name, valid):
+def nearest(name: object, valid: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for the closest of `valid`, or a list of all of them."""
     valid = list(valid)
     close = difflib.get_close_matches(str(name), valid, n=1, cutoff=0.5)
@@ -40,7 +42,7 @@ def nearest(name, valid):
     return f" Valid: {', '.join(valid)}." if valid else ""
 
 
-def shown(value):
+def shown(value: object) -> str:
     """A value for a message: as `repr`, but of long ones the beginning and the end."""
     return _SHORT.repr(value)
 
@@ -50,14 +52,16 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 4, 200, 200
 _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 12
 
 
-def check_known(kind, name, valid, key=None):
+def check_known(kind: str, name: object, valid: Collection[str], key: str | None = None) -> None:
     """Raise `InputError` unless `name` is one of `valid`, with the nearest valid name."""
     if not isinstance(name, str) or name not in valid:
         close = nearest(str(name)[:MOST_COMPARED], valid)
         raise InputError(f"unknown {kind} {shown(name)}.{close}", key=key)
 
 
-def check_number(name, value, above=-math.inf, least=-math.inf):
+def check_number(
+    name: str, value: Any, above: float = -math.inf, least: float = -math.inf
+) -> float:
     """`value` as a float if it is a finite real number > `above` and ≥ `least`, or `InputError`."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not _is_finite(value) or not value > above or not value >= least:
@@ -68,14 +72,14 @@ def check_number(name, value, above=-math.inf, least=-math.inf):
     return float(value)
 
 
-def _is_finite(value):
+def _is_finite(value: numbers.Real) -> bool:
     try:
         return math.isfinite(value)
     except OverflowError:  # an integer beyond all floats
         return False
 
 
-def check_whole(name, value, least=1):
+def check_whole(name: str, value: Any, least: int = 1) -> int:
     """`value` as an int if it is a whole number of at least `least`, or `InputError`."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:
@@ -83,11 +87,13 @@ def check_whole(name, value, least=1):
     return int(value)
 
 
-def _floats(value):
+def _floats(value: Any) -> np.ndarray:
     return np.array(value, dtype=float)
 
 
-def check_array(name, value, shape, array=_floats):
+def check_array(
+    name: str, value: Any, shape: str, array: Callable[[Any], np.ndarray] = _floats
+) -> np.ndarray:
     """`value` as a float array; `InputError`, which says the `shape` to give, if it is none.
 
     `array` makes one of other numbers.

@@ -1,9 +1,13 @@
 """Names of a package that are imported when they are first used (PEP 562)."""
 
 import importlib
+from collections.abc import Callable
+from typing import Any
 
 
-def lazy(package, homes):
+def lazy(
+    package: str, homes: dict[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """What a package needs so that its names are imported when they are first used.
 
     Parameters
@@ -20,7 +24,7 @@ def lazy(package, homes):
         The package's ``__getattr__``, ``__dir__`` and ``__all__``.
     """
 
-    def load(name):
+    def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, _, inner = homes[name].partition(":")

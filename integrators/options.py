@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +22,15 @@ class Option:
 
     default: object
     description: str
-    choices: tuple = ()
+    choices: tuple[str, ...] = ()
     most: float = np.inf
     whole: bool = False
     least: float = 0.0
     positive: bool = False
-    read: Callable | None = None
+    read: Callable[[str, Any], Any] | None = None
     later: bool = False
 
-    def check(self, name, value):
+    def check(self, name: str, value: Any) -> Any:
         """The value, or `InputError`."""
         if self.read is not None:
             return self.read(name, value)

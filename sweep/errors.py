@@ -4,6 +4,8 @@ Those that a user can mend are `InputError`; a run that ended early and can go o
 """
 
 import errno
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 from integrators.errors import GeosweepError, InputError
 
@@ -39,7 +41,7 @@ class StudyError(InputError):
         are told.
     """
 
-    def __init__(self, *problems):
+    def __init__(self, *problems: str) -> None:
         more = ["and further problems"] if len(problems) > MOST_PROBLEMS else []
         super().__init__("\n".join([*problems[:MOST_PROBLEMS], *more]))
         self.problems = problems
@@ -50,10 +52,10 @@ class Gathered:
 
     FAILED = object()
 
-    def __init__(self):
-        self.problems = []
+    def __init__(self) -> None:
+        self.problems: list[str] = []
 
-    def __call__(self, read, *needs):
+    def __call__(self, read: Callable[..., Any], *needs: Any) -> Any:
         """``read(*needs)``, or `FAILED` where that or one of its needs is a problem."""
         if any(need is self.FAILED for need in needs):
             return self.FAILED
@@ -65,14 +67,16 @@ class Gathered:
                 self.raise_problems()
             return self.FAILED
 
-    def raise_problems(self):
+    def raise_problems(self) -> None:
         """Raise all problems, if there are any."""
         if self.problems:
             # a default's problem is found once by each experiment that uses it
             raise StudyError(*dict.fromkeys(self.problems))
 
 
-def read_nodes_gathering_problems(read, nodes, *needs):
+def read_nodes_gathering_problems(
+    read: Callable[..., Any], nodes: Iterable[Any], *needs: Any
+) -> tuple[Any, ...]:
     """``read(node, *needs)`` of every node; the problems of all are reported together."""
     gather = Gathered()
     values = tuple(gather(read, node, *needs) for node in nodes)
@@ -80,9 +84,11 @@ def read_nodes_gathering_problems(read, nodes, *needs):
     return values
 
 
-def check_distinct_nodes(nodes, values, what, remedy=""):
+def check_distinct_nodes(
+    nodes: Iterable[Any], values: Iterable[Any], what: str, remedy: str = ""
+) -> None:
     """Refuse a value that stands twice."""
-    first = {}
+    first: dict[Any, Any] = {}
     for node, value in zip(nodes, values, strict=True):
         if value in first:
             raise node.error(f"the {what} {value!r} is also that of {first[value].where}{remedy}")
@@ -100,11 +106,11 @@ class CannotUnite(InputError):
 class Unreachable(GeosweepError, OSError):
     """An object store that does not do what it is asked, however often: says why."""
 
-    def __str__(self):
-        return self.strerror
+    def __str__(self) -> str:
+        return str(self.strerror)
 
     @classmethod
-    def for_reason(cls, text):
+    def for_reason(cls, text: str) -> Self:
         """One of this reason."""
         return cls(errno.EIO, text)
 

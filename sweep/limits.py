@@ -11,6 +11,8 @@ import dataclasses
 import errno
 import os
 import stat
+from pathlib import Path
+from typing import BinaryIO
 
 from integrators.errors import InputError
 
@@ -42,7 +44,7 @@ class Limit:
     what: str
     remedy: str
 
-    def error(self, amount):
+    def error(self, amount: float) -> InputError:
         """The `InputError` of a study that asks for too much."""
         return InputError(
             f"comes to {amount:,} {self.what}; at most {self.most:,} are possible: {self.remedy}"
@@ -52,7 +54,7 @@ class Limit:
 class MemoryLimit(Limit):
     """A `Limit` in bytes."""
 
-    def error(self, amount):
+    def error(self, amount: float) -> InputError:
         """The `InputError` of a study that asks for too much."""
         return InputError(
             f"would take {byte_size_in_words(amount)} of memory for {self.what}, at most "
@@ -93,10 +95,10 @@ MEMORY = MemoryLimit(
 class Budget:
     """What the experiments of a study that were read so far ask for together."""
 
-    def __init__(self):
-        self._taken = collections.Counter()
+    def __init__(self) -> None:
+        self._taken: collections.Counter[Limit] = collections.Counter()
 
-    def take_from_budget(self, limit, amount):
+    def take_from_budget(self, limit: Limit, amount: int) -> None:
         """Count an amount; `InputError` where it exceeds the `Limit` with all that was taken."""
         total = self._taken[limit] + amount
         if total > limit.most:
@@ -104,7 +106,7 @@ class Budget:
         self._taken[limit] = total
 
 
-def byte_size_in_words(count):
+def byte_size_in_words(count: float) -> str:
     """A number of bytes in the unit that suits it: ``7.8 GB``."""
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
         if count < 1000:
@@ -113,7 +115,7 @@ def byte_size_in_words(count):
     return f"{count:,.0f} PB"
 
 
-def open_regular_file(path, most, what):
+def open_regular_file(path: Path, most: int, what: str) -> BinaryIO:
     """Open a regular file of at most so many bytes for reading; it is not waited for.
 
     Parameters
@@ -159,7 +161,7 @@ def open_regular_file(path, most, what):
         raise
 
 
-def read_regular_file(path, most, what):
+def read_regular_file(path: Path, most: int, what: str) -> bytes:
     """The bytes of a regular file, as `open_regular_file`; however it grows meanwhile."""
     with open_regular_file(path, most, what) as file:
         data = file.read(most + 1)

@@ -5,7 +5,10 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
 from sweep.errors import Interrupted
 
@@ -29,22 +32,27 @@ class Drain:
         Seconds from now until all should have ended; a part of them is kept for the ending.
     """
 
-    def __init__(self, on_request=lambda reason: None, max_time=None):
+    def __init__(
+        self,
+        on_request: Callable[[str], object] = lambda reason: None,
+        max_time: float | None = None,
+    ) -> None:
         self.reason = ""
         self.deadline = math.inf  # of time.monotonic, for tasks
         if max_time is not None:
             ending = min(ENDING_SECONDS, MOST_ENDING * max_time)
             self.deadline = time.monotonic() + max_time - ending
-        self._on_request, self._stop = on_request, lambda: None
+        self._on_request = on_request
+        self._stop: Callable[[], object] = lambda: None
         self._wake, self._over = threading.Event(), False
 
     @property
-    def requested(self):
+    def requested(self) -> bool:
         """Whether nothing more is to begin."""
         return bool(self.reason)
 
-    def __enter__(self):
-        self._before = {}
+    def __enter__(self) -> Self:
+        self._before: dict[signal.Signals, Any] = {}
         if threading.current_thread() is threading.main_thread():
             for number in ENDING:
                 self._before[number] = signal.signal(number, self._request_end_on_signal)
@@ -52,26 +60,26 @@ class Drain:
         self._thread.start()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._over = True
         self._wake.set()
         self._thread.join()
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def request(self, reason):
+    def request(self, reason: str) -> None:
         """Ask for the end; the first reason counts."""
         # Signal handlers come here: nothing may be done that waits for a lock of others.
         self.reason = self.reason or reason
         self._wake.set()
 
-    def when_requested(self, stop):
+    def when_requested(self, stop: Callable[[], object]) -> None:
         """Call `stop` as soon as the end is asked for, instead of what was to be called before."""
         self._stop = stop
         if self.requested:
             stop()
 
-    def check(self):
+    def check(self) -> None:
         """Raise, at a place of our choice, if the end was asked for.
 
         Raises
@@ -86,12 +94,12 @@ class Drain:
         if self.requested:
             raise Interrupted(self.reason)
 
-    def _request_end_on_signal(self, number, frame):
+    def _request_end_on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
             raise KeyboardInterrupt
         self.request(CTRL_C if number == signal.SIGINT else TERMINATED)
 
-    def _wait_for_end(self):
+    def _wait_for_end(self) -> None:
         left = self.deadline - time.monotonic()
         if not self._wake.wait(min(max(left, 0.0), threading.TIMEOUT_MAX)):
             self.request(TIME_IS_UP)
@@ -100,7 +108,7 @@ class Drain:
             self._stop()
 
 
-def process_age():
+def process_age() -> float:
     """Seconds since this process started, on Linux; elsewhere 0."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

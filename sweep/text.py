@@ -2,6 +2,8 @@
 
 import math
 import re
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 # C0, DEL and C1, which terminals obey; separators of lines; what changes the direction of text;
 # and halves of surrogate pairs, which stand for bytes of file names that are no UTF-8.
@@ -10,7 +12,7 @@ UNSEEN, UNSEEN_OR_NEWLINE = re.compile(f"[{CONTROLS}]"), re.compile(f"[{CONTROLS
 SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def format_number(value, digits=3):
+def format_number(value: Any, digits: int = 3) -> str:
     """A number in as few characters as `digits` significant ones need; an en dash for none."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
@@ -19,12 +21,12 @@ def format_number(value, digits=3):
     return str(value)
 
 
-def escape_control_characters(text):
+def escape_control_characters(text: object) -> str:
     """A label or name in one line: its control characters and newlines as escapes, ``\\x1b``."""
     return UNSEEN_OR_NEWLINE.sub(_escape_of_control_character, str(text))
 
 
-def escape_controls_in_lines(text):
+def escape_controls_in_lines(text: str) -> str:
     """Lines of text: control characters as escapes, newlines as they are.
 
     From ``\\u007f`` on the escapes are those of JSON as well, which stays what it is.
@@ -32,12 +34,12 @@ def escape_controls_in_lines(text):
     return UNSEEN.sub(_escape_of_control_character, text)
 
 
-def _escape_of_control_character(match):
+def _escape_of_control_character(match: re.Match[str]) -> str:
     code = ord(match.group())
     return SHORT.get(match.group()) or (f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}")
 
 
-def format_table(headers, rows):
+def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) -> str:
     """Text in aligned columns: words to the left, numbers to the right.
 
     Each cell is one line: what cannot be seen in it is shown, see `escape_control_characters`.
@@ -52,14 +54,11 @@ def format_table(headers, rows):
     str
         A header, a rule and one line for each row, without a newline at the end.
     """
-    headers, rows = (
-        [*map(escape_control_characters, headers)],
-        [[*map(escape_control_characters, row)] for row in rows],
-    )
-    columns = list(zip(headers, *rows, strict=True))
+    lines = [[*map(escape_control_characters, line)] for line in (headers, *rows)]
+    columns = list(zip(*lines, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
-    right = [bool(rows) and all(_is_numeric(cell) for cell in column[1:]) for column in columns]
-    lines = [headers, ["─" * width for width in widths], *rows]
+    right = [len(lines) > 1 and all(_is_numeric(cell) for cell in column[1:]) for column in columns]
+    lines.insert(1, ["─" * width for width in widths])
     return "\n".join(
         "  ".join(
             cell.rjust(width) if to_right else cell.ljust(width)
@@ -69,11 +68,11 @@ def format_table(headers, rows):
     )
 
 
-def _is_numeric(cell):
+def _is_numeric(cell: str) -> bool:
     return cell[:1] == "–" or cell.lstrip("+-.")[:1].isdigit()
 
 
-def value_for_json(value):
+def value_for_json(value: Any) -> Any:
     """Numpy numbers as Python's, tuples as lists, and NaN and infinities as None."""
     if isinstance(value, dict):
         return {key: value_for_json(item) for key, item in value.items()}
@@ -83,13 +82,13 @@ def value_for_json(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def format_time_interval(seconds, most):
+def format_time_interval(seconds: float, most: float) -> str:
     """Two times, between which one lies; ``12 s`` where both read the same."""
     low, high = format_duration(seconds), format_duration(most)
     return low if low == high else f"{low} – {high}"
 
 
-def format_duration(seconds):
+def format_duration(seconds: float) -> str:
     """A time in the unit that suits it: ``12 s``, ``3.4 min``, ``2.1 h``."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
@@ -97,6 +96,6 @@ def format_duration(seconds):
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
-def count_with_noun(count, noun):
+def count_with_noun(count: int, noun: str) -> str:
     """A number of things in words: ``1 run``, ``2 runs``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -11,12 +11,12 @@ TOPICS = (
 )  # fmt: skip
 
 
-def topics():
+def topics() -> dict[str, str]:
     """The title of each topic, by its name, in the order in which to read them."""
     return {topic: text(topic).partition("\n")[0].removeprefix("# ") for topic in TOPICS}
 
 
-def text(topic):
+def text(topic: str) -> str:
     """The text of a topic in Markdown, or `InputError` with the nearest name."""
     check_known("topic", topic, TOPICS)
     return resources.files(__name__).joinpath(f"{topic}.md").read_text("utf-8")
