@@ -4,6 +4,7 @@ Step sizes, tolerances and horizons outside what its systems declare, and questi
 end undecided: orders of too few step sizes, drifts of too few samples.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from sweep.analysis.convergence.slopes import FEWEST as FEWEST_STEP_SIZES
 from sweep.analysis.drift.slow_modes import FEWEST as FEWEST_WINDOWS
 from sweep.analysis.drift.slow_modes import drift_window_count
 from sweep.study import schema
+from sweep.study.time_axis import Samples
+from systems.base import Convergence
 
 LATE = 10.0  # times the declared horizon: errors measured first after it may have grown by chaos
 NEAR = 1.1  # times a declared step size: those of ranges are snapped to what divides an interval
@@ -52,7 +55,8 @@ def _warnings_on_experiment(table):
     referred = table.experiment.reference is not None
     ordered = [one for one in steps if referred and len(one.sizes) > 1]
     if convergence is not None:
-        yield from _steps_too_long(steps, convergence)
+        axis = table.experiment.time_axis
+        yield from _steps_too_long(steps, convergence, axis)
         yield from _steps_outside_window(ordered, convergence)
         yield from _samples_too_late(table.experiment, ordered, convergence)
     yield from _too_few_step_sizes(ordered)
@@ -88,9 +92,9 @@ def _window(one, convergence):
     return max(longest, convergence.longest_step), shortest
 
 
-def _steps_too_long(steps, convergence):
+def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: Samples) -> Iterator[str]:
     """Step sizes longer than any at which errors fall as a power of it."""
-    beyond = [one for one in steps if one.sizes[-1] > NEAR * _window(one, convergence)[0]]
+    beyond = [one for one in steps if one.sizes[-1] > _longest(one, convergence, axis)]
     if beyond:
         worst = max(one.sizes[-1] for one in beyond)
         yield (
@@ -98,6 +102,12 @@ def _steps_too_long(steps, convergence):
             f"{convergence.longest_step:g}, from which on down the system declares errors to fall "
             "as a power of it"
         )
+
+
+def _longest(one: _Steps, convergence: Convergence, axis: Samples) -> float:
+    """The longest step size that passes for a declared one, which may be snapped to be longer."""
+    declared = _window(one, convergence)[0]
+    return max(NEAR * declared, axis.snapped(min(declared, axis.interval)))
 
 
 def _steps_outside_window(ordered, convergence):

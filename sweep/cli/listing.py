@@ -12,6 +12,9 @@ from sweep.cli.common import echo_json, json_option, plugin_library_option
 from sweep.text import format_table
 
 KINDS = ("systems", "integrators", "observables", "plots", "studies")
+BESIDES = {
+    "observables": " besides the quantities of systems, which `sweep show system NAME` lists"
+}
 
 
 @click.command("ls")
@@ -46,7 +49,7 @@ def command(kind, library, as_json):
             )
         )
     else:
-        click.echo(f"There are no {kind}")
+        click.echo(f"There are no {kind}{BESIDES.get(kind, '')}")
 
 
 def _list_systems(library):

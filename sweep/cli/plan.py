@@ -1,5 +1,7 @@
 """`sweep plan`: what a study would cost."""
 
+from collections.abc import Collection
+
 import click
 
 import sweep
@@ -11,6 +13,7 @@ from sweep.cli.common import (
     study_argument,
     trust_option,
 )
+from sweep.study import schema, structure
 from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
 
 
@@ -82,8 +85,16 @@ def format_plan_table(plans, tasks):
     runs, beside = sum(row["runs"] for row in rows), sum(plan.beside for plan in plans)
     text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "
     text += f"{total} of CPU time"
-    text += f", and {format_duration(beside)} to record them" * (beside > 0)
+    measured = any(_is_measured(plan.entry.experiment.record) for plan in plans)
+    purpose = "to measure exponents and defects, and to record" if measured else "to record them"
+    text += f", and {format_duration(beside)} {purpose}" * (beside > 0)
     return f"{format_table(names, cells)}\n{text}"
+
+
+def _is_measured(record: Collection[str]) -> bool:
+    """Whether steps are taken again to measure something: with tangent vectors, or backwards."""
+    again = (schema.LYAPUNOV, schema.MEGNO, *structure.MEASURED)
+    return any(name.startswith(again) for name in record)
 
 
 def _byte_count_text(count):

@@ -283,16 +283,26 @@ def _read_record(table, family, library):
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
     nodes = table["record"].elements(least=0)
     valid = [*(quantity.name for quantity in offered), *BESIDES]
+    default = library.system_class(family[0].name)()
+    elsewhere = {quantity.name for quantity in library.quantities(default)} - set(valid)
     read = read_nodes_gathering_problems(
-        _read_recorded, nodes, _describe_quantity_kind(family), valid
+        _read_recorded, nodes, _describe_quantity_kind(family), valid, elsewhere
     )
     check_distinct_nodes(nodes, [name for name, _ in read], "quantity")
     return sum((names for _, names in read), ())
 
 
-def _read_recorded(node, kind, valid):
-    """A name, or a table with one; and all the names that it stands for."""
+def _read_recorded(node, kind, valid, elsewhere):
+    """A name, or a table with one; and all the names that it stands for.
+
+    Those `elsewhere` are quantities that the system has at its defaults alone.
+    """
     if type(node.value) is not dict:
+        if type(node.value) is str and node.value in elsewhere:
+            raise node.error(
+                f"no {kind} with these parameters: {node.value!r} is one at its defaults. "
+                f"Valid: {', '.join(valid)}"
+            )
         name = node.choice(kind, valid)
         return name, (name,)
     node.table(("name", "count"), ("name",))

@@ -148,7 +148,7 @@ def _invariant_manifold(system, theta, phi):
     """C(θ, φ): c(θ, φ) and its images under half turns about e3, e1 and e2."""
     if len(system.strengths) != 4:
         raise InputError(
-            f"the invariant manifold has four vortices; this system has {len(system.strengths)}"
+            f"'invariant_manifold' has four vortices; this system has {len(system.strengths)}"
         )
     x, y, z = np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)
     vortices = np.array([[x, y, z], [-x, -y, z], [x, -y, -z], [-x, y, -z]])
@@ -164,6 +164,10 @@ def _latitude_ring(system, colatitude):
 
 
 def _mclachlan(system):
+    if len(system.strengths) != 4:
+        raise InputError(
+            f"the start 'mclachlan' has four vortices; this system has {len(system.strengths)}"
+        )
     theta, phi = map(system.arithmetic.number, (0.7, 0.4))
     return _invariant_manifold(system, theta, phi)
 

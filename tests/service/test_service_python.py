@@ -3,7 +3,6 @@
 Each is a process of its own, with workers of its own, as a user starts it.
 """
 
-import os
 import subprocess
 import sys
 import textwrap

@@ -66,6 +66,10 @@ def test_step_sizes_outside_the_window_of_an_order():
     )
 
 
+def test_declared_step_sizes_are_not_too_long_where_they_are_snapped():
+    assert warnings(REFERENCE, steps='"declared"', duration='"declared"', samples="7") == []
+
+
 def test_a_first_sample_beyond_the_horizon():
     (line,) = warnings(REFERENCE, duration="60.0", samples="1")
     assert line == (

@@ -88,6 +88,18 @@ def test_integrators_without_an_axis_of_step_sizes():
     assert studies.parse_study(text).experiments[0].size == 3
 
 
+def test_a_quantity_that_a_system_has_at_its_defaults_alone():
+    text = one_experiment(
+        system='"precession"',
+        parameters="{ axis = [0.0, 0.6, 0.8] }",
+        integrators='["rk4"]',
+        initial_condition="{ random = 2, seed = 1 }",
+        record='["momentum"]',
+    )
+    (found,) = problems(text)
+    assert "no quantity of precession with these parameters: 'momentum' is one at its" in found
+
+
 # what is written in FULL, what instead, and the message: its start and, after …, its other words
 MISTAKES = [
     ("format = 1", "format = 2", "1: format: this version reads format 1, got 2"),

@@ -166,7 +166,7 @@ def test_where_there_is_no_state_the_axis_is_named():
     found = problems(text('{ name = "wavy_curve", lobes = 1.5 }', system='"heisenberg_chain"'))[0]
     assert ".initial_condition.lobes: lobes = 1.5; expected a whole number" in found
     found = problems(text(MANIFOLD, parameters="{ strengths = [1.0, 2.0, 1.0] }"))[0]
-    assert "the invariant manifold has four vortices; this system has 3" in found
+    assert "has four vortices; this system has 3" in found
 
 
 # --- names that are taken ---------------------------------------------------------------------
