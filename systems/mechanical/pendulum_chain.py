@@ -66,6 +66,14 @@ def _celledoni_spatial(system):
     return np.concatenate([q[turn], omega[turn]])
 
 
+def _swing(system):
+    """Links at rest, 31° from e3 and two directions in turn: all swing, in no plane."""
+    array = system.arithmetic.array
+    q = array([[2.0, -3.0, 6.0], [3.0, 2.0, 6.0]]) / array([[7.0], [7.0]])
+    turn = np.arange(system.count) % 2
+    return np.concatenate([q[turn], array(np.zeros((system.count, 3)))])
+
+
 @dataclass(frozen=True)
 class SphericalPendulumChain(DampedSystem):
     """A chain of spherical pendula.
@@ -108,6 +116,7 @@ class SphericalPendulumChain(DampedSystem):
         Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),
         Start("celledoni", "section 5 of Celledoni et al.: parallel links", _celledoni),
         Start("celledoni_spatial", "links that leave every plane", _celledoni_spatial),
+        Start("swing", "links released at rest, 31° from e3: regular where that hangs", _swing),
     )
 
     def __post_init__(self):

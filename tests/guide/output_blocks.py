@@ -9,9 +9,9 @@ command that ends with another exit code than it should is a failure too.
 
 What is shown is what the command prints, with the directory that it runs in as ``.``, and without
 what an excerpt leaves out, where an ellipsis stands: the second experiment of the quickstart, and
-in README its drifts; the small errors of `sweep work`; of round-off all but some rows of the first
-table; what stands below the tables of whose-drift; of a paper every row without a printed figure
-but the first of its part.
+in README what verdicts rest on; the small errors of `sweep work`; of round-off all but some rows of
+the first table; what stands below the tables of whose-drift; of a paper every row without a printed
+figure but the first of its part.
 
 What is compared:
 
@@ -89,14 +89,14 @@ def _first_run(folder, name, *options):
 def _quickstart(folder):
     first, rest = _first_run(folder, "quickstart").split("\nthree-bodies: ", 1)
     end = rest[rest.index("\nPlots: ") :]
-    return f"{first}\nthree-bodies: … (the same two tables)\n{end}"
+    return f"{first}\nthree-bodies: … (a table of orders)\n{end}"
 
 
 def _in_short(folder):
     printed = _quickstart(folder)
-    first = printed[: printed.index("\nenergy error")]
+    first = printed[: printed.index("\n\n", printed.index("\nenergy error")) + 1]
     end = printed[printed.index("\nPlots: ") :]
-    return f"{first}\n… (the drifts of their energies, and both tables of three-bodies)\n{end}"
+    return f"{first}\n… (what the verdicts rest on, and the orders of three-bodies)\n{end}"
 
 
 def _own_study(folder, *arguments):

@@ -10,6 +10,7 @@ from sweep.analysis.efficiency.timing import APART
 # Of each of two drifts: that one lies within its interval (1 - 0.975) and another not nearer to 0
 # than its own (half of that) is wrong of 3.75 % of pairs at most.
 OF_EACH = 0.975
+LEAST = 1.1  # times less: closer to 1 a comparison says nothing
 LARGE = 1e4  # from here on a ratio is printed as a power of ten
 
 
@@ -132,4 +133,4 @@ def _comparisons_of_row(row, drifting):
     for of in by_integrator.values():
         costly = max((one for one in of if one.equal_cost), key=lambda o: o.cpu_time, default=None)
         chosen += [one for one in of if one.equal_step or one is costly]
-    return tuple(sorted((one for one in chosen if one.times > 1), key=lambda one: one.times))
+    return tuple(sorted((one for one in chosen if one.times >= LEAST), key=lambda one: one.times))

@@ -232,7 +232,7 @@ def test_check_counts_runs(answers):
     (pendulum,) = (line for line in lines if line.startswith("pendulum "))
     assert pendulum.split() == ["pendulum", "spherical_pendulum_chain", "2", "4", "4", "1", "32"]
     assert total == f"small: valid, {RUNS} runs"
-    assert "valid, 864 runs" in answers["check quickstart"]
+    assert "valid, 1,296 runs" in answers["check quickstart"]
 
 
 def test_check_and_show_say_which_gravity_a_chain_has(command, tmp_path):
