@@ -1,6 +1,8 @@
 """Arguments and lookups that several subcommands share."""
 
+import csv
 import functools
+import io
 import json
 import re
 import sys
@@ -185,6 +187,27 @@ _source_option = click.option(
     "--study", "source", metavar="STUDY", help="Also what its plugins add; a file, or a store."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def format_option(command):
+    """Add ``--format`` and ``--json``: they become one argument, `form`."""
+
+    @functools.wraps(command)
+    def command_in_format(form, as_json, **given):
+        if as_json and form not in (None, "json"):
+            raise InputError(f"--json and --format {form} are two formats: give one", key="format")
+        return command(form="json" if as_json else form or "text", **given)
+
+    choice = click.Choice(["text", "json", "csv", "latex"])
+    option = click.option(
+        "--format",
+        "form",
+        type=choice,
+        help="csv: a row for each result; latex: tables for a paper, by booktabs.  [default: text]",
+    )
+    return option(json_option(command_in_format))
+
+
 experiment_option = click.option(
     "--experiment", "-e", multiple=True, metavar="NAME", help="Only this experiment; repeatable."
 )
@@ -268,6 +291,51 @@ def echo_json(value):
     click.echo(json.dumps(value_for_json(value), indent=2, ensure_ascii=False))
 
 
+def echo_csv(rows):
+    """Print rows of an analysis as one CSV table.
+
+    Parameters
+    ----------
+    rows : dict of str to list of dataclass instances
+        By experiment, which is the first column. Dicts of values have a column each; what has no
+        single value, as the points of a curve, is in JSON alone.
+    """
+    flat = []
+    for experiment, of in rows.items():
+        for row in sweep.tables.table_rows_for_json(of):
+            cells = {"experiment": experiment}
+            for key, value in row.items():
+                inner = value.items() if isinstance(value, dict) else ()
+                cells |= {f"{key}.{name}": one for name, one in inner} or {key: value}
+            flat.append({k: v for k, v in cells.items() if not isinstance(v, list | dict)})
+    writer = csv.DictWriter(
+        text := io.StringIO(), list(dict.fromkeys(key for row in flat for key in row)),
+        lineterminator="\n",
+    )  # fmt: skip
+    writer.writeheader()
+    writer.writerows(flat)
+    echo_document(text.getvalue().rstrip("\n"))
+
+
+def echo_tables(form, tables, titles, label):
+    """Print the tables of each experiment as text or LaTeX.
+
+    Parameters
+    ----------
+    form : {"text", "latex"}
+    tables : dict of str to list of Table
+    titles : dict of str to str
+        What stands above them, or begins their captions.
+    label : str
+        That of LaTeX, behind the experiment.
+    """
+    for name, of in tables.items():
+        if form == "latex":
+            echo_document(sweep.tables.tables_as_latex(of, titles[name], f"{name}-{label}") + "\n")
+        else:
+            click.echo(f"{titles[name]}\n{sweep.tables.tables_as_text(of)}\n")
+
+
 def echo_document(text):
     """Print a text that is to be kept as it is: in a file or a pipe it is, to the letter.
 
@@ -290,10 +358,12 @@ def progress_bar(length, label, **options):
     )
 
 
-def save_experiment_plots(dataset, directory, name, ending=".png", kinds=None, skipped=None):
+def save_experiment_plots(
+    dataset, directory, name, ending=".png", kinds=None, skipped=None, drawn=None
+):
     """Write an experiment's plots, as `sweep.plots.save_all`. `InputError` if that cannot be."""
     try:
-        return sweep.plots.save_all(dataset, directory, name, ending, kinds, skipped)
+        return sweep.plots.save_all(dataset, directory, name, ending, kinds, skipped, drawn)
     except OSError as error:
         raise InputError(f"{directory} cannot be written: {error.strerror}") from None
 

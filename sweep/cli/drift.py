@@ -7,9 +7,11 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
+    echo_csv,
     echo_json,
+    echo_tables,
     experiment_option,
-    json_option,
+    format_option,
     open_experiments_for_command,
     store_argument,
     where_option,
@@ -33,8 +35,8 @@ from sweep.cli.common import (
     is_flag=True,
     help="Symplectic defects and reversal errors, of runs that have recorded them.",
 )
-@json_option
-def command(store, experiment, where, quantity, all_steps, growth, arithmetic, structure, as_json):
+@format_option
+def command(store, experiment, where, quantity, all_steps, growth, arithmetic, structure, form):
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
     The drift is the slope of the signed error over time; with 95 % confidence it stays below
@@ -114,11 +116,13 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, s
         )
     for name, reason in refused:
         click.echo(f"{name}: {reason}", err=True)
-    if as_json:
+    if form == "json":
         echo_json({name: sweep.tables.table_rows_for_json(rows) for name, rows in found.items()})
-        return
-    for name, rows in found.items():
-        click.echo(f"{name}\n{sweep.tables.tables_as_text(tables_of(rows))}\n")
+    elif form == "csv":
+        echo_csv(found)
+    else:
+        tables = {name: tables_of(rows) for name, rows in found.items()}
+        echo_tables(form, tables, {name: name for name in found}, "drift")
 
 
 def _structure_of_map(dataset, _, step_sizes):

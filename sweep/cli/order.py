@@ -5,9 +5,11 @@ import click
 import sweep
 from integrators.errors import InputError, nearest
 from sweep.cli.common import (
+    echo_csv,
     echo_json,
+    echo_tables,
     experiment_option,
-    json_option,
+    format_option,
     open_experiments_for_command,
     store_argument,
     where_option,
@@ -36,8 +38,8 @@ from sweep.cli.common import (
     help="One table of what methods share: across experiment, system, a parameter such as count, "
     "or an option of integrators such as formulation.",
 )
-@json_option
-def command(store, experiment, where, at, error, across, as_json):
+@format_option
+def command(store, experiment, where, at, error, across, form):
     """Print the measured order of each integrator in STORE beside the declared one.
 
     Slope of log error over log step size, with a 95 % interval from all step sizes that are
@@ -50,24 +52,32 @@ def command(store, experiment, where, at, error, across, as_json):
       sweep order quickstart.zarr --experiment pendulum
       sweep order quickstart.zarr --error energy_error --at sup
       sweep order quickstart.zarr --across experiment
+      sweep order quickstart.zarr --format latex > orders.tex
     """
     datasets = _experiments_with_error(
         open_experiments_for_command(store, experiment, where), store, error, bool(experiment)
     )
     if across is not None:
-        _print_orders_across(datasets, across, error, at, as_json)
+        _print_orders_across(datasets, across, error, at, form)
         return
     found = {
         name: sweep.analysis.orders_and_tolerances(dataset, error, at)
         for name, dataset in datasets.items()
     }
-    if as_json:
-        rows = {name: [*fixed, *adaptive] for name, (fixed, adaptive) in found.items()}
+    rows = {name: [*fixed, *adaptive] for name, (fixed, adaptive) in found.items()}
+    if form == "json":
         echo_json({name: sweep.tables.table_rows_for_json(of) for name, of in rows.items()})
-        return
-    for name, (fixed, adaptive) in found.items():
-        text = sweep.tables.tables_as_text(sweep.tables.errors_as_tables(fixed, adaptive))
-        click.echo(f"{name}: {_errors_in_words([*fixed, *adaptive])}\n{text}\n")
+    elif form == "csv":
+        echo_csv(rows)
+    else:
+        titles = {name: f"{name}: {_errors_in_words(of)}" for name, of in rows.items()}
+        tables = {
+            name: sweep.tables.errors_as_tables(
+                *of, units=datasets[name]["time"].attrs.get("units", "1")
+            )
+            for name, of in found.items()
+        }
+        echo_tables(form, tables, titles, "order")
 
 
 def _errors_in_words(rows):
@@ -77,14 +87,18 @@ def _errors_in_words(rows):
     return f"order of {' or '.join(errors)}{sweep.tables.error_times_for_title(rows)}"
 
 
-def _print_orders_across(datasets, across, error, at, as_json):
+def _print_orders_across(datasets, across, error, at, form):
     """Print orders side by side, by what experiments or integrators differ in."""
     rows = sweep.analysis.orders_across(datasets, across, error, at)
-    if as_json:
+    if form == "json":
         echo_json(sweep.tables.table_rows_for_json(rows))
-        return
-    title = _errors_in_words([row.estimate for row in rows])
-    click.echo(f"{title}, across {across}\n{sweep.tables.orders_across_as_table(rows)}\n")
+    elif form == "csv":
+        echo_csv({across: rows})
+    else:
+        title = f"{_errors_in_words([row.estimate for row in rows])}, across {across}"
+        echo_tables(
+            form, {across: [sweep.tables.orders_across_as_table(rows)]}, {across: title}, "order"
+        )
 
 
 def _experiments_with_error(datasets, store, error, chosen):

@@ -35,12 +35,24 @@ PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
     "--format", "suffix", type=click.Choice(["png", "pdf", "svg"]), help="Of files in a directory."
 )
 @click.option(
+    "--width", metavar="LENGTH", help="Of every figure, for a paper: 3.4in, 86mm, 8.6cm, 246pt."
+)
+@click.option(
+    "--font", metavar="FAMILY", help="serif, sans-serif, monospace, or one that is installed."
+)
+@click.option(
+    "--heading/--no-heading",
+    default=True,
+    help="Say above it what it shows; else that is printed, for the paper's caption.",
+)
+@click.option("--data", metavar="FILE.csv", help="Write the numbers behind what is drawn there.")
+@click.option(
     "--body", type=int, multiple=True, metavar="N", help="On the sphere only this; repeatable."
 )
 @click.option(
     "--view", type=float, nargs=3, metavar="X Y Z", help="Direction to look at the sphere from."
 )
-def command(what, experiment, where, output, suffix, body, view):
+def command(what, experiment, where, output, suffix, width, font, heading, data, body, view):
     """Plot what STORE has the results for, or of that one KIND.
 
     Kinds: order, error against step size; drift, errors of an invariant with what drifts; work,
@@ -49,29 +61,62 @@ def command(what, experiment, where, output, suffix, body, view):
     `sweep ls plots` lists those of installed distributions as well; those of the study's plugins
     take that they were approved.
 
-    With a KIND, -o name.pdf (.svg: vectors too, .png) writes that one picture.
+    With a KIND, -o name.pdf (.svg: vectors too, .png) writes that one picture. Figures for a paper
+    have its --width and --font, and their numbers in --data: a row for each point, with what it is,
+    its unit and its series.
 
     \b
     Example:
       sweep plot quickstart.zarr -o figures --format pdf
       sweep plot order quickstart.zarr -e pendulum -o order.pdf
       sweep plot energy quickstart.zarr -e pendulum --where "step_size < 0.02" -o energy.svg
+      sweep plot order quickstart.zarr -e pendulum -o order.pdf --width 3.4in --font serif \\
+        --no-heading --data order.csv
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
     kind, store = _split_kind_and_store_arguments(what)
     kinds = _plot_kinds_with_options(kind, store, body, view)
     datasets = open_experiments_for_command(store, experiment)
     path = require_local_path(output or default_plot_directory(store))
-    if _is_output_one_picture(path, kind, suffix):
-        _write_only_picture(datasets, where, *kinds.items(), path)
-        return
-    if (path / "zarr.json").exists():
+    table = _data_file(data)
+    one = _is_output_one_picture(path, kind, suffix)
+    if not one and (path / "zarr.json").exists():
         raise InputError(f"{path} is a store, and no place for pictures: give another directory")
-    written, reasons = _write_all_pictures(datasets, where, kinds, path, f".{suffix or 'png'}")
+    drawn = []  # of each picture: the experiment, the kind, the figure
+    with sweep.plots.page(width, font, heading):
+        if one:
+            drawn.append(_write_only_picture(datasets, where, *kinds.items(), path))
+            written, reasons = [path], []
+        else:
+            written, reasons = _write_all_pictures(
+                datasets, where, kinds, path, f".{suffix or 'png'}", drawn
+            )
     for file in written:
         click.echo(file)
-    if kind or body or view or where or not written:
+    if not heading:
+        for name, of_kind, figure in drawn:
+            said = "; ".join(getattr(figure, "caption", []))
+            click.echo(f"Caption of {name}, {of_kind}: {said}", err=True)
+    if table is not None and drawn:
+        figures = {(name, of_kind): figure for name, of_kind, figure in drawn}
+        try:
+            click.echo(sweep.plots.save_numbers(figures, table))
+        except OSError as error:
+            raise InputError(f"{table} cannot be written: {error.strerror}", key="data") from None
+    if not one and (kind or body or view or where or not written):
         _echo_pictures_not_drawn(written, reasons)
+
+
+def _data_file(name):
+    """Where numbers are to be written, or None; `InputError` before any work if they cannot be."""
+    if name is None:
+        return None
+    path = require_local_path(name)
+    if path.suffix.lower() != ".csv":
+        raise InputError(f"--data {path} is no table: expected a file NAME.csv", key="data")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(f"{path} cannot be written: there is no such directory", key="data")
+    return path
 
 
 def _split_kind_and_store_arguments(what):
@@ -159,7 +204,7 @@ def _is_output_one_picture(path, kind, suffix):
 
 
 def _write_only_picture(datasets, where, drawing, path):
-    """The only picture of a kind that a store has the results for."""
+    """Write the only picture of a kind that a store has the results for; see `command`."""
     (kind, options), figures, reasons = drawing, {}, []
     for name, dataset in datasets.items():
         try:
@@ -178,12 +223,14 @@ def _write_only_picture(datasets, where, drawing, path):
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        click.echo(sweep.plots.save(*figures.values(), path))
+        sweep.plots.save(*figures.values(), path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    ((name, figure),) = figures.items()
+    return name, kind.name, figure
 
 
-def _write_all_pictures(datasets, where, kinds, directory, ending):
+def _write_all_pictures(datasets, where, kinds, directory, ending, drawn):
     """The files of all pictures of some kinds, and why others are not drawn."""
     written, reasons = [], []
     for name, dataset in datasets.items():
@@ -196,8 +243,11 @@ def _write_all_pictures(datasets, where, kinds, directory, ending):
         def note_why_not_drawn(of_kind, error, name=name):
             reasons.append(f"{name}: {of_kind}: {error}")
 
+        def keep_figure(of_kind, figure, name=name):
+            drawn.append((name, of_kind, figure))
+
         written += save_experiment_plots(
-            dataset, directory, name, ending, kinds, note_why_not_drawn
+            dataset, directory, name, ending, kinds, note_why_not_drawn, keep_figure
         )
     return written, reasons
 

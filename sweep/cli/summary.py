@@ -1,5 +1,7 @@
 """The tables and plots that end a run."""
 
+import json
+
 import click
 
 import sweep
@@ -7,7 +9,7 @@ from integrators.errors import InputError
 from sweep.cli.common import open_experiments_for_command, save_experiment_plots
 from sweep.store.store import Store
 
-# That end a run; `sweep plot` has them all.
+# Pictures that end a run, besides those that only some studies are about; `sweep plot` has all.
 KINDS = ("order", "energy", "unit-length", "megno", "lyapunov", "sphere")
 
 
@@ -59,14 +61,26 @@ def _save_summary_plots(store, datasets):
                 if kind == "sphere" and stored:
                     left_out.append(f"No picture of {name} on the sphere: {error}")
 
-            save_experiment_plots(
-                dataset, directory, name, kinds=dict.fromkeys(KINDS, {}), skipped=note_why_not_drawn
-            )
+            kinds = dict.fromkeys((*KINDS, *_kinds_that_fit(dataset)), {})
+            save_experiment_plots(dataset, directory, name, kinds=kinds, skipped=note_why_not_drawn)
     except InputError as error:
         click.echo(f"\nNo plots: {error}", err=True)
         return
     page = f"All on one page: sweep report {store}"
     click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out, page]))
+
+
+def _kinds_that_fit(dataset):
+    """Pictures of what an experiment is about: drifts over long runs, and work by tolerances.
+
+    Runs are long that go on beyond their reference, or have none.
+    """
+    asked = json.loads(dataset.attrs["experiment"])
+    until = (asked["reference"] or {"until": 0.0})["until"]
+    adaptive = sweep.analysis.adaptive_runs(dataset)
+    fitting = {"drift": until is not None and until < asked["duration"]}
+    fitting["work"] = adaptive.any() and not adaptive.all()
+    return [kind for kind, fits in fitting.items() if fits]
 
 
 def default_plot_directory(store):

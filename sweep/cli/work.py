@@ -5,9 +5,11 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
+    echo_csv,
     echo_json,
+    echo_tables,
     experiment_option,
-    json_option,
+    format_option,
     open_experiments_for_command,
     store_argument,
     where_option,
@@ -34,8 +36,8 @@ AGAINST = {"steps": "steps", "evaluations": "evaluations", "cpu-time": "cpu_time
     default="end",
     help="Error against the reference at the end or its supremum.",
 )
-@json_option
-def command(store, experiment, where, error, against, at, as_json):
+@format_option
+def command(store, experiment, where, error, against, at, form):
     """Print the errors in STORE beside steps, evaluations and CPU time, the best marked.
 
     Errors of invariants and constraints are the largest of a run. Best are those on the front of
@@ -62,7 +64,10 @@ def command(store, experiment, where, error, against, at, as_json):
         )
     for name, reason in refused:
         click.echo(f"{name}: {reason}", err=True)
-    if as_json:
+    if form == "csv":
+        echo_csv(found)
+        return
+    if form == "json":
         echo_json(
             {
                 name: {
@@ -74,8 +79,6 @@ def command(store, experiment, where, error, against, at, as_json):
         )
         return
     for name, rows in found.items():
-        click.echo(
-            f"{name}\n{sweep.tables.tables_as_text(sweep.tables.work_as_tables(rows, measure))}\n"
-        )
-        if error is None and "global_error" not in datasets[name]:
+        echo_tables(form, {name: sweep.tables.work_as_tables(rows, measure)}, {name: name}, "work")
+        if form == "text" and error is None and "global_error" not in datasets[name]:
             click.echo(f"{name} has no global error: it needs 'reference' in the study\n")

@@ -4,9 +4,10 @@ from sweep.plots.drifts import drift_over_time
 from sweep.plots.kinds import KINDS, added_by, picture, save_all
 from sweep.plots.orders import convergence
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
+from sweep.plots.page import compact, page
 from sweep.plots.recommendation import recommendation_picture
 from sweep.plots.spheres import sphere
-from sweep.plots.style import compact, save
+from sweep.plots.style import numbers, save, save_numbers
 from sweep.plots.work import work_precision
 
 __all__ = [
@@ -16,10 +17,13 @@ __all__ = [
     "convergence",
     "drift_over_time",
     "energy_over_time",
+    "numbers",
+    "page",
     "picture",
     "recommendation_picture",
     "save",
     "save_all",
+    "save_numbers",
     "sphere",
     "unit_length_over_time",
     "work_precision",

@@ -4,11 +4,13 @@ import json
 from dataclasses import dataclass
 
 from sweep.analysis.runs.selection import distinct_values_and_codes
+from sweep.plots.page import current_page
 from sweep.plots.style import (
     LINE,
-    add_figure_caption,
+    Drawing,
     axis_label_with_units,
     units_with_superscripts,
+    write_above_figure,
 )
 from sweep.text import format_number
 from systems import ALL_SYSTEMS
@@ -99,10 +101,16 @@ def add_figure_heading(figure, dataset, error=None):
         setting_caption(dataset, getattr(figure, "shown", None)),
     ]
     lines += [error_norm_caption(dataset, error)] if error in dataset else []
+    lines = list(filter(None, lines))
+    if isinstance(figure, Drawing):
+        plain = [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+        figure.caption = [*plain, *figure.caption]
+    if not current_page().heading:
+        return figure
     said = figure.get_suptitle()
     figure.suptitle("")
     for line in filter(None, [*lines, *said.split("\n")]):
-        add_figure_caption(figure, line)
+        write_above_figure(figure, line)
     more = figure.get_suptitle().count("\n") - said.count("\n")
     figure.set_figheight(figure.get_figheight() + LINE * (more + (not said)))
     return figure

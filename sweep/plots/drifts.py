@@ -1,6 +1,7 @@
 """How far the error of an invariant wanders over a run, and the drift that its table gives."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib import rc_context
@@ -22,16 +23,19 @@ from sweep.plots.captions import Shown
 from sweep.plots.selection import runs_to_draw
 from sweep.plots.style import (
     GREY,
-    NARROW,
     STYLE,
     add_figure_caption,
     axis_label_with_units,
     curve_looks_of_integrators,
+    figure_width,
+    fitting_size,
     is_compact_figure,
     new_figure,
+    note_numbers,
     style_log_time_axis,
     style_plain_axis,
     superscript_number,
+    units_with_superscripts,
 )
 
 MOST_STARTS = 4096  # that are drawn; of more, so many spread evenly over them
@@ -45,7 +49,7 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     A strip for each integrator, each with its own scale, and a column for each combination of
     scanned values. The line is the median over the starts, the band holds 90 % of them; the wedge
     is what the drifts within the interval make of the mean. Above a strip stand the verdict and
-    the largest drift that is not excluded; in it how many times less that is than the drift of the
+    the largest drift that is not excluded, and how many times less that is than the drift of the
     integrator that drifts least of those that surely drift more at equal step size.
 
     Parameters
@@ -85,23 +89,31 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     columns, strips = _drift_figure_layout(cells, looks)
     with rc_context(STYLE):
         figure = _new_drift_figure(len(columns), len(strips))
-        axes = figure.subplots(len(strips), len(columns), sharex=True, squeeze=False)
-        counts = []
-        for (panel, integrator), cell in cells.items():
-            ax = axes[strips.index(integrator), columns.index(panel)]
-            row = rows[panel, integrator]
+        shape = len(strips), len(columns)
+        axes = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
+        found = {
+            key: DriftStrip.of_cell(cell, rows[key], MOST_STARTS) for key, cell in cells.items()
+        }
+        for (panel, integrator), strip in found.items():
+            row = axes[strips.index(integrator)]
+            ax = row[columns.index(panel)]
             said = [integrator, *([panel] if panel else []), steps[panel, integrator]]
-            counts.append(_draw_drift_strip(ax, cell, row, said, looks[integrator]["color"]))
-        figure.shown = Shown.of_run_table(dataset, counts)
+            same = [found[key].largest for key in found if key[1] == integrator]
+            power = _power_of_ten(max(same))
+            _draw_drift_strip(ax, strip, power, looks[integrator]["color"])
+            _title_drift_strip(ax, strip.row, said, looks[integrator]["color"])
+            if ax is row[0] or not row[0].has_data():
+                ax.set_ylabel(_drift_axis_label(strip.row, power), fontsize=8)
+        figure.shown = Shown.of_run_table(dataset, [strip.starts for strip in found.values()])
         _label_drift_axes(figure, axes, dataset, rows, quantity)
+        figure.align_ylabels()
     return figure
 
 
 def _new_drift_figure(columns, strips):
     """An empty figure for so many columns and strips, which have a line more where it is narrow."""
-    if is_compact_figure():
-        return new_figure(NARROW, 0.9 + 1.35 * strips)
-    return new_figure(7.0 if columns == 1 else 1.2 + 4.4 * columns, 0.7 + 1.25 * strips)
+    width = figure_width(7.0 if columns == 1 else 1.2 + 4.4 * columns)
+    return new_figure(width, 0.9 + 1.5 * strips if is_compact_figure() else 0.7 + 1.3 * strips)
 
 
 def _drift_figure_layout(cells, looks):
@@ -121,46 +133,109 @@ def _drift_figure_layout(cells, looks):
     return columns, strips
 
 
-def _draw_drift_strip(ax, cell, row, said, colour):
-    """One integrator: what its starts do, and the wedge of its drift; how many starts."""
-    times, means = read_cell_window_means(cell, row.quantity, MOST_STARTS)
-    middle = np.median(means, axis=0)
-    low, high = np.quantile(means, BAND, axis=0)
-    centre, ends = means.mean(), np.array([times[0], times[-1]])
-    lines = [centre + slope * (ends - ends.mean()) for slope in (row.drift, row.low, row.high)]
-    drawn = [middle, low, high, *([] if math.isnan(row.drift) else lines)]
-    largest = max(float(np.abs(one).max()) for one in drawn)
-    power = math.floor(math.log10(largest)) if largest > 0 else 0
+@dataclass(frozen=True, eq=False)
+class DriftStrip:
+    """What is drawn of one integrator.
+
+    Parameters
+    ----------
+    row : DriftEstimate
+    starts : int
+    times, middle, low, high : ndarray, shape (windows,)
+        Window means over time: median over the starts, and where 90 % of them are.
+    ends, fitted, least, most : ndarray, shape (2,)
+        From the first window to the last what the drift makes of the mean, and the ends of its
+        interval; NaN where there is none.
+    """
+
+    row: object
+    starts: int
+    times: np.ndarray
+    middle: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    ends: np.ndarray
+    fitted: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+
+    @classmethod
+    def of_cell(cls, cell, row, most):
+        """Of the runs of one integrator; of more than so many starts, these spread over them."""
+        times, means = read_cell_window_means(cell, row.quantity, most)
+        ends = np.array([times[0], times[-1]])
+        wedge = [
+            means.mean() + slope * (ends - ends.mean()) for slope in (row.drift, row.low, row.high)
+        ]
+        band = np.quantile(means, BAND, axis=0)
+        return cls(row, len(means), times, np.median(means, axis=0), *band, ends, *wedge)
+
+    @property
+    def largest(self):
+        """The largest size that is drawn."""
+        drawn = (self.middle, self.low, self.high, self.fitted, self.least, self.most)
+        return max(float(np.nanmax(np.abs(one), initial=0.0)) for one in drawn)
+
+
+def _power_of_ten(size):
+    return math.floor(math.log10(size)) if size > 0 else 0
+
+
+def _drift_axis_label(row, power):
+    """The quantity, and below it the power of ten and units that the numbers are of."""
+    scale = f"10{superscript_number(power)}" if power else ""
+    units = f"{scale} {units_with_superscripts(row.units)}".strip()
+    return "\n".join(
+        [f"{row.quantity.replace('_', ' ')} error", *([f"[{units}]"] if units else [])]
+    )
+
+
+def _draw_drift_strip(ax, strip, power, colour):
+    """What the starts of one integrator do, and the wedge of its drift, in such a power of ten."""
     unit = 10.0**power
-    if len(means) > 1:
-        ax.fill_between(times, low / unit, high / unit, color=colour, alpha=0.22, lw=0)
-    ax.plot(times, middle / unit, color=colour, lw=1.0)
-    if not math.isnan(row.drift):
-        fitted, *sides = (line / unit for line in lines)
-        ax.fill_between(ends, *sides, color="0.2", alpha=0.25, lw=0, zorder=3)
-        ax.plot(ends, fitted, color="black", lw=0.9, zorder=4)
+    if strip.starts > 1:
+        ax.fill_between(
+            strip.times, strip.low / unit, strip.high / unit, color=colour, alpha=0.22, lw=0
+        )
+    ax.plot(strip.times, strip.middle / unit, color=colour, lw=1.0)
+    own = {
+        "y_quantity": f"{strip.row.quantity.replace('_', ' ')} error",
+        "y_unit": units_with_superscripts(strip.row.units),
+    }
+    name = strip.row.integrator
+    note_numbers(ax, name, "line", strip.times, strip.middle, low=strip.low, high=strip.high, **own)
+    if not math.isnan(strip.row.drift):
+        sides = strip.least / unit, strip.most / unit
+        ax.fill_between(strip.ends, *sides, color="0.2", alpha=0.25, lw=0, zorder=3)
+        ax.plot(strip.ends, strip.fitted / unit, color="black", lw=0.9, zorder=4)
+        low, high = np.sort([strip.least, strip.most], axis=0)
+        note_numbers(
+            ax, f"{name}: drift", "line", strip.ends, strip.fitted, low=low, high=high, **own
+        )
     style_plain_axis(ax)
     ax.axhline(0.0, color=GREY, lw=0.5, zorder=0)
     ax.yaxis.set_major_locator(MaxNLocator(3))
-    units = "" if row.units == "1" else row.units
-    scale = f"10{superscript_number(power)}" if power else ""
-    ax.set_ylabel(f"{scale} {units}".strip() or "1", fontsize=8)
-    bold = {"fontsize": 8.5, "color": colour, "fontweight": "bold"}
+
+
+def _title_drift_strip(ax, row, said, colour):
+    """Above a strip its integrator, the verdict, and how much less it drifts than another."""
     found = f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
     if row.reason:
         found = "undecided;  no drift measured" if row.verdict == UNDECIDED else row.in_words
-    if is_compact_figure():  # one above the other
-        ax.set_title(", ".join(said), loc="left", pad=17.0, **bold)
-        ax.text(0.0, 1.0, found, va="bottom", transform=ax.transAxes, fontsize=8, color="0.15")
-    else:
-        ax.set_title(", ".join(said), loc="left", **bold)
-        ax.set_title(found, loc="right", fontsize=8, color="0.15")
     closest = next((one for one in row.compared if one.equal_step), None)
-    if closest is not None:
-        ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.0}
-        at = {"ha": "right", "va": "top", "transform": ax.transAxes, "bbox": ground, "zorder": 5}
-        ax.text(0.995, 0.95, f"{closest} (95 %)", fontsize=7, color="0.15", **at)
-    return len(means)
+    small, bold = {"fontsize": 8, "color": "0.15"}, {"fontsize": 8.5, "color": colour}
+    bold |= {"fontweight": "bold", "loc": "left"}
+    compared = [] if closest is None else [f"{closest} (95 %)"]
+    if is_compact_figure():  # one above the other
+        width = ax.get_figure().get_figwidth() - 0.8
+        small["fontsize"] = min(fitting_size(line, 8.0, width) for line in (found, *compared))
+        bold["fontsize"] = fitting_size(", ".join(said), 8.5, 0.9 * width)
+        lines = "\n".join([found, *compared])
+        ax.set_title(", ".join(said), pad=6.0 + 10.5 * (1 + len(compared)), **bold)
+        ax.text(0.0, 1.02, lines, va="bottom", transform=ax.transAxes, linespacing=1.15, **small)
+        return
+    ax.set_title(", ".join(said), **bold)
+    ax.set_title("\n".join([found, *compared]), loc="right", linespacing=1.15, **small)
 
 
 def _label_drift_axes(figure, axes, dataset, rows, quantity):

@@ -10,8 +10,9 @@ from markupsafe import escape
 from matplotlib import rc_context
 from PIL import Image
 
-from sweep.plots import compact, picture
 from sweep.plots.captions import setting_caption
+from sweep.plots.kinds import KINDS
+from sweep.plots.page import compact
 from sweep.plots.style import STYLE, write_figure
 
 MOST_OF_ALL = 3_000_000  # bytes of a page's pictures
@@ -68,7 +69,7 @@ def draw_embedded_picture(kind, dataset, name, said, most):
     """
     with compact(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has other fonts
-        figure = picture(kind, dataset, heading=False)
+        figure = KINDS[kind].draw(dataset)  # the page has a heading of its own
         width, height = (round(72 * size) for size in figure.get_size_inches())
         said_of_it = setting_caption(dataset, figure.shown)
         svg = figure_as_inline_svg(figure, name, said)

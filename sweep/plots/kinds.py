@@ -13,6 +13,7 @@ from sweep.plots.over_time import (
     megno_over_time,
     unit_length_over_time,
 )
+from sweep.plots.page import page
 from sweep.plots.spheres import sphere
 from sweep.plots.style import save
 from sweep.plots.work import plot_work_panels
@@ -55,7 +56,7 @@ def added_by(library):
     return {kind.name: kind for kind in library.plots}
 
 
-def picture(kind, dataset, heading=True, **options):
+def picture(kind, dataset, heading=True, width=None, font=None, **options):
     """One picture of an experiment, with the experiment and its setting said above it.
 
     Parameters
@@ -65,7 +66,9 @@ def picture(kind, dataset, heading=True, **options):
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     heading : bool, optional
-        Whether to say them.
+        Whether to say them, and what is drawn; else only ``figure.caption`` has it, a list of str.
+    width, font : str, optional
+        Of `page`: ``"3.4in"``, ``"serif"``.
     **options
         Of the function that draws this kind, as ``view`` of ``"sphere"``.
 
@@ -84,15 +87,13 @@ def picture(kind, dataset, heading=True, **options):
     --------
     >>> energy = picture("energy", tree["pendulum"])   # doctest: +SKIP
     >>> save(energy, "energy.pdf")                     # doctest: +SKIP
+    >>> numbers(energy).to_csv("energy.csv")           # doctest: +SKIP
     """
     kind = _known_plot_kind(kind)
     dataset = run_table(dataset)
-    figure = kind.draw(dataset, **options)
-    return (
-        add_figure_heading(figure, run_table_without_repeats(dataset), kind.error)
-        if heading
-        else figure
-    )
+    with page(width, font, heading):
+        figure = kind.draw(dataset, **options)
+        return add_figure_heading(figure, run_table_without_repeats(dataset), kind.error)
 
 
 def _known_plot_kind(kind):
@@ -102,7 +103,7 @@ def _known_plot_kind(kind):
     return KINDS[kind]
 
 
-def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
+def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None, drawn=None):
     """Write every picture that the dataset has the results for.
 
     Parameters
@@ -118,6 +119,8 @@ def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
         What to draw, with the options of each kind; all of `KINDS` unless given.
     skipped : callable, optional
         Called with the name of each kind that the dataset lacks the results for, and why.
+    drawn : callable, optional
+        Called with the name of each kind that is drawn, and its figure.
 
     Returns
     -------
@@ -134,5 +137,7 @@ def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None):
             if skipped is not None:
                 skipped(kind.name, error)
             continue
+        if drawn is not None:
+            drawn(kind.name, figure)
         paths.append(save(figure, directory / f"{stem}-{kind.name}{ending}"))
     return paths

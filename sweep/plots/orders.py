@@ -17,11 +17,14 @@ from sweep.plots.captions import Shown, times_in_words
 from sweep.plots.families import panel_families_of_integrators, panel_title
 from sweep.plots.style import (
     GREY,
+    OPEN,
     STYLE,
     add_legend,
     axis_label_with_units,
     curve_looks_of_integrators,
+    label_first_of_rows,
     new_panelled_figure,
+    note_numbers,
     set_plain_step_ticks,
     style_log_error_axis,
     superscript_number,
@@ -31,7 +34,7 @@ from sweep.plots.style import (
 def convergence(dataset, error=None, at="end"):
     """Error against step size, as `order_table` measures it.
 
-    Filled markers count for the order in the legend, open ones do not. Lines are errors
+    Filled marks count for the order in the legend, open ones do not. Lines are errors
     of a typical start, bars the range over the starts; a grey line falls with each declared order.
 
     Parameters
@@ -85,8 +88,10 @@ def convergence(dataset, error=None, at="end"):
             style_log_error_axis(ax)
             draw_order_guides(ax, rows)
             set_plain_step_ticks(ax)
-        axes[0].set_ylabel(error_axis_label(dataset, estimates))
-        add_legend(figure, axes, "measured order" if once else None)
+        label_first_of_rows(axes, error_axis_label(dataset, estimates))
+        left_out = any(point.use != USED and point.error > 0 for r in drawn for point in r.points)
+        words = [*(["measured order"] if once else []), *([OPEN] if left_out else [])]
+        add_legend(figure, axes, "; ".join(words) or None)
     return figure
 
 
@@ -142,6 +147,16 @@ def draw_error_curve(ax, row, look, label):
     ax.plot(h[used], error[used], label=label, **look)
     open_mark = {"ls": "none", "mfc": "white", "mec": look["color"], "mew": 1.0}
     ax.plot(h[~used], error[~used], **(look | open_mark))
+    note_numbers(
+        ax,
+        row.integrator,
+        np.where(used, "filled", "open"),
+        h,
+        error,
+        low=[point.low for point in points],
+        high=[point.high for point in points],
+        remark=[point.use for point in points],
+    )
 
 
 def draw_order_guides(ax, rows):
@@ -156,6 +171,7 @@ def draw_order_guides(ax, rows):
         h = used[0].step_size * np.array([1.0, min(2.5, used[-1].step_size / used[0].step_size)])
         guide = 0.25 * used[0].error * (h / h[0]) ** order
         ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
+        note_numbers(ax, f"declared order {order}", "line", h, guide)
         small = {"ha": "left", "va": "top", "color": "0.3", "fontsize": 8}
         place = {"xy": (h[0], guide[0]), "xytext": (2, -3), "textcoords": "offset points"}
         ax.annotate(f"h{superscript_number(order)}", **place, **small)

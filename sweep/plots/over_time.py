@@ -27,8 +27,9 @@ from sweep.plots.style import (
     add_legend,
     axis_label_with_units,
     curve_looks_of_integrators,
-    is_compact_figure,
+    label_first_of_rows,
     new_panelled_figure,
+    note_numbers,
     style_log_error_axis,
     style_log_time_axis,
 )
@@ -203,21 +204,10 @@ def _plot_error_over_time(dataset, name, text, step_size, signed=False):
             if not signed:
                 style_log_error_axis(ax)
             _set_time_axis(ax, dataset["time"].values)
-        _label_panel_axes(
-            axes,
-            axis_label_with_units(dataset["time"], "time t"),
-            axis_label_with_units(dataset[name], text),
-        )
+            ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
+        label_first_of_rows(axes, axis_label_with_units(dataset[name], text))
         add_legend(figure, axes)
     return figure
-
-
-def _label_panel_axes(axes, along, up):
-    """Labels of the panels' axes: below each, and beside each row or the first."""
-    for ax in axes:
-        ax.set_xlabel(along)
-        if ax is axes[0] or ax.get_subplotspec().is_first_col() and not is_compact_figure():
-            ax.set_ylabel(up)
 
 
 def _panel_title_with_step_size(panel, steps, common):
@@ -266,23 +256,27 @@ def _draw_time_curve(ax, series, label, look, phase, signed=False):
     apart = max(1, len(times) // MARKS)
     marked = look | {"ms": 0.7 * look["ms"], "markevery": (int(phase * apart), apart)}
     ax.plot(times, median[there], label=label, **marked)
+    band = {}
     if len(series.values) > 1 and there.any():
         values = series.values[:, there]
         low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+        band = {"low": low, "high": high}
         if not signed:
             high = np.minimum(high, ABOVE * max(median[there].max(), 1e-300))
         shown = np.isfinite(low) if signed else low > 0
         ax.fill_between(times, low, high, where=shown, color=look["color"], alpha=0.12, lw=0)
-    _draw_crosses_where_runs_stopped(ax, series, look)
+    note_numbers(ax, label, "line", times, median[there], **band)
+    _draw_crosses_where_runs_stopped(ax, series, label, look)
 
 
-def _draw_crosses_where_runs_stopped(ax, series, look):
+def _draw_crosses_where_runs_stopped(ax, series, label, look):
     """A cross where each run stopped, at its last value."""
     runs = np.flatnonzero(series.stopped & np.isfinite(series.values).any(axis=1))[:MOST_CROSSES]
     last = series.last_time_positions[runs]
     mark = {"ls": "none", "marker": "x", "ms": 6.0, "mew": 1.4, "clip_on": False, "zorder": 5}
     if len(runs):
         ax.plot(series.times[last], series.values[runs, last], color=look["color"], **mark)
+        note_numbers(ax, label, "stopped", series.times[last], series.values[runs, last])
 
 
 def error_series_to_draw(dataset, runs, name, signed=False):

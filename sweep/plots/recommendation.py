@@ -11,13 +11,14 @@ from sweep.plots.style import (
     STYLE,
     add_legend,
     new_panelled_figure,
+    note_numbers,
     style_log_error_axis,
     units_with_superscripts,
 )
 
 MOST_CURVES = 10
 SPAN = 1e6  # of the bound, above and below: errors beyond say no more
-OPEN = "open: until an earlier time"
+OPEN = "open: does not count, until an earlier time"
 
 
 def recommendation_picture(found):
@@ -81,6 +82,13 @@ def _draw_curve(ax, found, name, points, number):
     for own in points:
         face = look["color"] if own.until == found.until else "white"
         ax.plot(own.seconds, own.ratio * scale, **(look | {"ls": "none", "mfc": face}))
+    note_numbers(
+        ax,
+        name,
+        ["filled" if own.until == found.until else "open" for own in points],
+        [own.seconds for own in points],
+        [own.ratio * scale for own in points],
+    )
 
 
 def _scale(found):

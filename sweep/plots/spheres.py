@@ -32,12 +32,14 @@ from sweep.plots.style import (
     LINE,
     MORE_COLOURS,
     MOST_PANELS,
-    NARROW,
     STYLE,
     add_figure_caption,
     axis_label_with_units,
+    figure_width,
     is_compact_figure,
     new_figure,
+    note_numbers,
+    units_with_superscripts,
 )
 
 MOST_BODIES = 4  # whose paths are drawn; of more, the states at some times
@@ -273,12 +275,8 @@ def _draw_path_panels(picture, view):
     panels = picture.panels
     columns = 1 if len(panels) <= 2 or is_compact_figure() else 2
     rows = -(-len(panels) // columns)
-    size = (
-        (NARROW, 0.4 + 2.1 * rows)
-        if is_compact_figure()
-        else (0.4 + 6.6 * columns, 0.3 + 3.4 * rows)
-    )
-    figure = new_figure(*size)
+    width = figure_width(0.4 + 6.6 * columns)
+    figure = new_figure(width, 0.3 + 0.52 * width / columns * rows)
     axes = figure.subplots(rows, 2 * columns, squeeze=False).reshape(-1, 2)
     lines = all(is_dense_enough_for_lines(panel.directions) for panel in panels)
     for panel, pair in zip(panels, axes, strict=False):
@@ -286,6 +284,7 @@ def _draw_path_panels(picture, view):
             draw_sphere_outline(ax, side)
             draw_sphere_panel(ax, side, panel, picture.path_colours(panel), lines)
         pair[0].set_title(panel.title, loc="left", pad=TITLE_PAD)
+        _note_directions(pair[0], picture, panel, "line" if lines else "point")
     for ax in axes[len(panels) :].flat:
         ax.remove()
     # Of several bodies it says which; one that is alone needs no name.
@@ -298,6 +297,17 @@ def _draw_path_panels(picture, view):
         figure, picture.bodies if picture.colours_are_bodies else picture.starts
     )
     return figure
+
+
+def _note_directions(ax, picture, panel, mark):
+    """The numbers of a panel: each direction that it shows, on either side of the sphere."""
+    units = units_with_superscripts(picture.time.attrs.get("units", "1"))
+    of_time = {"x_quantity": "time t", "x_unit": units}
+    for start, paths in zip(panel.starts, panel.directions, strict=True):
+        for body, path in zip(picture.bodies, paths.swapaxes(0, 1), strict=True):
+            series = f"{picture.starts[start]}, {body}"
+            directions = dict(zip(("e1", "e2", "e3"), path.T, strict=True))
+            note_numbers(ax, series, mark, panel.times, np.nan, **of_time, **directions)
 
 
 def is_dense_enough_for_lines(directions):
@@ -341,8 +351,9 @@ def _draw_sphere_snapshots(picture, view):
     count = len(panels[0].times)
     across = min(3, count) if is_compact_figure() else count
     down = -(-count // across)  # rows of discs of a panel
-    wide, high = ((NARROW - 0.2) / across, 1.6) if is_compact_figure() else (2.0, 2.3)
-    figure = new_figure(0.4 + wide * across, 0.3 + high * down * len(panels))
+    width = figure_width(0.4 + 2.0 * across)
+    high = 0.3 + (width - 0.2) / across
+    figure = new_figure(width, 0.3 + high * down * len(panels))
     grid = figure.subplots(down * len(panels), across, squeeze=False)
     for panel, axes in zip(panels, grid.reshape(len(panels), -1), strict=True):
         for k, ax in enumerate(axes):
@@ -354,6 +365,7 @@ def _draw_sphere_snapshots(picture, view):
             ax.set_title(now, pad=TITLE_PAD)
             if view.towards[2] >= 0.0:
                 ax.set_ylim(-1.05, RIM)  # no axis points down
+        _note_directions(axes[0], picture, panel, "body")
         if panel.title:
             axes[0].text(-1.4, 0.0, panel.title, rotation=90, va="center", ha="right")
     many = MANY[picture.bodies[0].split()[0]]

@@ -1,12 +1,13 @@
 """What all pictures have in common: colours, type, panels, axes, and how they are written."""
 
-import contextlib
-import contextvars
 import math
+import re
 import textwrap
 from pathlib import Path
 
-from matplotlib import rc_context
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context, rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -15,6 +16,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
 from sweep.plots.families import panel_families_of_integrators
+from sweep.plots.page import NARROW, current_page
 from sweep.text import escape_controls_in_lines
 
 # Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.
@@ -24,6 +26,9 @@ MORE_COLOURS = (*COLOURS, "#7F3C00", "#332288")
 MARKERS = "osD^vPX<>*hp"
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 GREY = "0.55"
+# First columns of the numbers behind a picture.
+NUMBERS = ("panel", "series", "mark", "x_quantity", "x_unit", "x", "y_quantity", "y_unit", "y")
+NUMBERS += ("low", "high")
 STYLE = {
     "font.size": 9.0,
     "legend.fontsize": 8.0,
@@ -35,29 +40,24 @@ STYLE = {
     "text.parse_math": False,  # labels are the study's, dollars too
 }
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+OPEN = "open: does not count"  # what an open mark means in every picture
 MOST_PANELS = 6  # of spheres, or of different errors
+PANEL = 2.6  # inches: less is no legible panel
 MOST_OF_A_KIND = 12  # panels that share an axis
-NARROW = 4.0  # inches: at 368 px, in a window of 400, type of 8 points is 10 px high
 LINE = 0.18  # inches of a legend's line
 BELOW = 0.42  # inches that ticks and label of an axis take
+SMALLEST = 6.0  # points of type in print
 CHARACTER = 0.55 / 72  # width of a character by its size in points, in inches
-
-_compact = contextvars.ContextVar("compact", default=False)
-
-
-@contextlib.contextmanager
-def compact():
-    """Within it figures are for a narrow column: panels and legend below one another."""
-    token = _compact.set(True)
-    try:
-        yield
-    finally:
-        _compact.reset(token)
 
 
 def is_compact_figure():
-    """Whether figures are drawn for a narrow column, see `compact`."""
-    return _compact.get()
+    """Whether figures are drawn for a narrow column: panels and legend below one another."""
+    return current_page().narrow
+
+
+def figure_width(usual):
+    """Of a figure that is usually so wide, in inches."""
+    return current_page().width or (NARROW if is_compact_figure() else usual)
 
 
 def curve_looks_of_integrators(dataset):
@@ -89,9 +89,23 @@ class Drawing(Figure):
     ----------
     shown : sweep.plots.captions.Shown or None
         What is drawn, for the words above it.
+    caption : list of str
+        What it shows, in lines; they stand above it unless its page has no heading.
+    numbers : list of dict
+        What is drawn, see `note_numbers`.
     """
 
     shown = None
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.caption, self.numbers = [], []
+        self._style = STYLE | {"font.family": rcParams["font.family"]}
+
+    def savefig(self, *args, **options):
+        """As that of every figure, in the type that it was drawn with."""
+        with rc_context(self._style):
+            super().savefig(*args, **options)
 
 
 def new_figure(width, height):
@@ -99,6 +113,99 @@ def new_figure(width, height):
     figure = Drawing(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def label_first_of_rows(axes, text):
+    """Label the axis that the panels share, beside each row of them."""
+    for ax in axes:
+        if ax is axes[0] or ax.get_subplotspec().is_first_col():
+            ax.set_ylabel(text)
+
+
+def note_numbers(ax, series, mark, x, y, **more):
+    """Keep the numbers behind what is drawn, for `numbers`.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Whose labels say what `x` and `y` are, and in which units.
+    series : str
+        What the points or the line are of.
+    mark : str or sequence of str
+        How they are drawn, or each of them: ``"filled"``, ``"open"``, ``"line"``, …
+    x, y : array_like
+    **more
+        Further columns: ``low`` and ``high`` are the ends of a bar or band; or what the labels do
+        not say, as ``y_unit``.
+    """
+    block = {"series": series, "mark": mark, "x": np.asarray(x), "y": np.asarray(y)}
+    ax.get_figure(root=True).numbers.append((ax, block | more))
+
+
+def numbers(figure):
+    """The numbers behind a picture: each point, and the ends of each bar, line and band.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        Of `picture`, or a figure of one's own: then its lines.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each point: ``panel``, ``series``, ``mark``, then ``x`` and ``y`` with what they
+        are and their units, ``low`` and ``high``, and what a kind has besides.
+    """
+    blocks = getattr(figure, "numbers", None) or [
+        (ax, {"series": line.get_label(), "mark": "line", "x": line.get_xdata(), "y": y})
+        for ax in figure.axes
+        for line in ax.lines
+        if len(y := np.atleast_1d(line.get_ydata()))
+    ]
+    tables = []
+    for ax, block in blocks:
+        labels = {}
+        for axis in "xy":
+            quantity, units = _quantity_and_units(_label_of_shared_axis(ax, axis))
+            labels |= {f"{axis}_quantity": quantity, f"{axis}_unit": units}
+        panel = " ".join(ax.get_title(loc="left").split())
+        tables.append(pd.DataFrame({"panel": panel} | labels | block))
+    found = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    first = [name for name in NUMBERS if name in found]
+    return found[[*first, *(name for name in found if name not in first)]]
+
+
+def save_numbers(figures, path):
+    """Write the `numbers` behind some pictures as one table, a CSV file.
+
+    Parameters
+    ----------
+    figures : dict of (str, str) to matplotlib.figure.Figure
+        By experiment and kind, which become its first columns.
+    path : path
+
+    Returns
+    -------
+    path
+    """
+    tables = {key: numbers(figure) for key, figure in figures.items()}
+    found = pd.concat(tables, names=["experiment", "picture"]).droplevel(2)
+    found.to_csv(path)
+    return path
+
+
+def _label_of_shared_axis(ax, axis):
+    """The label of an axis, which may stand at one panel of those that share it."""
+    shared = getattr(ax, f"get_shared_{axis}_axes")().get_siblings(ax)
+    labels = [getattr(one, f"get_{axis}label")() for one in (ax, *shared)]
+    return next(filter(None, labels), "")
+
+
+def _quantity_and_units(label):
+    """``error [J] at t = 2 s`` as ``error at t = 2 s`` and ``J``."""
+    found = re.search(r"\s*\[([^\]]*)\]", label)
+    text = label.replace(found[0], "", 1) if found else label
+    return " ".join(text.split()), found[1] if found else ""
 
 
 def style_plain_axis(ax, title=""):
@@ -117,22 +224,32 @@ def new_panelled_figure(titles, said=""):
             f"{MOST_OF_A_KIND}: select some, e.g. those with {titles[0]} "
             "(sweep plot --where, or query)."
         )
-    columns = 1 if is_compact_figure() else min(len(titles), 3)
+    columns = columns_of_panels(len(titles))
     rows = -(-len(titles) // columns)
-    if is_compact_figure():
-        figure = new_figure(NARROW, (2.9 if rows == 1 else 2.4) * rows)
-    else:
-        figure = new_figure(3.0 + 3.8 * columns**0.8, 4.0 * rows**0.9)
-    axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
+    width = figure_width(3.0 + 3.8 * columns**0.8)
+    height = 4.0 * rows**0.9
+    if current_page().width:  # in proportion to a panel
+        height = rows * min(4.0, max(2.0, (0.725 if rows == 1 else 0.6) * width / columns))
+    figure = new_figure(width, height)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    axes = list(grid.flat)
     for ax, title in zip(axes, titles, strict=False):
         style_plain_axis(ax, title)
+        ax.tick_params(labelbottom=True)  # each has its label
     for ax in axes[len(titles) :]:
         ax.remove()
-    if len(titles) == 1 and not is_compact_figure():
+    if len(titles) == 1 and said and not is_compact_figure() and current_page().heading:
+        figure.caption.append(said)
         axes[0].set_title(said, loc="left", color="0.3")
     elif said:
         add_figure_caption(figure, said)
     return figure, axes[: len(titles)]
+
+
+def columns_of_panels(count, most=3):
+    """How many of so many panels stand side by side."""
+    width = current_page().width
+    return min(count, most, most if width is None else max(1, int(width / PANEL)))
 
 
 def new_panel_grid(count, columns, width, height):
@@ -150,9 +267,9 @@ def new_panel_grid(count, columns, width, height):
     figure : matplotlib.figure.Figure
     axes : list of matplotlib.axes.Axes
     """
-    columns, width = (1, NARROW) if is_compact_figure() else (columns, width)
+    columns = columns_of_panels(count, columns)
     rows = -(-count // columns)
-    figure = new_figure(width, 0.5 + height * rows)
+    figure = new_figure(figure_width(width), 0.5 + height * rows)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax in axes[count:]:
         ax.remove()
@@ -170,7 +287,15 @@ def wrap_text_to_figure(figure, text, size=9.0):
 
 
 def add_figure_caption(figure, text):
-    """What a figure shows, above it, under what is said already."""
+    """What a figure shows: in its caption, and above it where the page has headings."""
+    if isinstance(figure, Drawing):
+        figure.caption.append(text.replace("\N{NO-BREAK SPACE}", " "))
+    if current_page().heading:
+        write_above_figure(figure, text)
+
+
+def write_above_figure(figure, text):
+    """Words above a figure, under those that are there already."""
     lines = [figure.get_suptitle(), wrap_text_to_figure(figure, text)]
     text = "\n".join(filter(None, lines))
     figure.suptitle(text, x=0.01, ha="left", fontsize=9, color="0.3", linespacing=1.4)
@@ -188,10 +313,16 @@ def add_legend(figure, axes, title=None):
     if len(axes) > 1 and len(entries) == sum(map(len, of)):
         _add_legends_below_panels(figure, axes, of, look)
         return
-    labels, lines = list(entries), len(entries) + (title is not None) + 1
+    labels, lines = list(entries), len(entries) + (title.count("\n") + 1 if title else 0)
     width, height = figure.get_size_inches()
-    if is_compact_figure():
+    beside = max(map(len, labels), default=0) * 8.0 * CHARACTER + 0.75
+    if is_compact_figure() or (width - beside) / _columns_of_grid(axes) < PANEL:
         columns = _legend_column_count(labels, width)
+        if columns == 1 and beside > width:
+            look["fontsize"] = size = fitting_size(max(labels, key=len), 8.0, width - 0.75)
+            most = int((width - 0.75) / (size * CHARACTER))
+            labels = ["\n".join(textwrap.wrap(label, most)) for label in labels]
+            lines += sum(label.count("\n") for label in labels)
         figure.set_figheight(height + LINE * -(-lines // columns))
         place = {"loc": "outside lower left", "ncols": columns}
     else:
@@ -202,7 +333,7 @@ def add_legend(figure, axes, title=None):
 
 def _add_legends_below_panels(figure, axes, of, look):
     """A legend below each of the panels, which become higher by it."""
-    width = figure.get_figwidth() / (1 if is_compact_figure() else min(len(axes), 3))
+    width = figure.get_figwidth() / _columns_of_grid(axes)
     count = {
         ax: _legend_column_count(list(own), 0.9 * width) for ax, own in zip(axes, of, strict=True)
     }
@@ -216,6 +347,16 @@ def _add_legends_below_panels(figure, axes, of, look):
         place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0.0), "bbox_transform": under}
         look = look | {"borderaxespad": 0.0, "ncols": count[ax]}
         ax.legend(own.values(), own.keys(), **place, **look)
+
+
+def fitting_size(text, size, width):
+    """Points of type, at most `size`, in which a line of text is no wider than so many inches."""
+    return max(SMALLEST, min(size, width / (max(1, len(text)) * CHARACTER)))
+
+
+def _columns_of_grid(axes):
+    """How many panels stand side by side in the grid that these are of."""
+    return axes[0].get_subplotspec().get_gridspec().ncols
 
 
 def _legend_column_count(labels, width):
@@ -297,7 +438,7 @@ def save(figure, path):
             f"{', '.join('.' + name for name in formats)}.",
             key="output",
         )
-    with rc_context(STYLE):
+    with rc_context(STYLE):  # of a plain figure
         write_figure(figure, path, dpi=200)
     return path
 

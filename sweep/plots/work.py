@@ -12,24 +12,32 @@ from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
 from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
 from sweep.analysis.runs.selection import axis_values_in_words, run_table_without_repeats
 from sweep.plots.captions import Shown
+from sweep.plots.page import current_page
 from sweep.plots.style import (
     MOST_PANELS,
+    OPEN,
     STYLE,
     add_legend,
     axis_label_with_units,
     curve_looks_of_integrators,
     is_compact_figure,
+    label_first_of_rows,
     new_panel_grid,
     new_panelled_figure,
+    note_numbers,
     style_log_error_axis,
 )
 
-AXES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time [s]"}
-BEST = "filled: best of family"
+# Work, which is that of the whole run, and its units.
+AXES = {
+    "steps": ("steps", ""),
+    "evaluations": ("evaluations", ""),
+    "cpu_time": ("CPU time", " [s]"),
+}
+BEST = "large: best of family"
 PALE = 0.45
 # Over a span of so many times, at these multiples of powers of ten.
 FEWEST_MEASURED = 2  # CPU times of a panel, which compares them
-UNMEASURED = "×"  # what stands for a CPU time that cannot be compared
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
 REASON = 52  # characters of a line within a panel
 MOST_BELOW = 3  # panels in a narrow column
@@ -39,10 +47,11 @@ WIDTH, HEIGHT = 9.2, 2.6  # of two panels with a legend, of a row; inches
 def work_precision(dataset, error=None, against="evaluations", at="end"):
     """An error against the work that it took, as `work_table` measures it.
 
-    Filled marks are best of their family: no other member reaches as small an error for as little
-    work. Marks are medians over the starts, bars their range. A CPU time that cannot be compared,
-    as of a short run that was timed once, is a cross with the range of its repeats; where nothing
-    can, the reason stands in the place of the panel.
+    Large marks are best of their family: no other member reaches as small an error for as little
+    work. Marks are medians over the starts, bars their range. An open mark does not count: an error
+    below what the reference resolves, or a CPU time that cannot be compared, as of a short run that
+    was timed once; it has the range of its repeats. Where no CPU time can, the reason stands in the
+    place of the panel.
 
     Parameters
     ----------
@@ -87,10 +96,10 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
         drawn = [
             ax
             for ax, of_panel in zip(axes, panels.values(), strict=True)
-            if _draw_work_panel(ax, of_panel, against, looks)
+            if _draw_work_panel(ax, of_panel, against, looks, dataset)
         ]
-        drawn[0].set_ylabel(_work_error_axis_label(dataset, rows[0], once))
-        add_legend(figure, drawn, BEST)
+        label_first_of_rows(drawn, _work_error_axis_label(dataset, rows[0], once))
+        _add_work_legend(figure, drawn, rows, [against])
     return figure
 
 
@@ -124,10 +133,16 @@ def plot_work_panels(dataset):
         figure.shown = _work_caption(dataset, [row for of_panel, _ in panels for row in of_panel])
         drawn = []
         for ax, (of_panel, against) in zip(axes, panels, strict=True):
-            if _draw_work_panel(ax, of_panel, against, looks):
-                ax.set_ylabel(_work_error_axis_label(dataset, of_panel[0]))
+            ax.set_ylabel(_work_error_axis_label(dataset, of_panel[0]))
+            if _draw_work_panel(ax, of_panel, against, looks, dataset):
                 drawn.append(ax)
-        add_legend(figure, drawn, BEST)
+        for against in AXES:  # of equal scale
+            same = [ax for ax, (_, of) in zip(axes, panels, strict=True) if of == against]
+            spans = [ax.get_xlim() for ax in same if ax in drawn]
+            for ax in same if spans else ():
+                ax.set_xlim(min(low for low, _ in spans), max(high for _, high in spans))
+        of_drawn = [row for of_panel, _ in panels for row in of_panel]
+        _add_work_legend(figure, drawn, of_drawn, {against for _, against in panels})
     return figure
 
 
@@ -142,8 +157,10 @@ def _work_panels(rows):
                 of_error = rows_on_log_axis(rows, error, against)
             except InputError:
                 continue
-            # A panel that cannot compare stays for the first error: it says why, once.
-            if _panel_compares_work(of_error, against) or error == errors[0]:
+            # A panel that cannot compare stays for the first error: it says why, once; in print
+            # there is none.
+            says_why = error == errors[0] and current_page().heading
+            if _panel_compares_work(of_error, against) or says_why:
                 found[error, against] = of_error
     if not found:
         raise InputError("no run has an error above round-off to show.", key="error")
@@ -177,7 +194,19 @@ def _work_caption(dataset, rows):
     return Shown.of_run_table(dataset, counts, times=tuple(times), referred=True)
 
 
-def _draw_work_panel(ax, rows, against, looks):
+def _counts(row, against):
+    """Whether a point counts for what is compared: its error is resolved, its work measured."""
+    resolved = row.resolved or not row.reference
+    return resolved and (against != "cpu_time" or row.cpu_time_measured)
+
+
+def _add_work_legend(figure, axes, rows, measures):
+    """What the curves are, and their marks as far as there are such."""
+    some_open = any(not _counts(row, against) for row in rows for against in measures)
+    add_legend(figure, axes, f"{BEST}; {OPEN}" if some_open else BEST)
+
+
+def _draw_work_panel(ax, rows, against, looks, dataset):
     """The curves of all integrators in a panel, or why there are none; whether there are."""
     why = why_cpu_times_not_comparable(rows) if against == "cpu_time" else ""
     if not _panel_compares_work(rows, against):
@@ -196,7 +225,9 @@ def _draw_work_panel(ax, rows, against, looks):
         by_integrator.setdefault(row.integrator, []).append(row)
     for integrator, points in by_integrator.items():
         _draw_work_curve(ax, points, against, looks[integrator])
-    ax.set(xscale="log", xlabel=AXES[against])
+    quantity, units = AXES[against]
+    until = _error_time_label(dataset, float(dataset["time"].values[-1]))
+    ax.set(xscale="log", xlabel=f"{quantity} until {until}{units}")
     style_log_error_axis(ax)
     low, high = ax.get_xlim()
     subs = next((subs for span, subs in TICKS if high < span * low), (1,))
@@ -204,7 +235,7 @@ def _draw_work_panel(ax, rows, against, looks):
     ax.xaxis.set_major_formatter("{x:g}" if against == "cpu_time" else "{x:,.0f}")
     ax.xaxis.set_minor_formatter(NullFormatter())
     if why:
-        said = _wrap_text_to_panel(f"{UNMEASURED} {why}")
+        said = _wrap_text_to_panel(f"open: {why}")
         ax.set_title("\n".join(filter(None, [ax.get_title(loc="left"), said])), loc="left")
     return True
 
@@ -216,38 +247,40 @@ def _wrap_text_to_panel(text):
 
 
 def _draw_work_curve(ax, points, against, look):
-    """One integrator: a pale line, open marks, and filled ones where it is best."""
+    """One integrator: a pale line, small marks, large ones where it is best, open ones if none."""
     ax.plot([], [], label=points[0].integrator, **look)
-    if against == "cpu_time":
-        for row in points:
-            if row.repeats > 1:
-                span = row.cpu_time, row.cpu_time_largest
-                ax.hlines(row.value, *span, color=look["color"], lw=0.6, alpha=0.5)
-            if not row.cpu_time_measured:
-                cross = {"marker": "x", "ms": 5.0, "alpha": PALE, "color": look["color"]}
-                ax.plot(row.cpu_time, row.value, ls="none", **cross)
-        points = [row for row in points if row.cpu_time_measured]
-        if not points:
-            return
+    counts = np.array([_counts(row, against) for row in points])
+    best = np.array([against in row.best for row in points]) & counts
     work = np.array([getattr(row, against) for row in points])
     error = np.array([row.value for row in points])
-    best = np.array([against in row.best for row in points], dtype=bool)
+    pale = {"color": look["color"], "lw": 0.6, "alpha": 0.5}
+    numbers = {}
+    if against == "cpu_time":
+        largest = np.array([row.cpu_time_largest if row.repeats > 1 else np.nan for row in points])
+        ax.hlines(error, work, largest, **pale)
+        numbers["cpu_time_largest"] = largest
     if max(row.starts for row in points) > 1:
         low, high = (np.array([getattr(row, side) for row in points]) for side in ("low", "high"))
-        ax.vlines(work, np.fmax(low, error / 1e3), high, color=look["color"], lw=0.6, alpha=0.5)
+        ax.vlines(work[counts], np.fmax(low, error / 1e3)[counts], high[counts], **pale)
+        numbers |= {"low": low, "high": high}
+    ax.plot(work[counts], error[counts], **(look | {"marker": "", "alpha": PALE}))
     marks = look | {"ls": "none"}
-    ax.plot(work, error, **(look | {"marker": "", "alpha": PALE}))
     ax.plot(work[best], error[best], **marks)
-    open_mark = {"mfc": "white", "mec": look["color"], "mew": 0.8, "alpha": PALE}
-    ax.plot(work[~best], error[~best], **(marks | open_mark | {"zorder": look["zorder"] - 1}))
+    small = marks | {"ms": 0.6 * look["ms"], "alpha": PALE, "zorder": look["zorder"] - 1}
+    other = counts & ~best
+    ax.plot(work[other], error[other], **small)
+    open_mark = {"mfc": "white", "mec": look["color"], "mew": 0.8, "ms": 0.75 * look["ms"]}
+    ax.plot(work[~counts], error[~counts], **(small | open_mark))
+    kinds = np.where(counts, np.where(best, "large", "small"), "open")
+    note_numbers(ax, points[0].integrator, kinds, work, error, **numbers)
 
 
 def _work_error_axis_label(dataset, row, once=True):
     """The error and its time, unless panels have a time each."""
     text = row.error.replace("_", " ")
-    if row.at != "end":
-        return axis_label_with_units(dataset[row.error], f"largest {text}")
-    when = f" at {_error_time_label(dataset, row.time)}" if once else ""
+    preposition = "at" if row.at == "end" else "until"
+    when = f"\n{preposition} {_error_time_label(dataset, row.time)}" if once else ""
+    text = text if row.at == "end" else f"largest {text}"
     return f"{axis_label_with_units(dataset[row.error], text)}{when}"
 
 

@@ -29,7 +29,9 @@ _HOMES = {
     "scientific_cell": "sweep.tables.base",
     "structure_as_table": "sweep.tables.structure",
     "table_rows_for_json": "sweep.tables.base",
+    "tables_as_latex": "sweep.tables.latex",
     "tables_as_text": "sweep.tables.base",
+    "text_as_latex": "sweep.tables.latex",
     "tolerances_as_table": "sweep.tables.convergence",
     "work_as_tables": "sweep.tables.work",
 }

@@ -24,12 +24,15 @@ class Table:
         A line above it, or none.
     notes : list of str
         Lines below it.
+    units : dict of str to str
+        Of columns, by their headers, for a paper; where text says them in the title.
     """
 
     headers: list
     rows: list
     title: str = ""
     notes: list = ()
+    units: dict = dataclasses.field(default_factory=dict)
 
     def __str__(self):
         lines = [escape_controls_in_lines(self.title)] if self.title else []

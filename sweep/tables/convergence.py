@@ -15,12 +15,14 @@ from sweep.tables.base import (
 from sweep.text import format_number
 
 
-def orders_as_table(estimates):
+def orders_as_table(estimates, units="1"):
     """The order table, and below it why an order is not confirmed.
 
     Parameters
     ----------
     estimates : sequence of OrderEstimate
+    units : str, optional
+        Of step sizes.
     """
     axes = scanned_axes_of_rows(estimates)
     headers = ["integrator", *axes, "order", "95 %", "declared", "verdict", "points", "step sizes"]
@@ -40,7 +42,14 @@ def orders_as_table(estimates):
         for row in estimates
     ]
     notes = table_notes(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
-    return Table(headers, rows, notes=notes + left_out_runs_note(estimates))
+    return Table(
+        headers, rows, notes=notes + left_out_runs_note(estimates), units=_time_units(units)
+    )
+
+
+def _time_units(units):
+    """Of the columns of step sizes and times."""
+    return {} if units == "1" else dict.fromkeys(("step sizes", "until"), units)
 
 
 def orders_across_as_table(rows):
@@ -109,12 +118,14 @@ def _left_out_step_sizes_text(row):
     return ", ".join(text for text, count in ends.items() if count) or "–"
 
 
-def tolerances_as_table(estimates):
+def tolerances_as_table(estimates, units="1"):
     """The errors of adaptive integrators by tolerance, medians over the starts.
 
     Parameters
     ----------
     estimates : sequence of ToleranceEstimate
+    units : str, optional
+        Of times.
     """
     axes = scanned_axes_of_rows(estimates)
     headers = ["integrator", *axes, "tolerance", "error", "range", "steps", "rejected", "until"]
@@ -131,20 +142,22 @@ def tolerances_as_table(estimates):
         ]
         for row in estimates
     ]
-    return Table(headers, rows)
+    return Table(headers, rows, units=_time_units(units))
 
 
-def errors_as_tables(fixed, adaptive):
+def errors_as_tables(fixed, adaptive, units="1"):
     """Tables of orders and of errors by tolerance, those of which there are any.
 
     Parameters
     ----------
     fixed : sequence of OrderEstimate
     adaptive : sequence of ToleranceEstimate
+    units : str, optional
+        Of step sizes and times.
     """
     return [
-        *([orders_as_table(fixed)] if fixed else []),
-        *([tolerances_as_table(adaptive)] if adaptive else []),
+        *([orders_as_table(fixed, units)] if fixed else []),
+        *([tolerances_as_table(adaptive, units)] if adaptive else []),
     ]
 
 

@@ -65,7 +65,14 @@ def _drift_table_of_quantity(rows):
     ]
     notes = table_notes(rows, _drift_row_remark)
     notes += [COMPARISON_NOTE] if comparisons else []
-    return Table(headers, cells, _drift_table_title(rows), notes)
+    return Table(headers, cells, _drift_table_title(rows), notes, _drift_units(rows[0]))
+
+
+def _drift_units(row):
+    """Units of the columns of a table of drifts."""
+    of = {"mean": row.units, "max": row.units, "drift": row.rate, "|drift| ≤": row.rate}
+    of |= {"step size": row.time_units}
+    return {header: units for header, units in of.items() if units != "1"}
 
 
 def _closest_drifting(row, equal):

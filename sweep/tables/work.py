@@ -68,7 +68,10 @@ def _work_precision_table(estimates, against, notes):
     if unmeasured := why_cpu_times_not_comparable(first):
         notes = [f"{UNMEASURED}: {unmeasured}", *notes]
     notes = [*notes, _work_units_note(estimates), *left_out_runs_note(first)]
-    return Table(headers, cells, _work_table_title(estimates, errors, against), notes)
+    units = {"CPU time": "s"} | {
+        _error_column_name(row.error): row.units for row in estimates if row.units != "1"
+    }
+    return Table(headers, cells, _work_table_title(estimates, errors, against), notes, units)
 
 
 def _error_cells(estimates, errors):
