@@ -194,6 +194,8 @@ class Method:
         Options that make one of them.
     family : str
         The methods of one construction, within which it is compared; its own name unless given.
+    sources : tuple of str
+        The works that it is from: keys of `bibliography.entries`, or whole BibTeX entries.
     """
 
     name: str
@@ -218,6 +220,7 @@ class Method:
     made_of: Callable | None = None
     example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     family: str = ""
+    sources: tuple = ()
 
     def fits(self, form):
         """Whether `form` is, or yields, one that the method takes, and suits it."""

@@ -1,5 +1,6 @@
 """All integrators, by name."""
 
+from integrators.bibliography import PROJECTIONS
 from integrators.method import Integrator, method_and_modifier
 from integrators.methods.commutator_free import COMMUTATOR_FREE_METHODS
 from integrators.methods.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
@@ -70,6 +71,30 @@ def made(name, options, also=()):
 def named(name, also=()):
     """The `Method` and the modifier, or "", of a name; or `InputError`."""
     return method_and_modifier(name, (*ALL_INTEGRATORS, *also))
+
+
+def sources(name, also=()):
+    """The works that an integrator is from: its method, and its composition or projection.
+
+    Parameters
+    ----------
+    name : str
+        As of `get`.
+    also : sequence of Method, optional
+        Besides those of `ALL_INTEGRATORS`.
+
+    Returns
+    -------
+    dict of str to tuple of str
+        By the name of the method and, where it has sources, of the modifier; as `Method.sources`.
+    """
+    method, modifier = named(name, also)
+    found = {method.name: method.sources}
+    if modifier in method.compositions:
+        found[modifier] = method.compositions[modifier].sources
+    elif modifier in method.projections:
+        found[modifier] = PROJECTIONS
+    return found
 
 
 def names(also=()):

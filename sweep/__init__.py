@@ -18,6 +18,7 @@ _HOMES = {
     "campaign": "sweep.campaign",
     "chaos_table": "sweep.analysis",
     "check": "sweep.store.studies:check_study",
+    "citations": "sweep.exports.citations",
     "decide": "sweep.campaign.decide.decide",
     "drift_table": "sweep.analysis",
     "early_references": "sweep.store.failures:references_that_end_early",

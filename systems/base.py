@@ -167,6 +167,7 @@ class System(ABC):
     """
 
     families = ()
+    sources = ()  # the works that it is from, as those of `integrators.method.Method`
     later = ()  # names of parameters that came when there were stores of the system
     former_names = ()  # that studies and stores may still have
     surprising_defaults = {}

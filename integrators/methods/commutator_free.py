@@ -278,7 +278,10 @@ CF43_SCHEME = Scheme(  # (9) and (34)
 )
 
 
-def commutator_free(name, scheme, description=""):
+SOURCES = ("celledoni2003", "celledoni2022")
+
+
+def commutator_free(name, scheme, description="", sources=SOURCES):
     """The commutator-free method of a scheme, with a fixed step.
 
     Parameters
@@ -286,6 +289,8 @@ def commutator_free(name, scheme, description=""):
     name : str
     scheme : Scheme
     description : str, optional
+    sources : tuple of str, optional
+        As those of `Method`.
 
     Returns
     -------
@@ -302,6 +307,7 @@ def commutator_free(name, scheme, description=""):
         evaluations=scheme.stages,
         family="commutator_free",
         options=ALONG,
+        sources=sources,
     )
 
 
@@ -311,5 +317,6 @@ COMMUTATOR_FREE_METHODS = (
         "crouch_grossman3",
         CROUCH_GROSSMAN_SCHEME,
         "Crouch–Grossman, of order 3",
+        ("crouchgrossman1993", "celledoni2022"),
     ),
 )

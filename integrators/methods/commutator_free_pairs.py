@@ -107,7 +107,10 @@ def _bind(scheme):
     return bind
 
 
-def commutator_free_pair(name, scheme, description=""):
+SOURCES = ("curryowren2019", "celledoni2022")
+
+
+def commutator_free_pair(name, scheme, description="", sources=SOURCES):
     """The commutator-free method of a scheme with an estimate, with step control.
 
     Parameters
@@ -116,6 +119,8 @@ def commutator_free_pair(name, scheme, description=""):
     scheme : Scheme
         With an estimate.
     description : str, optional
+    sources : tuple of str, optional
+        As those of `Method`.
 
     Returns
     -------
@@ -145,6 +150,7 @@ def commutator_free_pair(name, scheme, description=""):
         family="commutator_free",
         options=PAIR_OPTIONS | ALONG,
         adaptive=True,
+        sources=sources,
         fixed=commutator_free(f"{name}+{FIXED}", scheme),
     )
 

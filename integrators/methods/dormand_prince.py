@@ -68,6 +68,7 @@ def _bind(form, integrator):
 
 METHOD = Method(
     name="dop853",
+    sources=("hairer1993", "virtanen2020"),
     description="SciPy's Dormand–Prince 8(5,3), adaptive; the reference",
     order=8,
     symmetric=False,

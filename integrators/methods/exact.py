@@ -80,6 +80,7 @@ def _bind(form, integrator):
 
 METHOD = Method(
     name="exact",
+    sources=("vanzonschofield2007", "celledoni2008"),
     description="the flow itself in closed form, exact to round-off whatever the step",
     order=EXACT,
     symmetric=True,

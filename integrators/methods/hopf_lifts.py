@@ -215,7 +215,7 @@ def _lifted(evaluate, blocks, places, label):
     return Kernel(lifted, method_signature, (label,))
 
 
-def _method(name, description, order, evaluate, blocks, places, evaluations, scratch):
+def _method(name, description, order, evaluate, blocks, places, evaluations, scratch, sources):
     """A `Method`; `scratch` are the elements for each spin that `evaluate` has of it."""
     advance = _lifted(evaluate, blocks, places, name)
 
@@ -238,6 +238,7 @@ def _method(name, description, order, evaluate, blocks, places, evaluations, scr
 
     return Method(
         name=name,
+        sources=sources,
         description=description,
         order=order,
         symmetric=True,
@@ -268,7 +269,7 @@ def _collective_method(order):
         f"collective_gauss{order}",
         f"collective symplectic method by the Hopf map: Gauss of order {order} on R⁴",
         order, _collective(order), blocks=2 * (s + 1), places=0, evaluations=s,
-        scratch=6 * (1 + s),
+        scratch=6 * (1 + s), sources=("mclachlan2015", "butcher1964"),
     )  # fmt: skip
 
 
@@ -276,5 +277,5 @@ COLLECTIVE_METHODS = tuple(_collective_method(order) for order in GAUSS)
 RATTLE_SU2 = _method(
     "rattle_su2",
     "RATTLE on the unit quaternions, T*SU(2) in R⁸, by the Hopf map",
-    2, _rattle, blocks=4, places=2, evaluations=2, scratch=6,
+    2, _rattle, blocks=4, places=2, evaluations=2, scratch=6, sources=("jay1996", "hairer2006"),
 )  # fmt: skip

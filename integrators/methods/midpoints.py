@@ -194,7 +194,7 @@ def _bind(**rule):
     return bind
 
 
-def _method(name, description, bind, forms=(SpinHamiltonian,), **declared):
+def _method(name, description, bind, forms=(SpinHamiltonian,), sources=(), **declared):
     return Method(
         name=name,
         description=description,
@@ -204,6 +204,7 @@ def _method(name, description, bind, forms=(SpinHamiltonian,), **declared):
         bind=bind,
         evaluations=0,  # as many as the solver takes: it counts them
         family="midpoint",
+        sources=(*sources, "mclachlan2017"),
         options={
             "solver_tolerance": Option(
                 0.0, "root mean square residual at which a solve may stop; 0: round-off"
@@ -258,6 +259,7 @@ MOSER_VESELOV = _method(
     _bind(changed=_moser_veselov),
     preserves=SYMPLECTIC | LENGTHS | SINGLE_SPIN | LINEAR,
     suits=lambda form: form.rigid_body,
+    sources=("moserveselov1991",),
     condition="a free rigid body, H = ½ w·I⁻¹w",
 )
 NAMBU_MIDPOINT = _method(

@@ -254,6 +254,7 @@ ALONG = {
     ),
     "action": ACTION,
 }
+SOURCES = ("munthekaas1998", "munthekaas1999", "celledoni2022")
 DEXPINV = {
     "dexpinv": Option(
         "exact", "dexp⁻¹ in closed form, or its series", choices=("exact", "truncated")
@@ -264,7 +265,7 @@ DEXPINV = {
 }
 
 
-def rkmk(name, tableau, description=""):
+def rkmk(name, tableau, description="", sources=SOURCES):
     """The Runge–Kutta–Munthe-Kaas method of a tableau, with a fixed step.
 
     Parameters
@@ -272,6 +273,8 @@ def rkmk(name, tableau, description=""):
     name : str
     tableau : Tableau
     description : str, optional
+    sources : tuple of str, optional
+        As those of `Method`.
 
     Returns
     -------
@@ -290,16 +293,25 @@ def rkmk(name, tableau, description=""):
         family="rkmk",
         options=DEXPINV | ALONG,
         order_of=order_of,
+        sources=sources,
     )
 
 
 RKMK_METHODS = (
     rkmk("lie_euler", EULER, "Lie–Euler: the flow of the frozen generator"),
-    rkmk("lie_euler_heun", HEUN, "Lie–Euler–Heun, of order 2"),
-    rkmk("rkmk3", KUTTA3, "Runge–Kutta–Munthe-Kaas of order 3, after Kutta"),
-    rkmk("rkmk4", KUTTA4, "Runge–Kutta–Munthe-Kaas of order 4, after the classical method"),
+    rkmk("lie_euler_heun", HEUN, "Lie–Euler–Heun, of order 2", ("heun1900", *SOURCES)),
+    rkmk(
+        "rkmk3", KUTTA3, "Runge–Kutta–Munthe-Kaas of order 3, after Kutta", ("kutta1901", *SOURCES)
+    ),
+    rkmk(
+        "rkmk4",
+        KUTTA4,
+        "Runge–Kutta–Munthe-Kaas of order 4, after the classical method",
+        ("kutta1901", *SOURCES),
+    ),
     Method(
         name="rkmk4_two_commutators",
+        sources=("casasowren2003", *SOURCES),
         description="Runge–Kutta–Munthe-Kaas of order 4 with two commutators (Casas and Owren)",
         order=4,
         symmetric=False,
@@ -310,5 +322,10 @@ RKMK_METHODS = (
         family="rkmk",
         options=ALONG,
     ),
-    rkmk("rkmk5", DORMAND_PRINCE5, "Runge–Kutta–Munthe-Kaas of order 5, after Dormand and Prince"),
+    rkmk(
+        "rkmk5",
+        DORMAND_PRINCE5,
+        "Runge–Kutta–Munthe-Kaas of order 5, after Dormand and Prince",
+        ("dormandprince1980", *SOURCES),
+    ),
 )

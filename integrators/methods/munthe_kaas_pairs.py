@@ -32,6 +32,7 @@ from integrators.methods.munthe_kaas import (
     ALONG,
     DEXPINV,
     ON_ORBITS,
+    SOURCES,
     exact,
     flow_of,
     linear_combination,
@@ -194,7 +195,7 @@ def _bind(tableau):
     return bind
 
 
-def rkmk_pair(name, tableau, description=""):
+def rkmk_pair(name, tableau, description="", sources=SOURCES):
     """The Runge–Kutta–Munthe-Kaas method of an embedded pair, with step control.
 
     Parameters
@@ -203,6 +204,8 @@ def rkmk_pair(name, tableau, description=""):
     tableau : Tableau
         With an embedded method.
     description : str, optional
+    sources : tuple of str, optional
+        As those of `Method`.
 
     Returns
     -------
@@ -242,6 +245,7 @@ def rkmk_pair(name, tableau, description=""):
         },
         adaptive=True,
         order_of=order_of,
+        sources=sources,
         fixed=rkmk(f"{name}+{FIXED}", _main(tableau)),
     )
 

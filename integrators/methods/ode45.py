@@ -255,6 +255,7 @@ def _bind(form, integrator):
 
 RK45 = Method(
     name="rk45",
+    sources=("dormandprince1980", "shampinereichelt1997"),
     description="Dormand–Prince 5(4), adaptive, with the step control of MATLAB's ode45",
     order=5,
     symmetric=False,

@@ -90,7 +90,7 @@ def _bind(tableau):
     return bind
 
 
-def explicit_method(name, description, order, tableau):
+def explicit_method(name, description, order, tableau, sources=()):
     """The method of an explicit `butcher.Tableau`, with a name and one line on it.
 
     `InputError` if the tableau has another order, whose conditions it was checked for.
@@ -100,6 +100,8 @@ def explicit_method(name, description, order, tableau):
     name, description : str
     order : int
     tableau : Tableau
+    sources : tuple of str, optional
+        As those of `Method`.
 
     Returns
     -------
@@ -119,6 +121,7 @@ def explicit_method(name, description, order, tableau):
         bind=_bind(tableau),
         evaluations=len(tableau.b),
         family="runge_kutta",
+        sources=sources,
         options={"formulation": FORMULATION},
         projections={
             "projected": ("unit_length",),
@@ -127,6 +130,10 @@ def explicit_method(name, description, order, tableau):
     )
 
 
-RK2_MIDPOINT = explicit_method("rk2_midpoint", "explicit midpoint rule", 2, MIDPOINT)
-RK2_HEUN = explicit_method("rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN)
-RK4 = explicit_method("rk4", "the classical Runge–Kutta method", 4, KUTTA4)
+RK2_MIDPOINT = explicit_method(
+    "rk2_midpoint", "explicit midpoint rule", 2, MIDPOINT, ("runge1895",)
+)
+RK2_HEUN = explicit_method(
+    "rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN, ("heun1900",)
+)
+RK4 = explicit_method("rk4", "the classical Runge–Kutta method", 4, KUTTA4, ("kutta1901",))

@@ -229,6 +229,7 @@ def _bind(form, integrator):
 
 SPLITTING = Method(
     name="splitting",
+    sources=("strang1968", "mclachlan2002"),
     description="symmetric splitting into exact flows of the pieces of H (Strang); explicit",
     order=2,
     symmetric=True,

@@ -254,6 +254,7 @@ def _bind(form, integrator):
 
 SYMPLECTIC_LIE_GROUP = Method(
     name="symplectic_lie_group",
+    sources=("celledoni2022", "celledoni2014"),
     description="symplectic Lie group integrator on T*SO(3) or T*(SO(3) × R³), with θ",
     order=2,
     symmetric=True,

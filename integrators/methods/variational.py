@@ -281,6 +281,7 @@ def _bind(form, integrator):
 
 VARIATIONAL = Method(
     name="variational",
+    sources=("lee2009", "andersen1983", "hairer2006"),
     description="variational integrator on two-spheres (RATTLE); explicit if M is diagonal",
     order=2,
     symmetric=True,

@@ -32,11 +32,14 @@ class Composition:
         The coefficients before the middle one, as decimals.
     source : str
         Where the coefficients come from.
+    sources : tuple of str
+        Keys of `bibliography.entries`.
     """
 
     order: int
     first_half: tuple
     source: str
+    sources: tuple
 
     @property
     def stages(self):
@@ -88,6 +91,8 @@ class AdjointComposition:
         Both with all decimals.
     source : str
         Where the coefficients come from.
+    sources : tuple of str
+        Keys of `bibliography.entries`.
     """
 
     order: int
@@ -95,6 +100,7 @@ class AdjointComposition:
     b_first_half: tuple
     refined: tuple
     source: str
+    sources: tuple
 
     @property
     def stages(self):
@@ -149,6 +155,8 @@ class ProcessedComposition:
         Both with all decimals.
     source : str
         Where the coefficients come from.
+    sources : tuple of str
+        Keys of `bibliography.entries`.
     """
 
     order: int
@@ -156,6 +164,7 @@ class ProcessedComposition:
     half_processor: tuple
     refined: tuple
     source: str
+    sources: tuple
 
     @property
     def stages(self):
@@ -206,6 +215,7 @@ COMPOSITIONS = {
         order=4,
         first_half=("1.35120719195965763404768780897146082692199937621714482832871",),
         source="Creutz and Gocksch (1989), Forest (1989), Suzuki (1990), Yoshida (1990)",
+        sources=("creutzgocksch1989", "suzuki1990", "yoshida1990"),
     ),
     "suzuki4": Composition(
         order=4,
@@ -214,6 +224,7 @@ COMPOSITIONS = {
             "0.414490771794375737142354062860761495711774604016707133323285",
         ),
         source="Suzuki (1990)",
+        sources=("suzuki1990",),
     ),
     "yoshida6": Composition(
         order=6,
@@ -223,6 +234,7 @@ COMPOSITIONS = {
             "-1.177679984178871006946415680964315734639269253",
         ),
         source="Yoshida (1990), solution A",
+        sources=("yoshida1990",),
     ),
     "kahan_li6": Composition(
         order=6,
@@ -233,6 +245,7 @@ COMPOSITIONS = {
             "0.082213596293550800231490448102056331103293891",
         ),
         source="Kahan and Li (1997), s9odr6a",
+        sources=("kahanli1997",),
     ),
     "kahan_li8": Composition(
         order=8,
@@ -247,6 +260,7 @@ COMPOSITIONS = {
             "0.295011723609310298870966240218228112976543230",
         ),
         source="Kahan and Li (1997), s17odr8a",
+        sources=("kahanli1997",),
     ),
     "sofroniou_spaletta10": Composition(
         order=10,
@@ -270,6 +284,7 @@ COMPOSITIONS = {
             "0.049674370639729879054568800666664794601876293",
         ),
         source="Sofroniou and Spaletta (2005)",
+        sources=("sofroniouspaletta2005",),
     ),
 }
 
@@ -305,6 +320,7 @@ ADJOINT_COMPOSITIONS = {
             ),
         ),
         source="Blanes and Moan (2002), S6",
+        sources=("blanesmoan2002", "mclachlan1995"),
     ),
 }
 
@@ -352,5 +368,6 @@ PROCESSED_COMPOSITIONS = {
             ),
         ),
         source="Blanes, Casas and Murua (2006), 13 stages",
+        sources=("blanescasasmurua2006",),
     ),
 }

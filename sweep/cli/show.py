@@ -1,6 +1,7 @@
 """`sweep show`: one system, integrator, study or its plugins in full."""
 
 import contextlib
+import dataclasses
 import inspect
 import json
 from pathlib import Path
@@ -17,17 +18,20 @@ from sweep.store.store import Store
 
 
 @click.command("show")
-@click.argument("kind", type=click.Choice(["system", "integrator", "study", "plugins"]))
+@click.argument(
+    "kind", type=click.Choice(["system", "integrator", "study", "plugins", "citations"])
+)
 @click.argument("name")
 @plugin_library_option
 @click.option("--output", "-o", metavar="DIRECTORY", help="Write the plugins' files there.")
 @json_option
 def command(kind, name, library, output, as_json):
-    """Show a system, an integrator, a study, or the plugins of a study with their source.
+    """Show a system, an integrator, a study, its plugins with their source, or what to cite for it.
 
     NAME of a study, and of one whose plugins are shown, may be a store: then it is the study that
     the store keeps, and those that `sweep extend` or `sweep merge` have added, one after the other.
-    Plugins are shown and not run; those of --study are run.
+    Plugins are shown and not run; those of --study are run. Citations are BibTeX: the works that
+    the study's integrators, systems and recorded quantities are from, each once.
 
     \b
     Example:
@@ -35,6 +39,7 @@ def command(kind, name, library, output, as_json):
       sweep show integrator variational+suzuki4
       sweep show study quickstart
       sweep show study my-study.zarr > my-study.toml
+      sweep show citations quickstart.zarr > citations.bib
       sweep show plugins my-study.zarr --output restored
       sweep show system my_system --study my-study.toml
     """
@@ -43,8 +48,9 @@ def command(kind, name, library, output, as_json):
             raise click.UsageError("--output is for plugins")
         _write_plugin_sources(name, output)
         return
-    if kind in ("study", "plugins"):
-        {"study": _show_study, "plugins": _show_plugins}[kind](name, as_json)
+    if kind in ("study", "plugins", "citations"):
+        shown = {"study": _show_study, "plugins": _show_plugins, "citations": _show_citations}
+        shown[kind](name, as_json)
         return
     plain = name.partition("+")[0]
     library = sweep.plugins.with_installed_plugins(library, kind, [plain])
@@ -74,6 +80,14 @@ def _show_study(name, as_json):
         text = study.toml()
         expanded = [experiment.expanded() for experiment in study.experiments]
     echo_json(expanded) if as_json else echo_document(text.rstrip())
+
+
+def _show_citations(name, as_json):
+    found = sweep.citations(name)
+    if as_json:
+        echo_json([dataclasses.asdict(one) for one in found])
+        return
+    echo_document("\n\n".join(map(str, found)))
 
 
 def _show_plugins(name, as_json):

@@ -130,6 +130,7 @@ class ElasticRod(DampedSystem):
     inertia: str = "consistent"
 
     name = "elastic_rod"
+    sources = ("lee2009",)
     description = "elastic rod in bending, clamped at one end"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     convergence = Convergence(duration=0.01, longest_step=0.0005, shortest_step=5e-06)

@@ -62,6 +62,7 @@ class ForcedPendulumChain(SphericalPendulumChain):
     frequency: float = 1.0
 
     name = "forced_pendulum_chain"
+    sources = ("lee2009",)
     description = "chain of spherical pendula, damped and driven"
     later = ()
     convergence = SphericalPendulumChain.convergence

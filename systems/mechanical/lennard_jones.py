@@ -211,6 +211,7 @@ class LennardJonesSphere(DampedSystem):
     mass: float = 1.0
 
     name = "lennard_jones_sphere"
+    sources = ("lee2009", "lennardjones1931")
     description = "molecules on a sphere with a Lennard-Jones potential"
     units = {"energy": "1", "momentum": "1", "time": "1"}
     convergence = Convergence(duration=2.0, longest_step=0.1, shortest_step=0.001)

@@ -133,6 +133,7 @@ class MagneticDipoles(DampedSystem):
     inertia_factor: float = 1.0 / 12.0
 
     name = "magnetic_dipoles"
+    sources = ("lee2009",)
     description = "array of magnetic dipoles that turn about fixed pivots"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     convergence = Convergence(duration=0.5, longest_step=0.03, shortest_step=0.0001)

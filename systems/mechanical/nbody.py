@@ -105,6 +105,7 @@ class NBodySphere(DampedSystem):
     coupling: float = 1.0
 
     name = "nbody_sphere"
+    sources = ("lee2009", "kozlovharin1992")
     description = "n bodies on a sphere under an analogue of gravitation"
     units = {"energy": "1", "momentum": "1", "time": "1"}
     convergence = Convergence(duration=0.8, longest_step=0.1, shortest_step=0.0004)

@@ -101,6 +101,7 @@ class SphericalPendulumChain(DampedSystem):
     gravity: float = 1.0
 
     name = "spherical_pendulum_chain"
+    sources = ("lee2009", "celledoni2022")
     description = "chain of spherical pendula under gravity"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     convergence = Convergence(duration=3.0, longest_step=0.15, shortest_step=0.001)

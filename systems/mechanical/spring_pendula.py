@@ -135,6 +135,7 @@ class SpringPendula(DampedSystem):
     pivots: tuple = CORNERS
 
     name = "spring_pendula"
+    sources = ("lee2009",)
     description = "spherical pendula tied together by springs"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     convergence = Convergence(duration=0.4, longest_step=0.03, shortest_step=0.0001)

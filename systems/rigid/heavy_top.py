@@ -324,6 +324,7 @@ class HeavyTop(RigidSystem):
     formulation: str = "cotangent"
 
     name = "heavy_top"
+    sources = ("celledoni2022",)
     description = "heavy top: a rigid body with a fixed point under gravity"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     convergence = Convergence(duration=0.04, longest_step=0.005, shortest_step=1e-05)

@@ -315,6 +315,7 @@ class QuadrotorPayload(RigidSystem):
         {"tracking": tracking, "attitude": attitude, "constant": constant, "none": None}
     )
     name = "quadrotor_payload"
+    sources = ("celledoni2022", "lee2013")
     description = "two quadrotors that carry a point mass along a path"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     convergence = Convergence(duration=0.15, longest_step=0.05, shortest_step=7e-05)

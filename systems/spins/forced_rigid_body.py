@@ -80,6 +80,7 @@ class ForcedRigidBody(SpinSystem):
     lengths: str = "unit"
 
     name = "forced_rigid_body"
+    sources = ("mclachlan2017",)
     description = "rigid body under a periodic load"
     convergence = Convergence(duration=24.0, longest_step=1.0, shortest_step=0.006)
     parameter_units = {"inertia": "1", "epsilon": "1", "lengths": "1"}

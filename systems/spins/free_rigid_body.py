@@ -78,6 +78,7 @@ class FreeRigidBody(SpinSystem):
     lengths: str = "unit"
 
     name = "free_rigid_body"
+    sources = ("mclachlan2017",)
     description = "free rigid body, as a spin"
     convergence = Convergence(duration=16.0, longest_step=0.8, shortest_step=0.004)
     parameter_units = {"inertia": "1", "lengths": "1"}

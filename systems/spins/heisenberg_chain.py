@@ -164,6 +164,7 @@ class HeisenbergChain(SpinSystem):
     lengths: str = "unit"
 
     name = "heisenberg_chain"
+    sources = ("mclachlan2017", "lakshmanan2011")
     description = "Heisenberg spin chain, closed or open"
     convergence = Convergence(duration=4.0, longest_step=0.35, shortest_step=0.001)
     parameter_units = {"count": "1", "boundary": "1", "lengths": "1"}

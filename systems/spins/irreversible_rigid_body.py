@@ -79,6 +79,7 @@ class IrreversibleRigidBody(SpinSystem):
     lengths: str = "unit"
 
     name = "irreversible_rigid_body"
+    sources = ("mclachlan2017",)
     description = "rigid body with moments of inertia that depend on the sense of rotation"
     convergence = Convergence(duration=8.0, longest_step=0.7, shortest_step=0.003)
     parameter_units = {"inertia": "1", "sigma": "1", "lengths": "1"}

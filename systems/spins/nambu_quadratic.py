@@ -91,6 +91,7 @@ class NambuQuadratic(SpinSystem):
     linear: tuple = (0.0, 0.0, 0.0)
 
     name = "nambu_quadratic"
+    sources = ("mclachlan2017", "nambu1973", "patera1976")
     former_names = ("nambu_lagrange",)  # of the Lagrange system alone
     later = ("algebra", "quadratic", "linear")
     description = "Nambu system with quadratic C and H, by default the Lagrange system"

@@ -193,6 +193,7 @@ class PointVortices(SpinSystem):
     tracers: int = 0
 
     name = "point_vortices"
+    sources = ("mclachlan2017", "bogomolov1977")
     later = ("tracers",)
     description = "point vortices on the sphere"
     convergence = Convergence(duration=50.0, longest_step=2.5, shortest_step=0.02)

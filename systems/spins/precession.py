@@ -82,6 +82,7 @@ class Precession(SpinSystem):
     lengths: str = "unit"
 
     name = "precession"
+    sources = ("mclachlan2017",)
     description = "spin that precesses about an axis"
     convergence = Convergence(duration=8.0, longest_step=1.0, shortest_step=0.002)
     parameter_units = {"axis": "1", "lengths": "1"}
