@@ -45,6 +45,11 @@ PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
     default=True,
     help="Say above it what it shows; else that is printed, for the paper's caption.",
 )
+@click.option(
+    "--across",
+    metavar="NAME",
+    help="Of the kind order: a panel for each value, as of sweep order --across.",
+)
 @click.option("--data", metavar="FILE.csv", help="Write the numbers behind what is drawn there.")
 @click.option(
     "--body", type=int, multiple=True, metavar="N", help="On the sphere only this; repeatable."
@@ -52,7 +57,9 @@ PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
 @click.option(
     "--view", type=float, nargs=3, metavar="X Y Z", help="Direction to look at the sphere from."
 )
-def command(what, experiment, where, output, suffix, width, font, heading, data, body, view):
+def command(
+    what, experiment, where, output, suffix, width, font, heading, across, data, body, view
+):
     """Plot what STORE has the results for, or of that one KIND.
 
     Kinds: order, error against step size; drift, errors of an invariant with what drifts; work,
@@ -72,11 +79,14 @@ def command(what, experiment, where, output, suffix, width, font, heading, data,
       sweep plot energy quickstart.zarr -e pendulum --where "step_size < 0.02" -o energy.svg
       sweep plot order quickstart.zarr -e pendulum -o order.pdf --width 3.4in --font serif \\
         --no-heading --data order.csv
+      sweep plot order forms.zarr --across formulation
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
     kind, store = _split_kind_and_store_arguments(what)
     kinds = _plot_kinds_with_options(kind, store, body, view)
-    datasets = open_experiments_for_command(store, experiment)
+    datasets = open_experiments_for_command(store, experiment, where if across else None)
+    if across is not None and kind != "order":
+        raise InputError("--across is of the kind order: `sweep plot order STORE --across NAME`")
     path = require_local_path(output or default_plot_directory(store))
     table = _data_file(data)
     one = _is_output_one_picture(path, kind, suffix)
@@ -84,7 +94,12 @@ def command(what, experiment, where, output, suffix, width, font, heading, data,
         raise InputError(f"{path} is a store, and no place for pictures: give another directory")
     drawn = []  # of each picture: the experiment, the kind, the figure
     with sweep.plots.page(width, font, heading):
-        if one:
+        if across is not None:
+            figure = sweep.plots.convergence_across(datasets, across)
+            drawn.append((f"across {across}", "order", figure))
+            path = path if one else path / f"across-{across}-order.{suffix or 'png'}"
+            written, reasons = [_save_picture(figure, path)], []
+        elif one:
             drawn.append(_write_only_picture(datasets, where, *kinds.items(), path))
             written, reasons = [path], []
         else:
@@ -103,7 +118,7 @@ def command(what, experiment, where, output, suffix, width, font, heading, data,
             click.echo(sweep.plots.save_numbers(figures, table))
         except OSError as error:
             raise InputError(f"{table} cannot be written: {error.strerror}", key="data") from None
-    if not one and (kind or body or view or where or not written):
+    if not one and across is None and (kind or body or view or where or not written):
         _echo_pictures_not_drawn(written, reasons)
 
 
@@ -221,13 +236,17 @@ def _write_only_picture(datasets, where, drawing, path):
             f"{', '.join(figures)}. Choose one with -e NAME, or give a directory",
             key="experiment",
         )
+    ((name, figure),) = figures.items()
+    _save_picture(figure, path)
+    return name, kind.name, figure
+
+
+def _save_picture(figure, path):
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        sweep.plots.save(*figures.values(), path)
+        return sweep.plots.save(figure, path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    ((name, figure),) = figures.items()
-    return name, kind.name, figure
 
 
 def _write_all_pictures(datasets, where, kinds, directory, ending, drawn):

@@ -2,7 +2,7 @@
 
 from sweep.plots.drifts import drift_over_time
 from sweep.plots.kinds import KINDS, added_by, picture, save_all
-from sweep.plots.orders import convergence
+from sweep.plots.orders import convergence, convergence_across
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
 from sweep.plots.page import compact, page
 from sweep.plots.recommendation import recommendation_picture
@@ -15,6 +15,7 @@ __all__ = [
     "added_by",
     "compact",
     "convergence",
+    "convergence_across",
     "drift_over_time",
     "energy_over_time",
     "numbers",

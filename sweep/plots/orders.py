@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
+from sweep.analysis.convergence.across import orders_across
 from sweep.analysis.convergence.certificates import CONFIRMED, EXACT, WIDEST
 from sweep.analysis.convergence.curves import SELF, default_error_for_orders
 from sweep.analysis.convergence.orders import order_table
@@ -19,8 +20,10 @@ from sweep.plots.style import (
     GREY,
     OPEN,
     STYLE,
+    add_figure_caption,
     add_legend,
     axis_label_with_units,
+    curve_looks,
     curve_looks_of_integrators,
     label_first_of_rows,
     new_panelled_figure,
@@ -29,6 +32,9 @@ from sweep.plots.style import (
     style_log_error_axis,
     superscript_number,
 )
+from sweep.text import format_number
+
+MOST_ORDERS = 4  # panels whose orders stand in the legend
 
 
 def convergence(dataset, error=None, at="end"):
@@ -95,6 +101,89 @@ def convergence(dataset, error=None, at="end"):
     return figure
 
 
+def convergence_across(experiments, across, error=None, at="end"):
+    """Error against step size side by side, as `orders_across` compares orders.
+
+    Parameters
+    ----------
+    experiments : dict of str to xarray.Dataset
+    across : str
+        ``experiment``, ``system``, a parameter of the system, or an option of integrators.
+    error, at : str, optional
+        As in `order_table`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each value, all of one scale, in which a method looks the same.
+
+    Raises
+    ------
+    InputError
+        As `orders_across`, and when there are more than twelve panels.
+    """
+    rows = orders_across(experiments, across, error, at)
+    several = len({(row.experiment, row.value) for row in rows}) > len({row.value for row in rows})
+    panels, of_panel = {}, {}
+    for row in rows:
+        if any(point.error > 0 for point in row.estimate.points):
+            title = _title_of_value(row, several and across != "experiment")
+            panels.setdefault(title, {})[row.method] = row.estimate
+            of_panel.setdefault(title, experiments[row.experiment])
+    if not panels:
+        raise InputError("no run has an error to show.", key="across")
+    methods = list(dict.fromkeys(method for of in panels.values() for method in of))
+    looks = curve_looks(methods)
+    times = {title: {row.time for row in of.values()} for title, of in panels.items()}
+    every = set().union(*times.values())
+    labels = {method: _label_with_orders(method, panels) for method in methods}
+    with rc_context(STYLE):
+        figure, axes = new_panelled_figure(
+            [
+                _panel_title_with_error_time(of_panel[title], title, times[title], every)
+                for title in panels
+            ]
+        )
+        for ax, (title, of) in zip(axes, panels.items(), strict=True):
+            for method, row in of.items():
+                draw_error_curve(ax, row, looks[method], labels[method], method)
+            along = axis_label_with_units(of_panel[title]["step_size"], "step size h")
+            ax.set(xscale="log", xlabel=along)
+            style_log_error_axis(ax)
+            draw_order_guides(ax, of.values())
+            set_plain_step_ticks(ax)
+        estimates = [row for of in panels.values() for row in of.values()]
+        ups = {error_axis_label(of_panel[title], estimates) for title in panels}
+        same = len(ups) == 1  # units, else those of each system
+        label_first_of_rows(axes, ups.pop() if same else estimates[0].error.replace("_", " "))
+        points = [point for row in estimates for point in row.points if point.error > 0]
+        left_out = any(point.use != USED for point in points)
+        words = ["measured orders" if len(panels) <= MOST_ORDERS else ""]
+        add_legend(figure, axes, "; ".join(filter(None, [*words, OPEN if left_out else ""])))
+        add_figure_caption(figure, f"errors and orders across {across}")
+        if rows[0].others:
+            add_figure_caption(figure, f"they differ too in {', '.join(rows[0].others)}")
+    return figure
+
+
+def _title_of_value(row, with_experiment):
+    """The panel of a row: its value, the scanned values besides, and the experiment if needed."""
+    value = (
+        row.value if row.across == "experiment" else f"{row.across} = {format_number(row.value)}"
+    )
+    own = [row.experiment] if with_experiment else []
+    return ", ".join(filter(None, [*own, value, axis_values_in_words(row.parameters)]))
+
+
+def _label_with_orders(method, panels):
+    """A method behind its orders in the panels, one after the other, where these are few."""
+    if len(panels) > MOST_ORDERS:
+        return method
+    found = [of.get(method) for of in panels.values()]
+    orders = [f"{row.order:.2f}" if row and np.isfinite(row.order) else "–" for row in found]
+    return f"{', '.join(orders)}   {method}"
+
+
 def error_axis_label(dataset, estimates):
     """The error that curves are of and its time, if that is the same for all.
 
@@ -134,7 +223,7 @@ def curve_label_with_order(row):
     return f"{measured}   {row.integrator}"
 
 
-def draw_error_curve(ax, row, look, label):
+def draw_error_curve(ax, row, look, label, series=None):
     """One integrator's errors by step size; filled marks count for its order, open ones do not."""
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
@@ -149,7 +238,7 @@ def draw_error_curve(ax, row, look, label):
     ax.plot(h[~used], error[~used], **(look | open_mark))
     note_numbers(
         ax,
-        row.integrator,
+        series or row.integrator,
         np.where(used, "filled", "open"),
         h,
         error,

@@ -61,13 +61,18 @@ def figure_width(usual):
 
 
 def curve_looks_of_integrators(dataset):
-    """Colour, marker and line of each integrator, by its place in its family in the study.
-
-    Later ones are finer, so that of curves that coincide the lower one still shows.
-    """
+    """Colour, marker and line of each integrator, by its place in its family in the study."""
     members = {}
     for label, family in panel_families_of_integrators(dataset).items():
         members.setdefault(family, []).append(label)
+    return {label: look for of in members.values() for label, look in curve_looks(of).items()}
+
+
+def curve_looks(labels):
+    """Colour, marker and line of each of some curves.
+
+    Later ones are finer, so that of curves that coincide the lower one still shows.
+    """
     return {
         label: {
             "color": COLOURS[i % len(COLOURS)],
@@ -77,7 +82,6 @@ def curve_looks_of_integrators(dataset):
             "ms": 6.0 - 2.0 * i / len(labels),
             "zorder": 2 + i / len(labels),
         }
-        for labels in members.values()
         for i, label in enumerate(labels)
     }
 
