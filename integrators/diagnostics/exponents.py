@@ -37,7 +37,7 @@ from integrators.compiler.tangents import COUNT
 from integrators.compiler.vectors import get
 from integrators.compiler.views import as_elements
 from integrators.errors import InputError, check_array, check_number, check_whole
-from integrators.forms.forms import SpheresLagrangian, checked_members, form_of
+from integrators.forms.forms import checked_members, form_of, moving_rows
 from integrators.forms.phase_spaces import state_space
 from integrators.method import Integrator
 from integrators.precision import DOUBLE
@@ -47,7 +47,7 @@ from integrators.stepping.adaptive import StepHistory, run_adaptive
 from integrators.stepping.batch import clock_of, steps_per_interval, with_tangents
 from integrators.stepping.checkpoint import Layout, Standing
 from integrators.stepping.formulations import conversion_kernels
-from integrators.stepping.loop import method_signature
+from integrators.stepping.loop import evaluating, method_signature
 
 EVERY = 10  # steps after which vectors are made orthonormal
 SEED = 1  # of the directions that they begin in
@@ -139,9 +139,8 @@ def lyapunov_exponents(
                 f"{integrator.label!r} is adaptive: give a tolerance, no step_size, no start_time"
             )
         followed = Followed(integrator.main.bind(system), form, count)
-        steps, ends, failed = _steps_taken(integrator.bind(system), members[0], times, tolerance)
+        steps, ends, failed = steps_taken(integrator.bind(system), members[0], times, tolerance)
         series, _, status = followed.run_along(members[0], directions, steps, ends)
-        series[ends > len(steps)] = np.nan
         status = failed or status
     else:
         if tolerance is not None or step_size is None:
@@ -156,8 +155,18 @@ def lyapunov_exponents(
     return LyapunovExponents(times, series[:, :count], series[:, count], status)
 
 
-def _steps_taken(problem, state, times, tolerance):
+def steps_taken(problem, state, times, tolerance, checkpoint=None):
     """The steps that an adaptive problem takes, and how many of them lead to each sample.
+
+    Parameters
+    ----------
+    problem : AdaptiveProblem
+    state : ndarray, shape (rows, 3)
+    times : ndarray, shape (S + 1,)
+        Of the samples, from where the run stands.
+    tolerance : float
+    checkpoint : ndarray, shape (problem.checkpoint_size,), optional
+        To go on from, as `run_adaptive` does.
 
     Returns
     -------
@@ -167,7 +176,10 @@ def _steps_taken(problem, state, times, tolerance):
         One more than there are after a failure.
     status : int
     """
-    runs = run_adaptive(problem, state[np.newaxis], times, tolerance, history=True)
+    stood = None if checkpoint is None else checkpoint[np.newaxis]
+    runs = run_adaptive(
+        problem, state[np.newaxis], times, tolerance, history=True, checkpoints=stood
+    )
     tried = StepHistory.of(runs.histories[0])
     steps = np.stack([tried.times, tried.sizes], axis=1)[tried.accepted]
     ends = np.searchsorted(steps[:, 0], times[1:], side="left")
@@ -178,17 +190,29 @@ def _steps_taken(problem, state, times, tolerance):
 
 def check_followed(integrator):
     """Raise InputError unless tangent vectors can go along with an integrator's steps."""
+    if obstacle := obstacle_to_following(integrator):
+        raise InputError(obstacle)
+
+
+def obstacle_to_following(integrator):
+    """Why tangent vectors cannot go along with an integrator's steps; empty where they can."""
+    if integrator.counted is not None:
+        return (
+            f"{integrator.label!r} takes steps that its duration decides: no tangent vectors go "
+            "along with them; expected a step size in the place of steps_of"
+        )
     if integrator.adaptive and integrator.main is None:
-        raise InputError(
+        return (
             f"{integrator.label!r} has no main method with a fixed step that tangent vectors could "
             "go along with; expected an integrator with a fixed step, or an adaptive one such as "
             "'rk45'"
         )
     if integrator.arithmetic != DOUBLE:
-        raise InputError(
+        return (
             f"{integrator.label!r}: tangent vectors go along with steps in double precision; leave "
             "'arithmetic' out"
         )
+    return ""
 
 
 def check_compiled():
@@ -245,7 +269,7 @@ def _checked_directions(form, directions, state, count):
             f"directions of shape {found.shape}; expected {(count, *state.shape)}, finite",
             key="directions",
         )
-    found = state_space(form).projected(state, found)
+    found = tangent_parts(form, state, found[:COUNT])
     if count > COUNT or np.linalg.matrix_rank(found.reshape(count, -1)) < count:
         raise InputError(
             f"directions; expected up to {COUNT} with tangents of the manifold that are no "
@@ -255,6 +279,27 @@ def _checked_directions(form, directions, state, count):
     return _orthonormal(found)
 
 
+def tangent_parts(form, state, vectors):
+    """Vectors at a state without what is normal to the manifold and the work of a force.
+
+    Parameters
+    ----------
+    form : HomogeneousFlow or another
+    state : ndarray, shape (rows, 3)
+    vectors : ndarray, shape (k, rows, 3)
+        Up to 8.
+    """
+    space = state_space(form)
+    given, found = aligned((2, 1, *state.shape, *TANGENTS.shape))
+    given[0, ..., 0], given[0, ..., 1 : 1 + len(vectors)] = state, np.moveaxis(vectors, 0, 2)
+    evaluating(TANGENTS).compiled(TANGENTS)(
+        space.retraction.compiled(TANGENTS), np.zeros(1), given, space.parameters, found,
+        aligned((1, *TANGENTS.shape)),
+    )  # fmt: skip
+    found[0, moving_rows(form) :] = 0.0
+    return np.moveaxis(found[0, ..., 1 : 1 + len(vectors)], 2, 0)
+
+
 @dataclass(frozen=True)
 class Followed:
     """A problem whose steps tangent vectors go along with.
@@ -262,7 +307,7 @@ class Followed:
     Parameters
     ----------
     problem : Problem
-        In double precision.
+        In double precision; of an adaptive integrator that of its main method.
     form : SpheresLagrangian or another
     count : int
         Tangent vectors.
@@ -309,21 +354,24 @@ class Followed:
         ends = np.cumsum(np.asarray(counts, dtype=np.int64))
         return self._run(state, directions, clock, np.zeros((0, 2)), ends, checkpoint)
 
-    def run_along(self, state, directions, steps, ends):
+    def run_along(self, state, directions, steps, ends, checkpoint=None):
         """As `run`, along steps of any sizes.
 
         Parameters
         ----------
-        state, directions
+        state, directions, checkpoint
             As of `run`.
         steps : ndarray, shape (n, 2)
-            When each begins, and its size; the first begins at 0.
+            When each begins, and its size; the first begins at 0, or where the checkpoint stands.
         ends : ndarray of int, shape (S,)
-            How many of them have been taken at each sample; more than there are: all.
+            How many of them have been taken at each sample; more than there are after a failure,
+            where the series is NaN.
         """
-        ends = np.minimum(ends, len(steps)).astype(np.int64)
+        taken = np.minimum(ends, len(steps)).astype(np.int64)
         clock = clock_of(TANGENTS, 0.0, 0.0)
-        return self._run(state, directions, clock, steps, ends, None)
+        series, end, status = self._run(state, directions, clock, steps, taken, checkpoint)
+        series[ends > len(steps)] = np.nan
+        return series, end, status
 
     def _run(self, state, directions, clock, steps, ends, checkpoint):
         """`run` and `run_along`; `ends` count from where the run stands."""
@@ -343,19 +391,14 @@ class Followed:
         _along_steps().compiled(TANGENTS)(
             *problem.step_kernels(TANGENTS),
             *(of.compiled(TANGENTS) for of in (stored, space.retraction, stepped)),
-            clock, np.ascontiguousarray(steps), standing.first, ends, self.count, self.seen_rows,
-            problem.constants, problem.options, standing.y, standing.memory, problem.parameters,
-            space.parameters, aligned((work, *TANGENTS.shape)),
-            standing.report, scratch, standing.part("sums").reshape(-1), series,
+            clock, np.ascontiguousarray(steps), standing.first, ends, self.count,
+            moving_rows(self.form), problem.constants, problem.options, standing.y,
+            standing.memory, problem.parameters, space.parameters,
+            aligned((work, *TANGENTS.shape)), standing.report, scratch,
+            standing.part("sums").reshape(-1), series,
         )  # fmt: skip
         status = int(standing.report[STATUS_ROW, 0])
         return series, standing.checkpoints(int(ends[-1]))[0], status
-
-    @property
-    def seen_rows(self):
-        """Rows of a state whose tangents have a length: all but the work of a force."""
-        form = self.form
-        return 2 * form.bodies if isinstance(form, SpheresLagrangian) else self.problem.rows
 
 
 @inlined
@@ -413,7 +456,7 @@ def _along_steps():
         series,
     ):  # fmt: skip
         t0, h = clock[0], clock[1]
-        equal = steps.shape[0] == 0
+        equal = h != 0.0
         carried = memory.reshape(memory.shape[0], 1, memory.shape[1])
         seen, straight = scratch[0], scratch[1]
         if first == 0:

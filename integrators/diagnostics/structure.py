@@ -15,11 +15,11 @@ import numpy as np
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.errors import InputError, check_number, check_whole
 from integrators.forms.forms import (
-    SpheresLagrangian,
     checked_low,
     checked_members,
     form_of,
     high_and_low,
+    moving_rows,
 )
 from integrators.forms.phase_spaces import phase_space
 from integrators.precision import DOUBLE
@@ -321,9 +321,8 @@ def errors_of_return(form, problem, members, ends, step_size, steps, start_time=
     """
     later, lanes = start_time + steps * step_size, len(members) > 1
     back = run_ends(problem, ends, -step_size, steps, later, lanes=lanes)
-    rows = 2 * form.bodies if isinstance(form, SpheresLagrangian) else form.rows
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
         apart = back - members
         if problem.elements[0].parts:  # of high and of low, which are far apart in size
             apart = np.sum(apart, axis=-1)
-        return np.sqrt(np.sum(apart[:, :rows] ** 2, axis=(1, 2)))
+        return np.sqrt(np.sum(apart[:, : moving_rows(form)] ** 2, axis=(1, 2)))

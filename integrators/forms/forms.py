@@ -245,6 +245,11 @@ def checked_inertia(inertia):
     return inertia
 
 
+def moving_rows(form):
+    """Rows of a form's states that move by themselves: all but the work of a force, the last."""
+    return form.rows - bool(getattr(form, "forced", False))
+
+
 def in_precise_numbers(form, made):
     """A form with all its numbers precise.
 

@@ -2,8 +2,8 @@
 
 A phase space is the symplectic manifold of a form's states, seen from R^{3·rows}: tangent vectors
 at a state are stacks of shape ``(rows, 3)``, and arrays of k of them have shape
-``(k, rows, 3)``. `phase_space` gives the one of a form. What it is for is in `structure` and
-`exponents`.
+``(k, rows, 3)``. `phase_space` gives the one of a form, `state_space` also a manifold without a
+symplectic form. What they are for is in `structure` and `exponents`.
 
 The `retraction` of each is a kernel, of signature `whole_state`, that leaves a state on the
 manifold where it is; its derivative takes from a vector what is normal to it. It reads the
@@ -17,6 +17,7 @@ manifold where it is; its derivative takes from a vector what is normal to it. I
 | `SpheresLagrangian` | Π TS² | Σ dq_i ∧ dp_i with p = M q̇, pulled back to (q, ω) |
 | `CotangentHamiltonian` | T*G | δ'μ·η − δμ·η' − μ·[η, η'], with Q̇ = η̂ Q |
 | `LiePoissonHamiltonian` | a coadjoint orbit, {|Γ| = c, Π·Γ = d} | −μ·[ξ, ξ'], with δμ = −ad*_ξ μ |
+| `HomogeneousFlow` | the orbit of a state | not known |
 
 The first is (1) of McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on
 spheres*, and that of T*G (13) of Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators
@@ -30,11 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.compiler.kernels import kernel
-from integrators.compiler.lanes import sqrt, value_of
-from integrators.compiler.vectors import axpy, dot, get, put, scale
+from integrators.compiler.lanes import value_of
+from integrators.compiler.vectors import axpy, dot, get, put
 from integrators.errors import InputError
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.forms.forms import SpheresLagrangian, parts
+from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.forms import SpheresLagrangian, moving_rows, parts
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
 
@@ -61,42 +63,39 @@ def phase_space(form):
             "a system with a non-conservative force preserves no symplectic form: there is no "
             "defect to measure"
         )
-    return state_space(form, "symplectic form")
+    return _space(form, SYMPLECTIC, "symplectic form")
 
 
-def state_space(form, lacking="tangent space"):
-    """As `phase_space`, where forces may act, which leave a system on the same manifold.
+def state_space(form):
+    """The manifold of a form's states, on which forces leave a system: its tangent spaces.
 
-    `lacking` is what messages say to be unknown.
+    Parameters
+    ----------
+    form : HomogeneousFlow, or one with a phase space
+
+    Returns
+    -------
+    ActionSpace or another, as `phase_space`
+
+    Raises
+    ------
+    InputError
+        If the form is another.
     """
-    for of, made in (
-        (SpinHamiltonian, SpinSpace),
-        (NambuHamiltonian, NambuSpace),
-        (SpheresLagrangian, CotangentSpace),
-        (CotangentHamiltonian, GroupSpace),
-        (LiePoissonHamiltonian, OrbitSpace),
-    ):
+    return _space(form, {**SYMPLECTIC, HomogeneousFlow: ActionSpace}, "tangent space")
+
+
+def _space(form, known, what):
+    for of, made in known.items():
         if isinstance(form, of):
             return made(form)
+    *names, last = (of.__name__ for of in known)
     raise InputError(
-        f"no {lacking} is known for {type(form).__name__}; expected a SpinHamiltonian, "
-        "NambuHamiltonian, SpheresLagrangian, CotangentHamiltonian or LiePoissonHamiltonian"
+        f"no {what} is known for {type(form).__name__}; expected a {', '.join(names)} or {last}"
     )
 
 
 NO_PARAMETERS = np.zeros(1)
-
-
-@kernel()
-def _to_lengths(t, y, p, out, work):
-    """Every row led to its length."""
-    for i in range(y.shape[0]):
-        w = get(y, i)
-        squared = dot(w, w)
-        if value_of(squared) > 0.0:
-            length = sqrt(squared)
-            w = scale(value_of(length) / length, w)
-        put(out, i, w)
 
 
 @kernel()
@@ -109,49 +108,46 @@ def _to_level_set(t, y, p, out, work):
     put(out, 0, axpy(share, normal, w))
 
 
-@kernel()
-def _to_spheres(t, y, p, out, work):
-    """Every q led to its length, and ω made as orthogonal to it as it was."""
-    n = y.shape[0] // 2
-    for i in range(y.shape[0]):
-        put(out, i, get(y, i))
-    for i in range(n):
-        q, omega = get(y, i), get(y, n + i)
-        squared = dot(q, q)
-        length = sqrt(squared)
-        q = scale(value_of(length) / length, q)
-        along = dot(q, omega)
-        put(out, i, q)
-        put(out, n + i, axpy((value_of(along) - along) / value_of(squared), q, omega))
+@dataclass(frozen=True)
+class ActionSpace:
+    """The orbit of a state under the action of a Lie group; the work of a force is no part of it.
 
+    Parameters
+    ----------
+    form : HomogeneousFlow
+        Or one that yields it.
+    """
 
-@kernel()
-def _to_rotations(t, y, p, out, work):
-    """The rows of Q made as orthonormal as they were: by (3 I − Q Qᵀ) Q / 2."""
-    for i in range(y.shape[0]):
-        put(out, i, get(y, i))
-    for i in range(3):
-        row = get(y, i)
-        for j in range(3):
-            product = dot(get(y, i), get(y, j))
-            row = axpy(0.5 * (value_of(product) - product), get(y, j), row)
-        put(out, i, row)
+    form: HomogeneousFlow
 
+    parameters = NO_PARAMETERS
 
-@kernel()
-def _to_orbit(t, y, p, out, work):
-    """Γ led to its length, and Π along Γ to its product with it."""
-    pi, gamma = get(y, 0), get(y, 1)
-    squared = dot(gamma, gamma)
-    length = sqrt(squared)
-    gamma = scale(value_of(length) / length, gamma)
-    along = dot(pi, gamma)
-    put(out, 0, axpy((value_of(along) - along) / value_of(squared), gamma, pi))
-    put(out, 1, gamma)
+    @property
+    def retraction(self):
+        """That of the action."""
+        return self.form.homogeneous_flow().action.retraction
+
+    def scales(self, state, image, duration):
+        """Size of each row's vectors, shape (rows, 1): 1."""
+        return np.ones((len(state), 1))
+
+    def tangents(self, state, scales):
+        """An orthonormal basis of what the elements of the algebra generate at the state."""
+        action, found = self.form.homogeneous_flow().action, []
+        for element in np.eye(3 * action.algebra_rows):
+            out = np.zeros((action.rows, 3))
+            action.velocity.scalar(0.0, np.ascontiguousarray(state), NO_PARAMETERS, out, element)
+            found.append(out)
+        moved = np.array(found)[:, : moving_rows(self.form)]
+        _, sizes, basis = np.linalg.svd(moved.reshape(len(moved), -1), full_matrices=False)
+        told = sizes > sizes[0] * len(moved) * np.finfo(float).eps
+        tangents = np.zeros((np.sum(told), *state.shape))
+        tangents[:, : moved.shape[1]] = basis[told].reshape(-1, *moved.shape[1:])
+        return tangents
 
 
 @dataclass(frozen=True)
-class SpinSpace:
+class SpinSpace(ActionSpace):
     """Spins on their spheres, of unit or of any radius; one of length 0 does not move.
 
     Parameters
@@ -160,9 +156,6 @@ class SpinSpace:
     """
 
     form: SpinHamiltonian
-
-    retraction = _to_lengths
-    parameters = NO_PARAMETERS
 
     def scales(self, state, image, duration):
         """Size of each row's vectors, shape (rows, 1)."""
@@ -260,7 +253,7 @@ class NambuSpace:
 
 
 @dataclass(frozen=True)
-class CotangentSpace:
+class CotangentSpace(ActionSpace):
     """Directions and angular velocities, (q, ω) with q_i·ω_i = 0.
 
     Parameters
@@ -269,9 +262,6 @@ class CotangentSpace:
     """
 
     form: SpheresLagrangian
-
-    retraction = _to_spheres
-    parameters = NO_PARAMETERS
 
     def scales(self, state, image, duration):
         """Size of each row's vectors, shape (rows, 1): 1 for q, a frequency of the motion for ω.
@@ -329,7 +319,7 @@ class CotangentSpace:
 
 
 @dataclass(frozen=True)
-class GroupSpace:
+class GroupSpace(ActionSpace):
     """Attitudes and momenta, (Q, π) or (Q, q, π, p).
 
     Parameters
@@ -338,9 +328,6 @@ class GroupSpace:
     """
 
     form: CotangentHamiltonian
-
-    retraction = _to_rotations
-    parameters = NO_PARAMETERS
 
     def scales(self, state, image, duration):
         """Size of each row's vectors, shape (rows, 1): 1 for Q, |π| or |p|, and |π|/|p| for q.
@@ -395,7 +382,7 @@ class GroupSpace:
 
 
 @dataclass(frozen=True)
-class OrbitSpace:
+class OrbitSpace(ActionSpace):
     """The coadjoint orbit of a state (Π, Γ) of se(3)*, of dimension 4 unless Γ is 0.
 
     Parameters
@@ -404,9 +391,6 @@ class OrbitSpace:
     """
 
     form: LiePoissonHamiltonian
-
-    retraction = _to_orbit
-    parameters = NO_PARAMETERS
 
     def scales(self, state, image, duration):
         """Size of each row's vectors, shape (2, 1): at the larger of the ends; 1 where it is 0."""
@@ -454,6 +438,15 @@ class OrbitSpace:
         over = gamma / (gamma @ gamma)
         turn = np.cross(over, d_gamma)
         return np.stack([turn, np.cross(over, d_pi - np.cross(turn, pi))], axis=1)
+
+
+SYMPLECTIC = {
+    SpinHamiltonian: SpinSpace,
+    NambuHamiltonian: NambuSpace,
+    SpheresLagrangian: CotangentSpace,
+    CotangentHamiltonian: GroupSpace,
+    LiePoissonHamiltonian: OrbitSpace,
+}
 
 
 def _perpendicular(vectors):

@@ -1,13 +1,14 @@
 """Actions of Lie groups on states, with dexp⁻¹ and brackets of their algebras.
 
-An element of the algebra is a stack of 3-vectors like the state. An `Action` has four kernels of
+An element of the algebra is a stack of 3-vectors like the state. An `Action` has five kernels of
 the signature `kernels.whole_state`, which read no time and no parameters:
 
 - ``act(t, y, p, out, sigma)``: what exp(σ) adds to the state y, exp(σ)·y − y, into `out`;
 - ``velocity(t, y, p, out, sigma)``: the vector field that σ generates at y;
 - ``dexpinv(t, sigma, p, out, work)``: dexp⁻¹_σ of `out`, in place, and the largest squared angle
   of a rotation in σ into ``work[0]``;
-- ``bracket(t, a, p, out, b)``: [a, b].
+- ``bracket(t, a, p, out, b)``: [a, b];
+- ``retraction(t, y, p, out, work)``: y, with derivatives along the orbit of y alone; `retractions`.
 
 The second element of the algebra is flat, row by row. What an action keeps exactly, |q| = 1,
 q·ω = 0 or R⊤R = 1, `act` restores: its increment leads back what the state is off.
@@ -45,6 +46,7 @@ from integrators.lie_groups.factors import (
     together,
     velocity_tangent,
 )
+from integrators.lie_groups.retractions import retract_pair
 from integrators.lie_groups.rotations import turning
 
 
@@ -58,7 +60,7 @@ class Action:
         The group and what it acts on, for messages.
     rows, algebra_rows : int
         Of the state, and of an element of the algebra.
-    act, velocity, dexpinv, bracket : Kernel
+    act, velocity, dexpinv, bracket, retraction : Kernel
     rotations, unit_rows : tuple of int
         Rows of the state where a rotation matrix begins, and rows that are unit vectors.
     """
@@ -70,6 +72,7 @@ class Action:
     velocity: Kernel
     dexpinv: Kernel
     bracket: Kernel
+    retraction: Kernel
     rotations: tuple = ()
     unit_rows: tuple = ()
 
@@ -101,8 +104,8 @@ def product(*factors):
     if not factors:
         raise InputError("an action needs a factor, such as TANGENT_SPHERE")
     made = functools.reduce(together, factors)
-    of_act, of_velocity, of_dexpinv, of_bracket = (
-        made.act, made.velocity, made.dexpinv, made.bracket,
+    of_act, of_velocity, of_dexpinv, of_bracket, of_retract = (
+        made.act, made.velocity, made.dexpinv, made.bracket, made.retract,
     )  # fmt: skip
     m = made.algebra_rows
 
@@ -118,9 +121,12 @@ def product(*factors):
     def bracket(t, a, p, out, b):
         of_bracket(a, rows_of(b, 0, m), 0, out)
 
+    def retraction(t, y, p, out, work):
+        of_retract(y, 0, out)
+
+    kernels = act, velocity, dexpinv, bracket, retraction
     return Action(
-        made.name, made.rows, m,
-        *(Kernel(of, whole_state, (made.name,)) for of in (act, velocity, dexpinv, bracket)),
+        made.name, made.rows, m, *(Kernel(of, whole_state, (made.name,)) for of in kernels),
         made.rotations, made.unit_rows,
     )  # fmt: skip
 
@@ -130,7 +136,7 @@ def product(*factors):
 
 @functools.cache
 def _spheres_kernels(unit):
-    act_sphere, velocity_sphere = SPHERE.act, SPHERE.velocity
+    act_sphere, velocity_sphere, retract_sphere = SPHERE.act, SPHERE.velocity, SPHERE.retract
     dexpinv_rotation, bracket_rotation = SPHERE.dexpinv, SPHERE.bracket
 
     def act(t, y, p, out, sigma):
@@ -159,7 +165,12 @@ def _spheres_kernels(unit):
         for i in range(n):
             bracket_rotation(a, rows_of(b, 0, n), i, out)
 
-    return [Kernel(of, whole_state, (unit,)) for of in (act, velocity, dexpinv, bracket)]
+    def retraction(t, y, p, out, work):
+        for i in range(y.shape[0]):
+            retract_sphere(y, i, out)
+
+    kernels = act, velocity, dexpinv, bracket, retraction
+    return [Kernel(of, whole_state, (unit,)) for of in kernels]
 
 
 def spheres(n, lengths="unit"):
@@ -216,7 +227,15 @@ def _tangent_kernels(forced):
         if forced:
             put(out, 2 * n, scale(0.0, get(a, 2 * n)))
 
-    return [Kernel(of, whole_state, (forced,)) for of in (act, velocity, dexpinv, bracket)]
+    def retraction(t, y, p, out, work):
+        n = y.shape[0] // 2
+        for i in range(n):
+            retract_pair(y, i, n + i, out)
+        if forced:
+            put(out, 2 * n, get(y, 2 * n))
+
+    kernels = act, velocity, dexpinv, bracket, retraction
+    return [Kernel(of, whole_state, (forced,)) for of in kernels]
 
 
 def tangent_spheres(n, forced=False):

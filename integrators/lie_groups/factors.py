@@ -18,6 +18,7 @@ from integrators.lie_groups.exponentials import (
     moved_se3,
     turned_rows,
 )
+from integrators.lie_groups.retractions import of_its_length, retract_pair, retract_rotation
 from integrators.lie_groups.rotations import rotation_coefficients, turning
 
 SIDES = {"left": 1.0, "right": -1.0}
@@ -37,6 +38,8 @@ class Factor:
         ``(sigma, i, out)`` in place; returns the squared angle of the rotation.
     bracket : callable
         ``(a, b, i, out)``.
+    retract : callable
+        ``(y, j, out)`` leads the rows from j on to the orbit that they are on; see `retractions`.
     rotations, unit_rows : tuple of int
         Of its rows, those where a rotation matrix begins, and those that are unit vectors.
     """
@@ -48,6 +51,7 @@ class Factor:
     velocity: Callable
     dexpinv: Callable
     bracket: Callable
+    retract: Callable
     rotations: tuple = ()
     unit_rows: tuple = ()
 
@@ -62,6 +66,11 @@ def _act_sphere(sigma, i, y, j, out):
 @inlined
 def _velocity_sphere(sigma, i, y, j, out):
     put(out, j, cross(get(sigma, i), get(y, j)))
+
+
+@inlined
+def _retract_sphere(y, j, out):
+    put(out, j, of_its_length(get(y, j)))
 
 
 @inlined
@@ -125,6 +134,11 @@ def _act_translation(sigma, i, y, j, out):
 
 
 @inlined
+def _retract_translation(y, j, out):
+    put(out, j, get(y, j))
+
+
+@inlined
 def _dexpinv_translation(sigma, i, out):
     return 0.0 * sigma[i, 0]
 
@@ -172,7 +186,7 @@ def _rotation_factor(side):
         put(out, i, scale(sign, cross(get(a, i), get(b, i))))
 
     name = f"SO(3) from the {side}"
-    return Factor(name, 3, 1, act, velocity, dexpinv, bracket, rotations=(0,))
+    return Factor(name, 3, 1, act, velocity, dexpinv, bracket, retract_rotation, rotations=(0,))
 
 
 def _semidirect_factor(translations):
@@ -182,6 +196,7 @@ def _semidirect_factor(translations):
     """
     turn, dual, momentum = ROTATION.act, 1 + translations, 3 + translations
     velocity_of_turn = ROTATION.velocity
+    rows, algebra_rows = (6, 4) if translations else (4, 2)
 
     @inlined
     def act(sigma, i, y, j, out):
@@ -215,9 +230,16 @@ def _semidirect_factor(translations):
             put(out, i + 1, scale(0.0, get(a, i + 1)))
             put(out, i + 3, scale(0.0, get(a, i + 3)))
 
+    @inlined
+    def retract(y, j, out):
+        retract_rotation(y, j, out)
+        for i in range(3, rows):
+            put(out, j + i, get(y, j + i))
+
     name = "(SO(3) x R3) x| (so(3) x R3)*" if translations else "SO(3) x| so(3)*"
-    rows, algebra_rows = (6, 4) if translations else (4, 2)
-    return Factor(name, rows, algebra_rows, act, velocity, dexpinv, bracket, rotations=(0,))
+    return Factor(
+        name, rows, algebra_rows, act, velocity, dexpinv, bracket, retract, rotations=(0,)
+    )
 
 
 @inlined
@@ -262,6 +284,17 @@ def _coadjoint_velocity(sigma, i, y, j, out):
 
 
 @inlined
+def _pair_retract(y, j, out):
+    retract_pair(y, j, j + 1, out)
+
+
+@inlined
+def _coadjoint_retract(y, j, out):
+    """Γ for q, and Π for ω."""
+    retract_pair(y, j + 1, j, out)
+
+
+@inlined
 def _pair_dexpinv(sigma, i, out):
     return dexpinv_motion(sigma, i, i + 1, out)
 
@@ -273,19 +306,22 @@ def _pair_bracket(a, b, i, out):
 
 SPHERE = Factor(
     "SO(3) on S2", 1, 1, _act_sphere, _velocity_sphere, _dexpinv_rotation, _bracket_rotation,
-    unit_rows=(0,),
+    _retract_sphere, unit_rows=(0,),
 )  # fmt: skip
 TANGENT_SPHERE = Factor(
-    "SE(3) on TS2", 2, 2, _pair_act, _pair_velocity, _pair_dexpinv, _pair_bracket, unit_rows=(0,)
-)
+    "SE(3) on TS2", 2, 2, _pair_act, _pair_velocity, _pair_dexpinv, _pair_bracket, _pair_retract,
+    unit_rows=(0,),
+)  # fmt: skip
 COADJOINT_SE3 = Factor(
-    "SE(3) on se(3)*", 2, 2, _act_coadjoint, _coadjoint_velocity, _pair_dexpinv, _pair_bracket
-)
+    "SE(3) on se(3)*", 2, 2, _act_coadjoint, _coadjoint_velocity, _pair_dexpinv, _pair_bracket,
+    _coadjoint_retract,
+)  # fmt: skip
 ROTATION = _rotation_factor("left")
 RIGHT_ROTATION = _rotation_factor("right")
 TRANSLATION = Factor(
-    "R3", 1, 1, _act_translation, _act_translation, _dexpinv_translation, _bracket_translation
-)
+    "R3", 1, 1, _act_translation, _act_translation, _dexpinv_translation, _bracket_translation,
+    _retract_translation,
+)  # fmt: skip
 
 SEMIDIRECT = _semidirect_factor(0)
 SEMIDIRECT_R3 = _semidirect_factor(1)
@@ -297,6 +333,7 @@ def together(first, second):
     act_1, act_2, velocity_1, velocity_2 = first.act, second.act, first.velocity, second.velocity
     dexpinv_1, dexpinv_2 = first.dexpinv, second.dexpinv
     bracket_1, bracket_2 = first.bracket, second.bracket
+    retract_1, retract_2 = first.retract, second.retract
 
     @inlined
     def act(sigma, i, y, j, out):
@@ -318,6 +355,11 @@ def together(first, second):
         bracket_1(a, b, i, out)
         bracket_2(a, b, i + algebra_rows, out)
 
+    @inlined
+    def retract(y, j, out):
+        retract_1(y, j, out)
+        retract_2(y, j + rows, out)
+
     name = f"{first.name} x {second.name}"
     count, algebra_count = rows + second.rows, algebra_rows + second.algebra_rows
     rotations, unit_rows = (
@@ -326,4 +368,6 @@ def together(first, second):
             (first.rotations, second.rotations), (first.unit_rows, second.unit_rows),
         )
     )  # fmt: skip
-    return Factor(name, count, algebra_count, act, velocity, dexpinv, bracket, rotations, unit_rows)
+    return Factor(
+        name, count, algebra_count, act, velocity, dexpinv, bracket, retract, rotations, unit_rows
+    )

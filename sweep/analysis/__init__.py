@@ -31,6 +31,7 @@ _HOMES = {
     "grid": "sweep.analysis.runs.grid",
     "growth_table": "sweep.analysis.drift.growth",
     "has_structure": "sweep.analysis.structure",
+    "integrators_without_exponents": "sweep.analysis.chaos",
     "least_work": "sweep.analysis.efficiency.pareto",
     "name_of_energy_quantity": "sweep.analysis.runs.selection",
     "order_table": "sweep.analysis.convergence.orders",

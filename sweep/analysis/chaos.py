@@ -5,10 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import InputError
+from integrators.precision import ARITHMETIC, DOUBLE
 from sweep.analysis.drift.drifts import Spread
 from sweep.analysis.runs.selection import (
+    adaptive_runs,
     complete_runs,
     groups_of_runs,
+    integrator_descriptions,
     run_table_without_repeats,
     scanned_axes,
     take_runs,
@@ -38,7 +41,8 @@ class ChaosEstimate:
         The label in the study.
     parameters : dict
         Values of the scanned axes.
-    step_size : float
+    step_size, tolerance : float
+        One of them is NaN, unless the integrator has so many equal steps as an adaptive one.
     starts, left_out : int
         Initial conditions that count, and runs that failed, are not finished, have left the study
         or for whose steps no derivative was found.
@@ -64,6 +68,7 @@ class ChaosEstimate:
     integrator: str
     parameters: dict
     step_size: float
+    tolerance: float
     starts: int
     left_out: int
     duration: float
@@ -77,11 +82,6 @@ class ChaosEstimate:
     halved: bool
     units: str
     time_units: str
-
-    @property
-    def tolerance(self):
-        """NaN: steps are fixed."""
-        return np.nan
 
     @property
     def verdict(self):
@@ -128,12 +128,13 @@ def chaos_table(dataset):
     Returns
     -------
     list of ChaosEstimate
-        By integrator, scanned values and step size, of those with a fixed step.
+        By integrator, scanned values and step size or tolerance, but for those of
+        `integrators_without_exponents`.
 
     Raises
     ------
     InputError
-        If neither is recorded.
+        If neither is recorded, or no run of the selection has exponents.
     """
     dataset = run_table_without_repeats(dataset)
     names = variables_of_chaos(dataset)
@@ -143,12 +144,42 @@ def chaos_table(dataset):
             'record = ["lyapunov", "megno"].',
             key="record",
         )
-    keys = ["integrator", *scanned_axes(dataset), "step_size"]
-    rows = []
-    for key, runs in groups_of_runs(dataset, [name for name in keys if name in dataset.coords]):
-        if not np.isnan(key.get("step_size", np.nan)):
-            rows.append(_estimate_of_cell(key, take_runs(dataset, runs), names))
+    without = integrators_without_exponents(dataset)
+    keys = ["integrator", *scanned_axes(dataset), "step_size", "tolerance"]
+    rows = [
+        _estimate_of_cell(key, take_runs(dataset, runs), names)
+        for key, runs in groups_of_runs(dataset, [name for name in keys if name in dataset.coords])
+        if key["integrator"] not in without
+    ]
+    if not rows:
+        reasons = "; ".join(f"{label}: {why}" for label, why in without.items())
+        raise InputError(f"no run has exponents: {reasons or 'none is selected'}")
     return rows
+
+
+def integrators_without_exponents(dataset):
+    """Why integrators of a run table have no exponents, by their labels.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        One experiment, or a selection of its runs.
+
+    Returns
+    -------
+    dict of str to str
+    """
+    names, described = variables_of_chaos(dataset), integrator_descriptions(dataset)
+    adaptive, found = adaptive_runs(dataset), {}
+    for key, runs in groups_of_runs(dataset, ["integrator"]):
+        label = key["integrator"]
+        if described.get(label, {}).get("options", {}).get(ARITHMETIC, DOUBLE) != DOUBLE:
+            found[label] = "tangent vectors go along with steps in double precision alone"
+        elif adaptive[runs].all() and not any(
+            np.isfinite(dataset[name].values[runs]).any() for name in names
+        ):
+            found[label] = "no tangent vectors went along with its adaptive steps"
+    return found
 
 
 def variables_of_chaos(dataset):
@@ -178,7 +209,8 @@ def _estimate_of_cell(key, cell, names):
     seen = np.max([least, rates, *(own[: len(rates)] for own in exponents)], axis=0)
     return ChaosEstimate(
         integrator=str(key.pop("integrator")),
-        step_size=float(key.pop("step_size")),
+        step_size=float(key.pop("step_size", np.nan)),
+        tolerance=float(key.pop("tolerance", np.nan)),
         parameters=key,
         starts=int(np.sum(counted)),
         left_out=int(np.sum(~counted)),

@@ -370,14 +370,17 @@ def _tangent_steps_over_steps(recorder, probe, clock):
     """What steps with tangent vectors cost, beside those of a run; 0 where none are recorded."""
     if recorder.followed is None:
         return 0.0
-    counts, initial = np.array([TANGENT_STEPS]), recorder.starts(probe.initial)
-
-    def plain():
-        recorder.integrate_fixed(initial, probe.step_size, counts)
-
-    def followed():
-        recorder.chaos_of_run(initial[0], probe.step_size, counts)
-
+    initial = recorder.starts(probe.initial)
+    if np.isnan(probe.tolerance):
+        own = probe.step_size, np.array([TANGENT_STEPS])
+        plain = functools.partial(recorder.integrate_fixed, initial, *own)
+        followed = functools.partial(recorder.chaos_of_run, initial[0], *own)
+    else:
+        times = np.array([0.0, FIRST_PART * recorder.recipe.times[-1]])
+        plain = functools.partial(recorder.integrate_adaptive, initial, times, probe.tolerance)
+        followed = functools.partial(
+            recorder.chaos_of_adaptive_run, initial[0], probe.tolerance, times
+        )
     for work in (plain, followed):
         work()  # compiles
     one, other = (time_repeatedly(lambda _, of=of: of, 1, clock)[0][1] for of in (plain, followed))

@@ -34,12 +34,11 @@ def command(store, experiment, where, as_json):
     Example:
       sweep chaos pendulum.zarr
     """
-    found, refused, adaptive = {}, [], {}
+    found, refused, without = {}, [], {}
     for name, dataset in open_experiments_for_command(store, experiment, where).items():
         try:
             found[name] = sweep.chaos_table(dataset)
-            chosen = sweep.analysis.adaptive_runs(dataset)
-            adaptive[name] = dict.fromkeys(dataset["integrator"].values[chosen])
+            without[name] = sweep.analysis.integrators_without_exponents(dataset)
         except InputError as reason:
             refused.append((name, reason))
     if not found:
@@ -50,6 +49,4 @@ def command(store, experiment, where, as_json):
         echo_json({name: sweep.tables.table_rows_for_json(rows) for name, rows in found.items()})
         return
     for name, rows in found.items():
-        click.echo(f"{name}\n{sweep.tables.chaos_as_table(rows)}\n")
-        for label in adaptive[name]:
-            click.echo(f"{label} is adaptive: no tangent vectors go along with its steps\n")
+        click.echo(f"{name}\n{sweep.tables.chaos_as_table(rows, without[name])}\n")

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
+from sweep.analysis.chaos import integrators_without_exponents
 from sweep.analysis.runs.selection import (
-    adaptive_runs,
     axis_values_in_words,
     groups_of_runs,
     name_of_energy_quantity,
@@ -138,7 +138,7 @@ def lyapunov_over_time(dataset, step_size=None):
     Where the motion is regular it tends to 0 like ln(t)/t. Parameters and result are those of
     `energy_over_time`.
     """
-    dataset = _runs_with_fixed_steps(dataset)
+    dataset = _runs_with_exponents(dataset)
     name = next((n for n in (LYAPUNOV, *lyapunov_names(1)) if n in dataset), LYAPUNOV)
     return _plot_error_over_time(dataset, name, "largest Lyapunov exponent", step_size, signed=True)
 
@@ -149,15 +149,15 @@ def megno_over_time(dataset, step_size=None):
     It tends to 2 where the motion is regular, and grows like t where it is chaotic. Parameters and
     result are those of `energy_over_time`.
     """
-    return _plot_error_over_time(
-        _runs_with_fixed_steps(dataset), MEGNO, "MEGNO", step_size, signed=True
-    )
+    dataset = _runs_with_exponents(dataset)
+    return _plot_error_over_time(dataset, MEGNO, "MEGNO", step_size, signed=True)
 
 
-def _runs_with_fixed_steps(dataset):
-    """The run table of those that tangent vectors can go along with."""
+def _runs_with_exponents(dataset):
+    """The run table of those that tangent vectors went along with."""
     dataset = run_table_without_repeats(dataset)
-    return take_runs(dataset, np.flatnonzero(~adaptive_runs(dataset)))
+    without = list(integrators_without_exponents(dataset))
+    return take_runs(dataset, np.flatnonzero(~np.isin(dataset["integrator"].values, without)))
 
 
 def _plot_error_over_time(dataset, name, text, step_size, signed=False):

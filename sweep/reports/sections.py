@@ -12,6 +12,7 @@ from sweep.analysis import (
     chaos_table,
     drift_table,
     has_structure,
+    integrators_without_exponents,
     order_table,
     structure_table,
     tolerance_table,
@@ -170,7 +171,8 @@ def chaos_section_answer(dataset):
     """Lyapunov exponents and MEGNO, and what they say of order and chaos; counts are of starts."""
     rows = chaos_table(dataset)
     counts = sum((Counter(row.counts) for row in rows), Counter())
-    return Answer([tables.chaos_as_table(rows)], [], dict(counts))
+    without = integrators_without_exponents(dataset)
+    return Answer([tables.chaos_as_table(rows, without)], [], dict(counts))
 
 
 def structure_section_answer(dataset):

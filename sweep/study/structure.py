@@ -7,7 +7,12 @@ They count in no run's CPU time.
 
 import numpy as np
 
-from integrators.diagnostics.exponents import Followed, check_compiled, check_count
+from integrators.diagnostics.exponents import (
+    Followed,
+    check_compiled,
+    check_count,
+    obstacle_to_following,
+)
 from integrators.diagnostics.structure import (
     adaptive_map,
     defect_of_map,
@@ -16,7 +21,7 @@ from integrators.diagnostics.structure import (
 )
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space, state_space
-from integrators.precision import DOUBLE, is_precise
+from integrators.precision import is_precise
 from sweep.study.schema import CHAOS, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
@@ -54,11 +59,9 @@ def obstacle_to_measuring(name, systems, entries):
 
 
 def _obstacle_to_exponents(systems, entries):
-    if all(entry.adaptive or entry.is_precise for entry in entries):
-        return (
-            "needs an integrator with a fixed step in double precision: tangent vectors go along "
-            "with such steps"
-        )
+    obstacles = [obstacle_to_following(entry.integrator()) for entry in entries]
+    if all(obstacles):
+        return f"cannot be computed: {'; '.join(dict.fromkeys(obstacles))}"
     try:
         check_compiled()
         state_space(systems[0].form)
@@ -97,8 +100,10 @@ def followed_problem(problem, integrator, form, record):
     form : SpheresLagrangian or another
     record : tuple of str
     """
-    if integrator.adaptive or integrator.arithmetic != DOUBLE or not set(record) & set(CHAOS):
+    if obstacle_to_following(integrator) or not set(record) & set(CHAOS):
         return None
+    if integrator.adaptive:
+        problem = integrator.main.bind(form)
     return Followed(problem, form, max(1, len(exponents_of_record(record))))
 
 

@@ -73,6 +73,15 @@ def scanned_axes_of_rows(estimates):
     return list(dict.fromkeys(axis for row in estimates for axis in row.parameters))
 
 
+def step_columns_of_rows(estimates):
+    """Which of step size and tolerance a table's rows have."""
+    return [
+        name
+        for name in ("step_size", "tolerance")
+        if any(math.isfinite(getattr(row, name)) for row in estimates)
+    ]
+
+
 def table_row_label(row):
     """The integrator of a row, with the values of the scanned axes."""
     values = ", ".join(f"{axis}={format_number(value)}" for axis, value in row.parameters.items())

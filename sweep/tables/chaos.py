@@ -7,30 +7,34 @@ from sweep.tables.base import (
     left_out_runs_note,
     scanned_axes_of_rows,
     scientific_cell,
+    step_columns_of_rows,
     table_notes,
     two_decimal_cell,
 )
 from sweep.text import format_number
 
 
-def chaos_as_table(estimates):
+def chaos_as_table(estimates, without=None):
     """A table of exponents, medians over the starts; below it what the verdicts leave open.
 
     Parameters
     ----------
     estimates : sequence of ChaosEstimate
+    without : dict of str to str, optional
+        Why integrators have none, by their labels.
     """
     first = estimates[0]
     axes, count = scanned_axes_of_rows(estimates), len(first.exponents)
     has_megno = any(not math.isnan(row.megno.median) for row in estimates)
-    headers = ["integrator", *axes, "step size", "starts"]
+    steps = step_columns_of_rows(estimates)
+    headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]
     headers += ["λ"] if count == 1 else [f"λ{k + 1}" for k in range(count)]
     headers += ["MEGNO", "verdict"] if has_megno else []
     cells = [
         [
             row.integrator,
             *(format_number(row.parameters[axis]) for axis in axes),
-            format_number(row.step_size),
+            *(format_number(getattr(row, name)) for name in steps),
             f"{row.starts} of {row.starts + row.left_out}" if row.left_out else str(row.starts),
             *(scientific_cell(exponent.median, 3) for exponent in row.exponents),
             *([two_decimal_cell(row.megno.median), row.verdict] if has_megno else []),
@@ -42,6 +46,7 @@ def chaos_as_table(estimates):
     median = ", medians over the starts" if max(row.starts for row in estimates) > 1 else ""
     title = f"Lyapunov exponents{units} of the steps until t = {first.duration:g}{time}{median}"
     notes = [*table_notes(estimates, lambda row: row.in_words), *left_out_runs_note(estimates)]
+    notes += [f"{label}: {why}" for label, why in (without or {}).items()]
     if not has_megno:
         notes.append('Verdicts need "megno" in the record.')
     return Table(headers, cells, title, notes)

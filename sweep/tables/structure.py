@@ -2,7 +2,13 @@
 
 import math
 
-from sweep.tables.base import Table, left_out_runs_note, scanned_axes_of_rows, scientific_cell
+from sweep.tables.base import (
+    Table,
+    left_out_runs_note,
+    scanned_axes_of_rows,
+    scientific_cell,
+    step_columns_of_rows,
+)
 from sweep.text import format_number
 
 SYMMETRIC = {True: "yes", False: "no", None: "–"}
@@ -16,11 +22,7 @@ def structure_as_table(estimates):
     estimates : sequence of StructureEstimate
     """
     axes = scanned_axes_of_rows(estimates)
-    steps = [
-        name
-        for name in ("step_size", "tolerance")
-        if any(math.isfinite(getattr(row, name)) for row in estimates)
-    ]
+    steps = step_columns_of_rows(estimates)
     defects = any(row.verdict for row in estimates)
     reversals = any(math.isfinite(row.reversal.median) for row in estimates)
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]

@@ -13,7 +13,7 @@ import numpy as np
 import systems
 from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
-from integrators.diagnostics.exponents import first_directions
+from integrators.diagnostics.exponents import first_directions, steps_taken
 from integrators.errors import InputError
 from integrators.forms.forms import in_precise_numbers
 from integrators.precision import DOUBLE as DOUBLE_PRECISION
@@ -275,7 +275,7 @@ class Recorder:
         at = pairs(at) if self._element.numbers else at
         sampled = self._sampled(raw, at) | self._statistics(batch)
         sampled |= self._errors(ends, reference, where)
-        chaos, followed = self._chaos(runs, last, followed)
+        chaos, followed = self._chaos(runs, times, known, followed)
         sampled |= chaos
         for key, (name, values) in steps.items():
             if key in self.recipe.record:
@@ -298,21 +298,27 @@ class Recorder:
             return None, None
         return np.split(checkpoints, [self.problem.checkpoint_size], axis=1)
 
-    def _chaos(self, runs, last, checkpoints):
-        """Of what nearby trajectories do the recorded series up to a sample, and where they stand.
+    def _chaos(self, runs, times, stood, checkpoints):
+        """Of what nearby trajectories do the recorded series over samples, and where they stand.
 
-        Variables of shape (runs, S), NaN at the first sample, and checkpoints (runs, size).
+        Variables of shape (runs, S), NaN at the first sample, and checkpoints (runs, size). Where
+        the runs and those trajectories `stood` at the first sample is None at the start.
         """
         if self.followed is None:
             return {}, np.zeros((len(runs.initial), 0))
-        counts = runs.steps_per_sample * np.diff(
-            self.recipe.time_axis.marks[runs.sample : last + 1]
-        )
-        found = np.full((len(runs.initial), len(counts) + 1, self.followed.count + 1), np.nan)
+        found = np.full((len(runs.initial), len(times), self.followed.count + 1), np.nan)
         ends = np.full((len(runs.initial), self.followed.checkpoint_size), np.nan)
+        if not self._integrator.adaptive:
+            marks = self.recipe.time_axis.marks[runs.sample : runs.sample + len(times)]
+            counts = runs.steps_per_sample * np.diff(marks)
         for i, state in enumerate(runs.initial):
             known = None if checkpoints is None else checkpoints[i]
-            found[i, 1:], ends[i] = self.chaos_of_run(state, runs.step_size, counts, known)
+            if self._integrator.adaptive:
+                own = None if stood is None else stood[i]
+                series = self.chaos_of_adaptive_run(state, runs.tolerance, times, own, known)
+            else:
+                series = self.chaos_of_run(state, runs.step_size, counts, known)
+            found[i, 1:], ends[i] = series
         exponents = structure.exponents_of_record(self.recipe.record)
         columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
         if schema.MEGNO in self.recipe.record:
@@ -321,13 +327,25 @@ class Recorder:
 
     def chaos_of_run(self, state, step_size, counts, checkpoint=None):
         """`Followed.run` of a state, without its status; NaN where it has no tangent plane."""
-        followed = self.followed
-        try:
-            start = first_directions(self._system.form, state, followed.count)
-        except InputError:  # an equilibrium
+        start = self._first_directions(state)
+        if start is None:
             return np.nan, np.nan
-        series, end, _ = followed.run(state, start, step_size, counts, checkpoint)
-        return series, end
+        return self.followed.run(state, start, step_size, counts, checkpoint)[:2]
+
+    def chaos_of_adaptive_run(self, state, tolerance, times, stood=None, checkpoint=None):
+        """As `chaos_of_run`, along the steps to sample times, from where the run `stood`."""
+        start = self._first_directions(state)
+        if start is None:
+            return np.nan, np.nan
+        steps, ends, _ = steps_taken(self.problem, state, times, tolerance, stood)
+        return self.followed.run_along(state, start, steps, ends, checkpoint)[:2]
+
+    def _first_directions(self, state):
+        """The tangent vectors that a run begins with; None where there is no tangent plane."""
+        try:
+            return first_directions(self._system.form, state, self.followed.count)
+        except InputError:  # an equilibrium
+            return None
 
     def finish(self, runs):
         """The variables over runs, of runs at their last sample; by the names of `schema`."""

@@ -27,7 +27,12 @@ step_size = [0.1, 0.05]
 [[experiment]]
 name = "pendulum"
 system = "spherical_pendulum_chain"
-integrators = ["variational", "rk4", { name = "rk45", tolerance = 1e-6 }]
+integrators = [
+    "variational",
+    "rk4",
+    { name = "rk45", tolerance = 1e-6 },
+    { name = "dop853", tolerance = 1e-6 },
+]
 initial_condition = ["lee", { random = 9, seed = 1 }]
 record = ["energy", { name = "lyapunov", count = 4 }, "megno"]
 
@@ -44,6 +49,14 @@ system = "heisenberg_chain"
 integrators = ["spherical_midpoint"]
 initial_condition = { random = 2, seed = 1 }
 record = ["megno"]
+
+[[experiment]]
+name = "quadrotors"
+system = "quadrotor_payload"
+integrators = ["rkmk4", { name = "rkmk54", tolerance = 1e-6 }]
+initial_condition = "celledoni"
+duration = 1.0
+record = ["lyapunov"]
 """
 NAMES = ("lyapunov_1", "lyapunov_2", "lyapunov_3", "lyapunov_4")
 
@@ -61,13 +74,17 @@ def tree(store):
 
 
 def test_series_are_those_from_python(tree):
-    data = tree["pendulum"].to_dataset().query(run="not adaptive")
+    data = tree["pendulum"].to_dataset().query(run="integrator != 'dop853'")
     system = systems.get("spherical_pendulum_chain")
-    for run in range(0, data.sizes["run"], 13):
+    chosen = [*range(0, data.sizes["run"], 13), *np.flatnonzero(data.adaptive.values)[::4]]
+    assert data.adaptive.values[chosen].sum() > 1
+    for run in chosen:
         row = data.isel(run=run)
+        given = {"step_size": float(row.step_size), "tolerance": float(row.tolerance)}
         found = integrators.lyapunov_exponents(
             system, integrators.get(str(row.integrator.values)), row.initial_state.values,
-            step_size=float(row.step_size), duration=10.0, samples=10, count=4,
+            duration=10.0, samples=10, count=4,
+            **{name: value for name, value in given.items() if np.isfinite(value)},
         )  # fmt: skip
         stored = np.stack([row[name].values for name in NAMES], axis=1)
         np.testing.assert_array_equal(stored, found.exponents)
@@ -85,9 +102,10 @@ def test_variables_are_described(tree):
     assert np.isfinite(tree["forced"].to_dataset().lyapunov[:, 1:]).all()
 
 
-def test_adaptive_runs_have_none_and_the_store_is_sound(tree, store):
-    adaptive = tree["pendulum"].to_dataset().query(run="adaptive")
-    assert all(np.isnan(adaptive[name]).all() for name in (*NAMES, "megno"))
+def test_one_without_a_main_method_has_none_and_the_store_is_sound(tree, store):
+    without = tree["pendulum"].to_dataset().query(run="integrator == 'dop853'")
+    assert without.sizes["run"] and all(np.isnan(without[n]).all() for n in (*NAMES, "megno"))
+    assert np.isfinite(tree["quadrotors"].to_dataset().lyapunov[:, 1:]).all()
     assert not sweep.verify(store)
 
 
@@ -95,29 +113,45 @@ def test_the_table_is_printed(store, command, tmp_path):
     printed = command(tmp_path, "chaos", str(store)).stdout
     assert "Lyapunov exponents [s-1] of the steps until t = 10 s, medians over" in printed
     assert "λ4  MEGNO" in printed
-    assert "rk45 is adaptive: no tangent vectors go along with its steps" in printed
+    assert "dop853: no tangent vectors went along with its adaptive steps" in printed
     rows = json.loads(command(tmp_path, "chaos", str(store), "--json").stdout)
-    assert len(rows["pendulum"]) == 4 and rows["forced"][0]["exponents"][0]["median"]
+    assert [row["tolerance"] for row in rows["pendulum"]] == [None, None, None, None, 1e-6]
+    assert rows["forced"][0]["exponents"][0]["median"]
     assert rows["spins"][0]["megno"]["median"] > 0.0
 
 
-def recorder(record, samples=8):
+def recorder(record, samples=8, integrator="variational", **options):
     recipe = Recipe(TimeAxis(8.0, samples), record, "none", 0)
-    made = NamedComponent("spherical_pendulum_chain", ()), NamedComponent("variational", ())
+    made = (
+        NamedComponent("spherical_pendulum_chain", ()),
+        NamedComponent.of(integrator, options),
+    )
     return Recorder(recipe, *made)
 
 
-def test_a_run_in_segments_is_the_whole_one():
-    made = recorder(("energy", "lyapunov_1", "lyapunov_2", "megno"))
+@pytest.mark.parametrize(
+    ("name", "options", "samples", "cuts"),
+    [
+        ("variational", {}, 8, (3,)),
+        ("rk45", {}, 8, (3, 4)),
+        ("rkmk54", {}, 80, (3, 4, 5, 47)),  # steps are longer than sample intervals
+        ("rkmk54", {"output": "land"}, 80, (30,)),
+    ],
+)
+def test_a_run_in_segments_is_the_whole_one(name, options, samples, cuts):
+    made = recorder(("energy", "lyapunov_1", "lyapunov_2", "megno"), samples, name, **options)
     starts = systems.get("spherical_pendulum_chain").ensemble(3, seed=1)
-    whole = made.run(starts, 0.1, 10)
-    runs = BatchUnderway.begin(starts, 0.1, 10, np.nan)
-    first = made.advance(runs, 3)
-    assert runs.checkpoints.shape == (3, made.checkpoint_size)
-    rest = made.advance(runs, 8)
+    starts = starts if name == "variational" else starts[:1]
+    own = (0.1, 10, np.nan) if name == "variational" else (np.nan, 0, 1e-5)
+    whole = made.run(starts, *own[:2], tolerance=own[2])
+    runs, pieces = BatchUnderway.begin(starts, *own), []
+    for last in (*cuts, samples):
+        pieces.append(made.advance(runs, last))
+        assert runs.checkpoints.shape == (len(starts), made.checkpoint_size)
+    assert np.isfinite(whole["megno"][:, 1:]).all()
     for name in ("energy", "lyapunov_1", "lyapunov_2", "megno"):
-        both = np.concatenate([first[name], rest[name]], axis=1)
-        np.testing.assert_array_equal(both, whole[name])
+        joined = np.concatenate([piece[name] for piece in pieces], axis=1)
+        np.testing.assert_array_equal(joined, whole[name])
 
 
 def test_runs_are_those_without_it():
@@ -129,15 +163,20 @@ def test_runs_are_those_without_it():
 
 
 def test_an_extended_run_is_the_long_one(cluster, tmp_path):
-    text = one_experiment(record='["lyapunov", "megno"]')
+    given = {
+        "integrators": '["variational", { name = "rkmk54", tolerance = 1e-6 }]',
+        "record": '["lyapunov", "megno"]',
+    }
+    text = one_experiment(**given)
     assert sweep.run(studies.parse_study(text), tmp_path / "short.zarr", cluster).complete
     assert sweep.extend(tmp_path / "short.zarr", duration=2.0, client=cluster).complete
-    long = one_experiment(record='["lyapunov", "megno"]', duration="2.0", samples="20")
+    long = one_experiment(**given, duration="2.0", samples="20")
     assert sweep.run(studies.parse_study(long), tmp_path / "long.zarr", cluster).complete
     grown, once = (
         sweep.open_study(tmp_path / f"{name}.zarr")["only"].to_dataset()
         for name in ("short", "long")
     )
+    assert np.isfinite(once.megno[:, 1:]).all()
     for name in ("lyapunov", "megno"):
         np.testing.assert_array_equal(grown[name], once[name])
 
@@ -169,28 +208,19 @@ def test_an_extended_run_is_the_long_one(cluster, tmp_path):
         ),
         (
             {
-                "integrators": '["rk45"]',
+                "integrators": '["dop853"]',
                 "step_size": None,
                 "tolerance": "1e-6",
                 "record": '["megno"]',
             },
-            "[0]: 'megno' needs an integrator with a fixed step",
+            "[0]: 'megno' cannot be computed: 'dop853' has no main method with a fixed step",
         ),
         (
             {
                 "integrators": '[{ name = "rk4", arithmetic = "double-double" }]',
                 "record": '["megno"]',
             },
-            "[0]: 'megno' needs an integrator with a fixed step in double precision",
-        ),
-        (
-            {
-                "system": '"quadrotor_payload"',
-                "integrators": '["rkmk4"]',
-                "initial_condition": "{ random = 1, seed = 1 }",
-                "record": '["megno"]',
-            },
-            "[0]: 'megno' cannot be computed on quadrotor_payload: no tangent space is known",
+            "[0]: 'megno' cannot be computed: 'rk4 (double-double)': tangent vectors go along with",
         ),
     ],
 )
