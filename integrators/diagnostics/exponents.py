@@ -51,6 +51,7 @@ from integrators.stepping.loop import evaluating, method_signature
 
 EVERY = 10  # steps after which vectors are made orthonormal
 SEED = 1  # of the directions that they begin in
+ROUNDING = 64 * np.finfo(float).eps  # of vectors that are led to the tangent space
 GROWTH, LENGTH, WEIGHTED, MEGNO, ELAPSED = 0, *range(COUNT, COUNT + 4)  # where sums lie
 SUMS = 2  # elements that hold them
 
@@ -269,8 +270,9 @@ def _checked_directions(form, directions, state, count):
             f"directions of shape {found.shape}; expected {(count, *state.shape)}, finite",
             key="directions",
         )
+    rounding = ROUNDING * np.linalg.norm(found)
     found = tangent_parts(form, state, found[:COUNT])
-    if count > COUNT or np.linalg.matrix_rank(found.reshape(count, -1)) < count:
+    if count > COUNT or np.linalg.matrix_rank(found.reshape(count, -1), rounding) < count:
         raise InputError(
             f"directions; expected up to {COUNT} with tangents of the manifold that are no "
             "combinations of each other",
