@@ -5,7 +5,11 @@
 >>> tree = sweep.open_study("quickstart.zarr")             # doctest: +SKIP
 """
 
-from integrators.lazy import lazy
+from sweep.preconditions import check_preconditions
+
+check_preconditions()  # before anything else is imported
+
+from integrators.lazy import lazy  # noqa: E402
 
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
 _HOMES = {
@@ -58,4 +62,12 @@ _HOMES = {
     "versions": "sweep.store.provenance",
     "work_table": "sweep.analysis",
 }
-__getattr__, __dir__, __all__ = lazy(__name__, _HOMES)
+_load, __dir__, __all__ = lazy(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("geosweep")
+    return _load(name)
