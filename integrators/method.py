@@ -23,6 +23,7 @@ from integrators.forms.forms import (
     in_precise_numbers,
     system_name,
 )
+from integrators.html import html_facts
 from integrators.options import Option
 from integrators.precision import (
     ARITHMETIC,
@@ -260,6 +261,24 @@ class Integrator:
     given: Mapping[str, object] = field(default_factory=dict)
     known: tuple = field(default=(), compare=False, repr=False)
     arithmetic: str = field(default=DOUBLE, repr=False)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "order": self.order,
+            "family": self.family,
+            "symmetric": "yes" if self.symmetric else "no",
+            "adaptive": "yes, takes a tolerance" if self.adaptive else "no",
+            "arithmetic": self.arithmetic,
+            "needs": " or ".join(form.__name__ for form in self.method.forms),
+            "preserves": {key: ", ".join(of) or "yes" for key, of in self.preserves.items()},
+            "options": {
+                key: f"{self.given[key]!r}"
+                if key in self.given
+                else f"{option.default!r}, the default"
+                for key, option in self.method.options.items()
+            },
+        }
+        return html_facts(f"{self.name}: {self.method.description}", facts)
 
     @classmethod
     def of(cls, name, options, known):

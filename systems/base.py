@@ -10,6 +10,7 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
+from integrators.html import html_facts
 from integrators.precision import (
     DOUBLE,
     DOUBLE_DOUBLE,
@@ -174,6 +175,18 @@ class System(ABC):
     convergence = None
     remarks = ()
     arithmetic = DOUBLES  # of the numbers that forms and starts are made of
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "parameters": {
+                name: value if (unit := self.parameter_units[name]) == "1" else f"{value} {unit}"
+                for name, value in self.parameters.items()
+            },
+            "state": f"({self.rows}, 3): {self.rows_in_words}",
+            "starts": {start.name: start.description for start in self.named_starts},
+            "quantities": {own.name: f"{own.long_name} [{own.units}]" for own in self.quantities},
+        }
+        return html_facts(f"{self.name}: {self.description}", facts, self.remarks)
 
     @property
     @abstractmethod

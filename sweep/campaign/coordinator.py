@@ -6,11 +6,13 @@ import functools
 import os
 import uuid
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from integrators.compiler.kernels import checking
 from integrators.errors import check_number
+from integrators.html import html_text
 from sweep.campaign import planning
 from sweep.campaign.pilot import Rehearsal
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
@@ -27,6 +29,7 @@ from sweep.clusters.workers import (
 )
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
+from sweep.rows import Rows
 from sweep.shutdown import Drain
 from sweep.store import create, diff, provenance, storage
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
@@ -40,6 +43,9 @@ from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predi
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
 from sweep.study import Study, schema
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,25 @@ class Outcome:
     def failed(self):
         """Number of runs that did not complete."""
         return sum(count for tally in self.tallies for _, count in tally.failed)
+
+    @property
+    def rows(self) -> Rows:
+        """How far each experiment is: `Rows` of dicts."""
+        return Rows(
+            {"experiment": tally.experiment, "runs": tally.runs, "done": tally.done}
+            | {"failed": sum(count for _, count in tally.failed)}
+            | dict(tally.failed)
+            for tally in self.tallies
+        )
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The experiments as a `pandas.DataFrame`: runs, how many are done, how many failed."""
+        return self.rows.to_dataframe()
+
+    def _repr_html_(self) -> str:
+        ended = f"Stopped ({self.stopped})" if self.stopped else "Incomplete"
+        said = f"{'Complete' if self.complete else ended}: {self.store}"
+        return html_text(said) + self.rows._repr_html_()
 
 
 class Watcher:

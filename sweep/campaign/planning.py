@@ -9,10 +9,12 @@ import math
 import os
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from integrators.compiler.lanes import WIDTH
+from integrators.html import html_text
 from sweep.campaign.batches import Batches, Workload
 from sweep.campaign.cost_model import Estimate
 from sweep.campaign.pilot import (
@@ -26,12 +28,17 @@ from sweep.campaign.pilot import (
 from sweep.campaign.worker.reference import make_solver
 from sweep.campaign.worker.run_work import MOST_BYTES
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask, Stoppable
+from sweep.rows import Rows
 from sweep.store import create, diff, storage
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout, chunk_rows
 from sweep.store.diff import references_of_run_table
 from sweep.store.files import references_group_name
 from sweep.store.studies import resolve_study_and_store
 from sweep.study import schema
+from sweep.text import count_with_noun, format_time_interval
+
+if TYPE_CHECKING:
+    import pandas
 
 WRITE_SECONDS = 3e-4  # of one variable of a record, folding included
 UNIT_SECONDS = 2.5  # no task is shorter than a unit
@@ -143,6 +150,24 @@ class ExperimentPlan:
         """The `Estimate` of what the store will say was used, references included."""
         return self.runs + self.references
 
+    @property
+    def facts(self) -> dict:
+        """What the experiment costs, as a flat dict."""
+        least, most = self.cpu_time.interval
+        return {
+            "experiment": self.entry.name,
+            "runs": int(self.entry.pending.sum()),
+            "committed": int((~self.entry.pending).sum()),
+            "references": self.lacking_references,
+            "steps": self.steps,
+            "files": self.files,
+            "bytes": self.bytes,
+            "cpu_seconds": least,
+            "cpu_seconds_most": most,
+            "reference_cpu_seconds": self.references.usual,
+            "recording_cpu_seconds": self.beside,
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -163,6 +188,22 @@ class Plan:
     def cpu_seconds(self):
         """CPU seconds that it is expected to take at least and at most."""
         return total_cpu_time(self.experiments).interval
+
+    @property
+    def rows(self) -> Rows:
+        """What each experiment costs: `Rows` of dicts."""
+        return Rows(plan.facts for plan in self.experiments)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The experiments as a `pandas.DataFrame`: runs, steps, files, bytes, seconds."""
+        return self.rows.to_dataframe()
+
+    def _repr_html_(self) -> str:
+        total = (
+            f"{count_with_noun(self.tasks, 'task')}, "
+            f"{format_time_interval(*self.cpu_seconds)} of CPU time, into {self.store}"
+        )
+        return html_text(total) + self.rows._repr_html_()
 
 
 def plan(study, store=None, workers=None, trust_plugins=False):

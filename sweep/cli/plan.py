@@ -41,33 +41,15 @@ def command(study, store, workers, trust_plugins, as_json):
     if as_json:
         least, most = planned.cpu_seconds
         total = {"cpu_seconds": least, "cpu_seconds_most": most, "tasks": planned.tasks}
-        rows = [_plan_row(plan) for plan in planned.experiments]
-        echo_json({"store": str(planned.store), **total, "experiments": rows})
+        echo_json({"store": str(planned.store), **total, "experiments": planned.rows})
         return
     click.echo(f"Store: {planned.store}")
     click.echo(format_plan_table(planned.experiments, planned.tasks))
 
 
-def _plan_row(plan):
-    least, most = plan.cpu_time.interval
-    return {
-        "experiment": plan.entry.name,
-        "runs": int(plan.entry.pending.sum()),
-        "committed": int((~plan.entry.pending).sum()),
-        "references": plan.lacking_references,
-        "steps": plan.steps,
-        "files": plan.files,
-        "bytes": plan.bytes,
-        "cpu_seconds": least,
-        "cpu_seconds_most": most,
-        "reference_cpu_seconds": plan.references.usual,
-        "recording_cpu_seconds": plan.beside,
-    }
-
-
 def format_plan_table(plans, tasks):
     """The plan as a table and a line of totals."""
-    rows = [_plan_row(plan) for plan in plans]
+    rows = [plan.facts for plan in plans]
     cells = [
         [
             row["experiment"],

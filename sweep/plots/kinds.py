@@ -15,9 +15,10 @@ from sweep.plots.over_time import (
 )
 from sweep.plots.page import page
 from sweep.plots.spheres import sphere
-from sweep.plots.style import save
+from sweep.plots.style import save, show_in_notebooks
 from sweep.plots.work import plot_work_panels
 from sweep.plugins import PlotKind
+from sweep.store.open import open_experiment
 
 # What can be drawn, by the name that the command line and file names give it.
 KINDS = {
@@ -56,26 +57,28 @@ def added_by(library):
     return {kind.name: kind for kind in library.plots}
 
 
-def picture(kind, dataset, heading=True, width=None, font=None, **options):
+def picture(kind, dataset, heading=True, width=None, font=None, *, experiment=None, **options):
     """One picture of an experiment, with the experiment and its setting said above it.
 
     Parameters
     ----------
     kind : str or PlotKind
         A key of `KINDS`, or a kind that is none of these.
-    dataset : xarray.Dataset or xarray.DataTree
-        One experiment, or a selection of its runs.
+    dataset : str, Path, Store, xarray.DataTree or xarray.Dataset
+        A store, the tree of `sweep.open_study`, one experiment of it, or a selection of its runs.
     heading : bool, optional
         Whether to say them, and what is drawn; else only ``figure.caption`` has it, a list of str.
     width, font : str, optional
         Of `page`: ``"3.4in"``, ``"serif"``.
+    experiment : str, optional
+        Of a store or tree, which one; may be left out where there is only one.
     **options
         Of the function that draws this kind, as ``view`` of ``"sphere"``.
 
     Returns
     -------
     matplotlib.figure.Figure
-        That belongs to no window; `save` writes it.
+        That belongs to no window; a notebook shows it, and `save` writes it.
 
     Raises
     ------
@@ -90,9 +93,9 @@ def picture(kind, dataset, heading=True, width=None, font=None, **options):
     >>> numbers(energy).to_csv("energy.csv")           # doctest: +SKIP
     """
     kind = _known_plot_kind(kind)
-    dataset = run_table(dataset)
+    dataset = run_table(open_experiment(dataset, experiment))
     with page(width, font, heading):
-        figure = kind.draw(dataset, **options)
+        figure = show_in_notebooks(kind.draw(dataset, **options))
         return add_figure_heading(figure, run_table_without_repeats(dataset), kind.error)
 
 

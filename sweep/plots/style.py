@@ -1,5 +1,7 @@
 """What all pictures have in common: colours, type, panels, axes, and how they are written."""
 
+import functools
+import io
 import math
 import re
 import textwrap
@@ -47,6 +49,7 @@ MOST_OF_A_KIND = 12  # panels that share an axis
 LINE = 0.18  # inches of a legend's line
 BELOW = 0.42  # inches that ticks and label of an axis take
 SMALLEST = 6.0  # points of type in print
+MOST_SVG_BYTES = 500_000  # of a figure in a notebook
 CHARACTER = 0.55 / 72  # width of a character by its size in points, in inches
 
 
@@ -460,3 +463,32 @@ def write_figure(figure, file, **options):
     for text in figure.findobj(Text):  # of these SVG could not be read
         text.set_text(escape_controls_in_lines(text.get_text()))
     figure.savefig(file, **options)
+
+
+def show_in_notebooks(figure: Figure) -> Figure:
+    """Let a figure show where a notebook's cell ends with it: as PNG, and as SVG if that is small.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        Of any kind, also one that a plugin has drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The same.
+    """
+    figure._repr_png_ = functools.partial(_image_of_figure, figure, "png")
+    figure._repr_svg_ = functools.partial(_small_svg_of_figure, figure)
+    return figure
+
+
+def _image_of_figure(figure, kind, **options):
+    with rc_context(STYLE), io.BytesIO() as file:
+        write_figure(figure, file, format=kind, **options)
+        return file.getvalue()
+
+
+def _small_svg_of_figure(figure):
+    image = _image_of_figure(figure, "svg")
+    return image.decode() if len(image) <= MOST_SVG_BYTES else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from integrators.errors import check_known
+from sweep.rows import Rows
 from sweep.store import files
 from sweep.store.commit.fold import check_files_are_there
 from sweep.store.files import references_group_name
@@ -194,7 +195,7 @@ def failed_runs(store, experiments=(), most=None):
 
     Returns
     -------
-    list of dict
+    Rows of dict
         ``experiment``, ``run`` (its row), the axes, ``status``, ``stop_step``, ``stop_time``,
         ``stop_residual``.
 
@@ -203,7 +204,7 @@ def failed_runs(store, experiments=(), most=None):
     InputError
         If there is no store, one of a newer version or a damaged one, or no such experiment.
     """
-    rows = []
+    rows = Rows()
     for table in _run_status_tables_of_store(Store.at(store), experiments):
         for row in np.flatnonzero(table.failed)[:most]:
             found = {name: table.columns[name][row] for name in ("run", *table.axes)}
@@ -242,11 +243,14 @@ def values_shared_by_failed_runs(store, experiments=()):
 def references_that_end_early(store, experiments=()):
     """The references that end before their last sample: since when, why, and what would do.
 
-    Parameters as in `failed_runs`.
+    Parameters
+    ----------
+    store, experiments
+        As in `failed_runs`.
 
     Returns
     -------
-    list of EarlyReference
+    Rows of EarlyReference
 
     Raises
     ------
@@ -254,11 +258,11 @@ def references_that_end_early(store, experiments=()):
         As `failed_runs`.
     """
     store = Store.at(store)
-    return [
+    return Rows(
         early
         for name in _known_experiments(store, experiments)
         for early in _early_references_of_experiment(store, name)
-    ]
+    )
 
 
 def _early_references_of_experiment(store, name):

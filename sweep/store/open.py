@@ -2,6 +2,7 @@
 
 import math
 import secrets
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -9,7 +10,7 @@ import zarr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_known, shown
 from sweep.limits import MOST_RUNS
 from sweep.store.commit.fold import check_files_are_there
 from sweep.store.commit.records import unfolded_of_store
@@ -98,6 +99,69 @@ def open_study(store, chunks=None):
     result = xr.DataTree.from_dict(experiments)
     result.attrs = tree.attrs
     return result
+
+
+def open_tree(study: str | Path | Store | xr.DataTree | xr.Dataset) -> xr.DataTree | xr.Dataset:
+    """A study that is open already as it is, or the tree of a store; as of `open_experiments`."""
+    if isinstance(study, xr.DataTree | xr.Dataset):
+        return study
+    if isinstance(study, str | Path | Store):
+        return open_study(study)
+    raise InputError(
+        f"{shown(study)} is no study; expected the path of a store, what `sweep.open_study` gives, "
+        "or one experiment of it"
+    )
+
+
+def open_experiments(
+    study: str | Path | Store | xr.DataTree | xr.Dataset, experiment: str | None = None
+) -> dict[str, xr.Dataset]:
+    """Experiments by name.
+
+    Parameters
+    ----------
+    study : str, Path, Store, xarray.DataTree or xarray.Dataset
+        A store, its tree, or one experiment, whose name is then empty.
+    experiment : str, optional
+        Only this one of a store or tree.
+
+    Raises
+    ------
+    InputError
+        If there is no such store or experiment, or `study` is none of these.
+    """
+    tree = open_tree(study)
+    if isinstance(tree, xr.Dataset):
+        found = {"": tree}
+    else:
+        found = {name: node.to_dataset() for name, node in tree.children.items()}
+        found = found or {"": tree.to_dataset()}
+    if experiment is None:
+        return found
+    if "" in found:
+        raise InputError(f"experiment = {experiment!r}, but what is given is one experiment")
+    check_known("experiment", experiment, found, key="experiment")
+    return {experiment: found[experiment]}
+
+
+def open_experiment(
+    study: str | Path | Store | xr.DataTree | xr.Dataset, experiment: str | None = None
+) -> xr.Dataset:
+    """One experiment; parameters as of `open_experiments`.
+
+    Raises
+    ------
+    InputError
+        As there, and where there are several and none is named.
+    """
+    found = open_experiments(study, experiment)
+    if len(found) > 1:
+        raise InputError(
+            f"there are the experiments {', '.join(found)}: say which, experiment = "
+            f"{next(iter(found))!r}",
+            key="experiment",
+        )
+    return next(iter(found.values()))
 
 
 def _refuse_zarr_v2_arrays(store, metadata):

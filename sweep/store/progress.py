@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from sweep.errors import Damaged
+from sweep.rows import Rows
 from sweep.store import files
 from sweep.store.backends.places import ObjectPlace, map_over_place
 from sweep.store.backends.trees import write_text_atomically
@@ -80,14 +81,14 @@ def status(store):
 
     Returns
     -------
-    list of Progress
+    Rows of Progress
 
     Raises
     ------
     InputError
         If there is no store, or one of a newer version.
     """
-    return Counter(Store.at(store)).count()
+    return Rows(Counter(Store.at(store)).count())
 
 
 class Counter:

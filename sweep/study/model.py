@@ -2,16 +2,20 @@
 
 import dataclasses
 import importlib.resources
+import math
 import re
 import reprlib
 from pathlib import Path
 
+import sweep
 from integrators.errors import InputError, nearest
+from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError
 from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.reader import FORMAT, read_study
+from sweep.study.run_table import expand_experiment
 from sweep.study.toml.nodes import parse_toml
 from sweep.study.toml.writer import write_study_text
 from sweep.study.union import unite_studies
@@ -121,9 +125,112 @@ class Study:
         except InputError as error:
             raise StudyError(f"study {self.name!r}: {error}") from None
 
-    def toml(self):
+    def toml(self) -> str:
         """The study as the text of a file, which `load_study` reads."""
         return join_study_texts(self.texts)
+
+    def check(self) -> list:
+        """The table of the runs of each experiment, as `sweep.check` gives it.
+
+        Returns
+        -------
+        list of sweep.study.run_table.RunTable
+        """
+        return sweep.check(self)[1]
+
+    def plan(self, store: object = None, workers: int | None = None) -> object:
+        """What running it would cost, as `sweep.plan` says; nothing is written.
+
+        Parameters
+        ----------
+        store : str, Path or Store, optional
+            ``./NAME.zarr`` unless given; of one that exists only what it lacks is counted.
+        workers : int, optional
+            Processes for which tasks are counted; one a core unless given.
+
+        Returns
+        -------
+        sweep.campaign.planning.Plan
+        """
+        return sweep.plan(self, store, workers)
+
+    def run(self, store: object = None, client: object = None, **options: object) -> object:
+        """Run it into its store, as `sweep.run` does; what is there already is kept.
+
+        Parameters
+        ----------
+        store : str, Path or Store, optional
+            ``./NAME.zarr`` unless given.
+        client : distributed.Client, optional
+            Of a running cluster; a local one is started unless given.
+        **options
+            Of `sweep.run`: ``workers``, ``cluster``, ``max_time`` and others.
+
+        Returns
+        -------
+        sweep.campaign.coordinator.Outcome
+        """
+        return sweep.run(self, store, client, **options)
+
+    def submit(self, store: object, cluster: object, **options: object) -> object:
+        """Hand it over to a cluster and return, as `sweep.submit` does.
+
+        Parameters
+        ----------
+        store : str, Path or Store
+        cluster : ClusterSpec or str
+        **options
+            Of `sweep.submit`.
+        """
+        return sweep.submit(self, store, cluster, **options)
+
+    def recommend(self, **bounds: object) -> object:
+        """The integrator that keeps bounds at least cost, as `sweep.recommend` finds it.
+
+        Parameters
+        ----------
+        **bounds
+            Arguments of `sweep.recommend`, such as ``energy_error=1e-9, until=1e4``.
+
+        Returns
+        -------
+        sweep.campaign.recommend.recommendation.Recommendation
+        """
+        return sweep.recommend(self, **bounds)
+
+    def _repr_html_(self) -> str:
+        headers = ["experiment", "system", "integrators", "sizes", "starts", "duration", "runs"]
+        rows = [
+            [
+                own.name,
+                own.system,
+                ", ".join(entry.label for entry in own.integrators),
+                _sizes_in_words(own),
+                f"{sum(condition.size for condition in own.initial_conditions):,}",
+                f"{own.duration:g}",
+                f"{expand_experiment(own).size:,}",
+            ]
+            for own in self.experiments
+        ]
+        about = f": {self.description}" if self.description else ""
+        return html_table(headers, rows, f"Study {self.name}{about}")
+
+
+def _sizes_in_words(experiment: ResolvedExperiment) -> str:
+    """Ranges of the step sizes and tolerances of an experiment's integrators."""
+    found: dict[str, set] = {"step": set(), "tolerance": set()}
+    for entry in experiment.integrators:
+        for size, tolerance in experiment.steps_of(entry):
+            if entry.adaptive or math.isnan(size):
+                found["tolerance"].add(tolerance)
+            else:
+                found["step"].add(size)
+    words = (
+        f"{name} {' – '.join(f'{end:g}' for end in dict.fromkeys((min(of), max(of))))}"
+        for name, of in found.items()
+        if of
+    )
+    return ", ".join(words)
 
 
 Study.plugins = property(  # in the place of the argument's default

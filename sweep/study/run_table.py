@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from sweep.study.run_id import (
     run_digests,
 )
 
+if TYPE_CHECKING:
+    import pandas
+
+COLUMNS = ("integrator", "step_size", "tolerance", "initial_condition", "ensemble")
 SLAB = 2**16  # runs that are looked at together
 PIECE_BYTES = 2**24  # of states that are made together
 MOST_DRAWN = 2**14  # states at a time, which take several times their memory meanwhile
@@ -300,6 +305,13 @@ class RunTable(Columns):
     def table(self):
         """The table itself."""
         return self
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """A row for each run: integrator, sizes, scanned values, initial condition."""
+        import pandas
+
+        names = [*COLUMNS, *(axis.name for axis in self.experiment.scan), *self.axes_of_starts]
+        return pandas.DataFrame({name: self.column(name) for name in names})
 
     @property
     def shape(self):

@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+from typing import TYPE_CHECKING
 
+from integrators.html import html_table
 from sweep.text import (
     escape_control_characters,
     escape_controls_in_lines,
@@ -10,6 +12,9 @@ from sweep.text import (
     format_table,
     value_for_json,
 )
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +45,15 @@ class Table:
         return "\n".join(
             [*lines, *(["", *map(escape_control_characters, self.notes)] if self.notes else [])]
         )
+
+    def _repr_html_(self) -> str:
+        return html_table(self.headers, self.rows, self.title, self.notes)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The cells, as they are printed, as a `pandas.DataFrame`."""
+        import pandas
+
+        return pandas.DataFrame(self.rows, columns=self.headers)
 
 
 def scientific_cell(value, digits=2):

@@ -7,6 +7,7 @@ from integrators.errors import InputError
 from sweep.analysis.convergence.curves import run_table_has_error
 from sweep.analysis.convergence.orders import OrderEstimate, order_table
 from sweep.analysis.runs.selection import adaptive_runs, integrator_descriptions, scanned_axes
+from sweep.rows import Rows
 
 EXPERIMENT, SYSTEM = "experiment", "system"
 SETTINGS = ("system", "duration", "reference")  # of an experiment, beside its parameters
@@ -59,7 +60,7 @@ def orders_across(experiments, across, error=None, at="end"):
 
     Returns
     -------
-    list of OrderAcross
+    Rows of OrderAcross
 
     Raises
     ------
@@ -85,7 +86,7 @@ def orders_across(experiments, across, error=None, at="end"):
             value = _value_of_row(name, dataset, across, row)
             if value is not None:
                 rows.append(OrderAcross(row.integrator, name, across, value, row, others))
-    return _with_shared_method_names(rows, taken, across)
+    return Rows(_with_shared_method_names(rows, taken, across))
 
 
 def _check_values_differ(experiments, across):

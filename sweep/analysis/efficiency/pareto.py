@@ -7,6 +7,7 @@ import numpy as np
 
 from integrators.errors import check_known
 from sweep.analysis.runs.selection import axis_values_in_words
+from sweep.rows import Rows
 
 WORK = ("steps", "evaluations", "cpu_time")
 
@@ -98,7 +99,7 @@ def least_work(rows, against="evaluations"):
 
     Returns
     -------
-    list of LeastWork
+    Rows of LeastWork
         By error, scanned values, level from the largest on, and family. Without a row for a family
         of which no member was seen to reach the level.
 
@@ -118,7 +119,7 @@ def least_work(rows, against="evaluations"):
     for row in rows:
         if row.starts and not row.failed and row.work_is_comparable(against):
             tables.setdefault((row.error, axis_values_in_words(row.parameters)), []).append(row)
-    return [one for table in tables.values() for one in _least_work_of_families(table, against)]
+    return Rows(one for table in tables.values() for one in _least_work_of_families(table, against))
 
 
 def _least_work_of_families(rows, against):

@@ -6,10 +6,12 @@ addition as a comment: the store stays what it was, plus rows.
 
 import dataclasses
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from integrators.errors import InputError, check_known, check_number
+from integrators.html import html_text
 from sweep.analysis.drift.verdicts import RARE
 from sweep.campaign import coordinator
 from sweep.campaign.decide.additions import (
@@ -25,6 +27,7 @@ from sweep.campaign.decide.questions import (
     kinds_asked_for,
     questions_of_experiments,
 )
+from sweep.rows import Rows
 from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
@@ -36,6 +39,9 @@ from sweep.store.studies import (
     time_axes_in_texts,
 )
 from sweep.study.union import unite_studies
+
+if TYPE_CHECKING:
+    import pandas
 
 BUDGET = 600.0  # seconds of CPU time
 
@@ -125,6 +131,14 @@ class Decisions:
     def left(self):
         """How many are open."""
         return sum(row.open for row in self.rows)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The verdicts that were open at first as a `pandas.DataFrame`."""
+        return Rows(self.rows).to_dataframe()
+
+    def _repr_html_(self) -> str:
+        said = f"{self.decided} of {len(self.rows)} open verdicts decided by {self.runs:,} runs"
+        return html_text(said) + Rows(self.rows)._repr_html_()
 
 
 def decide(

@@ -2,9 +2,15 @@
 
 import dataclasses
 import tomllib
+from typing import TYPE_CHECKING
 
+from integrators.html import html_text
 from sweep.campaign.recommend.bounds import GLOBAL, Bound
+from sweep.rows import Rows
 from sweep.study.toml.writer import write_study_text
+
+if TYPE_CHECKING:
+    import pandas
 
 OWN_KEYS = ("system", "parameters", "initial_condition", "statistics", "record", "time_unit")
 REPEATS = 3  # of a run, by which CPU times are compared
@@ -139,6 +145,15 @@ class Recommendation:
     compile_seconds: float
     points: tuple[Point, ...] = dataclasses.field(repr=False)
     text: str = dataclasses.field(repr=False)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """What is recommended, and the runners-up, as a `pandas.DataFrame`."""
+        return Rows([self.best, *self.others]).to_dataframe()
+
+    def _repr_html_(self) -> str:
+        kept = " and ".join(bound.in_words for bound in self.bounds)
+        said = f"{self.best.integrator} on {self.system}, {kept} until {self.until:g}"
+        return html_text(said) + Rows([self.best, *self.others])._repr_html_()
 
 
 def study_text(study, experiment, bounds, time_axis, choices):

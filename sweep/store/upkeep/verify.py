@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweep.errors import Damaged
+from sweep.rows import Rows
 from sweep.store import files
 from sweep.store.backends.places import map_over_place
 from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks
@@ -120,7 +121,7 @@ def verify(store, progress=lambda done, of: None, writer=None):
 
     Returns
     -------
-    list of Finding
+    Rows of Finding
 
     Raises
     ------
@@ -154,7 +155,7 @@ def verify(store, progress=lambda done, of: None, writer=None):
         done += size
         progress(done, total)
         found += results
-    return found
+    return Rows(found)
 
 
 def _check_chunks_in_threads(jobs):
