@@ -179,12 +179,17 @@ class System(ABC):
     def _repr_html_(self) -> str:
         facts = {
             "parameters": {
-                name: value if (unit := self.parameter_units[name]) == "1" else f"{value} {unit}"
+                name: value
+                if isinstance(value, str) or self.parameter_units[name] == "1"
+                else f"{value} {self.parameter_units[name]}"
                 for name, value in self.parameters.items()
             },
             "state": f"({self.rows}, 3): {self.rows_in_words}",
             "starts": {start.name: start.description for start in self.named_starts},
-            "quantities": {own.name: f"{own.long_name} [{own.units}]" for own in self.quantities},
+            "quantities": {
+                own.name: own.long_name + (f" [{own.units}]" if own.units != "1" else "")
+                for own in self.quantities
+            },
         }
         return html_facts(f"{self.name}: {self.description}", facts, self.remarks)
 

@@ -14,6 +14,7 @@ from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from integrators.html import html_text
 from sweep.campaign import planning
+from sweep.campaign.notebook import NotebookProgress, is_notebook
 from sweep.campaign.pilot import Rehearsal
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
@@ -149,6 +150,10 @@ class Watcher:
         """The last task has ended."""
 
 
+class NotebookWatcher(NotebookProgress, Watcher):
+    """A watcher that shows the progress in a notebook."""
+
+
 def run(
     study, store=None, client=None, *, cluster=None, workers=None, scheduler=None, max_time=None,
     checkpoint_every=CHECKPOINT_EVERY, watcher=None, name="", trust_plugins=False,
@@ -175,7 +180,7 @@ def run(
     checkpoint_every : float, optional
         Seconds after which a task stores what it has; a killed one goes on from there.
     watcher : Watcher, optional
-        Told of the progress.
+        Told of the progress; a notebook shows it unless given.
     name : str, optional
         By which `sweep cancel` can ask it to end even before it holds the store.
     trust_plugins : bool
@@ -200,7 +205,7 @@ def run(
     StoreLost
         If the store was moved, deleted or replaced meanwhile.
     """
-    watcher = watcher or Watcher()
+    watcher = watcher or (NotebookWatcher() if is_notebook() else Watcher())
     study, store = resolve_study_and_store(study, store, trust_plugins)
     spec = cluster_spec_from_arguments(cluster, workers, scheduler)
     if max_time is not None:
