@@ -86,6 +86,6 @@ def _are_numbers(cells: Sequence) -> bool:
     """Whether all cells are numbers, or text that begins like one, or a dash for none."""
     return len(cells) > 0 and all(
         isinstance(cell, numbers.Number)
-        or (isinstance(cell, str) and (cell[:1] == "–" or cell.lstrip("+-.~≤")[:1].isdigit()))
+        or (isinstance(cell, str) and (cell[:1] == "–" or cell.lstrip("+-.~≤±")[:1].isdigit()))
         for cell in cells
     )

@@ -245,9 +245,19 @@ class Integrator:
 
     Besides the options of the method there is, with a fixed step, ``steps_of``: the name of an
     adaptive integrator. It takes as many equal steps over the duration as that one, with its
-    default options, takes at the tolerance; so it has a tolerance, and no step size. `known` are
-    the methods that it may name, and that messages offer. `arithmetic` is one of
-    `precision.ARITHMETICS`; an option ``arithmetic`` gives it.
+    default options, takes at the tolerance; so it has a tolerance, and no step size.
+
+    Parameters
+    ----------
+    method : Method
+    modifier : str
+        A composition or a projection, or empty.
+    given : mapping of str to object
+        Options of the method.
+    known : tuple of Method
+        Those that ``steps_of`` may name, and that messages offer.
+    arithmetic : {"double", "double-double"}
+        Also given by an option ``arithmetic``.
 
     Raises
     ------

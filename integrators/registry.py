@@ -64,12 +64,48 @@ def get(name, **options):
 
 
 def made(name, options, also=()):
-    """As `get`, of a dict of options; of the methods `also` besides those of `ALL_INTEGRATORS`."""
+    """The integrator of a name and a dict of options; see `get`.
+
+    Parameters
+    ----------
+    name : str
+    options : dict of str to object
+    also : sequence of Method, optional
+        Methods that it may be besides those of `ALL_INTEGRATORS`.
+
+    Returns
+    -------
+    Integrator
+
+    Raises
+    ------
+    InputError
+        As `get`.
+    """
     return Integrator.of(name, options, (*ALL_INTEGRATORS, *also))
 
 
 def named(name, also=()):
-    """The `Method` and the modifier, or "", of a name; or `InputError`."""
+    """The method and the modifier that a name has.
+
+    Parameters
+    ----------
+    name : str
+        As of `get`.
+    also : sequence of Method, optional
+        Methods that it may be besides those of `ALL_INTEGRATORS`.
+
+    Returns
+    -------
+    method : Method
+    modifier : str
+        What is after ``+``, or empty.
+
+    Raises
+    ------
+    InputError
+        For an unknown name or modifier, with the nearest valid one.
+    """
     return method_and_modifier(name, (*ALL_INTEGRATORS, *also))
 
 
@@ -98,7 +134,17 @@ def sources(name, also=()):
 
 
 def names(also=()):
-    """All names that are enough to `get` an integrator, with modifiers; of `also` methods too."""
+    """All names that are enough to `get` an integrator, with modifiers.
+
+    Parameters
+    ----------
+    also : sequence of Method, optional
+        Methods besides those of `ALL_INTEGRATORS`.
+
+    Returns
+    -------
+    list of str
+    """
     return [
         name
         for method in (*ALL_INTEGRATORS, *also)

@@ -63,7 +63,7 @@ class Rows(list):
         ]
 
     def _shown(self) -> list:
-        """Tables of the rows, each with the experiment that they are of."""
+        """Tables of the rows, the first of each experiment with its name."""
         if self._tables is None or not self:
             return [("", FlatTable(self._flat()))]
         if not self.experiments:
@@ -71,7 +71,11 @@ class Rows(list):
         parts: dict[str, list] = {}
         for name, row in zip(self.experiments, self, strict=True):
             parts.setdefault(name, []).append(row)
-        return [(name, table) for name, rows in parts.items() for table in self._tables(rows)]
+        return [
+            (name * (number == 0), table)
+            for name, rows in parts.items()
+            for number, table in enumerate(self._tables(rows))
+        ]
 
     def _repr_html_(self) -> str:
         parts = (

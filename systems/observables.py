@@ -31,6 +31,8 @@ class Observable(Quantity):
         Names of the components of a vector; empty for a number.
     columns : tuple of int
         Which columns of row 0 these are; the first ones unless given.
+    degree : {"linear", "quadratic", "other"}
+        Of an invariant, as a polynomial in the state.
     each_row : bool
         As of a `Quantity`: a vector for rows of the state, which `function` writes.
 

@@ -60,14 +60,46 @@ def get(name, **parameters):
 
 
 def made(system, parameters):
-    """The system of a class with a dict of parameters, or `InputError`; see `get`."""
+    """The system of a class and a dict of parameters; see `get`.
+
+    Parameters
+    ----------
+    system : type
+        A subclass of `System`.
+    parameters : dict of str to object
+
+    Returns
+    -------
+    System
+
+    Raises
+    ------
+    InputError
+        For an unknown parameter, with the nearest valid one, or a wrong value.
+    """
     for key in parameters:
         check_known(f"parameter of {system.name}", key, system.parameter_names(), key=key)
     return system(**parameters)
 
 
 def named(name, also=()):
-    """The class of a system of `ALL_SYSTEMS` or of `also`, or `InputError`."""
+    """The class of a system.
+
+    Parameters
+    ----------
+    name : str
+    also : sequence of type, optional
+        Subclasses of `System` that it may be besides `ALL_SYSTEMS`.
+
+    Returns
+    -------
+    type
+
+    Raises
+    ------
+    InputError
+        For an unknown name, with the nearest valid one.
+    """
     every = (*ALL_SYSTEMS, *also)
     former = {name: system for system in every for name in system.former_names}
     if name in former:
@@ -78,5 +110,10 @@ def named(name, also=()):
 
 
 def names():
-    """All names."""
+    """Names of the systems of `ALL_SYSTEMS`.
+
+    Returns
+    -------
+    list of str
+    """
     return [system.name for system in ALL_SYSTEMS]

@@ -94,9 +94,12 @@ def _hash_of_libm():
 
 
 def versions():
-    """Versions of Geosweep, Python and the packages that results depend on, as a dict.
+    """Versions of Geosweep, Python and the packages that results depend on.
 
-    In a git checkout with its ``commit``.
+    Returns
+    -------
+    dict of str to str
+        By name of the package, ``python`` among them; in a git checkout its ``commit`` too.
     """
     found = {"python": platform.python_version()}
     for package in ("geosweep", "numba", "numpy", "scipy", "xarray", "zarr", "distributed"):

@@ -1,0 +1,60 @@
+"""Docstrings of what is public: the parameters that they name are those of the signature."""
+
+import inspect
+import re
+
+import pytest
+
+import integrators
+import sweep
+import systems
+
+NAMED = {
+    f"{package.__name__}.{name}": getattr(package, name)
+    for package in (integrators, systems, sweep)
+    for name in package.__all__
+}
+CALLABLE = {
+    name: made
+    for name, made in NAMED.items()
+    if inspect.isfunction(made) or (inspect.isclass(made) and not issubclass(made, Exception))
+}
+FUNCTIONS = [name for name, made in CALLABLE.items() if inspect.isfunction(made)]
+ABSTRACT = {"systems.System"}  # each system has parameters of its own
+
+
+def sections(made):
+    """The sections of a numpydoc docstring by their titles, as lines."""
+    found, title = {"": []}, ""
+    lines = (inspect.getdoc(made) or "").splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if re.fullmatch("-{3,}", below.strip()) and line.strip():
+            found[title := line.strip()] = []
+        else:
+            found[title].append(line)
+    return found
+
+
+def documented(made):
+    """Names of the parameters that a docstring describes."""
+    told = [s for title, s in sections(made).items() if title in ("Parameters", "Attributes")]
+    heads = [line for lines in told for line in lines if line and not line.startswith((" ", "-"))]
+    names = [name for head in heads for name in head.partition(" : ")[0].split(",")]
+    return [name.strip().lstrip("*") for name in names if name.strip()]
+
+
+def parameters(made):
+    return [name for name in inspect.signature(made).parameters if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLE.keys() - ABSTRACT))
+def test_the_documented_parameters_are_those_of_the_signature(name):
+    made = CALLABLE[name]
+    assert sorted(documented(made)) == sorted(parameters(made))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_say_what_they_return(name):
+    found = sections(CALLABLE[name])
+    assert found.keys() & {"Returns", "Yields"}, "no Returns"
+    assert found[""], "no summary"
