@@ -96,6 +96,10 @@ def _in_short(folder):
     printed = _quickstart(folder)
     first = printed[: printed.index("\n\n", printed.index("\nenergy error")) + 1]
     end = printed[printed.index("\nPlots: ") :]
+    plan, pendulum = first.split("\npendulum: ")
+    shown = ("variational", "rk4")
+    orders = _with_rows(pendulum, lambda row: row["integrator"] in shown)
+    first = f"{plan}\npendulum: {orders}"
     return f"{first}\n… (what the verdicts rest on, and the orders of three-bodies)\n{end}"
 
 
