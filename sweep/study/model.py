@@ -1,7 +1,9 @@
 """Studies: what a researcher asks for, in Python or as a TOML file."""
 
 import dataclasses
+import functools
 import importlib.resources
+import inspect
 import math
 import re
 import reprlib
@@ -21,6 +23,28 @@ from sweep.study.toml.writer import write_study_text
 from sweep.study.union import unite_studies
 
 
+def _refusing_unknown_keywords(kind: type) -> type:
+    """A dataclass that refuses keywords which are none of its fields as the reader refuses keys."""
+    make, known = kind.__init__, list(inspect.signature(kind).parameters)
+
+    @functools.wraps(make)
+    def checked(self, *arguments, **given):
+        for key in given:
+            if key not in known:
+                raise StudyError(
+                    f"sweep.{kind.__name__}: unknown keyword {key!r}.{nearest(key, known)}"
+                )
+        try:
+            make(self, *arguments, **given)
+        except TypeError as error:  # what is missing, or too much
+            said = str(error).removeprefix(f"{kind.__name__}.__init__() ")
+            raise StudyError(f"sweep.{kind.__name__}: {said}") from None
+
+    kind.__init__ = checked
+    return kind
+
+
+@_refusing_unknown_keywords
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
     """An experiment as Python asks for it: the keys of an ``[[experiment]]`` table.
@@ -102,7 +126,8 @@ class Study:
     library: Library = BUILT_IN
 
     def __post_init__(self, plugins, directory):
-        if set(map(type, self.experiments)) == {ResolvedExperiment}:  # it was read
+        own = self.experiments
+        if isinstance(own, tuple) and set(map(type, own)) == {ResolvedExperiment}:  # it was read
             return
         text = self._written(plugins)
         read = read_study(parse_toml(text, f"study {self.name!r}", directory, has_lines=False))
@@ -114,6 +139,8 @@ class Study:
         top = {"format": FORMAT, "name": self.name, "description": self.description}
         if plugins:
             top["plugins"] = list(plugins)
+        if isinstance(self.experiments, Experiment):
+            raise StudyError(f"study {self.name!r}: expected a list of experiments, got one")
         for experiment in self.experiments:
             if not isinstance(experiment, Experiment):
                 raise StudyError(

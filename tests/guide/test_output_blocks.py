@@ -34,7 +34,7 @@ def test_what_is_shown_is_what_the_command_prints(name, folder, in_process):
         pytest.fail("\n".join([*found, "python tests/guide/output_blocks.py --write mends it"]))
 
 
-def test_python_that_is_shown_runs(folder, in_process, cluster, monkeypatch, capsys):
+def test_python_that_is_shown_runs(folder, in_process, cluster, lent, monkeypatch, capsys):
     """On the shared cluster, where it would start one."""
     BLOCKS["quickstart"].make(folder)  # the store that it reads
     blocks = [block for block in fenced("python") if block.document.stem != "plugins"]
@@ -46,7 +46,8 @@ def test_python_that_is_shown_runs(folder, in_process, cluster, monkeypatch, cap
 
     monkeypatch.setattr(distributed, "Client", Client)
     monkeypatch.chdir(folder)
-    exec("\n".join(block.text for block in blocks), {"__name__": "__main__"})
+    with lent():
+        exec("\n".join(block.text for block in blocks), {"__name__": "__main__"})
     assert capsys.readouterr().out
 
 

@@ -72,3 +72,41 @@ def test_plugins_are_found_from_the_directory(tmp_path):
     made = sweep.Study("order", [sweep.Experiment(**KEYS)], plugins=["bead.py"], directory=tmp_path)
     assert [plugin.name for plugin in made.plugins] == ["bead.py"]
     assert made.plugins == made.library.plugins
+
+
+@pytest.mark.parametrize(
+    "keys, message",
+    [
+        (
+            KEYS | {"integrator": ["rk4"]},
+            "unknown keyword 'integrator'. Did you mean 'integrators'?",
+        ),
+        (
+            {"name": "pendulum"},
+            "missing 5 required keyword-only arguments: 'system', 'integrators',",
+        ),
+    ],
+)
+def test_a_wrong_keyword_is_told_as_a_wrong_key_is(keys, message):
+    with pytest.raises(StudyError) as refused:
+        sweep.Experiment(**keys)
+    assert str(refused.value).startswith(f"sweep.Experiment: {message}")
+
+
+def test_one_experiment_is_no_list():
+    with pytest.raises(
+        StudyError, match="^study 'order': expected a list of experiments, got one$"
+    ):
+        sweep.Study("order", sweep.Experiment(**KEYS))
+
+
+def test_methods_are_the_functions(tmp_path):
+    built = a_study()
+    assert [table.size for table in built.check()] == [32]
+    frame = built.check()[0].to_dataframe()
+    assert list(frame)[:2] == ["integrator", "step_size"] and set(frame["gravity"]) == {1.0, 2.0}
+    plan = built.plan(tmp_path / "s.zarr", workers=3)
+    assert plan.to_dataframe()["runs"].tolist() == [32] and "of CPU time" in plan._repr_html_()
+    page = built._repr_html_()
+    assert "Study order: As asked" in page and "variational, classic" in page
+    assert "step 0.005 – 0.01" in page
