@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 
 
 def html_table(
-    headers: Sequence[str], rows: Sequence[Sequence], title: str = "", notes: Sequence[str] = ()
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    title: str = "",
+    notes: Sequence[str] = (),
 ) -> str:
     """A table with a line above it and lines below.
 
@@ -37,7 +40,7 @@ def html_table(
     return _block(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", notes)
 
 
-def html_facts(title: str, facts: Mapping, notes: Sequence[str] = ()) -> str:
+def html_facts(title: str, facts: Mapping[str, object], notes: Sequence[str] = ()) -> str:
     """Facts of one thing, a line each.
 
     Parameters
@@ -82,7 +85,7 @@ def _lines(value: object) -> str:
     return html.escape(str(value))
 
 
-def _are_numbers(cells: Sequence) -> bool:
+def _are_numbers(cells: Sequence[object]) -> bool:
     """Whether all cells are numbers, or text that begins like one, or a dash for none."""
     return len(cells) > 0 and all(
         isinstance(cell, numbers.Number)

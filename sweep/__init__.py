@@ -9,6 +9,8 @@ from sweep.preconditions import check_preconditions
 
 check_preconditions()  # before anything else is imported
 
+from typing import Any  # noqa: E402
+
 from integrators.lazy import lazy  # noqa: E402
 
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
@@ -65,7 +67,7 @@ _HOMES = {
 _load, __dir__, __all__ = lazy(__name__, _HOMES)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 

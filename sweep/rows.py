@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_table, html_text
 from sweep.text import format_number, format_table
@@ -14,7 +14,7 @@ PLAIN = (str, int, float, bool, type(None))
 MOST_SHOWN = 60  # rows of a table that has no form of its own
 
 
-class Rows(list):
+class Rows(list[Any]):
     """Rows of an answer, a list that shows as a table.
 
     Parameters
@@ -31,8 +31,8 @@ class Rows(list):
 
     def __init__(
         self,
-        rows: Iterable = (),
-        tables: Callable[[list], list] | None = None,
+        rows: Iterable[Any] = (),
+        tables: Callable[[list[Any]], list[Any]] | None = None,
         experiments: Iterable[str] = (),
         notes: Iterable[str] = (),
     ) -> None:
@@ -54,7 +54,7 @@ class Rows(list):
 
         return pandas.DataFrame(self._flat())
 
-    def _flat(self) -> list[dict]:
+    def _flat(self) -> list[dict[str, object]]:
         names = [{"experiment": name} for name in self.experiments] or [{}] * len(self)
         nested = {key for row in self for key, value in _items(row) if not _is_cell(value)}
         return [
@@ -62,13 +62,13 @@ class Rows(list):
             for name, row in zip(names, self, strict=True)
         ]
 
-    def _shown(self) -> list:
+    def _shown(self) -> list[tuple[str, Any]]:
         """Tables of the rows, the first of each experiment with its name."""
         if self._tables is None or not self:
             return [("", FlatTable(self._flat()))]
         if not self.experiments:
             return [("", table) for table in self._tables(list(self))]
-        parts: dict[str, list] = {}
+        parts: dict[str, list[Any]] = {}
         for name, row in zip(self.experiments, self, strict=True):
             parts.setdefault(name, []).append(row)
         return [
@@ -98,7 +98,7 @@ class FlatTable:
     rows : list of dict
     """
 
-    rows: list
+    rows: list[dict[str, Any]]
 
     def _cells(self) -> tuple[list[str], list[list[str]], list[str]]:
         keys = list(dict.fromkeys(key for row in self.rows for key in row))
@@ -119,13 +119,13 @@ class FlatTable:
         return "\n".join([format_table(headers, cells), *notes]) if cells else "none"
 
 
-def flat_columns(row: object, prefix: str = "") -> Iterator[tuple[str, object]]:
+def flat_columns(row: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
     """What fits a cell of the fields and properties of a dataclass instance, or of a dict."""
     for name, value in _items(row):
         yield from _flat(f"{prefix}{name}", value)
 
 
-def _items(row: object) -> Iterator[tuple[str, object]]:
+def _items(row: Any) -> Iterator[tuple[str, object]]:
     if isinstance(row, dict):
         yield from row.items()
         return
@@ -139,7 +139,7 @@ def _is_cell(value: object) -> bool:
     return not isinstance(value, tuple | list) or all(isinstance(item, str) for item in value)
 
 
-def _flat(name: str, value: object) -> Iterator[tuple[str, object]]:
+def _flat(name: str, value: Any) -> Iterator[tuple[str, object]]:
     value = value.item() if hasattr(value, "dtype") and not getattr(value, "shape", ()) else value
     if isinstance(value, PLAIN):
         yield name, value

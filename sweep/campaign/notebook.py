@@ -31,13 +31,13 @@ class NotebookProgress:
         """Say what is waited for."""
         self._show(text)
 
-    def compared(self, entries: list) -> None:
+    def compared(self, entries: list[Any]) -> None:
         """Say how many runs are to be computed, and that they are planned."""
         self._runs = sum(int(entry.pending.sum()) for entry in entries)
         if self._runs:
             self._show(f"Planning {count_with_noun(self._runs, 'run')}")
 
-    def planned(self, plans: list, tasks: int, workers: int) -> None:
+    def planned(self, plans: list[Any], tasks: int, workers: int) -> None:
         """Say how many tasks and workers there are."""
         self._show(f"{count_with_noun(tasks, 'task')} for {count_with_noun(workers, 'worker')}")
 
@@ -49,7 +49,7 @@ class NotebookProgress:
         """Note what there is to do."""
         self._runs, self._seconds, self._began = runs, seconds, time.monotonic()
 
-    def running(self, tasks: list, seconds_left: float) -> None:
+    def running(self, tasks: list[Any], seconds_left: float) -> None:
         """Note the time left."""
         self._left = seconds_left if seconds_left == seconds_left else None  # NaN: not known yet
 

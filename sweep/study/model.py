@@ -127,7 +127,9 @@ class Study:
 
     def __post_init__(self, plugins, directory):
         own = self.experiments
-        if isinstance(own, tuple) and set(map(type, own)) == {ResolvedExperiment}:  # it was read
+        if isinstance(own, tuple | list) and set(map(type, own)) == {
+            ResolvedExperiment
+        }:  # it was read
             return
         text = self._written(plugins)
         read = read_study(parse_toml(text, f"study {self.name!r}", directory, has_lines=False))
