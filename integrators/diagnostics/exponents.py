@@ -43,7 +43,7 @@ from integrators.method import Integrator
 from integrators.precision import DOUBLE
 from integrators.solvers.moving import carry
 from integrators.status import STATUS_ROW
-from integrators.stepping.adaptive import StepHistory, run_adaptive
+from integrators.stepping.adaptive import AdaptiveProblem, StepHistory, run_adaptive
 from integrators.stepping.batch import clock_of, steps_per_interval, with_tangents
 from integrators.stepping.checkpoint import Layout, Standing
 from integrators.stepping.formulations import conversion_kernels
@@ -156,7 +156,13 @@ def lyapunov_exponents(
     return LyapunovExponents(times, series[:, :count], series[:, count], status)
 
 
-def steps_taken(problem, state, times, tolerance, checkpoint=None):
+def steps_taken(
+    problem: AdaptiveProblem,
+    state: np.ndarray,
+    times: np.ndarray,
+    tolerance: float,
+    checkpoint: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, int]:
     """The steps that an adaptive problem takes, and how many of them lead to each sample.
 
     Parameters
@@ -195,7 +201,7 @@ def check_followed(integrator):
         raise InputError(obstacle)
 
 
-def obstacle_to_following(integrator):
+def obstacle_to_following(integrator: Integrator) -> str:
     """Why tangent vectors cannot go along with an integrator's steps; empty where they can."""
     if integrator.counted is not None:
         return (
@@ -281,7 +287,7 @@ def _checked_directions(form, directions, state, count):
     return _orthonormal(found)
 
 
-def tangent_parts(form, state, vectors):
+def tangent_parts(form: object, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Vectors at a state without what is normal to the manifold and the work of a force.
 
     Parameters

@@ -6,6 +6,7 @@ from potential, gradient and inertia: its `VectorField` in two formulations, its
 """
 
 import functools
+import typing
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -245,7 +246,7 @@ def checked_inertia(inertia):
     return inertia
 
 
-def moving_rows(form):
+def moving_rows(form: typing.Any) -> int:
     """Rows of a form's states that move by themselves: all but the work of a force, the last."""
     return form.rows - bool(getattr(form, "forced", False))
 

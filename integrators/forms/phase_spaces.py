@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.compiler.kernels import kernel
+from integrators.compiler.kernels import Kernel, kernel
 from integrators.compiler.lanes import value_of
 from integrators.compiler.vectors import axpy, dot, get, put
 from integrators.errors import InputError
@@ -123,15 +123,15 @@ class ActionSpace:
     parameters = NO_PARAMETERS
 
     @property
-    def retraction(self):
+    def retraction(self) -> Kernel:
         """That of the action."""
         return self.form.homogeneous_flow().action.retraction
 
-    def scales(self, state, image, duration):
+    def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
         """Size of each row's vectors, shape (rows, 1): 1."""
         return np.ones((len(state), 1))
 
-    def tangents(self, state, scales):
+    def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """An orthonormal basis of what the elements of the algebra generate at the state."""
         action, found = self.form.homogeneous_flow().action, []
         for element in np.eye(3 * action.algebra_rows):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
 
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE
@@ -157,7 +158,7 @@ def chaos_table(dataset):
     return rows
 
 
-def integrators_without_exponents(dataset):
+def integrators_without_exponents(dataset: xr.Dataset) -> dict[str, str]:
     """Why integrators of a run table have no exponents, by their labels.
 
     Parameters

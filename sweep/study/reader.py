@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 import integrators
+import systems
 from integrators.compiler.elements import DOUBLE_DOUBLE
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
@@ -404,7 +405,9 @@ def _read_precise_reference(node, name, until, family):
         return PreciseReference(name, node["tolerance"].real(), until)
 
 
-def _why_not_adaptive(integrator, system, tolerance):
+def _why_not_adaptive(
+    integrator: integrators.Integrator, system: systems.System, tolerance: float
+) -> str:
     """Why an adaptive integrator computes no reference in double-double, and what does."""
     said = f"{integrator.name!r} is adaptive; a reference in double-double needs a fixed step"
     order, names = _highest_order_with_fixed_step(system)
@@ -419,7 +422,7 @@ def _why_not_adaptive(integrator, system, tolerance):
     )
 
 
-def _highest_order_with_fixed_step(system):
+def _highest_order_with_fixed_step(system: systems.System) -> tuple[int, list[str]]:
     """The highest order that a system has in double-double, and integrators of it."""
     found = {}
     for method in integrators.ALL_INTEGRATORS:

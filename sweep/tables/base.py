@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_table
 from sweep.text import (
@@ -87,7 +88,7 @@ def scanned_axes_of_rows(estimates):
     return list(dict.fromkeys(axis for row in estimates for axis in row.parameters))
 
 
-def step_columns_of_rows(estimates):
+def step_columns_of_rows(estimates: Sequence[Any]) -> list[str]:
     """Which of step size and tolerance a table's rows have."""
     return [
         name
