@@ -6,11 +6,13 @@ from integrators.compiler.elements import DOUBLE, TANGENTS, aligned
 from integrators.compiler.tangents import COUNT
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space
+from integrators.precision import DOUBLE_DOUBLE
 from integrators.stepping.batch import run_ends, run_images, run_tangents
 from integrators.stepping.formulations import in_formulation
 
 STEPS, STEP = 3, 0.1  # in time scales
-SHIFTS = 2e-4 * np.array([1.0, 2.0, 4.0])  # along directions, for differences
+SHIFT = 1e-10  # along directions, for differences, whose errors are its square and 1e-31 over it
+EXACT = 1e-13  # rounding of tangents, relative to the largest
 
 
 def directions_at(state, count):
@@ -32,29 +34,27 @@ def test_values_are_those_of_doubles(covering):
 
 
 def test_tangents_are_limits_of_differences(covering):
+    """Of the same map in double-double, where differences have the digits of doubles and more."""
     problem, state, h = covering.problem, covering.case.state, STEP * covering.case.time_scale
-    directions, moved = motions(covering.case.system.form, state, h)
-    end, found = run_tangents(problem, state, directions, h, STEPS)
+    directions = motions(covering.case.system.form, state, h)
+    _, found = run_tangents(problem, state, directions, h, STEPS)
     checked = [0, -1]
-    starts = [moved(directions[checked], side * shift) for side in (1.0, -1.0) for shift in SHIFTS]
-    ends = run_ends(problem, np.concatenate([state[None], *starts]), h, STEPS, lanes=False)
-    np.testing.assert_array_equal(end, ends[0])
-    ahead, behind = ends[1:].reshape(2, len(SHIFTS), 2, *state.shape)
-    once, twice, four = (ahead - behind) / (2.0 * SHIFTS[:, None, None, None])
-    expected = (64.0 * once - 20.0 * twice + four) / 45.0  # Richardson's, of order 6
+    shifts = SHIFT * np.concatenate([directions[checked], -directions[checked]])
+    starts = covering.case.system.refined(np.broadcast_to(state, shifts.shape))
+    high = starts[..., 0] + shifts
+    low = starts[..., 1] + ((starts[..., 0] - high) + shifts)  # exact: shifts are smaller
+    precise = covering.integrator.bind(covering.case.system, DOUBLE_DOUBLE)
+    ends = run_ends(precise, np.stack([high, low], axis=-1), h, STEPS, lanes=False)
+    ahead, behind = ends.reshape(2, len(checked), *state.shape, 2)
+    expected = np.sum(ahead - behind, axis=-1) / (2.0 * SHIFT)
     scale = np.max(np.abs(expected))
-    np.testing.assert_allclose(found[checked], expected, rtol=0.0, atol=1e-8 * scale)
+    np.testing.assert_allclose(found[checked], expected, rtol=0.0, atol=EXACT * scale)
 
 
 def motions(form, state, h):
-    """Directions, and a function that moves the state along some of them.
-
-    Along the manifold where it is known: beside it the series for two multipliers is another map.
-    """
+    """Directions along the manifold where it is known, since beside it solvers' maps differ."""
     try:
         space = phase_space(form)
     except InputError:
-        directions = directions_at(state, COUNT + 1)
-        return directions, lambda chosen, shift: state + shift * chosen
-    directions = space.tangents(state, space.scales(state, state, h))
-    return directions, lambda chosen, shift: space.moved(state, chosen, shift)
+        return directions_at(state, COUNT + 1)
+    return space.tangents(state, space.scales(state, state, h))
