@@ -37,8 +37,18 @@ class Rows(list[Any]):
         notes: Iterable[str] = (),
     ) -> None:
         super().__init__(rows)
-        self._tables = tables
-        self.experiments, self.notes = list(experiments), list(notes)
+        self._tables, self.notes = tables, list(notes)
+        names = list(experiments)
+        # By identity, so that rows may be sorted.
+        self._experiment = dict(zip(map(id, self), names, strict=True)) if names else {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (list(self), self._tables, self.experiments, self.notes)
+
+    @property
+    def experiments(self) -> list[str]:
+        """The experiment of each row; empty where they are of one that has no name."""
+        return [self._experiment.get(id(row), "") for row in self] if self._experiment else []
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The rows as flat columns.

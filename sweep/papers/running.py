@@ -9,6 +9,7 @@ from sweep.campaign import coordinator
 from sweep.clusters.launch import local_cluster_client
 from sweep.errors import Interrupted
 from sweep.papers.registry import PAPERS
+from sweep.rows import Rows
 from sweep.shutdown import Drain
 from sweep.store.open import open_study
 from sweep.store.studies import load_study_file
@@ -45,7 +46,7 @@ def reproduce(
 
     Returns
     -------
-    rows : list of Row
+    rows : Rows of Row
         In the order of the paper's claims.
     datasets : dict of str to dict of str to xarray.Dataset
         The results, by study and experiment.
@@ -67,7 +68,7 @@ def reproduce(
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     datasets = dict(_compute_studies_of_paper(studies, Path(directory), workers, max_time, told))
-    return [claim.computed_row(datasets, factor) for claim in paper.claims], datasets
+    return Rows(claim.computed_row(datasets, factor) for claim in paper.claims), datasets
 
 
 def _compute_studies_of_paper(studies, directory, workers, max_time, told):

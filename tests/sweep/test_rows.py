@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pickle
 
 from sweep.rows import Rows
 from sweep.tables.base import Table
@@ -40,6 +41,8 @@ def test_columns_are_flat_and_points_of_curves_are_left_out():
 def test_rows_of_several_experiments_say_which():
     rows = Rows([answer("rk4", 1.0), answer("rk4", 2.0)], experiments=["one", "two"])
     assert rows.to_dataframe()["experiment"].tolist() == ["one", "two"]
+    rows.sort(key=lambda row: -row.parameters["gravity"])
+    assert pickle.loads(pickle.dumps(rows)).experiments == rows.experiments == ["two", "one"]
 
 
 def test_text_is_escaped_and_no_colour_is_set():
