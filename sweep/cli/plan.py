@@ -13,7 +13,7 @@ from sweep.cli.common import (
     study_argument,
     trust_option,
 )
-from sweep.study import schema, structure
+from sweep.study import schema
 from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
 
 
@@ -75,8 +75,7 @@ def format_plan_table(plans, tasks):
 
 def _is_measured(record: Collection[str]) -> bool:
     """Whether steps are taken again to measure something: with tangent vectors, or backwards."""
-    again = (schema.LYAPUNOV, schema.MEGNO, *structure.MEASURED)
-    return any(name.startswith(again) for name in record)
+    return any(name.startswith((*schema.STRUCTURE, *schema.CHAOS)) for name in record)
 
 
 def _byte_count_text(count):

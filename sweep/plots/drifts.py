@@ -1,6 +1,7 @@
 """How far the error of an invariant wanders over a run, and the drift that its table gives."""
 
 import math
+import textwrap
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from sweep.analysis.runs.selection import (
 from sweep.plots.captions import Shown
 from sweep.plots.selection import runs_to_draw
 from sweep.plots.style import (
+    CHARACTER,
     GREY,
     STYLE,
     add_figure_caption,
@@ -228,11 +230,12 @@ def _title_drift_strip(ax, row, said, colour):
     compared = [] if closest is None else [f"{closest} (95 %)"]
     if is_compact_figure():  # one above the other
         width = ax.get_figure().get_figwidth() - 0.8
-        small["fontsize"] = min(fitting_size(line, 8.0, width) for line in (found, *compared))
+        most = int(width / (small["fontsize"] * CHARACTER))
+        lines = [part for line in (found, *compared) for part in textwrap.wrap(line, most)]
         bold["fontsize"] = fitting_size(", ".join(said), 8.5, 0.9 * width)
-        lines = "\n".join([found, *compared])
-        ax.set_title(", ".join(said), pad=6.0 + 10.5 * (1 + len(compared)), **bold)
-        ax.text(0.0, 1.02, lines, va="bottom", transform=ax.transAxes, linespacing=1.15, **small)
+        ax.set_title(", ".join(said), pad=6.0 + 10.5 * len(lines), **bold)
+        place = {"va": "bottom", "transform": ax.transAxes, "linespacing": 1.15}
+        ax.text(0.0, 1.02, "\n".join(lines), **place, **small)
         return
     ax.set_title(", ".join(said), **bold)
     ax.set_title("\n".join([found, *compared]), loc="right", linespacing=1.15, **small)

@@ -39,7 +39,7 @@ PALE = 0.45
 # Over a span of so many times, at these multiples of powers of ten.
 FEWEST_MEASURED = 2  # CPU times of a panel, which compares them
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
-REASON = 52  # characters of a line within a panel
+REASON, NARROW_REASON = 52, 42  # characters of a line within a panel, usual and narrow
 MOST_BELOW = 3  # panels in a narrow column
 WIDTH, HEIGHT = 9.2, 2.6  # of two panels with a legend, of a row; inches
 
@@ -243,7 +243,8 @@ def _draw_work_panel(ax, rows, against, looks, dataset):
 def _wrap_text_to_panel(text):
     """Text in lines that fit a panel."""
     whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
-    return textwrap.fill(whole, REASON).replace("\N{NO-BREAK SPACE}", " ")
+    width = NARROW_REASON if is_compact_figure() else REASON
+    return textwrap.fill(whole, width).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _draw_work_curve(ax, points, against, look):
