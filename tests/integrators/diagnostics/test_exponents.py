@@ -209,8 +209,8 @@ def test_megno_of_steps_of_several_sizes_is_that_of_equal_ones():
 def test_nothing_is_said_beyond_a_failure_of_adaptive_steps(monkeypatch):
     run = exponents.run_adaptive
 
-    def failing(problem, members, times, tolerance, history):
-        found = run(problem, members, times, tolerance, history=history)
+    def failing(problem, members, times, *given, **options):
+        found = run(problem, members, times, *given, **options)
         found.states[0, 3:] = np.nan
         kept = found.histories[0][found.histories[0][:, 0] < times[2]]
         return replace(found, histories=(kept,))

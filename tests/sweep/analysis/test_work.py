@@ -215,17 +215,20 @@ def test_scanned_values_have_fronts_and_panels_of_their_own():
     assert len(tables.work_as_tables(rows)) == 3
 
 
-def test_the_picture_fills_the_best_and_says_what_it_shows(table):
+def test_the_picture_enlarges_the_best_and_says_what_it_shows(table):
     figure = plots.KINDS["work"].draw(table)
-    assert [ax.get_xlabel() for ax in figure.axes] == 2 * ["evaluations", "CPU time [s]"]
-    assert figure.axes[0].get_ylabel() == "global error at t = 1 s"
-    assert figure.axes[2].get_ylabel() == "largest energy error [J]"
+    labels = ["evaluations until t = 1 s", "CPU time until t = 1 s [s]"]
+    assert [ax.get_xlabel() for ax in figure.axes] == 2 * labels
+    assert figure.axes[0].get_ylabel() == "global error\nat t = 1 s"
+    assert figure.axes[2].get_ylabel() == "largest energy error [J]\nuntil t = 1 s"
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(ORDERS)
-    (ax,) = plots.work_precision(table, against="steps").axes
-    filled = [line for line in ax.lines if line.get_linestyle() == "None"
-              and line.get_markerfacecolor() != "white" and len(line.get_xdata())]  # fmt: skip
+    figure = plots.work_precision(table, against="steps")
+    marks = [line for line in figure.axes[0].lines if line.get_linestyle() == "None"]
+    full = {line.get_color(): line.get_markersize() for line in figure.axes[0].lines
+            if line.get_label() in ORDERS}  # fmt: skip
+    large = [line for line in marks if line.get_markersize() == full[line.get_color()]]
     rows = work_table(table, "global_error")
-    assert sum(len(line.get_xdata()) for line in filled) == sum("steps" in r.best for r in rows)
+    assert sum(len(line.get_xdata()) for line in large) == sum("steps" in r.best for r in rows)
     with pytest.raises(InputError, match="other than 0"):
         plots.work_precision(table.assign(evaluations=0 * table.evaluations))
