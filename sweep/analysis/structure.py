@@ -15,7 +15,7 @@ from sweep.analysis.runs.selection import (
 
 SYMPLECTIC, RESOLUTION, REVERSAL = "symplectic_defect", "symplectic_resolution", "reversal_error"
 NONE, NOT, UNDECIDED = "no defect seen", "not symplectic", "undecided"
-CLEAR = 10.0  # times its resolution a defect is surely none of rounding
+WITHIN, CLEAR = 4.0, 10.0  # times its resolution a defect may be rounding, is surely more
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class StructureEstimate:
     largest_resolved : float
         The largest resolution of a defect over the starts: what rounding makes of none.
     verdict : str
-        Of the defects ``no defect seen``, where none is above its resolution; ``not symplectic``,
-        where one is more than 10 times its own; else ``undecided``. Empty where none is recorded.
+        Of the defects ``no defect seen``, where none is above 4 times its resolution; ``not
+        symplectic``, where one is more than 10 times its own; else ``undecided``. Empty where none
+        is recorded.
     reversal : Spread
         Distance of the state from the start after the run and as many steps back; NaN of adaptive
         integrators, and where it is not recorded.
@@ -138,7 +139,7 @@ def _verdict_on_defects(defect, resolution):
         return ""
     if np.any(defect[there] > CLEAR * resolution[there]):
         return NOT
-    return NONE if np.all(defect[there] <= resolution[there]) else UNDECIDED
+    return NONE if np.all(defect[there] <= WITHIN * resolution[there]) else UNDECIDED
 
 
 def _spread_of_finite(values):

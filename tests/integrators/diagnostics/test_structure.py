@@ -233,9 +233,9 @@ def test_declared_integrators_are_symplectic(symplectic_pairing):
     found = symplectic_defect(
         case.system, pairing.integrator, case.state, step_size=STEP * case.time_scale
     )
-    # Measured: defects up to 4.1e-15, of a stiff rod 3 resolutions, and these up to 1.2e-14.
+    # Measured: defects up to 4.1e-15, of a stiff rod 2.8 resolutions; 212 of 216 below 1e-15.
     assert found.defect <= min(1e-14, 4 * found.resolution)
-    assert found.resolution < 2e-14
+    assert found.resolution < 3e-15
 
 
 @pytest.mark.parametrize(
