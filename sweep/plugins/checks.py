@@ -223,11 +223,10 @@ def try_plugin_integrators(library, entries, system, with_tangents=False):
             problem = integrator.bind(system)
             alone, beside = problem.elements
             problem.kernels(alone)
-        if integrator.adaptive:  # whose runs are computed one by one
-            continue
-        tangents = [TANGENTS] if with_tangents else []
+        elements = [] if integrator.adaptive else [beside]  # adaptive runs are computed one by one
+        elements += [TANGENTS] if with_tangents else []
         for made in kernels_of_source(problem.made_from, plugin):
-            for element in [beside, *tangents]:
+            for element in elements:
                 _compile_plugin_kernel(plugin, made, element)
 
 

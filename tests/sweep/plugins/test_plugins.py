@@ -67,6 +67,20 @@ def test_what_has_doubles_only_is_refused_in_double_double(tmp_path, before, aft
     assert studies.load_study_file(write(tmp_path, study=PRECISE_STUDY)).experiments
 
 
+def test_what_tangents_lack_is_refused_where_steps_are_taken_with_them(tmp_path):
+    """Adaptive runs are in double precision alone, in which functions of NumPy compile too."""
+    study = re.sub(r"(?m)^(scan|integrators|step_size|reference) = .*\n", "", STUDY).replace(
+        'record = ["energy", "momentum", "height"]',
+        'integrators = "rk45"\ntolerance = 1e-6\nrecord = ["energy", "lyapunov"]',
+    )
+    before = "    out[0, 2] = -p[0] * (1.0 - q[0, 2])"
+    text = edited(before, f"{before} / np.cosh(0.0)")
+    (found,) = problems(tmp_path, edited(before, f"{before} / np.cosh(0.0 * q[0, 2])"), study)
+    assert "has 'potential_gradient', which does not compile for tangents: line 28: " in found
+    assert "there is no cosh(tangents); expected plain arithmetic" in found
+    assert studies.load_study_file(write(tmp_path, text, study)).experiments
+
+
 def test_the_library_of_a_study(tmp_path):
     loaded = studies.load_study_file(write(tmp_path))
     (plugin,) = loaded.library.plugins
