@@ -14,6 +14,7 @@ LONGEST = 100.0  # times the duration: an advice to compute for longer than that
 CLAUSES = {
     # of drifts
     "complete runs": "no run is complete",
+    "steps until failure": "it takes {threshold:.0f} steps, and its runs fail after {value:.0f}",
     "sample intervals": "needs {threshold:.0f} sample intervals, has {value:.0f}",
     "windows": "needs {threshold:.0f} windows as long as the last sample interval, has {value:.0f}",
     "largest error": "the error is exactly 0",
@@ -168,7 +169,7 @@ def drift_verdict_in_words(row, grows, signs):
     words = [row.verdict + (f": {row.advice}" if row.why else "")]
     if row.verdict == "at round-off":
         words.append(roundings_in_words(row))
-    if grows and np.isfinite(row.exponent_low):
+    if grows and not row.why and np.isfinite(row.exponent_low):  # which a reason says itself
         words.append(f"like t^{row.exponent_low:.2f} – t^{row.exponent_high:.2f}")
     if grows and signs and (sign := drift_sign_in_words(row, row.shared)):
         words.append(sign)
@@ -179,7 +180,20 @@ def drift_verdict_in_words(row, grows, signs):
         )
     if row.below_rounding:
         words.append(below_rounding_in_words(row))
+    if row.stopped:
+        words.append(until_failure_in_words(row))
     return ", ".join(words)
+
+
+def until_failure_in_words(row):
+    """Until when runs are judged that fail later.
+
+    Parameters
+    ----------
+    row : DriftEstimate
+    """
+    runs = "its run fails" if row.starts == 1 else f"{row.stopped} of its {row.starts} runs fail"
+    return f"until {row.span}, after which {runs}"
 
 
 def roundings_in_words(row):

@@ -26,7 +26,7 @@ from sweep.text import format_number
 VERDICTS = ("confirmed", "refuted", "undecided")
 # How the page colours a verdict; one that says how something is, and not how well, has no colour.
 LOOKS = {"confirmed": "good", "refuted": "bad", "undecided": "open", "no drift seen": "good"}
-LOOKS |= {"at round-off": "good", "linear": "bad", "worse than linear": "bad"}
+LOOKS |= {"at round-off": "good", "linear": "bad", "worse than linear": "bad", "grows": "bad"}
 
 
 @dataclass(frozen=True)

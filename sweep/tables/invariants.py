@@ -2,7 +2,7 @@
 
 import math
 
-from sweep.analysis.drift.verdicts import LINEAR, NONE, WORSE
+from sweep.analysis.drift.verdicts import GROWS, LINEAR, NONE, WORSE
 from sweep.analysis.reasons import below_rounding_in_words
 from sweep.tables.base import (
     Table,
@@ -14,7 +14,7 @@ from sweep.tables.base import (
 )
 from sweep.text import format_number
 
-DRIFTING = (LINEAR, WORSE)
+DRIFTING = (LINEAR, WORSE, GROWS)
 # Properties of `DriftComparison`, and the headers of their columns.
 COMPARED = {"equal_step": "at equal step size", "equal_cost": "in no more CPU time"}
 COMPARISON_NOTE = (
@@ -83,8 +83,8 @@ def _closest_drifting(row, equal):
 def _drift_row_remark(row):
     """What the cells of a row leave open: what is missing, or how a drift was seen."""
     if row.reason:
-        return row.sentence
-    return row.in_words if row.advice or row.verdict != NONE else ""
+        return f"{row.sentence}, {row.until_failure}" if row.stopped else row.sentence
+    return row.in_words if row.advice or row.stopped or row.verdict != NONE else ""
 
 
 def _drift_table_title(rows):

@@ -34,6 +34,7 @@ from sweep.analysis.runs.selection import (
 STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # behind `energy_error`
 LINEAR_STATISTICS = ("", "_mean")  # of a difference they are the difference of those of both
 PER_RUN = ("sample_count", "status", "steps", "in_study")
+HUGE = 1e100  # an error beyond it is that of a run that blows up, and its squares overflow
 BLOCK = 8192  # runs that are in memory with all their samples
 BLOCK_VALUES = 2**25  # and samples of them, of each statistic
 
@@ -105,14 +106,66 @@ def _cells_of_smallest_step_size(cells):
 
 
 @dataclass(frozen=True)
+class JudgedRuns:
+    """Which runs of a cell count, and until when.
+
+    Attributes
+    ----------
+    positions : ndarray of int
+        Of the runs along `run`.
+    samples : int
+        That all of them have, the one at the start included.
+    stopped : int
+        Of these runs the ones that fail after the last of the samples.
+    """
+
+    positions: np.ndarray
+    samples: int
+    stopped: int
+
+
+def judged_runs(cell):
+    """The complete runs of a cell; where most of its runs fail, those too until the first fails.
+
+    A few that survive say little of the others. Of runs that fail at different times, fewer are
+    taken for longer or more for shorter, whichever compares more samples, if possible with enough
+    for windows.
+
+    Parameters
+    ----------
+    cell : xarray.Dataset
+
+    Returns
+    -------
+    JudgedRuns
+    """
+    whole = cell.sizes["time"]
+    complete, ended = complete_runs(cell), complete_runs(cell, also_stopped=True)
+    if "sample_count" not in cell or 2 * complete.sum() >= ended.sum():
+        return JudgedRuns(np.flatnonzero(complete), whole, 0)
+    samples = np.where(ended, np.minimum(cell["sample_count"].values, whole), 0)
+    counts = np.unique(samples[ended])
+    enough = counts[counts > FEWEST]
+    counts = enough if len(enough) else counts
+    most = counts[np.argmax([count * np.sum(samples >= count) for count in counts])]
+    positions = np.flatnonzero(samples >= most)
+    return JudgedRuns(positions, int(most), int((~complete[positions]).sum()))
+
+
+@dataclass(frozen=True)
 class CellErrors:
-    """What is kept of the errors of a cell's complete runs.
+    """What is kept of the errors of a cell's `JudgedRuns`.
 
     Attributes
     ----------
     ends : ndarray, shape ``(time,)``
+        Until the last time that all of them have.
     left_out : int
         Runs that do not count.
+    stopped : int
+        Runs that count, and fail after the last of these times.
+    intervals_of_run : int
+        Sample intervals of a complete run.
     mean_abs, max_abs : ndarray, shape ``(starts,)``
         Mean and largest |error| of each run.
     rates : ndarray, shape ``(starts,)``
@@ -133,6 +186,8 @@ class CellErrors:
 
     ends: np.ndarray
     left_out: int
+    stopped: int
+    intervals_of_run: int
     mean_abs: np.ndarray
     max_abs: np.ndarray
     rates: np.ndarray
@@ -193,17 +248,18 @@ def read_cell_errors(cell, quantity, less=None):
     -------
     CellErrors
     """
-    runs = np.flatnonzero(complete_runs(cell))
+    judged = judged_runs(cell)
+    runs, until = judged.positions, slice(0, judged.samples)
     names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
     if less is not None:
         names = {of: name for of, name in names.items() if of in LINEAR_STATISTICS and name in less}
-    steps = cell["steps"].values.astype(float)
     own, others = (
-        None if one is None else one[list(names.values())].reset_coords(drop=True)
+        None if one is None else one[list(names.values())].isel(time=until).reset_coords(drop=True)
         for one in (cell, less)
     )
     every_step = "_mean" in names
-    ends, blocks = cell["time"].values, []
+    ends, blocks = cell["time"].values[until], []
+    steps = _steps_until(cell, ends[-1] - ends[0], judged.stopped)
     size = min(BLOCK, max(GROUPS, BLOCK_VALUES // max(1, len(ends)) // GROUPS * GROUPS))
     parts = [runs[first : first + size] for first in range(0, max(len(runs), 1), size)]
     reduced = map_blocks(
@@ -220,11 +276,21 @@ def read_cell_errors(cell, quantity, less=None):
         if every_step and block is None:
             return read_cell_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity, less)
         blocks.append(block)
-    return _cell_errors_from_blocks(cell, quantity, blocks, every_step)
+    signed = quantity in cell or any(block["negative"] for block in blocks)
+    return _cell_errors_from_blocks(cell, ends, judged, blocks, every_step, signed)
+
+
+def _steps_until(cell, duration, stopped):
+    """Steps of each run; of those with a fixed step until so late, where some fail afterwards."""
+    steps = cell["steps"].values.astype(float)
+    if not stopped or "step_size" not in cell:
+        return steps
+    sizes = cell["step_size"].values
+    return np.where(np.isfinite(sizes), np.round(duration / sizes), steps)
 
 
 def read_cell_window_means(cell, quantity, most):
-    """Window means of a cell's complete runs, or means of its intervals where windows are few.
+    """Window means of a cell's `JudgedRuns`, or means of its intervals where windows are few.
 
     Parameters
     ----------
@@ -239,7 +305,8 @@ def read_cell_window_means(cell, quantity, most):
     times : ndarray, shape ``(n,)``
     means : ndarray, shape ``(starts, n)``
     """
-    runs = np.flatnonzero(complete_runs(cell))
+    judged = judged_runs(cell)
+    runs, cell = judged.positions, cell.isel(time=slice(0, judged.samples))
     runs = runs[np.unique(np.linspace(0, len(runs) - 1, min(most, len(runs))).astype(int))]
     names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
     read = take_runs(cell[list(names.values())].reset_coords(drop=True), runs).load()
@@ -260,7 +327,7 @@ def initial_rms_of_quantity(cell, quantity):
     """Root mean square of a quantity over the starts at first; 1 of those that have no value."""
     if quantity not in cell:
         return 1.0
-    whole = take_runs(cell[[quantity]], np.flatnonzero(complete_runs(cell)))
+    whole = take_runs(cell[[quantity]], judged_runs(cell).positions)
     first = whole[quantity].isel(time=0).values
     return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0
 
@@ -288,10 +355,10 @@ def _reduce_block_of_errors(ends, names, steps, every_step, *arrays):
         if values[""].size and _statistics_have_gaps(values["_mean"][:, 1:], values[""][:, 1:]):
             return None
         means, mean_abs, max_abs = _interval_statistics_of_every_step(ends, values, steps)
-        finite = np.isfinite(means).all(axis=1)
+        finite = (np.abs(means) < HUGE).all(axis=1)
     else:
         means, mean_abs, max_abs = _interval_statistics_of_samples(ends, values)
-        finite = np.isfinite(values[""]).all(axis=1)
+        finite = (np.abs(values[""]) < HUGE).all(axis=1)
     means = means[finite]
     middles = (ends[1:] + ends[:-1]) / 2
     enough = len(means) and len(middles) and drift_window_count(ends) >= FEWEST
@@ -312,16 +379,16 @@ def _reduce_block_of_errors(ends, names, steps, every_step, *arrays):
     }
 
 
-def _cell_errors_from_blocks(cell, quantity, blocks, every_step):
-    ends = cell["time"].values
+def _cell_errors_from_blocks(cell, ends, judged, blocks, every_step, signed):
     parts = [block["parts"] for block in blocks if block["parts"] is not None]
     squares, members = add_group_sums([block["sums"] for block in blocks])
     lost = sum(block["lost"] for block in blocks)
-    signed = quantity in cell or any(block["negative"] for block in blocks)
     names = ("mean_abs", "max_abs", "rates", "last", "steps", "changes")
     return CellErrors(
         ends=ends,
-        left_out=int((~complete_runs(cell)).sum()) + lost,
+        left_out=cell.sizes["run"] - len(judged.positions) + lost,
+        stopped=judged.stopped,
+        intervals_of_run=cell.sizes["time"] - 1,
         squares=squares,
         members=members,
         parts=join_slow_parts(parts) if parts else None,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep.analysis.drift.verdicts import FEWEST_STARTS, LINEAR, UNDECIDED, WALK, WORSE
+from sweep.analysis.drift.verdicts import FEWEST_STARTS, LINEAR, LOOSE, UNDECIDED, WALK, WORSE
 from sweep.analysis.efficiency.timing import APART
 
 # Of each of two drifts: that one lies within its interval (1 - 0.975) and another not nearer to 0
@@ -101,7 +101,7 @@ def _drift_is_sure(row):
     if row.wide_low <= 0 <= row.wide_high or np.isnan(row.wide_low):
         return False
     many = row.effective > FEWEST_STARTS - 0.5
-    return row.verdict in (LINEAR, WORSE) or (row.verdict in (UNDECIDED, WALK) and many)
+    return row.verdict in (LINEAR, WORSE) or (row.verdict in (UNDECIDED, WALK, *LOOSE) and many)
 
 
 def _largest_possible_drift(row):

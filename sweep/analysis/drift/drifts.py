@@ -9,6 +9,7 @@ from sweep.analysis.drift.cells import (
     STATISTICS,
     cells_chosen_for_drift,
     chosen_drift_quantities,
+    judged_runs,
     read_cell_errors,
     rounding_of_quantity,
 )
@@ -26,6 +27,7 @@ from sweep.analysis.drift.verdicts import (
     NONE,
     UNDECIDED,
     WALK,
+    WANDERS,
     advise_longer_run,
     advise_more_starts,
     judge_drift,
@@ -38,8 +40,13 @@ from sweep.analysis.efficiency.timing import (
     comparable_cpu_time_of_cell,
     with_cpu_times_of_runs,
 )
-from sweep.analysis.reasons import Reason, Remedy, drift_verdict_in_words
-from sweep.analysis.runs.selection import complete_runs, run_table, run_table_without_repeats
+from sweep.analysis.reasons import (
+    Reason,
+    Remedy,
+    drift_verdict_in_words,
+    until_failure_in_words,
+)
+from sweep.analysis.runs.selection import run_table, run_table_without_repeats
 
 # Samples a decade with which the last of their intervals is a `FEWEST`-th of the run.
 THINNEST = int(np.ceil(1 / np.log10(FEWEST / (FEWEST - 1))))
@@ -71,7 +78,11 @@ class DriftEstimate:
     starts, left_out : int
         Initial conditions that count, and runs that failed, are not finished or have left the
         study.
+    stopped : int
+        Of the starts that count those whose runs fail later: where most runs do, they are judged
+        until the first one fails; see `cells.judged_runs`.
     duration : float
+        Over which they are judged.
     drift, low, high : float
         Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN
         where `lacks` says why. For a vector it is the slope of the norm of the change.
@@ -83,7 +94,8 @@ class DriftEstimate:
         Largest |error|.
     verdict : str
         How the error moves over the run: ``no drift seen``, ``√t`` (a random walk), ``linear``,
-        ``worse than linear``, ``at round-off`` or ``undecided``; see `verdicts.judge_drift` and
+        ``worse than linear``, ``grows`` (by no law that is told), ``wanders`` (neither surely
+        bounded nor by a law), ``at round-off`` or ``undecided``; see `verdicts.judge_drift` and
         `verdicts.verdict_with_round_off`. No drift seen does not say that there is none: `bound`
         says how much could hide.
     shared : bool
@@ -104,9 +116,10 @@ class DriftEstimate:
     resolution : float
         One rounding of the quantity in the arithmetic of the runs; NaN without a run.
     why : tuple of Reason
-        Why the verdict is undecided and what would decide, or what else is to be said.
+        Why the verdict is none, or no closer one, and what would decide; or what else there is.
     steps : float
-        Of a run, the median over the starts: with `duration` the horizon of the verdict.
+        Of a run, the median over the starts: with `duration` the horizon of the verdict. Of
+        adaptive runs that fail later all their steps.
     every_step : bool
         Whether mean and drift are of every step, or only of the samples: so where adaptive steps
         are longer than sample intervals. The maximum is of every step where the store holds it.
@@ -127,6 +140,7 @@ class DriftEstimate:
     tolerance: float
     starts: int
     left_out: int
+    stopped: int
     duration: float
     steps: float
     drift: float
@@ -222,6 +236,11 @@ class DriftEstimate:
         return drift_verdict_in_words(self, self.verdict in GROWING, self.verdict != WALK)
 
     @property
+    def until_failure(self):
+        """Until when it is judged, in words, where runs fail later; else empty."""
+        return until_failure_in_words(self) if self.stopped else ""
+
+    @property
     def finding(self):
         """The verdict in words, with the horizon over which it was seen."""
         return f"{self.in_words}; over {self.span}, {self.steps:.3g} steps, {self.starts} starts"
@@ -260,7 +279,8 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     rows, starts = [], []
     for key, cell in cells_chosen_for_drift(dataset, step_sizes):
         rows += [_drift_estimate_of_cell(cell, key, quantity) for quantity in quantities]
-        starts += [cell["initial_condition"].values[complete_runs(cell)]] * len(quantities)
+        judged = cell["initial_condition"].values[judged_runs(cell).positions]
+        starts += [judged] * len(quantities)
     compared = compare_drifts(rows, starts)
     return [replace(row, compared=found) for row, found in zip(rows, compared, strict=True)]
 
@@ -281,6 +301,7 @@ def _drift_estimate_of_cell(cell, key, quantity):
         parameters=key,
         starts=errors.starts,
         left_out=errors.left_out,
+        stopped=errors.stopped,
         duration=float(errors.ends[-1] - errors.ends[0]),
         steps=float(np.median(errors.steps)) if errors.starts else np.nan,
         drift=drift,
@@ -327,14 +348,14 @@ def drift_and_verdict_of_cell(errors):
     drift, low, high : float
         A tuple of the slope and its 95 % interval; NaN where the windows are too few.
     found : Verdict
-        Undecided where a drift as large as the error could hide.
+        It wanders where a drift as large as the error could hide: slowly, by its whole size.
     """
     measurable = not _why_drift_not_measurable(errors)
     slope = drift_slope_interval(errors.parts) if measurable else (np.nan,) * 3
     found = drift_verdict_of_cell(errors)
     hidden = np.abs(slope[1:]).max() * (errors.ends[-1] - errors.ends[0])
-    if found.verdict == NONE and hidden > np.median(errors.max_abs):
-        found = replace(found, verdict=UNDECIDED, why=(_why_drift_could_hide(errors, hidden),))
+    if found.verdict == NONE and hidden > np.mean(errors.max_abs):
+        found = replace(found, verdict=WANDERS, why=(_why_drift_could_hide(errors, hidden),))
     return slope, found
 
 
@@ -351,7 +372,8 @@ def drift_verdict_of_cell(errors):
     """
     lacks = _why_drift_not_measurable(errors)
     if not lacks:
-        return judge_drift(errors.parts, errors.signed)
+        found = judge_drift(errors.parts, errors.signed)
+        return _without_longer_runs(found) if errors.stopped else found
     if errors.starts and len(errors.interval_middles) > errors.windows:
         fit = fit_growth_of_cell_errors(errors)
         if np.isfinite(fit.exponent) or fit.verdict != UNDECIDED:
@@ -360,17 +382,26 @@ def drift_verdict_of_cell(errors):
     return undecided_verdict_on_cell(errors, lacks)
 
 
+def _without_longer_runs(found):
+    """A verdict on runs that fail, and cannot be longer."""
+    why = tuple(
+        replace(one, remedies=tuple(of for of in one.remedies if of.what != "duration"))
+        for one in found.why
+    )
+    return replace(found, why=why)
+
+
 def _why_drift_could_hide(errors, hidden):
     """That a drift as large as the error could hide, and what would show it.
 
     What could hide falls like 1/√T over a run of length T, and like the root of the number of
     independent starts.
     """
-    share = hidden / np.median(errors.max_abs)
+    share = hidden / np.mean(errors.max_abs)
     likeness = errors.parts.likeness
-    remedies = advise_more_starts(errors.parts, likeness.effective * share**2) + advise_longer_run(
-        share**2
-    )
+    remedies = advise_more_starts(errors.parts, likeness.effective * share**2)
+    if not errors.stopped:
+        remedies += advise_longer_run(share**2)
     return Reason("hidden drift", float(share), 1.0, tuple(remedies))
 
 
@@ -380,7 +411,9 @@ def _why_drift_not_measurable(errors):
         return (Reason("complete runs", 0, 1),)
     if errors.windows >= FEWEST:
         return ()
-    return (_why_too_few_windows(errors.windows, errors.ends),)
+    if errors.stopped and (steps := float(np.median(errors.steps))) < FEWEST:
+        return (Reason("steps until failure", steps, FEWEST),)
+    return (_why_too_few_windows(errors.windows, errors.ends, errors.intervals_of_run),)
 
 
 def _spread_over_starts(values):
@@ -421,14 +454,17 @@ def fit_drift_slope(ends, means):
         return np.nan, np.nan, np.nan, str(Reason("complete runs", 0, 1))
     times, windows = window_means_of_intervals(ends, means)
     if len(times) < FEWEST:
-        return np.nan, np.nan, np.nan, str(_why_too_few_windows(len(times), ends))
+        why = _why_too_few_windows(len(times), ends, len(ends) - 1)
+        return np.nan, np.nan, np.nan, str(why)
     return *drift_slope_interval(slow_parts_of_series(times, windows)), ""
 
 
-def _why_too_few_windows(windows, ends):
-    """That the windows are too few, and how many samples would do."""
+def _why_too_few_windows(windows, ends, of_run):
+    """That the windows are too few, and how many samples of a whole run would do."""
     intervals = len(ends) - 1
-    even = Remedy("samples", FEWEST, intervals)
+    if not intervals:
+        return Reason("sample intervals", 0, FEWEST)
+    even = Remedy("samples", float(np.ceil(FEWEST * of_run / intervals)), of_run)
     if windows == intervals:
         return Reason("sample intervals", windows, FEWEST, (even,))
     now = int(is_in_last_decade(ends[1:] - ends[0]).sum())

@@ -17,6 +17,7 @@ from sweep.analysis.drift.spectra import Likeness
 from sweep.analysis.drift.verdicts import (
     CERTAIN,
     FEWEST_STARTS,
+    GROWS,
     LINEAR,
     NEITHER,
     NONE,
@@ -50,7 +51,7 @@ class GrowthFit:
     verdict : str
         One of `verdicts.VERDICTS`.
     why : tuple of Reason
-        Why the verdict is ``undecided``, or what else is to be said.
+        Why the verdict is ``undecided`` or ``grows``, or what else is to be said.
     """
 
     power: Exponent
@@ -110,7 +111,7 @@ def fit_growth_exponent(times, error, signed=True):
 
     The verdict is linear where the mean drifts, unless the exponent's interval lies below ½, or
     where the exponent is above ½ with the same certainty of 99.7 %; √t where its 95 % interval
-    holds ½, undecided between; and no drift is seen where it lies below: the errors have hardly
+    holds ½, ``grows`` between; and no drift is seen where it lies below: the errors have hardly
     left what they were at first.
     """
     rates = (error[:, -1] - error[:, 0]) / (times[-1] - times[0])
@@ -177,17 +178,15 @@ def fit_growth_from_sums_of_squares(times, squares, members, rates, signed, like
     # A mean that moves within the round-off of single values, which do not grow, is no drift yet.
     verdict = NONE if power.high < ROOT else WALK
     if (biased and power.high >= ROOT) or power.surely_low > ROOT:
-        verdict = (
-            WORSE if power.surely_beyond_linear else LINEAR if power.tells_a_power else UNDECIDED
-        )
-        if verdict == UNDECIDED:
+        verdict = WORSE if power.surely_beyond_linear else LINEAR if power.tells_a_power else GROWS
+        if verdict == GROWS:
             needed = starts * ((power.high - power.p) / max(power.p, NEITHER[1] - power.p)) ** 2
             numbers = {"low": power.low, "high": power.high, "power": str(power)}
             why = (
                 Reason("exponent", power.p, 1.0, _remedy_of_more_starts(needed, starts), numbers),
             )
     elif power.low > ROOT:
-        verdict = UNDECIDED
+        verdict = GROWS
         needed = starts * ((power.p - power.surely_low) / (power.p - ROOT)) ** 2
         why = (Reason("above √t", power.surely_low, ROOT, _remedy_of_more_starts(needed, starts)),)
     return GrowthFit(

@@ -31,17 +31,22 @@ NONE = "no drift seen"
 WALK = "√t"
 LINEAR = "linear"
 WORSE = "worse than linear"
-UNDECIDED = "undecided"
+GROWS = "grows"  # surely, and by which law is not told
+WANDERS = "wanders"  # about as slowly as the run is long: not surely bounded, and without a law
 AT_ROUND_OFF = "at round-off"
-GROWING = (WALK, LINEAR, WORSE)
-VERDICTS = (NONE, WALK, LINEAR, WORSE, AT_ROUND_OFF, UNDECIDED)
+UNDECIDED = "undecided"
+GROWING = (WALK, LINEAR, WORSE, GROWS)
+VERDICTS = (NONE, WALK, LINEAR, WORSE, GROWS, WANDERS, AT_ROUND_OFF, UNDECIDED)
+LOOSE = (GROWS, WANDERS)  # verdicts that more starts, or longer runs, may turn into closer ones
 FEW_ROUNDINGS = 16.0  # as which an error is at round-off: to sum a quantity up takes several
 
 FEWEST_STARTS = 8  # that tell a drift of each from a random walk
+APART = 0.9  # of the starts, as which they count unless something is common to them
 FEWEST_WALKS = 32  # that tell a random walk from a chaotic wandering about as slow as the run
 CERTAIN = 0.9985  # two-sided 99.7 %
-STRICTLY = 0.9995  # two-sided 99.9 %: of starts that walk, so few show a drift of their mean
+STRICTLY = 0.9995  # two-sided 99.9 %: of walks, of which any of three tests may show a drift
 RARE = 1 - 0.997
+ONE = 1.5  # independent starts: fewer are as good as a single one
 STRICT = 3.3  # of a likelihood ratio's root, 99.9 %: what turns a √t into something else
 CLEAR = 3.0  # 99.9 % one-sided: that the spectrum of a walk levels off, or that it does not
 LONG = 0.2  # parts of the run: a memory beyond it may be a random walk's
@@ -211,8 +216,8 @@ def judge_drift(parts, signed=True):
         else _finding_of_single_starts(ensemble)
     )
     if found.verdict == NONE and drifts and not found.why:
-        found = _Found(UNDECIDED, (_why_only_mean_grows(ensemble),))
-    if not (signed and drifts) and found.verdict in (NONE, UNDECIDED, WALK):
+        found = _Found(GROWS, (_why_only_mean_grows(ensemble),))
+    if not (signed and drifts) and found.verdict not in (LINEAR, WORSE):
         late = _finding_of_growth_beyond_linear(ensemble)
         found = late if late is not None else found
     return verdict_from_finding(found, parts.trend, ensemble.likeness, signed, shared=drifts)
@@ -246,7 +251,7 @@ def verdict_from_growth_fit(fit, signed):
 
 
 def verdict_with_round_off(found, errors, resolution):
-    """The verdict, ``at round-off`` where it is no more than that, and undecided or a drift.
+    """The verdict, ``at round-off`` where it is no more than that, and a drift or no close one.
 
     A few roundings are what the quantity's own evaluation costs, and as far as a walk of one
     rounding a step gets in `FEW_ROUNDINGS`² steps. A drift that reaches less than one rounding
@@ -265,7 +270,7 @@ def verdict_with_round_off(found, errors, resolution):
     """
     grown = found.grown if np.isfinite(found.grown) else errors.rms_at_end
     drifts = found.verdict in (LINEAR, WORSE) and grown < resolution
-    if not errors.starts or not (found.verdict == UNDECIDED or drifts):
+    if not errors.starts or not (found.verdict in (UNDECIDED, *LOOSE) or drifts):
         return found
     if not 0 < errors.max_abs.max() <= FEW_ROUNDINGS * resolution:
         return found
@@ -307,7 +312,9 @@ def _mean_over_starts_drifts(ensemble):
     certain = stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY)
     if not abs(parts.trend.mean()) > certain * _standard_error_of_mean_trend(ensemble):
         return False
-    walking = ensemble.independent_starts < FEWEST_STARTS  # what is common to them may walk
+    # What is common to the starts may walk, where that is surely a part of them, or they are few.
+    likeness, part = ensemble.likeness, ensemble.independent_starts / ensemble.starts
+    walking = likeness.effective < FEWEST_STARTS or (likeness.certain_share > 0 and part < APART)
     return any(
         _trend_stands_out(one, walking)
         for one in (parts.slow_parts_of_mean(), parts.slow_parts_of_mean_ranks())
@@ -324,7 +331,7 @@ def _trend_stands_out(one, walking=True):
     modes = one.modes[0, :MODES]
     k = np.arange(2, 2 + MODES) if walking else 1.0
     noise = np.sqrt(np.mean((k * modes) ** 2))
-    return abs(one.trend[0]) > stdtrit(MODES, CERTAIN) * noise
+    return abs(one.trend[0]) > stdtrit(MODES, STRICTLY if walking else CERTAIN) * noise
 
 
 def _why_only_mean_grows(ensemble):
@@ -382,7 +389,7 @@ def _finding_by_growth_exponent(ensemble, bends, grown=(np.nan,) * 3):
     else:
         return _Found(LINEAR, (), exponent, grown)
     numbers = {"low": exponent.low, "high": exponent.high, "power": str(exponent)}
-    return _Found(UNDECIDED, (Reason(*tested, numbers),), exponent, grown)
+    return _Found(GROWS, (Reason(*tested, numbers),), exponent, grown)
 
 
 def _remedies_deciding_exponent(ensemble, bends):
@@ -508,28 +515,31 @@ def _noise_modes_beside_growth(parts, since, mean, expected):
 
 def _finding_of_single_starts(ensemble):
     """What the starts show each by itself, where their mean does not drift."""
-    parts, starts = ensemble.parts, ensemble.starts
-    alone = starts == 1 and _trend_stands_out(parts.slow_parts_of_mean_ranks())
-    if trend_probability_of_flat_spectrum(ensemble.shape, ensemble.degrees) > RARE and not alone:
+    parts = ensemble.parts
+    alone = ensemble.independent_starts < ONE and _trend_stands_out(
+        parts.slow_parts_of_mean_ranks()
+    )
+    flat = trend_probability_of_flat_spectrum(ensemble.shape, ensemble.degrees)
+    if flat > RARE and not alone:
         return _Found(NONE)
     if not ensemble.signed and parts.trend.mean() < 0:
         return _Found(NONE, (Reason("rise of the mean", float(parts.trend.mean()), 0.0),))
-    if starts < FEWEST_STARTS:
+    if ensemble.independent_starts < FEWEST_STARTS - 0.5:
         return _finding_of_few_starts(ensemble, alone)
     fit = fit_random_walk_spectrum(ensemble.shape, ensemble.degrees, ensemble.signed)
     grown = _grown_rms_with_interval(ensemble)
     if fit.steeper > STRICT:
         return _finding_by_growth_exponent(ensemble, _bends_of_each_start(ensemble), grown)
-    if ensemble.independent_starts < FEWEST_STARTS:
-        return _Found(UNDECIDED, (_why_few_starts_are_undecided(ensemble),))
     if fit.levelling > CLEAR:
         remedies = () if fit.memory <= LONG else tuple(advise_longer_run(fit.memory / LONG))
         why = (Reason("memory", fit.memory, LONG, remedies),)
-        return _Found(NONE if fit.memory <= LONG else UNDECIDED, why)
+        return _Found(NONE if fit.memory <= LONG else WANDERS, why)
     if fit.bending < BENT:
-        return _Found(UNDECIDED, (_why_growth_hides_in_oscillation(ensemble, fit),))
+        why = (_why_growth_hides_in_oscillation(ensemble, fit),)
+        # The trend alone says it, of all that was asked before: so it takes more.
+        return _Found(GROWS, why, grown=grown) if flat < RARE / 10 else _Found(WANDERS, why)
     if fit.lasting < CLEAR or ensemble.independent_starts < FEWEST_WALKS:
-        return _Found(UNDECIDED, (_why_random_walk_or_wandering(ensemble, fit),))
+        return _Found(WANDERS, (_why_random_walk_or_wandering(ensemble, fit),))
     return _Found(WALK, (), Exponent(p=0.5), grown)
 
 
@@ -539,18 +549,18 @@ def _finding_of_few_starts(ensemble, alone):
     steep = trend_probability_of_random_walk(
         ensemble.shape, ensemble.degrees, modes, ensemble.signed
     )
-    if alone or steep < RARE:
+    if alone or steep < RARE / 3:
         return _finding_by_growth_exponent(ensemble, _bends_of_each_start(ensemble))
-    return _Found(UNDECIDED, (_why_few_starts_are_undecided(ensemble),))
+    return _Found(WANDERS, (_why_few_starts_tell_no_law(ensemble),))
 
 
-def _why_few_starts_are_undecided(ensemble):
-    """Why so few starts, or such that resemble one another, leave it undecided."""
+def _why_few_starts_tell_no_law(ensemble):
+    """Why so few starts, or such that resemble one another, tell no drift from a wandering."""
     modes = min(MODES, ensemble.parts.modes.shape[1])
     k, degrees = np.arange(2, 2 + modes), ensemble.degrees
     # Beside a random walk's, the square of a drift's trend grows like the duration.
     ratio = ensemble.shape[0] / np.mean(k**2 * ensemble.shape[1 : 1 + modes])
-    factor = fdtri(degrees, modes * degrees, 1 - RARE) / ratio
+    factor = fdtri(degrees, modes * degrees, 1 - RARE / 3) / ratio
     remedies = (
         *_advise_more_starts_of_ensemble(ensemble, FEWEST_STARTS),
         *advise_longer_run(factor),
@@ -612,18 +622,19 @@ def _grown_rms_with_interval(ensemble):
     What the trends have in common with the modes above them, the floor, is taken off.
     """
     parts = ensemble.parts
-    strength = np.mean(parts.trend**2)
+    unit = np.abs(parts.trend).max() or 1.0  # fourth powers of errors that blow up overflow
+    trend, modes = parts.trend / unit, parts.modes / unit
+    strength = np.mean(trend**2)
     # Starts that are alike do not show how far others lie apart: as far as normal ones, at least.
-    variance = max(np.var(parts.trend**2), 2 * ensemble.likeness.share * strength**2)
+    variance = max(np.var(trend**2), 2 * ensemble.likeness.share * strength**2)
     spread = np.sqrt(variance / ensemble.independent_starts)
-    k = np.arange(2, 2 + parts.modes.shape[1])
-    walk = 1 / k**2
-    floor = max(np.polynomial.polynomial.polyfit(walk, np.mean(parts.modes**2, axis=0), 1)[0], 0)
+    walk = 1 / np.arange(2, 2 + modes.shape[1]) ** 2
+    floor = max(np.polynomial.polynomial.polyfit(walk, np.mean(modes**2, axis=0), 1)[0], 0)
     # Of a walk of unit rms at the end the trend has the variance windows/10, of a line windows/12.
     to_end = 10 / len(parts.times)
     factor = np.exp(1.96 * spread / strength)
     values = strength * np.array([1.0, 1 / factor, factor]) - floor
-    return tuple(float(x) for x in np.sqrt(np.maximum(values, 0.0) * to_end))
+    return tuple(float(unit * x) for x in np.sqrt(np.maximum(values, 0.0) * to_end))
 
 
 def _finding_of_growth_beyond_linear(ensemble):

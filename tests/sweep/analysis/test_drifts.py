@@ -195,7 +195,7 @@ def test_the_smallest_step_size_is_found_for_each_scanned_value():
 def test_where_a_drift_could_hide_none_is_said_to_be_unseen():
     row = only(drift_table(energy_table(np.cos(2 * np.pi * (0.009 * TIMES + 0.1))), "energy"))
     assert row.bound * row.duration > row.max_abs.median
-    assert row.verdict == "undecided"
+    assert row.verdict == "wanders"
 
 
 @pytest.mark.parametrize("starts", [("lee",), tuple(f"random[{i}]" for i in range(16))])
@@ -223,7 +223,7 @@ def test_what_grows_by_less_than_one_rounding_is_said_to(starts):
 
 
 def test_a_few_roundings_are_at_round_off():
-    """A drift below one rounding, and what is undecided, are no more; larger errors are."""
+    """A drift below one rounding, and what wanders, are no more; larger errors are."""
     rng, starts = np.random.default_rng(3), tuple(f"random[{i}]" for i in range(16))
     error = 8e-17 * TIMES / 100 + 1e-18 * rng.normal(size=(16, 101))
 
@@ -235,10 +235,10 @@ def test_a_few_roundings_are_at_round_off():
     assert row.largest_in_roundings == pytest.approx(np.abs(error).max() * 2.0**51)
     said = f"at round-off, |error| ≤ {row.largest_in_roundings:.2g} roundings of the energy"
     assert row.in_words == f"{said}, 4e-16 J each"
-    # As many walk together: few independent ones, which leave it undecided.
+    # As many walk together: few independent ones, which tell no law.
     walk = np.cumsum(rng.normal(size=101)) * 2.0**-54
     assert judged(walk + 0 * error).verdict == "at round-off"
-    assert judged(1e3 * walk + 0 * error).verdict == "undecided"
+    assert judged(1e3 * walk + 0 * error).verdict == "wanders"
     # What surely grows by more than a rounding drifts, however few roundings it reaches.
     assert judged(10 * error).verdict == "linear"
     still = judged(1e-18 * rng.normal(size=(16, 101)))
@@ -251,3 +251,33 @@ def test_bad_input_names_what_there_is():
         drift_table(table, quantities=["enrgy"])
     with pytest.raises(InputError, match="'all' or 'smallest'"):
         drift_table(table, step_sizes="largest")
+
+
+def test_runs_that_fail_are_judged_until_the_first_of_them_does():
+    """Of four, one is complete: the longer three say more together, until one of them fails."""
+    error = np.exp(TIMES / 10) * np.array([[1.0], [1.1], [1.2], [1.3]])
+    stops = (41, 61, 81, 101)
+    for row, stop in zip(error, stops, strict=True):
+        row[stop:] = np.nan
+    table = energy_table(error, starts=tuple("abcd"))
+    table["sample_count"][:] = np.array(stops)
+    table["status"][:] = [1, 1, 1, 0]
+    row = only(drift_table(table))
+    assert (row.starts, row.left_out, row.stopped, row.duration) == (3, 1, 2, 60.0)
+    assert (row.verdict, row.steps) == ("worse than linear", 600.0)
+    assert "until 60 s, after which 2 of its 3 runs fail" in row.in_words
+    # Where half of the runs are complete, they are what counts.
+    row = only(drift_table(table.isel(run=[2, 3])))
+    assert (row.starts, row.left_out, row.stopped, row.duration) == (1, 1, 0, 100.0)
+    # Too few samples before the failure: so many of a whole run would do.
+    table["sample_count"][:] = 5
+    table["status"][:] = 1
+    row = only(drift_table(table))
+    assert row.verdict == "undecided" and row.stopped == 4
+    (remedy,) = row.why[0].remedies
+    assert (remedy.what, remedy.number, remedy.now) == ("samples", 200.0, 100)
+    # Runs of fewer steps than that have no drift, and a longer run of what fails is no advice.
+    row = only(drift_table(table.assign_coords(step_size=("run", np.ones(4)))))
+    assert [(one.tested, one.value, one.remedies) for one in row.why] == [
+        ("steps until failure", 4.0, ())
+    ]
