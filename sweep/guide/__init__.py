@@ -7,7 +7,7 @@ from integrators.errors import check_known
 TOPICS = (
     "tutorial", "study", "integrators", "orders", "drifts", "deciding", "chaos", "work",
     "precision", "stores", "clusters", "buckets", "plugins", "python", "papers", "operations",
-    "contributing",
+    "glossary", "contributing",
 )  # fmt: skip
 
 
