@@ -5,6 +5,7 @@ else is counting. The pilot also compiles the kernels, once, before any worker s
 """
 
 import collections
+import functools
 import math
 import os
 import time
@@ -390,7 +391,9 @@ def make_tasks(store, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     """The pending work as tasks: references first, then runs.
 
     Row of shards by row of shards, that with the most work first, and of each the longest task
-    first: so few rows are under way at a time, and few records are not folded.
+    first: so few rows are under way at a time, and few records are not folded. Before both comes
+    the repeat: all methods have their first turn before any has its second, so that a slow minute
+    of the machine slows all of them, and none in all of its repeats.
 
     Parameters
     ----------
@@ -414,10 +417,19 @@ def make_tasks(store, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
         if groups and (maker := _TaskMaker.of(store, plan))
         for rows, count, cost in groups
     ]
-    work = collections.Counter()
+    work, turn = collections.Counter(), {}
     for task in runs:
         work[task.shard_row] += task.cost
-    runs.sort(key=lambda task: (-work[task.shard_row], task.shard_row, -task.cost))
+        turn.setdefault(task.shard_row, task.first_repeat)
+    runs.sort(
+        key=lambda task: (
+            turn[task.shard_row],
+            -work[task.shard_row],
+            task.shard_row,
+            task.first_repeat,
+            -task.cost,
+        )
+    )
     return references, runs
 
 
@@ -508,6 +520,15 @@ class PlannedTask(Stoppable):
     def shard_row(self):
         """Group and row of shards in which its rows lie."""
         return self.experiment, self.rows[0] // self.maker.plan.layout.shard_rows
+
+    @functools.cached_property
+    def first_repeat(self):
+        """Number of the repeat that its first run is, from 0."""
+        entry = self.maker.plan.entry
+        if entry.table.repeats == 1:
+            return 0
+        first = entry.pending_runs(self.rows.start, self.rows.stop)[:1]
+        return int(entry.table.take(first).repeat[0])
 
     def made(self):
         """The `RunTask`."""

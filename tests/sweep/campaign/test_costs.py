@@ -322,6 +322,30 @@ def test_rows_of_shards_are_computed_one_after_the_other(tmp_path):
     assert len(runs) > 2 * len(order)
 
 
+@pytest.mark.parametrize("shard_rows", [16, 4096])
+def test_repeats_of_a_method_are_not_computed_one_after_the_other(tmp_path, shard_rows):
+    """Else what slows the machine for a while slows one method in all of its repeats."""
+    text = one_experiment(
+        integrators='["variational", "rk4", "rk2_heun"]', step_size=[0.1, 0.05], repeat=5,
+        initial_condition="{ random = 8, seed = 1 }",
+    )  # fmt: skip
+    parsed, store = studies.parse_study(text), Store.at(tmp_path / "test.zarr")
+    (entry,) = entries = diff.diff_store_against_study(store, parsed)
+    plan = planning.plan_experiment(entry)
+    create.create_or_grow_store(store, parsed, entries)
+    methods, repeats = 6, 5
+    cost = np.tile([300.0, 50.0, 40.0, 30.0, 20.0, 10.0], repeats)
+    units = planning.Units(8, np.arange(methods * repeats), np.full(methods * repeats, 8), cost)
+    layout = dataclasses.replace(plan.layout, shard_rows=shard_rows)
+    plan = dataclasses.replace(plan, layout=layout, units=units)
+    _, runs = planning.make_tasks(store, [plan], 2)
+    assert len(runs) > repeats
+    turns = [task.first_repeat for task in runs]
+    assert turns == sorted(turns) and set(turns) == set(range(repeats))
+    longest = [task.cost for task in runs if task.first_repeat == 0]
+    assert longest[0] == max(longest)
+
+
 # --- what is there -----------------------------------------------------------------------------
 
 SMALL = {
