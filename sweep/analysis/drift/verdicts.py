@@ -44,6 +44,7 @@ FEWEST_STARTS = 8  # that tell a drift of each from a random walk
 APART = 0.9  # of the starts, as which they count unless something is common to them
 FEWEST_WALKS = 32  # that tell a random walk from a chaotic wandering about as slow as the run
 CERTAIN = 0.9985  # two-sided 99.7 %
+RANKED, FEWEST_RANKS = 12.5, 16  # times its noise the trend of a walk's ranks is in 0.1 %
 STRICTLY = 0.9995  # two-sided 99.9 %: of walks, of which any of three tests may show a drift
 RARE = 1 - 0.997
 ONE = 1.5  # independent starts: fewer are as good as a single one
@@ -312,13 +313,19 @@ def _mean_over_starts_drifts(ensemble):
     certain = stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY)
     if not abs(parts.trend.mean()) > certain * _standard_error_of_mean_trend(ensemble):
         return False
-    # What is common to the starts may walk, where that is surely a part of them, or they are few.
+    return _trend_of_mean_stands_out(parts, walking=_what_is_common_may_walk(ensemble))
+
+
+def _what_is_common_may_walk(ensemble):
+    """Whether the mean over the starts may walk: of few starts, or alike ones, or of walks."""
     likeness, part = ensemble.likeness, ensemble.independent_starts / ensemble.starts
-    walking = likeness.effective < FEWEST_STARTS or (likeness.certain_share > 0 and part < APART)
-    return any(
-        _trend_stands_out(one, walking)
-        for one in (parts.slow_parts_of_mean(), parts.slow_parts_of_mean_ranks())
-    )
+    if likeness.effective < FEWEST_STARTS or (likeness.certain_share > 0 and part < APART):
+        return True
+    parts = ensemble.parts  # what each start does beside the mean, which may bend as it grows
+    own = np.concatenate([parts.trend[:, None], parts.slow_modes], axis=1)
+    own = own - own.mean(axis=0)
+    shape = spectrum_shape(own[np.any(own, axis=1)])
+    return fit_random_walk_spectrum(shape, ensemble.degrees).bending >= BENT
 
 
 def _standard_error_of_mean_trend(ensemble):
@@ -326,12 +333,26 @@ def _standard_error_of_mean_trend(ensemble):
     return np.std(ensemble.parts.trend, ddof=1) / np.sqrt(ensemble.apart)
 
 
-def _trend_stands_out(one, walking=True):
-    """Whether a single series' trend stands out, from its noise or, `walking`, from a walk's."""
+def _trend_of_mean_stands_out(parts, walking=True):
+    """Whether the trend of the mean does, or of its ranks, from noise or, `walking`, from a walk.
+
+    A trend in ranks is a rise or fall of any shape.
+    """
+    mean, ranks = (
+        _trend_above_noise(one, walking)
+        for one in (parts.slow_parts_of_mean(), parts.slow_parts_of_mean_ranks())
+    )
+    if not walking:
+        return max(mean, ranks) > stdtrit(MODES, CERTAIN)
+    enough = len(parts.times) >= FEWEST_RANKS
+    return bool(mean > stdtrit(MODES, STRICTLY) or (enough and ranks > RANKED))
+
+
+def _trend_above_noise(one, walking):
+    """How far a single series' trend stands above its modes, each as strong as a walk's trend."""
     modes = one.modes[0, :MODES]
-    k = np.arange(2, 2 + MODES) if walking else 1.0
-    noise = np.sqrt(np.mean((k * modes) ** 2))
-    return abs(one.trend[0]) > stdtrit(MODES, STRICTLY if walking else CERTAIN) * noise
+    k = np.arange(2, 2 + len(modes)) if walking else 1.0
+    return abs(one.trend[0]) / max(np.sqrt(np.mean((k * modes) ** 2)), FLOOR)
 
 
 def _why_only_mean_grows(ensemble):
@@ -516,9 +537,7 @@ def _noise_modes_beside_growth(parts, since, mean, expected):
 def _finding_of_single_starts(ensemble):
     """What the starts show each by itself, where their mean does not drift."""
     parts = ensemble.parts
-    alone = ensemble.independent_starts < ONE and _trend_stands_out(
-        parts.slow_parts_of_mean_ranks()
-    )
+    alone = ensemble.independent_starts < ONE and _trend_of_mean_stands_out(parts)
     flat = trend_probability_of_flat_spectrum(ensemble.shape, ensemble.degrees)
     if flat > RARE and not alone:
         return _Found(NONE)
