@@ -8,9 +8,9 @@ import xarray as xr
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE
 from sweep.analysis.drift.drifts import Spread
+from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import (
     adaptive_runs,
-    complete_runs,
     groups_of_runs,
     integrator_descriptions,
     run_table_without_repeats,
@@ -29,6 +29,7 @@ LEVEL = 2.0  # of MEGNO where the motion is quasi-periodic
 HIGH = 5.0  # and what it is above where it is chaotic,
 GROWING = 1.5  # with so many times its value at half the time: twice if it grows like t
 NEAR = 0.5  # above its level, and above its value at half the time, where no chaos is seen
+FEWEST = 4  # sample intervals, of which one ends near half the time
 HALFWAY = 0.1  # of the duration: how near to half of it a sample is needed
 
 
@@ -47,7 +48,10 @@ class ChaosEstimate:
     starts, left_out : int
         Initial conditions that count, and runs that failed, are not finished, have left the study
         or for whose steps no derivative was found.
+    stopped : int
+        Of the starts that count those whose runs fail later; see `runs.judged`.
     duration : float
+        Over which they are judged.
     exponents : tuple of Spread
         Lyapunov exponents at the end, the largest first; as many as are recorded.
     megno : Spread
@@ -72,6 +76,7 @@ class ChaosEstimate:
     tolerance: float
     starts: int
     left_out: int
+    stopped: int
     duration: float
     exponents: tuple
     megno: Spread
@@ -102,15 +107,20 @@ class ChaosEstimate:
         """What the verdict leaves open, with the number that would decide."""
         time = "" if self.time_units == "1" else f" {self.time_units}"
         rate = "" if self.units == "1" else f" {self.units}"
-        said = []
+        said = [] if self.starts else ["no run is complete"]
         if self.regular:
             said.append(f"exponents below {self.hidden:.2g}{rate} could hide")
         if self.undecided and not self.halved:
             said.append("needs a sample at half the time: 4 sample intervals or more")
+        elif self.undecided and self.stopped:
+            said.append("until a run fails, which can be no longer")
         elif self.undecided and np.isfinite(self.longer):
             said.append(f"a run of {self.longer:.2g}{time} would tell, if the exponents last")
         elif self.undecided:
             said.append("a longer run would tell")
+        if self.stopped:
+            failing = f"{self.stopped} of {self.starts} runs fail"
+            said.append(f"until t = {self.duration:g}{time}, after which {failing}")
         return "; ".join(said)
 
 
@@ -190,11 +200,13 @@ def variables_of_chaos(dataset):
 
 
 def _estimate_of_cell(key, cell, names):
+    judged, runs = judged_runs(cell, FEWEST), cell.sizes["run"]
+    cell = take_runs(cell, judged.positions).isel(time=slice(0, judged.samples))
     times = cell["time"].values
     middle, end = (times[0] + times[-1]) / 2, len(times) - 1
     half = int(np.argmin(np.abs(times - middle)))
     values = {name: cell[name].transpose("run", "time")[:, [half, end]].values for name in names}
-    counted = complete_runs(cell)
+    counted = np.ones(len(judged.positions), dtype=bool)
     for own in values.values():
         counted = counted & np.isfinite(own).all(axis=1)
     values = {name: own[counted] for name, own in values.items()}
@@ -214,7 +226,8 @@ def _estimate_of_cell(key, cell, names):
         tolerance=float(key.pop("tolerance", np.nan)),
         parameters=key,
         starts=int(np.sum(counted)),
-        left_out=int(np.sum(~counted)),
+        left_out=runs - int(np.sum(counted)),
+        stopped=judged.stopped,
         duration=duration,
         exponents=tuple(map(_spread, exponents)),
         megno=_spread(after),

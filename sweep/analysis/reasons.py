@@ -41,6 +41,9 @@ CLAUSES = {
     "STORE{chosen} --integrator {quoted}`, or to those of a shorter experiment in the same store",
     "growth": "it grows like √t, or not at all: like t^{low:.2f} – t^{high:.2f}",
     "pairs": "no pair of run and twin to compare, of {stopped}",
+    # of CPU times
+    "measured times": "{value:.0f} CPU times cannot be compared: they were measured {repeats} "
+    "times, in batches of {milliseconds:.2g} ms at least",
     # of orders
     "declared orders": "the store names no declared order",
     "time resolved": "the reference holds until t = {value:g}",
@@ -73,6 +76,7 @@ REMEDIES = {
     "starts": "{number:.0f} starts or more",
     "likeness": "starts further apart (likeness {number:.2g}, not {now:.2g})",
     "duration": "{number:.2g} times the duration",
+    "repeats": "{number:.0f} repeats",
     "samples": "{number:.0f} samples at equal intervals",
     "samples a decade": "{number:.0f} samples a decade",
     "step sizes": "{number:.0f} step sizes in the same range",

@@ -24,31 +24,43 @@ from sweep.store.store import Store
 @budget_option
 @click.option(
     "--only",
-    type=click.Choice(["order", "drift"]),
+    type=click.Choice(["order", "drift", "chaos", "work"]),
     multiple=True,
-    help="Only verdicts of this kind; repeatable.  [default: both, but no drifts of a study of "
-    "convergence]",
+    help="Only verdicts of this kind; repeatable.  [default: all but work, and no drifts of a "
+    "study of convergence]",
 )
 @experiment_option
 @click.option("--keep-duration", is_flag=True, help="Let no run go on to a longer duration.")
+@click.option("--closer", is_flag=True, help="Ask for a law of drifts that grow or wander, too.")
 @click.option("--dry-run", is_flag=True, help="Print what would be added, with its price.")
 @json_option
 @run_options
 @trust_option
 def command(
-    store, budget, only, experiment, keep_duration, dry_run, as_json, trust_plugins, options
+    store,
+    budget,
+    only,
+    experiment,
+    keep_duration,
+    closer,
+    dry_run,
+    as_json,
+    trust_plugins,
+    options,
 ):
-    """Add runs to STORE until its orders and drifts are decided.
+    """Add runs to STORE until its orders, drifts and chaos are decided.
 
     Each undecided verdict names what would decide it: step sizes, starts, or a longer duration.
     The cheapest of these is added for each, by the CPU time that its runs took so far, and the
     store is looked at again: until all is decided, the budget is spent, or it is known that
-    nothing would help, at most five looks. What was added, and why, becomes part of the study that
+    nothing would help, at most 16 looks. What was added, and why, becomes part of the study that
     the store keeps (`sweep show study STORE`). After an interruption the same command goes on.
 
-    Orders are decided by intervals that are so much wider that 95 % hold for all looks together.
-    Verdicts are those of `sweep order` and, at the smallest step size, `sweep drift`; but an
-    experiment with several step sizes and a reference to its end asks for orders alone.
+    Orders that were open are decided by intervals that are wider after each look, so that 95 %
+    hold for all looks together. Verdicts are those of `sweep order` and, at the smallest step
+    size, `sweep drift` and `sweep chaos`; but an experiment with several step sizes and a
+    reference to its end asks for no drifts. With --only work it is decided if CPU times can be
+    compared. A drift that grows or wanders is decided: --closer asks for its law.
 
     \b
     Example:
@@ -58,7 +70,7 @@ def command(
     """
     asked = {
         "budget": budget, "experiments": experiment, "longer": not keep_duration,
-        "trust_plugins": trust_plugins,
+        "closer": closer, "trust_plugins": trust_plugins,
     }  # fmt: skip
     if only:
         asked["only"] = only

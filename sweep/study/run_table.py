@@ -516,7 +516,7 @@ def _has_distinct_methods_and_starts(table):
     random = [c for c in conditions if isinstance(c, RandomStarts)]
     if random and any(isinstance(c, FileStarts | GivenStart) for c in conditions):
         return False  # these may have been drawn as well
-    if len({(c.seed, c.around, c.spread) for c in random}) < len(random):
+    if len({c.content for c in random}) < len(random):
         return False
     methods, made = _MethodDigests(table), table.occurring(1)
     if len(set(map(methods.text, made.tolist()))) < len(made):

@@ -43,8 +43,9 @@ def chaos_as_table(estimates, without=None):
     ]
     time = "" if first.time_units == "1" else f" {first.time_units}"
     units = "" if first.units == "1" else f" [{first.units}]"
+    until = max(row.duration for row in estimates)
     median = ", medians over the starts" if max(row.starts for row in estimates) > 1 else ""
-    title = f"Lyapunov exponents{units} of the steps until t = {first.duration:g}{time}{median}"
+    title = f"Lyapunov exponents{units} of the steps until t = {until:g}{time}{median}"
     notes = [*table_notes(estimates, lambda row: row.in_words), *left_out_runs_note(estimates)]
     notes += [f"{label}: {why}" for label, why in (without or {}).items()]
     if not has_megno:

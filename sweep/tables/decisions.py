@@ -5,7 +5,7 @@ from sweep.text import count_with_noun, format_duration, format_number
 
 
 def decisions_as_table(decisions, proposed=False):
-    """A table of the verdicts that were open; below it why some still are, and what it took.
+    """A table of the verdicts that were open; below it what is not told, and what it took.
 
     Parameters
     ----------
@@ -27,9 +27,7 @@ def decisions_as_table(decisions, proposed=False):
         for row in rows
     ]
     notes = [
-        f"{row.experiment}, {row.subject} of {row.integrator}: {row.why}"
-        for row in rows
-        if row.open
+        f"{row.experiment}, {row.subject} of {row.integrator}: {row.why}" for row in rows if row.why
     ]
     return Table(headers, cells, "", [*notes, decisions_in_words(decisions, proposed)])
 
@@ -52,20 +50,32 @@ def decisions_in_words(decisions, proposed=False):
         chosen = [row for row in decisions.rows if row.added]
         price = sum(row.seconds for row in chosen)
         return (
-            f"{len(decisions.rows)} of {opened} are open; for {len(chosen)} of them runs would be "
+            f"{_rows_in_words(decisions, opened)}; for {len(chosen)} of them runs would be "
             f"added, of about {format_duration(price)} of CPU time. Nothing was run."
         )
     many = count_with_noun(decisions.runs, "more run")
     took = format_duration(decisions.cpu_seconds)
     words = [
-        f"{len(decisions.rows)} of {opened} were open, and {decisions.decided} of these are "
+        f"{decisions.opened} of {opened} were open, and {decisions.decided} of these are "
         f"decided now: by {many} and {took} of CPU time."
     ]
     if decisions.left:
         words.append(f"{decisions.left} are left: {decisions.stopped}.")
-    words.append(
-        f"Orders are decided by intervals {decisions.wider:.2f} times as wide as at 95 %, which "
-        "then holds for all looks together; tests of drifts hold with "
-        f"{100 * decisions.sure:.1f} %."
-    )
+    loose = [row for row in decisions.rows if not row.opened]
+    if loose:
+        closer = sum(row.after != row.before for row in loose)
+        words.append(f"Of {len(loose)} that grew or wandered by no law {closer} have another one.")
+    if decisions.looks:
+        words.append(
+            f"After {count_with_noun(decisions.looks, 'look')} more an order that was open is "
+            f"decided by an interval {decisions.wider:.2f} times as wide as at 95 %, so that 95 % "
+            "hold for all these looks together; tests of drifts hold with "
+            f"{100 * decisions.sure:.1f} %."
+        )
     return " ".join(words)
+
+
+def _rows_in_words(decisions, of):
+    loose = len(decisions.rows) - decisions.opened
+    more = f", and {loose} grow or wander by no law" if loose else ""
+    return f"{decisions.opened} of {of} are open{more}"

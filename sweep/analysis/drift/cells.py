@@ -22,8 +22,8 @@ from sweep.analysis.drift.slow_modes import (
     window_means_of_intervals,
 )
 from sweep.analysis.runs.blocks import map_blocks
+from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import (
-    complete_runs,
     groups_of_runs,
     is_error_against_reference,
     relative_round_off_of_runs,
@@ -103,53 +103,6 @@ def _cells_of_smallest_step_size(cells):
         # Groups ascend with the step size, so the first is the smallest.
         smallest.setdefault(scanned, (key, runs))
     return smallest.values()
-
-
-@dataclass(frozen=True)
-class JudgedRuns:
-    """Which runs of a cell count, and until when.
-
-    Attributes
-    ----------
-    positions : ndarray of int
-        Of the runs along `run`.
-    samples : int
-        That all of them have, the one at the start included.
-    stopped : int
-        Of these runs the ones that fail after the last of the samples.
-    """
-
-    positions: np.ndarray
-    samples: int
-    stopped: int
-
-
-def judged_runs(cell):
-    """The complete runs of a cell; where most of its runs fail, those too until the first fails.
-
-    A few that survive say little of the others. Of runs that fail at different times, fewer are
-    taken for longer or more for shorter, whichever compares more samples, if possible with enough
-    for windows.
-
-    Parameters
-    ----------
-    cell : xarray.Dataset
-
-    Returns
-    -------
-    JudgedRuns
-    """
-    whole = cell.sizes["time"]
-    complete, ended = complete_runs(cell), complete_runs(cell, also_stopped=True)
-    if "sample_count" not in cell or 2 * complete.sum() >= ended.sum():
-        return JudgedRuns(np.flatnonzero(complete), whole, 0)
-    samples = np.where(ended, np.minimum(cell["sample_count"].values, whole), 0)
-    counts = np.unique(samples[ended])
-    enough = counts[counts > FEWEST]
-    counts = enough if len(enough) else counts
-    most = counts[np.argmax([count * np.sum(samples >= count) for count in counts])]
-    positions = np.flatnonzero(samples >= most)
-    return JudgedRuns(positions, int(most), int((~complete[positions]).sum()))
 
 
 @dataclass(frozen=True)
@@ -248,7 +201,7 @@ def read_cell_errors(cell, quantity, less=None):
     -------
     CellErrors
     """
-    judged = judged_runs(cell)
+    judged = judged_runs(cell, FEWEST)
     runs, until = judged.positions, slice(0, judged.samples)
     names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
     if less is not None:
@@ -305,7 +258,7 @@ def read_cell_window_means(cell, quantity, most):
     times : ndarray, shape ``(n,)``
     means : ndarray, shape ``(starts, n)``
     """
-    judged = judged_runs(cell)
+    judged = judged_runs(cell, FEWEST)
     runs, cell = judged.positions, cell.isel(time=slice(0, judged.samples))
     runs = runs[np.unique(np.linspace(0, len(runs) - 1, min(most, len(runs))).astype(int))]
     names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
@@ -327,7 +280,7 @@ def initial_rms_of_quantity(cell, quantity):
     """Root mean square of a quantity over the starts at first; 1 of those that have no value."""
     if quantity not in cell:
         return 1.0
-    whole = take_runs(cell[[quantity]], judged_runs(cell).positions)
+    whole = take_runs(cell[[quantity]], judged_runs(cell, FEWEST).positions)
     first = whole[quantity].isel(time=0).values
     return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0
 

@@ -9,7 +9,6 @@ from sweep.analysis.drift.cells import (
     STATISTICS,
     cells_chosen_for_drift,
     chosen_drift_quantities,
-    judged_runs,
     read_cell_errors,
     rounding_of_quantity,
 )
@@ -46,6 +45,7 @@ from sweep.analysis.reasons import (
     drift_verdict_in_words,
     until_failure_in_words,
 )
+from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import run_table, run_table_without_repeats
 
 # Samples a decade with which the last of their intervals is a `FEWEST`-th of the run.
@@ -80,7 +80,7 @@ class DriftEstimate:
         study.
     stopped : int
         Of the starts that count those whose runs fail later: where most runs do, they are judged
-        until the first one fails; see `cells.judged_runs`.
+        until the first one fails; see `runs.judged`.
     duration : float
         Over which they are judged.
     drift, low, high : float
@@ -279,7 +279,7 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     rows, starts = [], []
     for key, cell in cells_chosen_for_drift(dataset, step_sizes):
         rows += [_drift_estimate_of_cell(cell, key, quantity) for quantity in quantities]
-        judged = cell["initial_condition"].values[judged_runs(cell).positions]
+        judged = cell["initial_condition"].values[judged_runs(cell, FEWEST).positions]
         starts += [judged] * len(quantities)
     compared = compare_drifts(rows, starts)
     return [replace(row, compared=found) for row, found in zip(rows, compared, strict=True)]
@@ -466,6 +466,8 @@ def _why_too_few_windows(windows, ends, of_run):
         return Reason("sample intervals", 0, FEWEST)
     even = Remedy("samples", float(np.ceil(FEWEST * of_run / intervals)), of_run)
     if windows == intervals:
-        return Reason("sample intervals", windows, FEWEST, (even,))
+        longer = Remedy("duration", FEWEST / intervals, 1.0)  # whose samples go on as they are
+        remedies = (even, longer) if intervals == of_run else (even,)
+        return Reason("sample intervals", windows, FEWEST, remedies)
     now = int(is_in_last_decade(ends[1:] - ends[0]).sum())
     return Reason("windows", windows, FEWEST, (even, Remedy("samples a decade", THINNEST, now)))

@@ -9,17 +9,20 @@ import numpy as np
 
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC
-from sweep.campaign.decide.questions import DRIFT, ORDER
+from sweep.campaign.decide.questions import DRIFT, ORDER, WORK
 from sweep.campaign.extend import exact_multiple_of_unit
 from sweep.store.studies import ADDED, stored_studies, study_with_longer_duration
 from sweep.study.experiment import TOLERANCE_KEYS
-from sweep.study.initial_conditions.base import NamedStart, RandomStarts
+from sweep.study.initial_conditions.base import GivenStart, NamedStart, RandomStarts
+from sweep.study.initial_conditions.families import FamilyStarts
 from sweep.study.system_defaults import label_of_entry
 from sweep.study.toml.writer import write_study_text
 
 NOTE = f"{ADDED}what was open after look "  # first words of a text, before the number
 SPREAD = 0.05  # radians: of an ensemble about a start that stands alone
 SEED = 1
+MOST_CENTRES = 4  # of several starts, about which ensembles are drawn
+HARDLY = 1.5  # times as many independent starts: less is no help, whatever it costs
 MORE = 2.0  # times as many starts, or as long, as would just do
 LONGEST = 10  # times the duration that the study asks for: beyond, runs are of another question
 FINER = 3  # step sizes down to one that is asked for, or up to it
@@ -82,6 +85,8 @@ class Addition:
     cells : tuple of Cell
     members : int or None
         To which random ensembles grow.
+    repeats : int or None
+        How often runs are timed, in all.
     duration : float or None
         To which all runs of the experiment go on instead, in the study's unit of time.
     longer : float
@@ -92,6 +97,7 @@ class Addition:
     words: str
     cells: tuple = ()
     members: int | None = None
+    repeats: int | None = None
     duration: float | None = None
     longer: float = 0.0
 
@@ -144,7 +150,9 @@ class Adviser:
             dataset[name].values if name in dataset else np.full(dataset.sizes["run"], np.nan)
             for name in ("integrator", "step_size", "tolerance")
         )
-        self._seconds, self._steps = (dataset[name].values for name in ("cpu_time", "steps"))
+        self._seconds, self._steps, self._status = (
+            dataset[name].values for name in ("cpu_time", "steps", "status")
+        )
         self._seconds_of_runs = float(np.nansum(self._seconds))
         self._seconds_of_references = max(seconds - self._seconds_of_runs, 0.0)
 
@@ -178,6 +186,8 @@ class Adviser:
             return self._longer_runs(question, remedy)
         if remedy.what == "starts":
             return self._more_starts(question, remedy)
+        if remedy.what == "repeats":
+            return self._more_repeats(question, remedy)
         return self._more_step_sizes(question, remedy)
 
     def _longer_runs(self, question, remedy):
@@ -197,7 +207,8 @@ class Adviser:
         if reference is not None and reference.until == experiment.duration:  # it goes on too
             seconds += self._seconds_of_references * (factor - 1)
         words = f"all runs until t = {duration:g}"
-        cells = self._cells(row.integrator, [self._size_of(row)], 0)
+        size = row.sizes[-1] if question.kind == WORK else self._size_of(row)
+        cells = self._cells(row.integrator, [size], 0)
         return Addition(question, words, cells, duration=duration, longer=seconds)
 
     def _most_times_longer(self):
@@ -209,14 +220,17 @@ class Adviser:
         target, present = math.ceil(MORE * remedy.number), row.starts + row.left_out
         if target <= present:
             raise InputError("its ensemble has so many starts, of which some do not count")
+        _check_more_starts_count(row, target)
         ensembles = [start.size for start in conditions if isinstance(start, RandomStarts)]
         if ensembles:
             alone = sum(start.size for start in conditions) - sum(ensembles)
             members = -(-(target - alone) // len(ensembles))
             words = f"random starts up to {members}"
         else:
-            members = target - present
-            words = f"{members} starts about {_only_start(conditions)!r}"
+            centres = _states_to_draw_about(conditions)
+            members = -(-(target - present) // len(centres))
+            about = " and ".join(repr(label) for label, _ in centres)
+            words = f"{members} starts about {'each of ' * (len(centres) > 1)}{about}"
         if question.kind == DRIFT:
             sizes = [self._size_of(row)]
         else:
@@ -227,12 +241,19 @@ class Adviser:
         cells = *self._cells(row.integrator, sizes, target - present), references
         return Addition(question, words, cells, members)
 
+    def _more_repeats(self, question, remedy):
+        row, repeats = question.estimate, math.ceil(remedy.number)
+        more = self._starts * (repeats - int(remedy.now))
+        cells = self._cells(row.integrator, row.sizes, more)
+        return Addition(question, f"{repeats} repeats", cells, repeats=repeats)
+
     def _more_step_sizes(self, question, remedy):
         row = question.estimate
         if any(part.axis_of_steps is not None for part in self._experiment.grids):
             raise InputError("its step sizes advance with a scanned parameter")
         known = self._sizes_of(row.integrator)
-        new = self._snapped_new_sizes(_wanted_sizes(row, remedy, known), known)
+        wanted = _wanted_sizes(row, remedy, known, self._smallest_failing_size(row.integrator))
+        new = self._snapped_new_sizes(wanted, known)
         if not new:
             raise InputError("its sample interval leaves no other step size there")
         shown = ", ".join(f"{self._experiment.in_time_units(size):.4g}" for size in new)
@@ -253,6 +274,14 @@ class Adviser:
     def _sizes_of(self, label):
         """Step sizes of an integrator, ascending."""
         return np.unique(self._sizes[self._labels == label])
+
+    def _smallest_failing_size(self, label):
+        """Of the step sizes at which no run gets to its end, those from there on; else infinite."""
+        known = self._sizes_of(label)
+        own = self._labels == label
+        good = [np.any(own & (self._sizes == size) & (self._status == 0)) for size in known]
+        failing = known[np.flatnonzero(good)[-1] + 1 :] if any(good) else known
+        return float(failing[0]) if len(failing) else np.inf
 
     def _seconds_of_run(self, label, size):
         """CPU time of a run, by that of the integrator's runs so far."""
@@ -276,8 +305,27 @@ class Adviser:
         return tuple(new)
 
 
-def _wanted_sizes(row, remedy, known):
-    """Step sizes that a remedy asks for, not yet such as divide the sample interval."""
+def _check_more_starts_count(row, target):
+    """Refuse starts that are so alike that more of them hardly count as more."""
+    likeness = getattr(row, "likeness", 0.0)
+    now, then = (n / (1 + (n - 1) * likeness) for n in (max(row.starts, 1), target))
+    if then < HARDLY * now:
+        raise InputError(
+            f"its starts are alike: {target} of them would count as {then:.2g}, and "
+            f"{row.starts} count as {now:.2g}"
+        )
+
+
+def _wanted_sizes(row, remedy, known, failing):
+    """Step sizes that a remedy asks for, not yet such as divide the sample interval.
+
+    Where runs fail from a step size on, those that are as large are left out.
+    """
+    wanted = np.array(_sizes_that_remedy_names(row, remedy, known, failing))
+    return wanted[wanted < failing]
+
+
+def _sizes_that_remedy_names(row, remedy, known, failing):
     if remedy.what in ("smaller step size", "larger step size"):
         return np.geomspace(remedy.now, remedy.number, FINER + 1)[1:]
     if remedy.what == "step sizes":
@@ -286,6 +334,8 @@ def _wanted_sizes(row, remedy, known):
     # Some more that count: between those at the floor and those that are too coarse.
     low = row.floor_until if row.floor_until > 0 else known[0] / BEYOND
     high = row.pre_asymptotic_from if row.pre_asymptotic_from > low else BEYOND * known[-1]
+    if failing <= high:  # all of them may be too large
+        low, high = min(low, failing / BEYOND ** (remedy.number + 1)), failing
     return _sizes_between(known, low, high, remedy.number + 1)
 
 
@@ -314,15 +364,34 @@ def _sizes_between(known, low, high, count):
     return sorted(new, reverse=True)
 
 
-def _only_start(conditions):
-    """The only start of an experiment, by name, about which others can be drawn."""
-    names = [start.name if isinstance(start, NamedStart) else None for start in conditions]
-    if len(names) != 1 or names[0] is None:
+def _states_to_draw_about(conditions):
+    """Single states of an experiment about which others can be drawn, at most `MOST_CENTRES`.
+
+    Returns
+    -------
+    list of (str, str or dict)
+        Label of each, and what a study has as `around`.
+    """
+    found = []
+    for start in conditions:
+        if isinstance(start, NamedStart):
+            found.append((start.label, start.name))
+        elif isinstance(start, FamilyStarts):
+            found += [
+                (label, {"name": start.name} | values)
+                for label, values in zip(start.labels, start.values_of_axes(), strict=True)
+            ]
+        elif isinstance(start, GivenStart):
+            vectors = {key: [list(v) for v in of] for key, of in start.vectors.items()}
+            found.append((start.label, vectors | {"normalize": start.normalize}))
+    if not found:
         raise InputError(
-            "no start of it is a random ensemble that could grow: add one, such as "
-            '{ around = "…", random = 16, spread = 0.1, seed = 1 }'
+            "no start of it is a random ensemble that could grow, or a state about which others "
+            'could be drawn: add an ensemble, such as { around = "…", random = 16, spread = 0.1, '
+            "seed = 1 }"
         )
-    return names[0]
+    some = np.linspace(0, len(found) - 1, min(len(found), MOST_CENTRES)).astype(int)
+    return [found[i] for i in some]
 
 
 # --- as studies --------------------------------------------------------------------------------
@@ -348,10 +417,11 @@ def study_texts_of_additions(store, additions, experiments, look):
     """
     groups, texts = {}, []
     for one in additions:
-        groups.setdefault((one.question.experiment, one.members), []).append(one)
+        key = one.question.experiment, one.members, one.repeats
+        groups.setdefault(key, []).append(one)
     written = _experiments_as_written(store)
     while groups:
-        chosen = {name: groups.pop((name, members)) for name, members in _first_of_each(groups)}
+        chosen = {key[0]: groups.pop(key) for key in _first_of_each(groups)}
         tables = [
             _table_with_additions(written[name], experiments[name], several)
             for name, several in chosen.items()
@@ -365,7 +435,7 @@ def study_texts_of_additions(store, additions, experiments, look):
 
 def _first_of_each(groups):
     """Of keys that begin with a name, the first of each name."""
-    return list({name: (name, members) for name, members in reversed(groups)}.values())
+    return list({key[0]: key for key in reversed(groups)}.values())
 
 
 def _reason(addition):
@@ -477,9 +547,11 @@ def _table_with_additions(written, whole, additions):
     made |= _samples_as_stored(written.table, whole)
     if rules := _rules_on_integrators(written.table.get("exclude", []), sizes):
         made["exclude"] = rules
-    (members,) = {one.members for one in additions}
+    ((members, repeats),) = {(one.members, one.repeats) for one in additions}
     if members is not None:
         made["initial_condition"] = _starts_with_members(written, members)
+    if repeats is not None:
+        made["repeat"] = repeats
     return made
 
 
@@ -524,8 +596,12 @@ def _starts_with_members(written, members):
     starts = list(starts) if isinstance(starts, list) else [starts]
     conditions = written.experiment.initial_conditions
     if not any(isinstance(start, RandomStarts) for start in conditions):
-        about = _only_start(conditions)
-        return [*starts, {"around": about, "random": members, "spread": SPREAD, "seed": SEED}]
+        made = [
+            {"around": about, "random": members, "spread": SPREAD, "seed": SEED}
+            | ({} if isinstance(about, str) else {"label": f"{label}-random"})
+            for label, about in _states_to_draw_about(conditions)
+        ]
+        return [*starts, *made]
     return [
         of | {"random": max(members, start.size)} if isinstance(start, RandomStarts) else of
         for of, start in zip(starts, conditions, strict=True)

@@ -23,9 +23,10 @@ from sweep.campaign.decide.additions import (
 from sweep.campaign.decide.questions import (
     KINDS,
     MOST_LOOKS,
-    WIDER,
+    UNLESS_TOLD,
     kinds_asked_for,
     questions_of_experiments,
+    wider_after,
 )
 from sweep.rows import Rows
 from sweep.store import diff
@@ -48,7 +49,7 @@ BUDGET = 600.0  # seconds of CPU time
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """A verdict that was open, and what became of it.
+    """A verdict that was open, or that a closer one was asked for, and what became of it.
 
     Attributes
     ----------
@@ -56,11 +57,12 @@ class Decision:
     parameters : dict
         Values of the scanned axes.
     subject : str
-        ``order``, or ``drift of energy``.
+        ``order``, ``drift of energy``, ``chaos`` or ``CPU time``.
     before, after : str
         The verdict.
-    open : bool
-        Whether it still is.
+    opened, open : bool
+        Whether it was undecided at first, and still is; a drift that ``grows`` or ``wanders`` is
+        decided, if not as closely as it may be.
     found : str
         What it says now: the measured order, or the bound of the drift.
     added : tuple of str
@@ -68,7 +70,7 @@ class Decision:
     seconds : float
         Expected CPU time of what is proposed for it; NaN where nothing is.
     why : str
-        Why it is open; empty where it is not.
+        Why it is open, or what is not told; empty where there is nothing to say.
     """
 
     experiment: str
@@ -77,6 +79,7 @@ class Decision:
     subject: str
     before: str
     after: str
+    opened: bool
     open: bool
     found: str
     added: tuple
@@ -91,7 +94,7 @@ class Decisions:
     Attributes
     ----------
     rows : tuple of Decision
-        Of the verdicts that were open at first.
+        Of the verdicts that were open at first, or that closer ones were asked for.
     verdicts : int
         That the store was asked for, open at first or not.
     looks : int
@@ -102,7 +105,7 @@ class Decisions:
         That these took, and their references.
     budget : float
     wider : float
-        Times as wide as one of a single look is the interval that an order was decided by.
+        Times as wide as at 95 % is the interval that an order is decided by after so many looks.
     sure : float
         With which probability the tests of a drift hold, of all looks together, at least.
     stopped : str
@@ -125,7 +128,12 @@ class Decisions:
     @property
     def decided(self):
         """How many that were open are decided."""
-        return sum(not row.open for row in self.rows)
+        return sum(row.opened and not row.open for row in self.rows)
+
+    @property
+    def opened(self):
+        """How many were open at first."""
+        return sum(row.opened for row in self.rows)
 
     @property
     def left(self):
@@ -137,19 +145,20 @@ class Decisions:
         return Rows(self.rows).to_dataframe()
 
     def _repr_html_(self) -> str:
-        said = f"{self.decided} of {len(self.rows)} open verdicts decided by {self.runs:,} runs"
+        said = f"{self.decided} of {self.opened} open verdicts decided by {self.runs:,} runs"
         return html_text(said) + Rows(self.rows)._repr_html_()
 
 
 def decide(
-    store, budget=BUDGET, *, only=(), experiments=(), longer=True, dry_run=False,
+    store, budget=BUDGET, *, only=(), experiments=(), longer=True, closer=False, dry_run=False,
     max_time=None, trust_plugins=False, **options,
 ):  # fmt: skip
     """Add to a store what decides its open verdicts: step sizes, starts, or longer runs.
 
     In each round the cheapest addition for each open verdict is made, as far as the budget goes;
-    then the store is looked at again, at most `questions.MOST_LOOKS` times. An order counts as
-    decided by an interval that is so much wider that 95 % hold for all looks together.
+    then the store is looked at again, at most `questions.MOST_LOOKS` times. An order that was open
+    is decided by an interval that is so much wider that 95 % hold for all looks together; see
+    `questions.wider_after`.
 
     Parameters
     ----------
@@ -158,12 +167,16 @@ def decide(
     budget : float, optional
         Seconds of CPU time for what is added.
     only : str or sequence of str, optional
-        ``"order"``, ``"drift"``. Both unless given, but no drift of an experiment that has several
-        step sizes and a reference to its end: that is a study of convergence.
+        ``"order"``, ``"drift"``, ``"chaos"``, ``"work"``. All but work unless given, but no drift
+        of an experiment that has several step sizes and a reference to its end: that is a study of
+        convergence. Of work it is decided whether CPU times can be compared.
     experiments : str or sequence of str, optional
         All unless given.
     longer : bool, optional
         Whether all runs of an experiment may go on to a longer duration.
+    closer : bool, optional
+        Whether drifts that grow or wander by no law that is told are pursued too, after what is
+        undecided.
     dry_run : bool, optional
         Whether only to say what the first round would add.
     max_time : float, optional
@@ -193,6 +206,7 @@ def decide(
         kinds=only,
         names=(experiments,) if isinstance(experiments, str) else tuple(experiments),
         longer=longer,
+        closer=closer,
         trust_plugins=trust_plugins,
         ends=np.inf if max_time is None else time.monotonic() + max_time,
         options=options,
@@ -209,6 +223,7 @@ class _Campaign:
     kinds: tuple
     names: tuple
     longer: bool
+    closer: bool
     trust_plugins: bool
     ends: float
     options: dict
@@ -241,7 +256,7 @@ class _Campaign:
             self.runs += look.runs - before.runs
             self.spent += sum(look.seconds.values()) - sum(before.seconds.values())
         proposals = self._proposals(look)
-        stopped = proposals.why_none if any(q.open for q in look.questions) else ""
+        stopped = proposals.why_none if any(map(self._asks, look.questions)) else ""
         if self.outcome is not None and not self.outcome.complete:
             stopped = self.outcome.stopped
         return self._decisions(look, proposals, stopped)
@@ -258,20 +273,24 @@ class _Campaign:
         self.store = self.store.anew()  # which reads its attributes once
         look = _Look.at_store(self.store, self.names, self.kinds, self.trust_plugins)
         for question in look.questions:
-            if question.open:
+            if self._asks(question):
                 self.before.setdefault(question.key, question)
         return look
+
+    def _asks(self, question):
+        """Whether something may be added for a question."""
+        return question.open or (self.closer and question.loose)
 
     def _proposals(self, look):
         """The cheapest addition for each open verdict, as far as the budget and the looks go."""
         found, reasons, chosen, taken = [], {}, [], {}
         left, beyond = self.budget - self.spent, 0
-        waiting = [question for question in look.questions if question.open]
+        waiting = [question for question in look.questions if self._asks(question)]
         for question in waiting:
             additions, why = look.adviser(question, self.longer).additions_for(question)
             found += _preferred(additions, left / len(waiting))
             reasons[question.key] = why
-        for one in sorted(found, key=lambda one: one.seconds):
+        for one in sorted(found, key=lambda one: (not one.question.open, one.seconds)):
             seconds = one.seconds_beside(taken)
             if look.looks >= MOST_LOOKS - 1:
                 reasons[one.question.key] = f"it was looked at {MOST_LOOKS} times"
@@ -327,7 +346,7 @@ class _Campaign:
             runs=self.runs,
             cpu_seconds=self.spent,
             budget=self.budget,
-            wider=WIDER,
+            wider=wider_after(look.looks),
             sure=1 - RARE * (look.looks + 1),
             stopped=stopped,
             outcome=self.outcome,
@@ -345,7 +364,7 @@ def _preferred(additions, share):
 
 def _decision(before, now, added, proposed, why_none):
     row = now.estimate
-    why = "; ".join(filter(None, (now.why, why_none))) if now.open else ""
+    why = "; ".join(filter(None, (now.why, why_none)))
     return Decision(
         experiment=now.experiment,
         integrator=row.integrator,
@@ -353,6 +372,7 @@ def _decision(before, now, added, proposed, why_none):
         subject=now.subject,
         before=before.estimate.verdict,
         after=row.verdict,
+        opened=before.open,
         open=now.open,
         found=now.found,
         added=tuple(added) or ((proposed.words,) if proposed is not None else ()),
@@ -406,7 +426,7 @@ class _Look:
             )
         smallest = smallest_sizes_asked_for(kept)
         asked = {one.name: kinds or kinds_asked_for(one) for one in kept[0].experiments}
-        asked = {name: asked.get(name, kinds or KINDS) for name in datasets}
+        asked = {name: asked.get(name, kinds or UNLESS_TOLD) for name in datasets}
         questions = questions_of_experiments(datasets, smallest, asked, looks)
         seconds = {one.experiment: one.cpu_seconds for one in Counter(store).count()}
         texts = reversed(

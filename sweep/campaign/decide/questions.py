@@ -8,14 +8,26 @@ from scipy.special import ndtri
 import sweep.analysis
 from integrators.errors import InputError
 from sweep.analysis.convergence.certificates import CONFIRMED, TOLERANCE, UNDECIDED
-from sweep.analysis.drift.drifts import GROWING
-from sweep.analysis.reasons import Remedy
+from sweep.analysis.drift.verdicts import GROWING, LOOSE
+from sweep.analysis.efficiency.timing import SHORTEST
+from sweep.analysis.reasons import Reason, Remedy
+from sweep.text import count_with_noun
 
-ORDER, DRIFT = "order", "drift"
-KINDS = (ORDER, DRIFT)
-MOST_LOOKS = 5  # at the verdicts of a store: as it was, and after each round of additions
-# An interval of 95 % over all looks is by Bonferroni one of 1 - 5 %/MOST_LOOKS at each of them.
-WIDER = float(ndtri(1 - 0.025 / MOST_LOOKS) / ndtri(0.975))
+REPEATS = 5  # of runs whose CPU times are compared
+ORDER, DRIFT, CHAOS, WORK = "order", "drift", "chaos", "work"
+KINDS = (ORDER, DRIFT, CHAOS, WORK)
+UNLESS_TOLD = (ORDER, DRIFT, CHAOS)  # kinds that an experiment asks for
+MOST_LOOKS = 16  # at the verdicts of a store: as it was, and after each round of additions
+
+
+def wider_after(rounds):
+    """How many times as wide as one of 95 % an interval is after so many rounds of additions.
+
+    After round k it has 5 %/(k (k + 1)) to be wrong, which is less than 5 % over any number.
+    """
+    if not rounds:
+        return 1.0
+    return float(ndtri(1 - 0.025 / (rounds * (rounds + 1))) / ndtri(0.975))
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,7 @@ class Question:
     experiment : str
     kind : str
         One of `KINDS`.
-    estimate : OrderEstimate or DriftEstimate
+    estimate : OrderEstimate, DriftEstimate, ChaosEstimate or CostEstimate
         The row of the table that the verdict stands in.
     looks : int
         Rounds of additions that the store has had, if any was made for this integrator; else 0.
@@ -47,24 +59,35 @@ class Question:
 
     @property
     def subject(self):
-        """``order`` or ``drift of energy``."""
-        return ORDER if self.kind == ORDER else f"{DRIFT} of {self.estimate.quantity}"
+        """``order``, ``drift of energy``, ``chaos`` or ``CPU time``."""
+        if self.kind == DRIFT:
+            return f"{DRIFT} of {self.estimate.quantity}"
+        return "CPU time" if self.kind == WORK else self.kind
 
     @property
     def open(self):
         """Whether it is undecided, by a test that allows for the looks that there were."""
+        if self.kind == CHAOS:
+            return self.estimate.undecided > 0 or not self.estimate.starts
         return self.estimate.verdict == UNDECIDED or self._narrow_for_one_look_alone
 
     @property
+    def loose(self):
+        """Whether there may be a closer verdict: the error grows or wanders by no law so far."""
+        return self.kind == DRIFT and self.estimate.verdict in LOOSE
+
+    @property
     def why(self):
-        """Why it is open, in words; empty where it is not."""
-        if not self.open:
+        """Why it is open, or has no closer verdict, in words; empty where neither is."""
+        if not self.open and not self.loose:
             return ""
+        if self.kind == CHAOS:
+            return self.estimate.in_words or "no run is complete"
         if self._narrow_for_one_look_alone:
             row = self.estimate
             return (
                 f"{row.order:.2f} ± {(row.high - row.low) / 2:.2f} is {row.verdict} at 95 %, but "
-                f"not as one of {MOST_LOOKS} looks"
+                f"not after {count_with_noun(self.looks, 'look')} more"
             )
         return "; ".join(map(str, self.estimate.why)) or self.estimate.reason
 
@@ -72,6 +95,10 @@ class Question:
     def found(self):
         """What the verdict rests on: the order, or the drift or its bound, with the interval."""
         row = self.estimate
+        if self.kind == CHAOS:
+            return f"MEGNO {row.megno.median:.3g}" if row.starts else "no run is complete"
+        if self.kind == WORK:
+            return row.found
         if self.kind == DRIFT:
             grows = row.verdict in GROWING and row.low == row.low
             return f"{row.low:.2g} to {row.high:.2g} {row.rate}" if grows else row.sentence
@@ -85,6 +112,10 @@ class Question:
         if self._narrow_for_one_look_alone:
             used = self.estimate.used
             return (Remedy("step sizes", used + 2, used),)
+        if self.kind == CHAOS:
+            row = self.estimate
+            longer = row.longer / row.duration if row.halved and not row.stopped else np.nan
+            return (Remedy("duration", longer, 1.0),) if longer > 0 else ()
         return tuple(one for reason in self.estimate.why for one in reason.remedies)
 
     @property
@@ -94,7 +125,7 @@ class Question:
         if self.kind != ORDER or not self.looks or row.verdict == UNDECIDED:
             return False
         order = row.declared if row.verdict == CONFIRMED else round(row.order)
-        half = WIDER * (row.high - row.low) / 2
+        half = wider_after(self.looks) * (row.high - row.low) / 2
         return abs(row.order - order) + half > TOLERANCE if row.order == row.order else False
 
 
@@ -107,7 +138,7 @@ def kinds_asked_for(experiment):
     reference = experiment.reference
     several = any(len(experiment.steps_of(e)) > 1 for e in experiment.integrators if not e.adaptive)
     whole = reference is not None and reference.until >= experiment.duration
-    return (ORDER,) if several and whole else KINDS
+    return (ORDER, CHAOS) if several and whole else UNLESS_TOLD
 
 
 def questions_of_experiments(datasets, smallest, kinds, looks=None):
@@ -136,10 +167,7 @@ def questions_of_experiments(datasets, smallest, kinds, looks=None):
     for name, dataset in datasets.items():
         for kind in kinds[name]:
             try:
-                if kind == ORDER:
-                    rows = sweep.analysis.order_table(dataset)
-                else:
-                    rows = sweep.analysis.drift_table(_runs_of_sizes(dataset, name, smallest))
+                rows = _rows_of_kind(kind, dataset, name, smallest)
             except InputError as error:
                 refused.append((name, error))
                 continue
@@ -148,6 +176,95 @@ def questions_of_experiments(datasets, smallest, kinds, looks=None):
     if not found:
         raise InputError("\n".join(sweep.analysis.query_refusals_in_words(refused)))
     return found
+
+
+def _rows_of_kind(kind, dataset, name, smallest):
+    """The rows of the table that verdicts of a kind stand in."""
+    if kind == ORDER:
+        return sweep.analysis.order_table(dataset)
+    if kind == WORK:
+        return costs_of_integrators(sweep.analysis.work_table(dataset))
+    chosen = _runs_of_sizes(dataset, name, smallest)
+    return (sweep.analysis.drift_table if kind == DRIFT else sweep.analysis.chaos_table)(chosen)
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """Whether the CPU times of an integrator can be compared with those of others.
+
+    Attributes
+    ----------
+    integrator : str
+    parameters : dict
+        Values of the scanned axes.
+    starts, left_out : int
+    sizes : tuple of float
+        Step sizes or tolerances with complete runs.
+    measured : int
+        Of these the ones whose CPU times can be compared.
+    verdict : str
+        ``comparable`` if they all can, else ``undecided``.
+    why : tuple of Reason
+    """
+
+    integrator: str
+    parameters: dict
+    starts: int
+    left_out: int
+    sizes: tuple
+    measured: int
+    verdict: str
+    why: tuple
+
+    @property
+    def found(self):
+        """How many of the CPU times can be compared, in words."""
+        return f"{self.measured} of {len(self.sizes)} CPU times can be compared"
+
+
+def costs_of_integrators(rows):
+    """Whether CPU times can be compared, of each integrator and scanned values.
+
+    Parameters
+    ----------
+    rows : sequence of WorkEstimate
+
+    Returns
+    -------
+    list of CostEstimate
+    """
+    together = {}
+    for row in rows:
+        if row.error == rows[0].error and np.isfinite(row.cpu_time):
+            key = row.integrator, tuple(row.parameters.items())
+            together.setdefault(key, []).append(row)
+    return [_cost_of_integrator(of) for of in together.values()]
+
+
+def _cost_of_integrator(rows):
+    lost, first = [row for row in rows if not row.cpu_time_measured], rows[0]
+    return CostEstimate(
+        integrator=first.integrator,
+        parameters=first.parameters,
+        starts=max(row.starts for row in rows),
+        left_out=max(row.left_out for row in rows),
+        sizes=tuple(np.fmax(row.step_size, row.tolerance) for row in rows),
+        measured=len(rows) - len(lost),
+        verdict=UNDECIDED if lost else "comparable",
+        why=(_why_times_are_not_comparable(lost),) if lost else (),
+    )
+
+
+def _why_times_are_not_comparable(lost):
+    """How often and over how long they were timed, and what would do."""
+    repeats, batch = min(row.repeats for row in lost), min(row.cpu_time_batch for row in lost)
+    remedies = ()
+    if batch < SHORTEST:
+        remedies = (Remedy("duration", SHORTEST / batch, 1.0),)
+    elif repeats < REPEATS:
+        remedies = (Remedy("repeats", REPEATS, repeats),)
+    numbers = {"repeats": repeats, "milliseconds": 1e3 * batch}
+    return Reason("measured times", len(lost), 0, remedies, numbers)
 
 
 def _runs_of_sizes(dataset, name, sizes):

@@ -166,8 +166,8 @@ class RandomStarts(Ensemble):
     ----------
     members : int
     seed : int
-    around : str or None
-        A named start, or None for states anywhere.
+    around : str, Start or None
+        A named start, or any start of one state; None for states anywhere.
     spread : float or None
         Standard deviation of the tangent vector to a member, in radians for q and relative for
         omega; None without `around`.
@@ -209,7 +209,8 @@ class RandomStarts(Ensemble):
     @property
     def content(self):
         """As of other starts; whatever the number of members, since the first are the same."""
-        return Start.content.fget(dataclasses.replace(self, members=1))
+        around = self.around.content if isinstance(self.around, Start) else self.around
+        return Start.content.fget(dataclasses.replace(self, members=1, around=around))
 
     def states(self, system, members=None):
         """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`.
@@ -217,7 +218,8 @@ class RandomStarts(Ensemble):
         With a range of `members` only these, which are the same as among all.
         """
         members = range(self.members) if members is None else members
-        return system.ensemble(members, self.seed, around=self.around, spread=self.spread)
+        around = self.around.states(system)[0] if isinstance(self.around, Start) else self.around
+        return system.ensemble(members, self.seed, around=around, spread=self.spread)
 
     def check(self, system):
         """Raise InputError unless `system` can draw a member."""

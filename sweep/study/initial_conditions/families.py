@@ -77,6 +77,10 @@ class FamilyStarts(Ensemble):
         every = list(self._values())
         return np.array([self._state(system, every[i], DOUBLE_DOUBLE) for i in members])
 
+    def values_of_axes(self):
+        """Of each state the values of those axes that the study gives, as dicts."""
+        return [{axis: values[axis] for axis in self.given} for values in self._values()]
+
     def _values(self):
         """Every combination, as a dict of axis to value."""
         for values in itertools.product(*self.axes.values()):

@@ -36,7 +36,7 @@ def _read_start(node, family):
         start = _read_named_start(node, family[0])
     else:
         kind = next((key for key in _TABLES if key in node), None)
-        start = _TABLES[kind](node) if kind else _read_given_start(node, family[0])
+        start = _TABLES[kind](node, family) if kind else _read_given_start(node, family[0])
     node.take(limits.MEMORY, BYTES_OF_A_ROW * start.size * sum(system.rows for system in family))
     if isinstance(start, FamilyStarts | LatticeStarts):
         node.take(limits.STATES, start.size * len(family))
@@ -94,10 +94,11 @@ def _read_axis_values(node):
     return values
 
 
-def _read_random_starts(node):
+def _read_random_starts(node, family):
     node.table(("random", "seed", "around", "spread", "label"), ("random", "seed"))
-    around = node.optional("around", Node.string, None)
-    default = "random" if around is None else f"{around}-random"
+    around = node.optional("around", lambda of: _read_centre(of, family), None)
+    centre = getattr(around, "label", around)
+    default = "random" if centre is None else f"{centre}-random"
     with node.context():
         return RandomStarts(
             members=node["random"].integer(),
@@ -107,6 +108,16 @@ def _read_random_starts(node):
             label=node.optional("label", Node.label, default),
             where=node.where,
         )
+
+
+def _read_centre(node, family):
+    """The state that an ensemble is about: a start's name, or a table that gives one state."""
+    if type(node.value) is str:
+        return node.string()
+    start = _read_start(node.table(), family)
+    if start.size != 1:
+        raise node.error(f"an ensemble is about one state, and this gives {start.size:,}")
+    return start
 
 
 def _read_given_start(node, system):
@@ -154,7 +165,7 @@ def _read_vector(node):
     return tuple(part.real() for part in node.elements())
 
 
-def _read_lattice_starts(node):
+def _read_lattice_starts(node, _family):
     node.table(("lattice", "body", "around", "label"), ("lattice",))
     with node.context():
         return LatticeStarts(
@@ -166,7 +177,7 @@ def _read_lattice_starts(node):
         )
 
 
-def _read_file_starts(node):
+def _read_file_starts(node, _family):
     node.table(("file", "normalize", "label"), ("file",))
     path = node.source.directory / node["file"].string()
     with node.context():
@@ -179,7 +190,7 @@ def _read_file_starts(node):
         )
 
 
-def _read_store_starts(node):
+def _read_store_starts(node, _family):
     node.table(("store", "experiment", "where", "normalize", "label"), ("store",))
     name = node["store"].string()
     with node.context():

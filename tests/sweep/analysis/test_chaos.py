@@ -96,3 +96,14 @@ def test_without_megno_there_is_no_verdict():
     table = sweep.tables.chaos_as_table([row])
     assert "verdict" not in table.headers and table.headers[-1] == "λ"
     assert table.notes == ['Verdicts need "megno" in the record.']
+
+
+def test_runs_that_fail_are_judged_until_the_first_of_them_does():
+    table = dataset([CHAOTIC, CHAOTIC, BETWEEN], status=[1, 1, 1])
+    table["sample_count"] = "run", [41, 31, 31]
+    (row,) = sweep.chaos_table(table)
+    assert (row.starts, row.stopped, row.duration) == (3, 3, 60.0)
+    assert row.verdict == "2 chaotic, 1 undecided"
+    assert row.in_words == (
+        "until a run fails, which can be no longer; until t = 60 s, after which 3 of 3 runs fail"
+    )

@@ -160,6 +160,35 @@ def assert_refused(written, message, **changes):
     assert all(part in found for part in message.split("…")), found
 
 
+# --- ensembles about a state -------------------------------------------------------------------
+
+
+def test_an_ensemble_is_drawn_about_any_one_state():
+    named, table = start_of('{ around = "lee", random = 3, spread = 0.1, seed = 1 }')
+    given = f"q = {MEMBERS[0][:2].tolist()}, omega = {MEMBERS[0][2:].tolist()}, normalize = true"
+    start, other = start_of(f"{{ around = {{ {given} }}, random = 3, spread = 0.1, seed = 1 }}")
+    assert (start.size, start.label) == (3, "state-random")
+    drawn = CHAIN.ensemble(3, seed=1, around=CHAIN.normalized(MEMBERS[0]), spread=0.1)
+    np.testing.assert_array_equal(other.starts[0], drawn)
+    assert start.content != named.content and not (table.starts[0] == other.starts[0]).all()
+    again, same = start_of('{ around = { name = "lee" }, random = 3, spread = 0.1, seed = 1 }')
+    np.testing.assert_array_equal(same.starts[0], table.starts[0])
+    assert again.labels == named.labels
+
+
+@pytest.mark.parametrize(
+    ("around", "message"),
+    [
+        ("7", ".around: expected a table"),
+        ('{ name = "le" }', ".around.name: unknown start …Did you mean 'lee'?"),
+        ("{ lattice = 9 }", ".around: an ensemble is about one state, and this gives 9"),
+    ],
+)
+def test_what_an_ensemble_cannot_be_drawn_about(around, message):
+    written = f"{{ around = {around}, random = 3, spread = 0.1, seed = 1 }}"
+    assert_refused(written, message)
+
+
 # --- lattices ---------------------------------------------------------------------------------
 
 
