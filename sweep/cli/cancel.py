@@ -7,7 +7,7 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import store_argument
+from sweep.cli.common import echo_json, json_option, store_argument
 from sweep.cli.main import INCOMPLETE
 from sweep.store.lease import requests
 from sweep.store.lease.lease import lease_holder_of_store
@@ -19,7 +19,8 @@ PATIENCE = 60.0  # seconds
 @click.command("cancel")
 @store_argument
 @click.option("--no-wait", is_flag=True, help="Return when it is asked to end.")
-def command(store, no_wait):
+@json_option
+def command(store, no_wait, as_json):
     """End the run of STORE, submitted or not, as Ctrl-C does where it runs.
 
     Running tasks commit first, within some seconds; the same study goes on from there. Exit code
@@ -48,15 +49,26 @@ def command(store, no_wait):
             store, dataclasses.replace(submission, state=requests.ENDED, why=why)
         )
         text = "its worker is gone; tasks that still run commit" if begun else "it had not begun"
-        click.echo(f"Cancelled: {submission.name}, {text}")
+        _answer(as_json, f"Cancelled: {submission.name}, {text}", names, True)
         return
-    click.echo(f"Asked to end: {holder} since {holder.since}")
+    click.echo(f"Asked to end: {holder} since {holder.since}", err=as_json)
     if no_wait:
-        return
-    if not requests.wait_until_lease_released(store, names, PATIENCE):
-        click.echo(f"It has not ended within {PATIENCE:.0f} s; if it is dead, `sweep run` goes on")
+        _answer(as_json, "", names, False)
+    elif not requests.wait_until_lease_released(store, names, PATIENCE):
+        text = f"It has not ended within {PATIENCE:.0f} s; if it is dead, `sweep run` goes on"
+        _answer(as_json, text, names, False)
         sys.exit(INCOMPLETE)
-    if sweep.store.names_existing_store(store):
-        click.echo("Ended; what is committed stays, and the same study goes on from there.")
+    elif sweep.store.names_existing_store(store):
+        text = "Ended; what is committed stays, and the same study goes on from there."
+        _answer(as_json, text, names, True)
     else:
-        click.echo(f"Ended; there is no store at {store}, so the same study begins anew.")
+        text = f"Ended; there is no store at {store}, so the same study begins anew."
+        _answer(as_json, text, names, True)
+
+
+def _answer(as_json, text, names, ended):
+    """Print whether a run has ended: in words, if there are any, or as JSON."""
+    if as_json:
+        echo_json({"asked": names, "ended": ended})
+    elif text:
+        click.echo(text)

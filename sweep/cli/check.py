@@ -1,51 +1,146 @@
-"""`sweep check`: read a study and say what it asks for, or what is wrong with it."""
+"""`sweep check`: read studies and say what they ask for, or what is wrong with them."""
+
+import sys
 
 import click
+import numpy as np
 
 import sweep
-from sweep.cli.common import print_warnings_before_work, study_argument, trust_option
-from sweep.text import format_table
+from integrators.errors import InputError
+from sweep.cli.common import (
+    complete_study,
+    echo_json,
+    json_option,
+    print_warnings_before_work,
+    trust_option,
+)
+from sweep.cli.main import BAD_INPUT
+from sweep.text import count_with_noun, format_number, format_table
 
 
 @click.command("check")
-@study_argument
+@click.argument(
+    "studies", nargs=-1, required=True, metavar="STUDY [STUDY …]", shell_complete=complete_study
+)
 @trust_option
-def command(study, trust_plugins):
-    """Check STUDY, a file or a packaged study's name, without running anything.
+@json_option
+def command(studies, trust_plugins, as_json):
+    """Check each STUDY, a file or a packaged study's name, without running anything.
 
-    Its plugins are imported and tried: what they add compiles, and a gradient agrees with
-    differences of its potential.
+    Plugins are imported, and what an experiment uses of them is tried: it compiles, and a gradient
+    agrees with differences of its potential. Of what is not tried that is said. Exit code 2: there
+    is something wrong with one of them; the others are checked all the same.
 
     \b
     Example:
       sweep check my-study.toml
+      sweep check *.toml
     """
-    loaded, tables = sweep.check(study, trust_plugins)
-    print_warnings_before_work(tables)
-    columns = {
-        "experiment": [table.experiment.name for table in tables],
-        "system": [table.experiment.system for table in tables],
-        "integrators": [str(len(table.experiment.integrators)) for table in tables],
-        "step sizes": [_count_distinct_as_text(table, "step_size") for table in tables],
-        "tolerances": [_count_distinct_as_text(table, "tolerance") for table in tables],
-        "starts": [str(table.start_count) for table in tables],
-        "scanned": [str(len(table.systems)) for table in tables],
-        "repeats": [str(table.experiment.repeat) for table in tables],
-        "runs": [f"{table.size:,}" for table in tables],
+    found = []
+    for study in studies:
+        try:
+            loaded, tables = sweep.check(study, trust_plugins)
+        except InputError as error:
+            if len(studies) == 1 and not as_json:
+                raise
+            found.append({"study": study, "valid": False, "problems": str(error).splitlines()})
+            click.echo(f"Error: {error}", err=True)
+            continue
+        print_warnings_before_work(tables)
+        found.append(_facts(study, loaded, tables))
+        if not as_json:
+            _echo_facts(found[-1], tables, loaded.name if len(studies) == 1 else study)
+    if as_json:
+        echo_json(found)
+    if not all(row["valid"] for row in found):
+        sys.exit(BAD_INPUT)
+
+
+def _facts(study, loaded, tables):
+    """What a valid study asks for, and what of its plugins was tried, as flat rows."""
+    return {
+        "study": study,
+        "valid": True,
+        "name": loaded.name,
+        "runs": sum(table.size for table in tables),
+        "experiments": [
+            {
+                "experiment": table.experiment.name,
+                "system": table.experiment.system,
+                "integrators": len(table.experiment.integrators),
+                "step_sizes": _distinct(table, "step_size"),
+                "tolerances": _distinct(table, "tolerance"),
+                "starts": table.start_count,
+                "scanned": len(table.systems),
+                "repeats": table.experiment.repeat,
+                "runs": table.size,
+            }
+            for table in tables
+        ],
+        "remarks": sweep.study.remarks_on_parameters(tables),
+        "plugins": [
+            {
+                "plugin": plugin.name,
+                "sha256": plugin.hash,
+                "adds": [" ".join(pair) for pair in plugin.exported_names],
+                "not_tried": [
+                    " ".join(pair) for pair in plugin.exported_names if not _is_used(pair, tables)
+                ],
+            }
+            for plugin in loaded.library.plugins
+        ],
     }
-    for name, nothing in (("tolerances", "0"), ("repeats", "1")):
+
+
+def _is_used(exported, tables):
+    """Whether an experiment uses a system, an integrator or an observable; a plot none does."""
+    kind, name = exported
+    used = {"system": set(), "integrator": set(), "observable": set()}
+    for own in (table.experiment for table in tables):
+        used["system"].add(own.system)
+        used["integrator"] |= {entry.name.partition("+")[0] for entry in own.integrators}
+        used["observable"] |= {*own.record}
+    return name in used.get(kind, ())
+
+
+def _echo_facts(facts, tables, named):
+    rows = facts["experiments"]
+    columns = {
+        "experiment": [row["experiment"] for row in rows],
+        "system": [row["system"] for row in rows],
+        "integrators": [str(row["integrators"]) for row in rows],
+        "step sizes": [_range_in_words(row["step_sizes"]) for row in rows],
+        "tolerances": [_range_in_words(row["tolerances"]) for row in rows],
+        "starts": [str(row["starts"]) for row in rows],
+        "scanned": [str(row["scanned"]) for row in rows],
+        "repeats": [str(row["repeats"]) for row in rows],
+        "runs": [f"{row['runs']:,}" for row in rows],
+    }
+    for name, nothing in (("step sizes", "–"), ("tolerances", "–"), ("repeats", "1")):
         if set(columns[name]) == {nothing}:  # a column of few studies
             del columns[name]
     click.echo(format_table(list(columns), list(zip(*columns.values(), strict=True))))
-    for line in sweep.study.remarks_on_parameters(tables):
+    for line in facts["remarks"]:
         click.echo(line)
-    for plugin in loaded.library.plugins:
-        added = ", ".join(f"{kind} {name}" for kind, name in plugin.exported_names)
-        click.echo(f"plugin {plugin.name}, sha256 {plugin.hash[:16]}…: {added}")
-    click.echo(f"{loaded.name}: valid, {sum(table.size for table in tables):,} runs")
+    for plugin in facts["plugins"]:
+        added = ", ".join(plugin["adds"]) or "adds nothing"
+        click.echo(f"plugin {plugin['plugin']}, sha256 {plugin['sha256'][:16]}…: {added}")
+        if plugin["not_tried"]:
+            names = ", ".join(plugin["not_tried"])
+            click.echo(f"  not tried, since no experiment uses it: {names}")
+    click.echo(f"{named}: valid, {count_with_noun(facts['runs'], 'run')}")
 
 
-def _count_distinct_as_text(table, name):
-    """How many different step sizes or tolerances there are, as text; NaN is none."""
+def _distinct(table, name):
+    """The different step sizes or tolerances of the runs of a table, in order; NaN is none."""
     values = getattr(table.methods, name)[table.occurring(1)]
-    return str(len(set(values[values == values].tolist())))
+    return np.unique(values[values == values]).tolist()
+
+
+def _range_in_words(values):
+    """The least and the greatest of some numbers and how many there are, as text."""
+    if not values:
+        return "–"
+    if len(values) == 1:
+        return format_number(values[0])
+    return f"{format_number(values[0])} – {format_number(values[-1])} ({len(values)})"

@@ -2,12 +2,14 @@
 
 import csv
 import functools
+import importlib.resources
 import io
 import json
 import re
 import sys
 
 import click
+from click.shell_completion import CompletionItem
 
 import sweep
 from integrators.errors import InputError, check_known
@@ -175,7 +177,15 @@ def _apply_click_options(command, options):
     return command
 
 
-study_argument = click.argument("study")
+def complete_study(ctx, param, incomplete):
+    """Packaged studies and files, for a shell."""
+    studies = importlib.resources.files("sweep").joinpath("studies").iterdir()
+    names = sorted(file.name.removesuffix(".toml") for file in studies if ".toml" in file.name)
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [*found, CompletionItem(incomplete, type="file")]
+
+
+study_argument = click.argument("study", shell_complete=complete_study)
 trust_option = click.option(
     "--trust-plugins",
     is_flag=True,

@@ -1,7 +1,5 @@
 """`sweep decide`: add runs to a store until its verdicts are decided."""
 
-import dataclasses
-
 import click
 
 import sweep
@@ -14,8 +12,8 @@ from sweep.cli.common import (
     store_argument,
     trust_option,
 )
-from sweep.cli.run import Terminal, print_outcome_and_exit
-from sweep.cli.summary import print_decisions
+from sweep.cli.run import Terminal, exit_by_outcome, print_outcome_and_exit
+from sweep.cli.summary import decisions_for_json, print_decisions
 from sweep.store.store import Store
 
 
@@ -78,9 +76,8 @@ def command(
         options["watcher"] = Terminal(Store.at(store).attributes.get("study_name"))
     found = sweep.decide(store, dry_run=dry_run, **asked, **options)
     if as_json:
-        (row,) = sweep.tables.table_rows_for_json([dataclasses.replace(found, outcome=None)])
-        echo_json(row)
+        echo_json(decisions_for_json(found))
     else:
         print_decisions(found, dry_run)
     if found.outcome is not None and not found.outcome.complete:
-        print_outcome_and_exit(found.outcome)
+        exit_by_outcome(found.outcome) if as_json else print_outcome_and_exit(found.outcome)

@@ -1,10 +1,14 @@
 """`sweep export`: the results in a file of another format."""
 
+import dataclasses
+
 import click
 
 import sweep
 from sweep.cli.common import (
+    echo_json,
     experiment_option,
+    json_option,
     open_experiments_for_command,
     store_argument,
     where_option,
@@ -28,7 +32,8 @@ from sweep.store.store import Store
     "--column", "-c", "columns", multiple=True, metavar="NAME", help="Of tables: this; repeatable."
 )
 @click.option("--force", is_flag=True, help="Replace OUTPUT.")
-def command(store, output, experiment, where, kind, series, columns, force):
+@json_option
+def command(store, output, experiment, where, kind, series, columns, force, as_json):
     """Write the results of STORE to OUTPUT, as NetCDF, CSV or Parquet.
 
     NetCDF holds everything, a group for each experiment. CSV and Parquet are one table with a
@@ -49,6 +54,9 @@ def command(store, output, experiment, where, kind, series, columns, force):
     tree.attrs = Store.at(store).attributes
     asked = {"series": series, "columns": columns or None, "force": force}
     written = sweep.export(tree, output, kind, **asked)
+    if as_json:
+        echo_json(dataclasses.asdict(written) | {"paths": list(map(str, written.paths))})
+        return
     rows = f", {written.rows:,} rows" if series else ""
     names = ", ".join(map(str, written.paths))
     click.echo(f"Wrote {names}: {written.runs:,} runs of {', '.join(written.experiments)}{rows}")

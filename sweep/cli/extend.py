@@ -3,7 +3,13 @@
 import click
 
 import sweep
-from sweep.cli.common import experiment_option, run_options, store_argument, trust_option
+from sweep.cli.common import (
+    experiment_option,
+    json_option,
+    run_options,
+    store_argument,
+    trust_option,
+)
 from sweep.cli.run import Terminal, print_outcome_and_exit
 from sweep.store.store import Store
 
@@ -35,9 +41,10 @@ from sweep.store.store import Store
 @experiment_option
 @run_options
 @trust_option
+@json_option
 def command(
     store, duration, samples, integrator, step_size, tolerance, initial_condition, members,
-    experiment, trust_plugins, options,
+    experiment, trust_plugins, as_json, options,
 ):  # fmt: skip
     """Go on with every run of STORE as if it had never stopped, to a longer --duration.
 
@@ -59,7 +66,6 @@ def command(
     }  # fmt: skip
     options |= {"experiments": experiment, "trust_plugins": trust_plugins}
     store = Store.at(store)
-    terminal = Terminal(store.attributes.get("study_name"))
-    print_outcome_and_exit(
-        sweep.extend(store, duration, samples, watcher=terminal, **additions, **options)
-    )
+    terminal = Terminal(store.attributes.get("study_name"), as_json)
+    outcome = sweep.extend(store, duration, samples, watcher=terminal, **additions, **options)
+    print_outcome_and_exit(outcome, as_json)

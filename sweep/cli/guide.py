@@ -3,12 +3,17 @@
 import click
 
 from sweep import guide
-from sweep.cli.common import echo_document
+from sweep.cli.common import echo_document, echo_json, json_option
 
 
 @click.command("guide")
-@click.argument("topic", required=False)
-def command(topic):
+@click.argument(
+    "topic",
+    required=False,
+    shell_complete=lambda ctx, param, word: [one for one in guide.TOPICS if one.startswith(word)],
+)
+@json_option
+def command(topic, as_json):
     """List the topics of the guide, or print the text of TOPIC.
 
     \b
@@ -17,9 +22,15 @@ def command(topic):
       sweep guide study | less
     """
     if topic is not None:
+        if as_json:
+            echo_json({"topic": topic, "text": guide.text(topic)})
+            return
         echo_document(guide.text(topic).rstrip())
         return
     titles = guide.topics()
+    if as_json:
+        echo_json(titles)
+        return
     width = max(map(len, titles))
     for name, title in titles.items():
         click.echo(f"{name:<{width}}  {title}")

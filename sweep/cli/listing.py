@@ -1,6 +1,9 @@
 """`sweep ls`: what there is to choose from."""
 
+import collections
 import inspect
+import string
+import textwrap
 
 import click
 
@@ -12,13 +15,19 @@ from sweep.cli.common import echo_json, json_option, plugin_library_option
 from sweep.text import format_table
 
 KINDS = ("systems", "integrators", "observables", "plots", "studies")
+COLUMNS, LEAST = 80, 20  # of a terminal, and of a description
+ONE_OF_THEM = "Parameters, starts and what can be recorded: sweep show system NAME"
 BESIDES = {
     "observables": " besides the quantities of systems, which `sweep show system NAME` lists"
 }
 
 
 @click.command("ls")
-@click.argument("kind", metavar=f"{{{'|'.join(KINDS)}}}")
+@click.argument(
+    "kind",
+    metavar=f"{{{'|'.join(KINDS)}}}",
+    shell_complete=lambda ctx, param, word: [kind for kind in KINDS if kind.startswith(word)],
+)
 @plugin_library_option
 @json_option
 def command(kind, library, as_json):
@@ -42,6 +51,8 @@ def command(kind, library, as_json):
     }[kind](library)
     if as_json:
         echo_json(rows)
+    elif kind == "systems":
+        click.echo(_systems_in_words(rows))
     elif rows:
         click.echo(
             format_table(
@@ -53,18 +64,48 @@ def command(kind, library, as_json):
 
 
 def _list_systems(library):
+    library = sweep.plugins.with_installed_plugins(library, "system")
+    library = sweep.plugins.with_installed_plugins(library, "integrator")
     return [
         {
             "name": system.name,
             "parameters": list(system.parameter_names()),
             "starts": [start.name for start in system.named_starts],
             "description": system.description,
+            "integrators": sweep.study.fitting_methods(system, library),
         }
-        for system in (
-            *systems.ALL_SYSTEMS,
-            *sweep.plugins.with_installed_plugins(library, "system").systems,
-        )
+        for system in (*systems.ALL_SYSTEMS, *library.systems)
     ]
+
+
+def _systems_in_words(rows):
+    """The systems in 80 columns, and which integrators fit them, by a letter for each group."""
+    fitting = collections.defaultdict(list)  # the systems of each integrator
+    for row in rows:
+        for name in row["integrators"]:
+            fitting[name].append(row["name"])
+    groups = collections.defaultdict(list)  # the integrators that fit the same systems
+    for name, of in fitting.items():
+        groups[tuple(of)].append(name)
+    letters = {of: string.ascii_uppercase[i % 26] * (i // 26 + 1) for i, of in enumerate(groups)}
+    cells = []
+    for row in rows:
+        fits = "".join(letter for of, letter in letters.items() if row["name"] in of)
+        cells.append((row["name"], fits, row["description"]))
+    width = COLUMNS - sum(
+        max(map(len, column)) + 2 for column in list(zip(*cells, strict=True))[:2]
+    )
+    lines = [
+        (*(texts if not begun else ("", "")), line)
+        for *texts, description in cells
+        for begun, line in enumerate(textwrap.wrap(description, max(width, LEAST)))
+    ]
+    fits = [
+        textwrap.fill(f"{letters[of]}  {', '.join(names)}", COLUMNS, subsequent_indent="   ")
+        for of, names in groups.items()
+    ]
+    table = format_table(["name", "fits", "description"], lines)
+    return "\n".join([table, "", "Integrators that fit:", *fits, "", ONE_OF_THEM])
 
 
 def _list_integrators(library):

@@ -11,6 +11,7 @@ import difflib
 import gc
 import importlib
 import logging
+import os
 import signal
 import sys
 import threading
@@ -29,10 +30,11 @@ from sweep.store.backends.disk import (
 COMMANDS = (
     "init", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend", "decide",
     "merge", "failures", "retry", "verify", "ls", "show", "query", "order", "drift", "chaos",
-    "work", "plot", "report", "export", "reproduce", "certificates", "guide",
+    "work", "plot", "report", "export", "reproduce", "certificates", "schema", "guide",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 
+COMPLETING = "_SWEEP_COMPLETE"  # set by the shell that asks what a word could be completed to
 INTERNAL, BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 1, 2, 3, 4
 
 
@@ -75,7 +77,8 @@ def group():
 
 def main():
     """Entry point of the command `sweep`."""
-    show_control_characters()
+    if COMPLETING not in os.environ:  # which writes bytes for a shell to read
+        show_control_characters()
     # Imports make a million objects that stay: looking for garbage among them took 0.4 s.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)

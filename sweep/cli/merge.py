@@ -1,12 +1,13 @@
 """`sweep merge`: stores that were made apart become one."""
 
+import dataclasses
 import shlex
 import sys
 
 import click
 
 import sweep
-from sweep.cli.common import progress_bar, trust_option
+from sweep.cli.common import echo_json, json_option, progress_bar, trust_option
 
 
 @click.command("merge")
@@ -18,7 +19,8 @@ from sweep.cli.common import progress_bar, trust_option
     help="Where a run's results differ, take those of the store named first.",
 )
 @trust_option
-def command(stores, out, prefer_first, trust_plugins):
+@json_option
+def command(stores, out, prefer_first, trust_plugins, as_json):
     """Unite STORES of one study, computed apart, in a new store; they are only read.
 
     Runs are the same if their ids are. A run that several have is taken from the first that has
@@ -34,6 +36,10 @@ def command(stores, out, prefer_first, trust_plugins):
             stores, out, prefer_first=prefer_first, trust_plugins=trust_plugins,
             progress=bar.progress,
         )  # fmt: skip
+    if as_json:
+        shares = [dataclasses.asdict(share) for share in merged.shares]
+        echo_json({"store": str(merged.store), "kinds": merged.kinds, "experiments": shares})
+        return
     for share in merged.shares:
         click.echo(_merged_share_in_words(share, stores))
     if len(merged.kinds) > 1:

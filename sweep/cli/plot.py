@@ -7,7 +7,9 @@ import click
 import sweep
 from integrators.errors import InputError, check_known
 from sweep.cli.common import (
+    echo_json,
     experiment_option,
+    json_option,
     open_experiments_for_command,
     save_experiment_plots,
     where_option,
@@ -57,8 +59,9 @@ PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
 @click.option(
     "--view", type=float, nargs=3, metavar="X Y Z", help="Direction to look at the sphere from."
 )
+@json_option
 def command(
-    what, experiment, where, output, suffix, width, font, heading, across, data, body, view
+    what, experiment, where, output, suffix, width, font, heading, across, data, body, view, as_json
 ):
     """Plot what STORE has the results for, or of that one KIND.
 
@@ -106,18 +109,23 @@ def command(
             written, reasons = _write_all_pictures(
                 datasets, where, kinds, path, f".{suffix or 'png'}", drawn
             )
+    if table is not None and drawn:
+        figures = {(name, of_kind): figure for name, of_kind, figure in drawn}
+        try:
+            written.append(sweep.plots.save_numbers(figures, table))
+        except OSError as error:
+            raise InputError(f"{table} cannot be written: {error.strerror}", key="data") from None
+    if as_json:
+        if not written:
+            _echo_pictures_not_drawn(written, reasons)
+        echo_json({"files": list(map(str, written)), "not_drawn": reasons})
+        return
     for file in written:
         click.echo(file)
     if not heading:
         for name, of_kind, figure in drawn:
             said = "; ".join(getattr(figure, "caption", []))
             click.echo(f"Caption of {name}, {of_kind}: {said}", err=True)
-    if table is not None and drawn:
-        figures = {(name, of_kind): figure for name, of_kind, figure in drawn}
-        try:
-            click.echo(sweep.plots.save_numbers(figures, table))
-        except OSError as error:
-            raise InputError(f"{table} cannot be written: {error.strerror}", key="data") from None
     if not one and across is None and (kind or body or view or where or not written):
         _echo_pictures_not_drawn(written, reasons)
 

@@ -1,9 +1,11 @@
 """`sweep retry`: runs that failed, once more."""
 
+import functools
+
 import click
 
 import sweep
-from sweep.cli.common import run_options, store_argument, trust_option
+from sweep.cli.common import echo_json, json_option, run_options, store_argument, trust_option
 from sweep.cli.run import Terminal, print_outcome_and_exit
 from sweep.store.store import Store
 
@@ -16,7 +18,8 @@ from sweep.store.store import Store
 )
 @run_options
 @trust_option
-def command(store, where, among, trust_plugins, options):
+@json_option
+def command(store, where, among, trust_plugins, as_json, options):
     """Run those runs of STORE again that failed, by the study that the store keeps.
 
     Files of initial states that the study names are looked for in the current directory.
@@ -28,15 +31,18 @@ def command(store, where, among, trust_plugins, options):
     """
     options |= {
         "trust_plugins": trust_plugins,
-        "watcher": Terminal(Store.at(store).attributes.get("study_name")),
+        "watcher": Terminal(Store.at(store).attributes.get("study_name"), as_json),
     }
-    outcome = sweep.retry(store, where, among, chosen=_echo_retried_runs, **options)
+    echo_chosen = functools.partial(_echo_retried_runs, err=as_json)
+    outcome = sweep.retry(store, where, among, chosen=echo_chosen, **options)
     if outcome is not None:
-        print_outcome_and_exit(outcome)
+        print_outcome_and_exit(outcome, as_json)
+    elif as_json:
+        echo_json({"store": str(store), "experiments": []})
 
 
-def _echo_retried_runs(rows):
+def _echo_retried_runs(rows, err):
     if not rows:
-        click.echo("No run that failed is to be tried again.")
+        click.echo("No run that failed is to be tried again.", err=err)
     for name, mine in rows.items():
-        click.echo(f"{name}: {len(mine):,} runs that failed are tried again")
+        click.echo(f"{name}: {len(mine):,} runs that failed are tried again", err=err)

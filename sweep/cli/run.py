@@ -11,6 +11,8 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
     budget_option,
+    echo_json,
+    json_option,
     optional_store,
     print_warnings_before_work,
     progress_bar,
@@ -21,7 +23,7 @@ from sweep.cli.common import (
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.plan import format_plan_table
 from sweep.cli.status import checkpoint_progress_lines
-from sweep.cli.summary import print_decisions, print_run_summary
+from sweep.cli.summary import decisions_for_json, print_decisions, print_run_summary
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
 from sweep.store.store import Store
@@ -36,7 +38,8 @@ from sweep.text import count_with_noun
 @click.option("--decide", is_flag=True, help="Then add what decides its verdicts: sweep decide.")
 @budget_option
 @trust_option
-def command(study, store, summary, decide, budget, trust_plugins, options):
+@json_option
+def command(study, store, summary, decide, budget, trust_plugins, as_json, options):
     """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
 
     STUDY may be a store, too: the study that it keeps goes on, as after a merge; or, with another
@@ -50,6 +53,9 @@ def command(study, store, summary, decide, budget, trust_plugins, options):
     only the coordinator needs their files. Those of a study's file are approved by running it;
     those that a store brings need --trust-plugins once, unless they were approved before.
 
+    With --json standard output is how the run ended, and all else is on standard error; there are
+    no tables and plots at the end.
+
     \b
     Example:
       sweep run quickstart
@@ -60,12 +66,16 @@ def command(study, store, summary, decide, budget, trust_plugins, options):
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
     loaded, store = sweep.store.resolve_study_and_store(study, store, trust_plugins)
-    click.echo(f"Store: {store}")
-    options["watcher"] = Terminal(loaded.name)
+    click.echo(f"Store: {store}", err=as_json)
+    options["watcher"] = Terminal(loaded.name, as_json)
     outcome, found = sweep.run(loaded, store, **options), None
     if decide and outcome.complete:
         found = sweep.decide(store, budget, trust_plugins=trust_plugins, **options)
         outcome = found.outcome or outcome
+    if as_json:
+        echo_json(_outcome_facts(outcome) | _decision_facts(found))
+        exit_by_outcome(outcome)
+        return
     if summary and outcome.complete:
         print_run_summary(store)
     if found is not None:
@@ -73,14 +83,39 @@ def command(study, store, summary, decide, budget, trust_plugins, options):
     print_outcome_and_exit(outcome)
 
 
-def print_outcome_and_exit(outcome):
+def print_outcome_and_exit(outcome, as_json=False):
     """Print how the run ended, what failed or how to go on, and exit accordingly."""
-    print_run_outcome(outcome)
+    if as_json:
+        echo_json(_outcome_facts(outcome))
+    else:
+        print_run_outcome(outcome)
+        if not outcome.complete:
+            _print_checkpointed_progress(outcome.store)
+    exit_by_outcome(outcome)
+
+
+def exit_by_outcome(outcome):
+    """Exit with the code of a run that is incomplete, or of which runs failed; else return."""
     if not outcome.complete:
-        _print_checkpointed_progress(outcome.store)
         sys.exit(INCOMPLETE)
     if outcome.failed:
         sys.exit(DOES_NOT_HOLD)
+
+
+def _outcome_facts(outcome):
+    return {
+        "store": str(outcome.store),
+        "complete": outcome.complete,
+        "stopped": outcome.stopped or None,
+        "experiments": outcome.rows,
+    }
+
+
+def _decision_facts(found):
+    """What became of verdicts that were open, where that was asked for."""
+    if found is None:
+        return {}
+    return {"decisions": decisions_for_json(found)}
 
 
 def _print_checkpointed_progress(store):
@@ -129,11 +164,17 @@ def _failure_status_in_words(meaning):
 
 
 class Terminal:
-    """Prints what the coordinator's `run` tells: the comparison, the plan, a progress bar."""
+    """Prints what the coordinator's `run` tells: the comparison, the plan, a progress bar.
 
-    def __init__(self, name):
-        self._name = name
+    On standard error with `err`, for a standard output that is JSON.
+    """
+
+    def __init__(self, name, err=False):
+        self._name, self._err = name, err
         self._bar = None
+
+    def _echo(self, text):
+        click.echo(text, err=self._err)
 
     def compared(self, entries):
         """How many runs are new, kept, go on, and no longer in the study; unstable step sizes."""
@@ -146,9 +187,9 @@ class Terminal:
         left = {"go on": longer, "not computed yet": waiting - new - longer}
         if told := ", ".join(f"{count:,} {what}" for what, count in left.items() if count):
             text += f" ({told.replace(' ', ' of them ', 1)})"
-        click.echo(text + (f", {gone:,} no longer in the study" if gone else ""))
+        self._echo(text + (f", {gone:,} no longer in the study" if gone else ""))
         if not waiting:
-            click.echo("Nothing to compute.")
+            self._echo("Nothing to compute.")
         print_warnings_before_work([e.table for e in entries], [e.pending for e in entries])
 
     def mixed(self, kinds):
@@ -162,7 +203,7 @@ class Terminal:
     def planned(self, plans, tasks, workers):
         """The plan."""
 
-        click.echo(format_plan_table(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
+        self._echo(format_plan_table(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
 
     def compiling(self, workers):
         """Say that this takes a while."""

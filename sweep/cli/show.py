@@ -10,6 +10,7 @@ import click
 
 import integrators
 import sweep
+import systems
 from integrators.errors import InputError
 from integrators.precision import ARITHMETICS, DOUBLE
 from sweep.cli.common import echo_document, echo_json, json_option, plugin_library_option
@@ -200,6 +201,14 @@ def _evaluations_in_words(made):
     return f"{a_step}, and {processor} {seen}" if processor else a_step
 
 
+def _fitting_systems_in_words(name, library):
+    """The systems that a method fits with their default parameters, by name."""
+    kinds = (*systems.ALL_SYSTEMS, *library.systems)
+    method = name.partition("+")[0]
+    fitting = [kind.name for kind in kinds if method in sweep.study.fitting_methods(kind, library)]
+    return "every system" if len(fitting) == len(kinds) else ", ".join(fitting) or "none of them"
+
+
 def _integrator_facts(name, library):
     method, _ = integrators.named(name, library.methods)
     made = library.integrator(name, method.example)
@@ -213,6 +222,7 @@ def _integrator_facts(name, library):
         "arithmetic": " or ".join(ARITHMETICS) if made.method.precise else DOUBLE,
         "needs": " or ".join(form.__name__ for form in made.method.forms)
         + (f", and {made.method.condition}" if made.method.condition else ""),
+        "fits": _fitting_systems_in_words(name, library),
         "evaluations": _evaluations_in_words(made),
         "preserves": {k: ", ".join(v) or "yes" for k, v in made.preserves.items()},
         "options": {

@@ -7,6 +7,8 @@ from integrators.errors import InputError
 from sweep.cli.common import (
     Duration,
     checkpoint_option,
+    echo_json,
+    json_option,
     optional_store,
     study_argument,
     submit_options,
@@ -27,7 +29,8 @@ from sweep.cli.common import (
 )
 @checkpoint_option
 @trust_option
-def command(study, store, cluster, max_time, checkpoint_every, trust_plugins):
+@json_option
+def command(study, store, cluster, max_time, checkpoint_every, trust_plugins, as_json):
     """Run STUDY into STORE on a running cluster or by a batch system, without waiting for it.
 
     As `sweep run`, but what plans and watches the tasks runs elsewhere: this command returns, and
@@ -52,5 +55,8 @@ def command(study, store, cluster, max_time, checkpoint_every, trust_plugins):
         study, store, cluster, trust_plugins=trust_plugins, checkpoint_every=checkpoint_every,
         **options,
     )  # fmt: skip
+    if as_json:
+        echo_json({"store": str(store), "submission": name, "to": str(scheduler)})
+        return
     click.echo(f"Store: {store}\nSubmitted: {name} to {scheduler}")
     click.echo(f"How far it is: sweep status {store}\nTo end it: sweep cancel {store}")

@@ -1,5 +1,6 @@
 """The tables and plots that end a run."""
 
+import dataclasses
 import json
 
 import click
@@ -43,6 +44,12 @@ def print_run_summary(store):
             rows = sweep.analysis.structure_table(dataset, "smallest")
             click.echo(f"\n{sweep.tables.structure_as_table(rows)}")
     _save_summary_plots(store, datasets)
+
+
+def decisions_for_json(found):
+    """What became of verdicts that were open, of `sweep.decide`, as a dict."""
+    (row,) = sweep.tables.table_rows_for_json([dataclasses.replace(found, outcome=None)])
+    return row
 
 
 def print_decisions(found, proposed=False):

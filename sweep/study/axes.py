@@ -16,17 +16,52 @@ from sweep.study.experiment import (
     count_scan_combinations,
     scan_combinations,
 )
-from sweep.study.system_defaults import DECLARED
+from sweep.study.system_defaults import ALL, ALL_ENTRY, DECLARED
 from sweep.study.time_axis import PerDecade, TimeAxis, check_range_count, spaced_values
 from sweep.study.toml.nodes import Node
+from sweep.study.toml.shapes import (
+    ANYTHING,
+    INTEGER,
+    NUMBER,
+    STRING,
+    Fields,
+    any_of,
+    choice_of,
+    list_of,
+    one_or_more,
+    shape_of,
+    shaped,
+    table_of,
+)
+
+SPACINGS = ("linear", "log")
+SETTING = any_of(NUMBER, STRING, {"type": "array", "minItems": 1})  # of a parameter
 
 
+@shaped(choice_of(SPACINGS))
+def _read_spacing(node):
+    return node.choice("spacing", SPACINGS)
+
+
+RANGE = Fields(
+    {
+        "start": Node.number, "stop": Node.number, "count": Node.integer,
+        "spacing": _read_spacing,
+    },
+    required=("start", "stop", "count"),
+)  # fmt: skip
+PER_DECADE = Fields({"per_decade": Node.integer, "first": Node.real}, required=("per_decade",))
+STEP_SIZES = any_of(one_or_more(NUMBER), RANGE.shape)
+
+
+@shaped(STRING)
 def read_system_class(node, library):
     """The class of the system of a `Library` that `node` names."""
     with node.context():
         return library.system_class(node.string())
 
 
+@shaped(table_of({}, others=SETTING))
 def read_fixed_parameters(node, system):
     """A table of parameters of a class of systems, as a dict."""
     node.table(system.parameter_names(), kind="parameter")
@@ -34,6 +69,7 @@ def read_fixed_parameters(node, system):
     return dict(zip(node.value, values, strict=True))
 
 
+@shaped(SETTING)
 def _read_setting(node):
     """A number, a string, or an array of them as a tuple."""
     if type(node.value) is list:
@@ -41,6 +77,11 @@ def _read_setting(node):
     return node.value if type(node.value) is str else node.number()
 
 
+LABELLED = Fields({"label": Node.label, "value": _read_setting}, required=("label", "value"))
+SCANNED = any_of(RANGE.shape, list_of(any_of(NUMBER, STRING, LABELLED.shape)))
+
+
+@shaped(table_of({}, others=SCANNED))
 def read_scan_axes(node, system, fixed, together):
     """A table of scanned parameters, as a tuple of `Axis`; those in `fixed` are refused.
 
@@ -63,7 +104,7 @@ def _read_scan_axis(node, together):
     node.take(limits.NUMBERS, len(nodes))
     if type(nodes[0].value) is dict:
         for point in nodes:
-            point.table(("label", "value"), ("label", "value"))
+            point.table(LABELLED, LABELLED.required)
         labels = tuple(point["label"].label() for point in nodes)
         values = read_nodes_gathering_problems(_read_setting, [point["value"] for point in nodes])
         check_distinct_nodes(nodes, labels, "label")
@@ -84,21 +125,13 @@ def _read_scalar(node):
 
 def read_value_range(node):
     """A table of ``start``, ``stop``, ``count`` and ``spacing`` as a tuple of numbers."""
-    ends = _read_range_ends(node)
-    spacing = node.optional("spacing", _read_spacing, "linear")
+    given = node.fields(RANGE)
     with node.context():
-        count = check_range_count(node["count"].integer())
+        count = check_range_count(given["count"])
         node["count"].take(limits.NUMBERS, count)
-        return spaced_values(*ends, count, spacing)
-
-
-def _read_range_ends(node):
-    node.table(("start", "stop", "count", "spacing"), ("start", "stop", "count"))
-    return node["start"].number(), node["stop"].number()
-
-
-def _read_spacing(node):
-    return node.choice("spacing", ("linear", "log"))
+        return spaced_values(
+            given["start"], given["stop"], count, given.get("spacing", SPACINGS[0])
+        )
 
 
 def names_in_zip_groups(node):
@@ -107,6 +140,7 @@ def names_in_zip_groups(node):
     return {name for group in groups if type(group) is list for name in group if type(name) is str}
 
 
+@shaped(list_of(list_of(STRING, 2)))
 def read_zip_groups(node, scan):
     """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
     lengths = {axis.name: len(axis.values) for axis in scan}
@@ -175,12 +209,13 @@ def _place_of_parameter(table, scan, name, chosen):
 # --- time, step sizes, integrators ------------------------------------------------------------
 
 
+@shaped(any_of(INTEGER, PER_DECADE.shape))
 def read_sample_count(node):
     """The number of sample intervals, or so many `PerDecade`."""
     if type(node.value) is not dict:
         return node.integer()
-    node.table(("per_decade", "first"), ("per_decade",))
-    return PerDecade(node["per_decade"].integer(), node.optional("first", Node.real, None))
+    given = node.fields(PER_DECADE)
+    return PerDecade(given["per_decade"], given.get("first"))
 
 
 def make_time_axis(table, duration, samples):
@@ -203,7 +238,7 @@ def _largest_step_size(table, samples):
         generated = type(node.value) is dict
         places = [node] if generated else node.one_or_more()
         values = (
-            [float(max(_read_range_ends(node)))]
+            [float(max(_range_ends(node)))]
             if generated
             else read_nodes_gathering_problems(Node.real, places)
         )
@@ -218,6 +253,12 @@ def _largest_step_size(table, samples):
     return table["samples"], samples.first, False
 
 
+def _range_ends(node):
+    given = node.fields(RANGE)
+    return given["start"], given["stop"]
+
+
+@shaped(any_of(STEP_SIZES, {"const": DECLARED}))
 def read_step_sizes(node, time_axis, together):
     """A number, an array or a range as step sizes; those of a range are snapped.
 
@@ -248,6 +289,7 @@ def _read_step_size(node, time_axis):
     return value
 
 
+@shaped(any_of(one_or_more(NUMBER), RANGE.shape))
 def read_tolerances(node, entries):
     """A number, an array or a range as tolerances of those of `entries` that are adaptive."""
     found = {entry.arithmetic for entry in entries if entry.adaptive}
@@ -282,6 +324,27 @@ def check_steps_are_used(table, entries):
         )
 
 
+ENTRY = Fields(
+    dict(
+        zip(
+            ENTRY_KEYS,
+            (Node.string, Node.label, read_step_sizes, read_tolerances, read_tolerances),
+            strict=True,
+        )
+    ),
+    required=("name",),
+)
+_OWN_ENTRY = table_of(
+    {key: shape_of(read) for key, read in ENTRY.items()}, ENTRY.required, ANYTHING
+)
+INTEGRATOR = {
+    "if": {"type": "object", "required": ["name"], "properties": {"name": {"const": ALL}}},
+    "then": ALL_ENTRY.shape,
+    "else": any_of(STRING, _OWN_ENTRY),
+}
+
+
+@shaped(one_or_more(INTEGRATOR))
 def read_integrator_entries(node, family, library):
     """Integrators of a `Library` that fit all systems in `family`: a tuple of `IntegratorEntry`.
 
@@ -300,7 +363,7 @@ def read_integrator_entries(node, family, library):
 def _read_integrator_entry(node, family, library):
     named, options = node, {}
     if type(node.value) is dict:
-        named = node.table(required=("name",))["name"]
+        named = node.table(required=ENTRY.required)["name"]
         options = {key: _read_option(node[key]) for key in node.value if key not in ENTRY_KEYS}
     with node.context(otherwise=named):
         integrator = library.integrator(named.string(), options)

@@ -11,7 +11,7 @@ import systems
 from integrators.compiler.elements import DOUBLE_DOUBLE
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
-from integrators.precision import ARITHMETIC, ARITHMETICS, DOUBLE
+from integrators.precision import ARITHMETIC, DOUBLE
 from sweep import limits
 from sweep.errors import Gathered, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.plugins import checks
@@ -27,14 +27,20 @@ from sweep.study.experiment import STATISTICS, PreciseReference, Reference, Reso
 from sweep.study.initial_conditions import reader as conditions
 from sweep.study.schema import CHAOS, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
 from sweep.study.toml.nodes import Node
+from sweep.study.toml.shapes import (
+    NUMBER,
+    STRING,
+    Fields,
+    any_of,
+    choice_of,
+    list_of,
+    shaped,
+    table_of,
+)
 
 FORMAT = 1
+NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # of a study, as for a file
 DIGITS = 1e-24  # a usual tolerance of references in double-double
-STUDY_KEYS = ("format", "name", "description", "plugins", "defaults", "experiment")
-DEFAULT_KEYS = ("integrators", "step_size", "tolerance", "initial_condition", "duration", "samples")
-DEFAULT_KEYS += ("record", "statistics", "reference", "repeat", "time_unit")
-EXPERIMENT_KEYS = ("name", "system", "parameters", "scan", "zip", "exclude", *DEFAULT_KEYS)
-REQUIRED_KEYS = ("name", "system", "integrators", "initial_condition", "duration", "samples")
 STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
 BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
@@ -59,49 +65,60 @@ def read_study(top):
         With every problem that was found.
     """
     gather = Gathered()
-    read = _make_key_reader(top, gather)
-    gather(top.table, STUDY_KEYS, ("format", "name", "experiment"))
-    library = read("plugins", read_plugin_library, default=BUILT_IN)
-    defaults = read("defaults", _read_defaults, default=None)
-    read("format", _check_study_format)
+    read = _make_key_reader(top, gather, STUDY)
+    gather(top.table, STUDY, STUDY.required)
+    library = read("plugins", default=BUILT_IN)
+    defaults = read("defaults", default=None)
+    read("format")
     found = {
-        "name": read("name", _read_study_name),
-        "description": read("description", _read_description, default=""),
-        "experiments": read("experiment", _read_experiments, defaults, library),
+        "name": read("name"),
+        "description": read("description", default=""),
+        "experiments": read("experiment", defaults, library),
         "library": library,
     }
     gather.raise_problems()
     return found
 
 
-def _make_key_reader(table, gather):
-    """A function that reads a key of `table`, and keeps its problems in `gather`."""
+def _make_key_reader(table, gather, fields):
+    """A function that reads a key of `table`, and keeps its problems in `gather`.
 
-    def read(key, reader, *needs, default=Gathered.FAILED):
-        return gather(reader, table[key], *needs) if key in table else default
+    It is read as the `Fields` say, or by another function.
+    """
+
+    def read(key, *needs, by=None, default=Gathered.FAILED):
+        return gather(by or fields[key], table[key], *needs) if key in table else default
 
     return read
 
 
+@shaped({"const": FORMAT})
 def _check_study_format(node):
     if node.integer() != FORMAT:
         raise node.error(f"this version reads format {FORMAT}, got {node.value}")
 
 
+@shaped({"type": "string", "pattern": f"^{NAME}$"})
 def _read_study_name(node):
-    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_.-]*", node.label()):
+    if not re.fullmatch(NAME, node.label()):
         raise node.error(
             f"expected letters, digits, '_', '-' and '.', as for a file, got {node.value!r}"
         )
     return node.value
 
 
+@shaped(list_of(STRING, 0))
+def _read_plugins(node):
+    return read_plugin_library(node)
+
+
+@shaped({"type": "string"})
 def _read_description(node):
     return node.string() if node.value != "" else ""
 
 
 def _read_defaults(node):
-    return node.table(DEFAULT_KEYS)
+    return node.table(DEFAULTS)
 
 
 def _read_experiments(node, defaults, library):
@@ -117,14 +134,14 @@ def _read_experiments(node, defaults, library):
 
 def _read_experiment(table, library):
     gather = Gathered()
-    read = _make_key_reader(table, gather)
-    gather(table.table, EXPERIMENT_KEYS, REQUIRED_KEYS)
+    read = _make_key_reader(table, gather, EXPERIMENT)
+    gather(table.table, EXPERIMENT, EXPERIMENT.required)
     library = gather(_library_with_named_plugins, table, library)
-    system = read("system", axes.read_system_class, library)
-    fixed = read("parameters", axes.read_fixed_parameters, system, default={})
-    together = read("zip", axes.names_in_zip_groups, default=set())
-    scan = read("scan", axes.read_scan_axes, system, fixed, together, default=())
-    zipped = read("zip", axes.read_zip_groups, scan, default=())
+    system = read("system", library)
+    fixed = read("parameters", system, default={})
+    together = read("zip", by=axes.names_in_zip_groups, default=set())
+    scan = read("scan", system, fixed, together, default=())
+    zipped = read("zip", scan, default=())
     family = gather(axes.make_system_family, table, library, system, fixed, scan, zipped)
     library = gather(_library_with_recorded_plugins, table, family, library)
     names = schema.variable_names_of_quantity, schema.taken_variable_names
@@ -132,24 +149,23 @@ def _read_experiment(table, library):
     table = gather(system_defaults.with_declared_defaults, table, family, library)
     if table is Gathered.FAILED:
         gather.raise_problems()
-    read = _make_key_reader(table, gather)
-    duration = read("duration", Node.real)
-    samples = read("samples", axes.read_sample_count)
+    read = _make_key_reader(table, gather, EXPERIMENT)
+    duration, samples = read("duration"), read("samples")
     time_axis = gather(axes.make_time_axis, table, duration, samples)
-    steps = read("step_size", axes.read_step_sizes, time_axis, together, default=())
-    entries = read("integrators", axes.read_integrator_entries, family, library)
-    tolerances = read("tolerance", axes.read_tolerances, entries, default=())
+    steps = read("step_size", time_axis, together, default=())
+    entries = read("integrators", family, library)
+    tolerances = read("tolerance", entries, default=())
     gather(axes.check_steps_are_used, table, entries)
     sizes = steps, tolerances, together
-    entries = read("integrators", axes.with_own_step_sizes, entries, time_axis, *sizes)
-    starts = read("initial_condition", conditions.read_initial_conditions, family)
-    reference = read("reference", _read_reference, family, duration, default=None)
+    entries = read("integrators", entries, time_axis, *sizes, by=axes.with_own_step_sizes)
+    starts = read("initial_condition", family)
+    reference = read("reference", family, duration, default=None)
     gather(_check_starts_have_all_digits, table, starts, family, entries, reference)
     record = gather(_read_record, table, family, library)
     gather(_check_measurable, table, record, family, entries, starts)
     gather(_try_plugins_at_first_start, table, library, family, starts, record, entries)
     values = {
-        "name": read("name", Node.label),
+        "name": read("name"),
         "system": table.value.get("system"),
         "parameters": fixed,
         "scan": scan,
@@ -159,12 +175,12 @@ def _read_experiment(table, library):
         "initial_conditions": starts,
         "time_axis": time_axis,
         "record": record,
-        "statistics": read("statistics", _read_statistics, default=STATISTICS[0]),
+        "statistics": read("statistics", default=STATISTICS[0]),
         "reference": reference,
-        "exclude": read("exclude", _read_exclusion_rules, entries, starts, scan, default=()),
+        "exclude": read("exclude", entries, starts, scan, default=()),
         "zipped": zipped,
-        "repeat": read("repeat", Node.integer, default=1),
-        "time_unit": read("time_unit", _read_time_unit, default=1.0),
+        "repeat": read("repeat", default=1),
+        "time_unit": read("time_unit", default=1.0),
     }
     gather.raise_problems()
     with table.context():
@@ -232,6 +248,12 @@ def read_time_axis(table):
     return axis.times_unit(table.optional("time_unit", _read_time_unit, 1.0))
 
 
+@shaped(any_of(NUMBER, {"const": system_defaults.DECLARED}))
+def _read_duration(node):
+    return node.real()
+
+
+@shaped(NUMBER)
 def _read_time_unit(node):
     if not node.real() > 0:
         raise node.error(f"expected a positive number, got {node.value}")
@@ -267,6 +289,7 @@ def _times_in_system_unit(values):
     }
 
 
+@shaped(choice_of(STATISTICS))
 def _read_statistics(node):
     return node.choice("statistics", STATISTICS)
 
@@ -276,13 +299,27 @@ def _describe_quantity_kind(family):
     return f"quantity of {family[0].name}" + " with every scanned value" * (len(family) > 1)
 
 
+@shaped(choice_of([LYAPUNOV]))
+def _read_counted(node):
+    return node.choice("quantity with a count", (LYAPUNOV,))
+
+
+COUNTED = Fields({"name": _read_counted, "count": Node.integer}, required=("name",))
+
+
 def _read_record(table, family, library):
     every = [library.quantities(system) for system in family]
     shared = set.intersection(*({quantity.name for quantity in own} for own in every))
     offered = [quantity for quantity in every[0] if quantity.name in shared]
     if "record" not in table:
         return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
-    nodes = table["record"].elements(least=0)
+    return _read_recorded_names(table["record"], family, library, offered)
+
+
+@shaped(list_of(any_of(STRING, COUNTED.shape | {"required": ["name", "count"]}), 0))
+def _read_recorded_names(node, family, library, offered):
+    """The names of what an experiment records; `offered` is what all of its systems have."""
+    nodes = node.elements(least=0)
     valid = [*(quantity.name for quantity in offered), *BESIDES]
     default = library.system_class(family[0].name)()
     elsewhere = {quantity.name for quantity in library.quantities(default)} - set(valid)
@@ -306,8 +343,7 @@ def _read_recorded(node, kind, valid, elsewhere):
             )
         name = node.choice(kind, valid)
         return name, (name,)
-    node.table(("name", "count"), ("name",))
-    name = node["name"].choice("quantity with a count", (LYAPUNOV,))
+    name = node.fields(COUNTED)["name"]
     if "count" not in node:
         raise node.error("the key 'count' is missing")
     if node["count"].integer() < 1:
@@ -359,13 +395,22 @@ def _try_plugins_at_first_start(table, library, family, starts, record, entries)
         checks.try_plugin_observables(library, record, system, start, elements)
 
 
+REFERENCE = Fields(
+    {
+        "integrator": Node.string, ARITHMETIC: system_defaults.read_arithmetic,
+        "tolerance": Node.real, "until": Node.real,
+    },
+    required=("integrator",),
+)  # fmt: skip
+
+
+@shaped(any_of({"const": False}, REFERENCE.shape))
 def _read_reference(node, family, duration):
     if node.value is False:  # none, where the defaults have one
         return None
-    node.table(("integrator", ARITHMETIC, "tolerance", "until"), ("integrator",))
-    name = node["integrator"].string()
-    until = node.optional("until", Node.real, duration)
-    if node.optional(ARITHMETIC, _read_arithmetic, DOUBLE) != DOUBLE:
+    given = node.fields(REFERENCE)
+    name, until = given["integrator"], given.get("until", duration)
+    if given.get(ARITHMETIC, DOUBLE) != DOUBLE:
         return _read_precise_reference(node, name, until, family)
     with node["integrator"].context():
         integrator = integrators.get(name)
@@ -376,13 +421,8 @@ def _read_reference(node, family, duration):
             )
         for system in family:
             integrator.check(system)
-    tolerance = node.optional("tolerance", Node.real, 2.3e-14)
     with node.context():
-        return Reference(name, tolerance, until)
-
-
-def _read_arithmetic(node):
-    return node.choice(ARITHMETIC, ARITHMETICS)
+        return Reference(name, given.get("tolerance", 2.3e-14), until)
 
 
 def _read_precise_reference(node, name, until, family):
@@ -436,6 +476,7 @@ def _highest_order_with_fixed_step(system: systems.System) -> tuple[int, list[st
     return order, found[order]
 
 
+@shaped(list_of(table_of({}, others=any_of(NUMBER, STRING)) | {"minProperties": 1}, 0))
 def _read_exclusion_rules(node, entries, starts, scan):
     rules = node.elements(least=0)
     named = any("initial_condition" in rule for rule in rules)  # there can be very many
@@ -469,3 +510,48 @@ def _read_exclusion_condition(node, columns):
     column = node.path[-1]
     with node.context():
         return Condition.parse(column, written, columns[column])
+
+
+# --- the keys ---------------------------------------------------------------------------------
+
+DEFAULTS = Fields(
+    {
+        "integrators": axes.read_integrator_entries,
+        "step_size": axes.read_step_sizes,
+        "tolerance": axes.read_tolerances,
+        "initial_condition": conditions.read_initial_conditions,
+        "duration": _read_duration,
+        "samples": axes.read_sample_count,
+        "record": _read_recorded_names,
+        "statistics": _read_statistics,
+        "reference": _read_reference,
+        "repeat": Node.integer,
+        "time_unit": _read_time_unit,
+    }
+)
+EXPERIMENT = Fields(
+    {
+        "name": Node.label,
+        "system": axes.read_system_class,
+        "parameters": axes.read_fixed_parameters,
+        "scan": axes.read_scan_axes,
+        "zip": axes.read_zip_groups,
+        "exclude": _read_exclusion_rules,
+    }
+    | DEFAULTS,
+    required=("name", "system", "integrators", "initial_condition", "duration", "samples"),
+)
+shaped(DEFAULTS.shape)(_read_defaults)
+# What an experiment lacks may stand in the defaults.
+shaped(list_of(Fields(EXPERIMENT, required=("name", "system")).shape))(_read_experiments)
+STUDY = Fields(
+    {
+        "format": _check_study_format,
+        "name": _read_study_name,
+        "description": _read_description,
+        "plugins": _read_plugins,
+        "defaults": _read_defaults,
+        "experiment": _read_experiments,
+    },
+    required=("format", "name", "experiment"),
+)

@@ -12,15 +12,18 @@ import dataclasses
 import math
 
 import integrators
+import systems
 from integrators.errors import InputError
 from integrators.method import EXACT
 from integrators.precision import ARITHMETIC, ARITHMETICS, DOUBLE
 from sweep.limits import INTEGRATORS
+from sweep.plugins.registry import Library
 from sweep.study.exclude import Condition
 from sweep.study.experiment import ENTRY_KEYS
+from sweep.study.toml.nodes import Node
+from sweep.study.toml.shapes import NUMBER, STRING, Fields, any_of, choice_of, shaped
 
 ALL = "all"
-ALL_KEYS = ("name", "order", ARITHMETIC)  # of an entry that stands for all
 DECLARED = "declared"
 
 
@@ -157,11 +160,40 @@ def _integrator_of_entry(entry, library):
         return None
 
 
+@shaped(any_of(NUMBER, STRING))
+def _read_order_condition(node):
+    """Whether an order is one that `node` means, as a function of it, and which that is in words.
+
+    `EXACT` is greater and less than none.
+    """
+    written = node.value if type(node.value) is str else node.number()
+    if written == EXACT:
+        return lambda order: order == EXACT, ", exact,"
+    try:
+        condition = Condition.parse("order", written, None)
+    except InputError:
+        raise node.expected(f'an order, a comparison such as "< 5", or "{EXACT}"') from None
+    in_words = f" and order {written}"
+    return lambda order: order not in (EXACT, None) and bool(condition.holds(order)), in_words
+
+
+@shaped(choice_of(ARITHMETICS))
+def read_arithmetic(node):
+    """The arithmetic that a value names."""
+    return node.choice(ARITHMETIC, ARITHMETICS)
+
+
+ALL_ENTRY = Fields(  # an entry that stands for all
+    {"name": Node.string, "order": _read_order_condition, ARITHMETIC: read_arithmetic},
+    required=("name",),
+)
+
+
 def _fitting_integrators(node, family, library, taken):
     """Entries of the integrators that one for all stands for, by label, but those `taken`."""
-    table = node.table(ALL_KEYS) if type(node.value) is dict else node
-    of_order, in_words = table.optional("order", _read_order_condition, (lambda order: True, ""))
-    arithmetic = table.optional(ARITHMETIC, lambda one: one.choice(ARITHMETIC, ARITHMETICS), DOUBLE)
+    given = node.fields(ALL_ENTRY) if type(node.value) is dict else {}
+    of_order, in_words = given.get("order", (lambda order: True, ""))
+    arithmetic = given.get(ARITHMETIC, DOUBLE)
     options = {} if arithmetic == DOUBLE else {ARITHMETIC: arithmetic}
     fitting = {}
     for name in integrators.names(library.methods):
@@ -177,22 +209,6 @@ def _fitting_integrators(node, family, library, taken):
     if not new:
         raise node.error("all that it stands for are among the others: leave it out")
     return new
-
-
-def _read_order_condition(node):
-    """Whether an order is one that `node` means, as a function of it, and which that is in words.
-
-    `EXACT` is greater and less than none.
-    """
-    written = node.value if type(node.value) is str else node.number()
-    if written == EXACT:
-        return lambda order: order == EXACT, ", exact,"
-    try:
-        condition = Condition.parse("order", written, None)
-    except InputError:
-        raise node.expected(f'an order, a comparison such as "< 5", or "{EXACT}"') from None
-    in_words = f" and order {written}"
-    return lambda order: order not in (EXACT, None) and bool(condition.holds(order)), in_words
 
 
 def fitting_integrators(family, library):
@@ -211,6 +227,20 @@ def fitting_integrators(family, library):
     """
     known = {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
     return {name: found for name, found in known.items() if _integrator_fits(found, family)}
+
+
+def fitting_methods(system: type[systems.System], library: Library) -> list[str]:
+    """Names of the methods that fit a system with its default parameters and their own options.
+
+    Parameters
+    ----------
+    system : type of systems.System
+    library : Library
+    """
+    family = [library.system(system.name, {})]
+    methods = (*integrators.ALL_INTEGRATORS, *library.methods)
+    made = {method.name: library.integrator(method.name, method.example) for method in methods}
+    return [name for name, found in made.items() if _integrator_fits(found, family)]
 
 
 def _integrator_fits(integrator, family):

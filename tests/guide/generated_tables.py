@@ -29,7 +29,7 @@ from integrators.tableaux.compositions import (
 from sweep.errors import StudyError
 from sweep.store import studies
 from sweep.study.experiment import ENTRY_KEYS
-from sweep.study.reader import DEFAULT_KEYS
+from sweep.study.reader import DEFAULTS as DEFAULT_KEYS
 from systems.registry import ALL_SYSTEMS
 
 # --- keys of a study ------------------------------------------------------------------------------

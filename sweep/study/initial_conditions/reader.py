@@ -4,7 +4,7 @@ from integrators.errors import check_known, nearest
 from sweep import limits
 from sweep.errors import check_distinct_nodes, read_nodes_gathering_problems
 from sweep.study import schema
-from sweep.study.axes import read_value_range
+from sweep.study.axes import RANGE, read_value_range
 from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.base import (
     FileStarts,
@@ -15,10 +15,65 @@ from sweep.study.initial_conditions.base import (
 )
 from sweep.study.initial_conditions.families import FamilyStarts
 from sweep.study.toml.nodes import Node
+from sweep.study.toml.shapes import (
+    NUMBER,
+    STRING,
+    Fields,
+    any_of,
+    list_of,
+    one_or_more,
+    shape_of,
+    shaped,
+    table_of,
+)
 
 BYTES_OF_A_ROW = 24
 
 
+@shaped(any_of(STRING, {"type": "object"}))
+def _centre_as_written(node):
+    """The node of what an ensemble is about, which takes the systems to read."""
+    return node
+
+
+RANDOM = Fields(
+    {
+        "random": Node.integer, "seed": Node.integer, "around": _centre_as_written, "spread": Node.real,
+        "label": Node.label,
+    },
+    required=("random", "seed"),
+)  # fmt: skip
+LATTICE = Fields(
+    {"lattice": Node.integer, "body": Node.integer, "around": Node.string, "label": Node.label},
+    required=("lattice",),
+)
+FILE = Fields(
+    {"file": Node.string, "normalize": Node.boolean, "label": Node.label}, required=("file",)
+)
+STORE = Fields(
+    {
+        "store": Node.string, "experiment": Node.string, "where": Node.string,
+        "normalize": Node.boolean, "label": Node.label,
+    },
+    required=("store",),
+)  # fmt: skip
+NAMED = Fields({"name": Node.string, "label": Node.label}, required=("name",))
+OF_GIVEN = Fields({"normalize": Node.boolean, "label": Node.label})  # besides the state itself
+AXIS = any_of(one_or_more(NUMBER), RANGE.shape)
+VECTOR = list_of(NUMBER, 3) | {"maxItems": 3}
+START = any_of(
+    STRING,
+    table_of({key: shape_of(read) for key, read in NAMED.items()}, NAMED.required, AXIS),
+    *(fields.shape for fields in (RANDOM, LATTICE, FILE, STORE)),
+    table_of(
+        {key: shape_of(read) for key, read in OF_GIVEN.items()},
+        others=any_of(VECTOR, list_of(VECTOR)),
+    )
+    | {"minProperties": 1},
+)
+
+
+@shaped(one_or_more(START))
 def read_initial_conditions(node, family):
     """Starts, as a tuple, all of which are states of all systems in the tuple `family`."""
     nodes = node.one_or_more()
@@ -55,11 +110,10 @@ def _read_named_start(node, system):
         check_known(f"start of {system.name}", name, (*system.starts, *families))
     if name in families:
         return _read_family_starts(node, families[name], system)
-    keys = ("name", "label")
     for key in node.value if named is not node else ():
-        if key not in keys:
+        if key not in NAMED:
             raise node[key].error(
-                f"unknown key {key!r}; {name!r} is one state and has no axes.{nearest(key, keys)}"
+                f"unknown key {key!r}; {name!r} is one state and has no axes.{nearest(key, NAMED)}"
             )
     return NamedStart(name, node.optional("label", Node.label, name), where=node.where)
 
@@ -67,7 +121,7 @@ def _read_named_start(node, system):
 def _read_family_starts(node, family, system):
     given = {}
     if type(node.value) is not str:
-        node.table(("name", "label", *family.axes), kind=f"axis of {family.name}")
+        node.table((*NAMED, *family.axes), kind=f"axis of {family.name}")
         nodes = [node[key] for key in node.value if key in family.axes]
         values = read_nodes_gathering_problems(_read_axis_values, nodes)
         given = {axis.path[-1]: of for axis, of in zip(nodes, values, strict=True)}
@@ -95,17 +149,17 @@ def _read_axis_values(node):
 
 
 def _read_random_starts(node, family):
-    node.table(("random", "seed", "around", "spread", "label"), ("random", "seed"))
-    around = node.optional("around", lambda of: _read_centre(of, family), None)
+    given = node.fields(RANDOM)
+    around = _read_centre(given["around"], family) if "around" in given else None
     centre = getattr(around, "label", around)
     default = "random" if centre is None else f"{centre}-random"
     with node.context():
         return RandomStarts(
-            members=node["random"].integer(),
-            seed=node["seed"].integer(),
+            members=given["random"],
+            seed=given["seed"],
             around=around,
-            spread=node.optional("spread", Node.real, None),
-            label=node.optional("label", Node.label, default),
+            spread=given.get("spread"),
+            label=given.get("label", default),
             where=node.where,
         )
 
@@ -123,7 +177,7 @@ def _read_centre(node, family):
 def _read_given_start(node, system):
     keys = system.state_keys
     _check_state_keys(node, system)
-    node.table((*keys, "normalize", "label"), keys)
+    node.table((*keys, *OF_GIVEN), keys)
     position = f"[{node.path[-1]}]" if type(node.path[-1]) is int else ""
     rows = system.state_rows
     vectors = read_nodes_gathering_problems(lambda key: _read_vectors(node[key], rows[key]), keys)
@@ -166,43 +220,43 @@ def _read_vector(node):
 
 
 def _read_lattice_starts(node, _family):
-    node.table(("lattice", "body", "around", "label"), ("lattice",))
+    given = node.fields(LATTICE)
     with node.context():
         return LatticeStarts(
-            count=node["lattice"].integer(),
-            body=node.optional("body", Node.integer, 0),
-            around=node.optional("around", Node.string, None),
-            label=node.optional("label", Node.label, "lattice"),
+            count=given["lattice"],
+            body=given.get("body", 0),
+            around=given.get("around"),
+            label=given.get("label", "lattice"),
             where=node.where,
         )
 
 
 def _read_file_starts(node, _family):
-    node.table(("file", "normalize", "label"), ("file",))
-    path = node.source.directory / node["file"].string()
+    given = node.fields(FILE)
+    path = node.source.directory / given["file"]
     with node.context():
         return FileStarts.load(
             path,
-            file=node["file"].value,
-            normalize=node.optional("normalize", Node.boolean, False),
-            label=node.optional("label", Node.label, path.stem),
+            file=given["file"],
+            normalize=given.get("normalize", False),
+            label=given.get("label", path.stem),
             where=node.where,
         )
 
 
 def _read_store_starts(node, _family):
-    node.table(("store", "experiment", "where", "normalize", "label"), ("store",))
-    name = node["store"].string()
+    given = node.fields(STORE)
+    name = given["store"]
     with node.context():
         return from_store.read_end_states(
             name if "://" in name else node.source.directory / name,
             kept=node.source.kept,
             trust_plugins=node.source.trust_plugins,
-            file=node["store"].value,
-            experiment=node.optional("experiment", Node.string, ""),
-            where_runs=node.optional("where", Node.string, ""),
-            normalize=node.optional("normalize", Node.boolean, False),
-            label=node.optional("label", Node.label, ""),
+            file=name,
+            experiment=given.get("experiment", ""),
+            where_runs=given.get("where", ""),
+            normalize=given.get("normalize", False),
+            label=given.get("label", ""),
             where=node.where,
         )
 

@@ -14,6 +14,7 @@ from integrators.errors import InputError, check_known
 from sweep.errors import Gathered, StudyError
 from sweep.limits import MOST_DEPTH, MOST_LABEL, MOST_STRING, MOST_TEXT, Budget
 from sweep.study.toml.positions import scan_key_positions
+from sweep.study.toml.shapes import BOOLEAN, INTEGER, NUMBER, STRING, shaped
 
 _TYPES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 _TYPES |= {list: "an array", dict: "a table"}
@@ -130,6 +131,7 @@ class Node:
         shown = f"{kind}: {reprlib.repr(self.value)}" if kind else f"a date or time: {self.value}"
         return self.error(f"expected {what}, got {shown}")
 
+    @shaped(NUMBER)
     def number(self):
         """A finite number; an integer stays one."""
         if type(self.value) is float and math.isfinite(self.value):
@@ -138,10 +140,12 @@ class Node:
             raise self.expected("a finite number")
         return self.integer("a number")
 
+    @shaped(NUMBER)
     def real(self):
         """A finite number, as a float."""
         return float(self.number())
 
+    @shaped(INTEGER)
     def integer(self, what="an integer"):
         """An integer of at most 64 bits, which is what TOML promises."""
         if type(self.value) is not int:
@@ -150,12 +154,14 @@ class Node:
             raise self.expected(f"{what} of at most 64 bits")
         return self.value
 
+    @shaped(BOOLEAN)
     def boolean(self):
         """``true`` or ``false``."""
         if type(self.value) is not bool:
             raise self.expected("true or false")
         return self.value
 
+    @shaped(STRING)
     def string(self, most=MOST_STRING):
         """A string that is not empty, of at most so many characters."""
         if type(self.value) is not str or not self.value:
@@ -166,6 +172,7 @@ class Node:
             raise self.expected("a string without null characters")
         return self.value
 
+    @shaped(STRING)
     def label(self):
         """A string that runs, files or directories can be called by."""
         return self.string(MOST_LABEL)
@@ -199,6 +206,20 @@ class Node:
                 gather.problems += self.error(f"the key {key!r} is missing").problems
         gather.raise_problems()
         return self
+
+    def fields(self, fields):
+        """The values of the keys of a table that are there, as a dict.
+
+        Parameters
+        ----------
+        fields : sweep.study.toml.shapes.Fields
+            All keys that it can have, with what reads their values.
+        """
+        self.table(fields, fields.required)
+        gather = Gathered()
+        found = {key: gather(read, self[key]) for key, read in fields.items() if key in self}
+        gather.raise_problems()
+        return found
 
     def _known(self, kind, keys):
         with self.context():

@@ -18,6 +18,7 @@ from waiting import HANG
 import integrators
 import sweep
 import systems
+from integrators.errors import InputError
 from sweep import study
 from sweep.analysis.drift.verdicts import VERDICTS
 from sweep.store import studies
@@ -39,7 +40,7 @@ COMMANDS = (
     "verify",
 )
 COMMANDS += ("ls", "show", "query", "order", "drift", "chaos", "work", "plot", "report", "export")
-COMMANDS += ("certificates", "guide")
+COMMANDS += ("certificates", "schema", "guide")
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
 STUDY = """\
@@ -209,6 +210,63 @@ def test_init_writes_a_study_that_runs(command, cluster, tmp_path):
     assert outcome.complete and not outcome.failed
 
 
+def test_init_names_the_schema_that_editors_check_by(command, tmp_path):
+    command(tmp_path, "init", "mine.toml")
+    first = (tmp_path / "mine.toml").read_text().partition("\n")[0]
+    directive, name = first.split(" ./")
+    assert directive == "#:schema"
+    command(tmp_path, "schema", "-o", name)
+    assert (tmp_path / name).read_text() == command(tmp_path, "schema").stdout
+    assert parsed((tmp_path / name).read_text()) == study.study_schema()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_studies(tmp_path, shell):
+    def said(instruction, **words):
+        environment = {**os.environ, "_SWEEP_COMPLETE": f"{shell}_{instruction}", **words}
+        return subprocess.check_output([PROGRAM], text=True, env=environment, cwd=tmp_path)
+
+    assert "_sweep_completion" in said("source")
+    word = "quick" if shell == "fish" else "2"  # fish gives the word, others its number
+    assert "quickstart" in said("complete", COMP_WORDS="sweep run quick", COMP_CWORD=word)
+
+
+def test_the_module_is_the_command(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "sweep", "check", "nowhere.toml"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: nowhere.toml: there is no such file")
+
+
+def test_systems_fit_a_terminal_and_name_the_integrators_that_fit(command, tmp_path):
+    lines = command(tmp_path, "ls", "systems").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    letters = {line.split()[0]: line.split()[1] for line in lines if line.split()[:1] in NAMES}
+    start = lines.index("Integrators that fit:") + 1
+    groups = re.findall(r"^([A-Z])  (.*(?:\n   .*)*)", "\n".join(lines[start:]), re.M)
+    for name, shown in letters.items():
+        system = systems.get(name)
+        said = {one for letter, of in groups if letter in shown for one in re.split(r",\s+", of)}
+        assert said == {
+            method.name
+            for method in integrators.ALL_INTEGRATORS
+            if _fits(integrators.get(method.name, **method.example), system)
+        }
+
+
+NAMES = [[name] for name in systems.names()]
+
+
+def _fits(integrator, system):
+    try:
+        integrator.check(system)
+    except InputError:
+        return False
+    return True
+
+
 def test_init_writes_no_study_that_check_refuses(command, tmp_path):
     """A file may have a name that is none of a study."""
     command(tmp_path, "init", "my study (2).toml")
@@ -230,7 +288,18 @@ def test_check_remarks_on_moments_that_no_body_has(command, tmp_path):
 def test_check_counts_runs(answers):
     *lines, total = answers["check"].splitlines()
     (pendulum,) = (line for line in lines if line.startswith("pendulum "))
-    assert pendulum.split() == ["pendulum", "spherical_pendulum_chain", "2", "4", "4", "1", "32"]
+    assert pendulum.split() == [
+        "pendulum",
+        "spherical_pendulum_chain",
+        "2",
+        "0.01",
+        "–",
+        "0.05",
+        "(4)",
+        "4",
+        "1",
+        "32",
+    ]
     assert total == f"small: valid, {RUNS} runs"
     assert "valid, 1,296 runs" in answers["check quickstart"]
 

@@ -1,0 +1,35 @@
+"""`sweep schema`: the JSON Schema of study files, for editors."""
+
+import json
+
+import click
+
+import sweep
+from integrators.errors import InputError
+from sweep.cli.common import echo_document
+from sweep.store.backends.places import require_local_path
+
+
+@click.command("schema")
+@click.option("--output", "-o", metavar="FILE", help="Write it there, in the place of what was.")
+def command(output):
+    """Print the JSON Schema of study files, by which editors complete and check them.
+
+    It knows all keys, the names of systems and integrators that are built in or installed, their
+    parameters and options. A study names it in its first line, as `sweep init` writes it. What
+    `sweep check` finds beyond it takes a look at several values together.
+
+    \b
+    Example:
+      sweep schema -o geosweep.schema.json
+    """
+    text = json.dumps(sweep.study.study_schema(), indent=1, ensure_ascii=False)
+    if output is None:
+        echo_document(text)
+        return
+    path = require_local_path(output)
+    try:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output} cannot be written: {error.strerror}") from None
+    click.echo(f"Wrote {output}. A study names it in its first line: #:schema {output}")

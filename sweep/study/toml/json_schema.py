@@ -1,0 +1,146 @@
+"""The JSON Schema of study files: what the reader takes, and the names that there are to choose.
+
+Editors complete and check by it while a study is written. It refuses nothing that the reader
+accepts; what takes a look at several values together, the reader alone finds.
+"""
+
+import copy
+
+import numpy as np
+
+import integrators
+import systems
+from integrators.errors import InputError
+from integrators.method import STEPS_OF
+from integrators.options import Option
+from integrators.precision import ARITHMETIC, ARITHMETICS
+from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
+from sweep.study.experiment import ENTRY_KEYS
+from sweep.study.reader import BESIDES, DEFAULTS, EXPERIMENT, STUDY
+from sweep.study.system_defaults import ALL
+from sweep.study.toml.shapes import (
+    INTEGER,
+    NUMBER,
+    STRING,
+    Shape,
+    any_of,
+    choice_of,
+    list_of,
+)
+
+DIALECT = "http://json-schema.org/draft-07/schema#"  # which editors of TOML know
+
+
+def study_schema() -> Shape:
+    """The JSON Schema of a study's file, with what is built in or installed.
+
+    A study with plugins may name what these add: then any name will do.
+
+    Returns
+    -------
+    dict
+        Of lists, dicts, strings and numbers, as `json.dump` takes it.
+    """
+    library = with_installed_plugins(BUILT_IN, "system")
+    library = with_installed_plugins(library, "integrator")
+    schema, kinds = copy.deepcopy(STUDY.shape), (*systems.ALL_SYSTEMS, *library.systems)
+    experiment = schema["properties"]["experiment"]["items"]
+    for key, known in (("system", _known_systems), ("integrators", _known_integrators)):
+        offered = experiment["properties"][key]
+        experiment["properties"][key] = any_of(known(library), offered)  # editors offer them
+    experiment["allOf"] = [_of_system(kind, library) for kind in kinds]
+    return {
+        "$schema": DIALECT,
+        "title": "A study of Geosweep",
+        **schema,
+        "allOf": [
+            *map(_in_experiments_or_defaults, EXPERIMENT.required),
+            {"if": {"properties": {"plugins": {"maxItems": 0}}}, "then": _names(library)},
+        ],
+    }
+
+
+def _in_experiments_or_defaults(key: str) -> Shape:
+    """A key that each experiment must have, unless the defaults have it."""
+    in_each = {"properties": {"experiment": {"items": {"required": [key]}}}}
+    if key not in DEFAULTS:
+        return in_each
+    in_defaults = {"required": ["defaults"], "properties": {"defaults": {"required": [key]}}}
+    return any_of(in_defaults, in_each)
+
+
+def _known_systems(library: Library) -> Shape:
+    return choice_of(kind.name for kind in (*systems.ALL_SYSTEMS, *library.systems))
+
+
+def _known_integrators(library: Library) -> Shape:
+    made = [method.name for method in integrators.ALL_INTEGRATORS if method.made_of is not None]
+    return choice_of([ALL, *integrators.names(library.methods), *made])
+
+
+def _names(library: Library) -> Shape:
+    """Systems and integrators by the names that there are, and integrators with their options."""
+    names = _known_integrators(library)
+    methods = map(_of_method, (*integrators.ALL_INTEGRATORS, *library.methods))
+    entry = _each(names, {"properties": {"name": names}, "allOf": list(methods)})
+    of_table = {"properties": {"system": _known_systems(library), "integrators": entry}}
+    defaults = {"properties": {"integrators": entry}}
+    return {"properties": {"experiment": {"items": of_table}, "defaults": defaults}}
+
+
+def _each(word: Shape, table: Shape) -> Shape:
+    """What holds for a word, and what for a table; for each of them in an array."""
+    one = {"if": {"type": "string"}, "then": word, "else": table}
+    return {"if": {"type": "array"}, "then": {"items": one}, "else": one}
+
+
+def _of_method(method: integrators.Method) -> Shape:
+    """What an entry of an integrator may say, if it is of this method."""
+    options = {key: _of_option(option) for key, option in method.options.items()}
+    options |= {STEPS_OF: STRING, ARITHMETIC: choice_of(ARITHMETICS)}
+    if method.made_of is not None:  # its options are those of what they make
+        options = {}
+    known = {"propertyNames": choice_of([*ENTRY_KEYS, *options])} if options else {}
+    return {
+        "if": {"properties": {"name": {"pattern": f"^{method.name}(\\+|$)"}}},
+        "then": {"properties": options} | known,
+    }
+
+
+def _of_option(option: Option) -> Shape:
+    if option.read is not None:
+        return {}
+    if option.choices:
+        return choice_of(option.choices)
+    shape = dict(INTEGER if option.whole else NUMBER)
+    if not option.positive and np.isfinite(option.least):
+        shape["minimum"] = option.least
+    if option.positive:
+        shape["exclusiveMinimum"] = 0
+    if np.isfinite(option.most):
+        shape["maximum"] = option.most
+    return shape
+
+
+def _of_system(kind: type[systems.System], library: Library) -> Shape:
+    """What an experiment may say, if it is of this system."""
+    parameters = dict.fromkeys(kind.parameter_names(), {})
+    of_parameters = {"properties": parameters, "additionalProperties": False}
+    starts = [start.name for start in kind.named_starts]
+    starts += [family.name for family in kind.families]
+    try:
+        recorded = [quantity.name for quantity in library.quantities(kind())]
+    except InputError:  # with the defaults there is none
+        recorded = []
+    known = any_of(choice_of([*recorded, *BESIDES]), {})  # parameters and plugins add others
+    return {
+        "if": {"properties": {"system": {"const": kind.name}}},
+        "then": {
+            "properties": {
+                "parameters": of_parameters,
+                "scan": of_parameters,
+                "initial_condition": _each(choice_of(starts), {}),
+                "record": list_of(known, 0),
+            }
+        },
+    }
