@@ -168,14 +168,14 @@ def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
     """
     view = View.along_direction(view)
     dataset = run_table_without_repeats(dataset)
-    rows, names = _direction_rows_of_bodies(dataset, bodies)
+    rows, names = direction_rows_of_bodies(dataset, bodies)
     many = bodies is None and len(rows) > MOST_BODIES
-    picture = _prepare_sphere_picture(dataset, rows, names, step_size, TIMES if many else None)
+    picture = prepare_sphere_picture(dataset, rows, names, step_size, TIMES if many else None)
     with rc_context(STYLE):
         return _draw_sphere_snapshots(picture, view) if many else _draw_path_panels(picture, view)
 
 
-def _direction_rows_of_bodies(dataset, bodies):
+def direction_rows_of_bodies(dataset, bodies):
     """The rows of the state that are directions of the chosen bodies, and their labels."""
     if "state" not in dataset:
         raise InputError(
@@ -207,7 +207,7 @@ def _direction_row_by_body(dataset):
     return {int(found[1]): row for row, label in rows if (found := DIRECTION.match(label))}
 
 
-def _prepare_sphere_picture(dataset, rows, names, step_size, count):
+def prepare_sphere_picture(dataset, rows, names, step_size, count):
     """A `Panel` for each integrator and scanned value, and what holds for all of them.
 
     With `count` so many of the samples, from the first to the last.

@@ -194,7 +194,7 @@ def _work_caption(dataset, rows):
     return Shown.of_run_table(dataset, counts, times=tuple(times), referred=True)
 
 
-def _counts(row, against):
+def counts_for_comparison(row, against):
     """Whether a point counts for what is compared: its error is resolved, its work measured."""
     resolved = row.resolved or not row.reference
     return resolved and (against != "cpu_time" or row.cpu_time_measured)
@@ -202,7 +202,7 @@ def _counts(row, against):
 
 def _add_work_legend(figure, axes, rows, measures):
     """What the curves are, and their marks as far as there are such."""
-    some_open = any(not _counts(row, against) for row in rows for against in measures)
+    some_open = any(not counts_for_comparison(row, against) for row in rows for against in measures)
     add_legend(figure, axes, f"{BEST}; {OPEN}" if some_open else BEST)
 
 
@@ -250,7 +250,7 @@ def _wrap_text_to_panel(text):
 def _draw_work_curve(ax, points, against, look):
     """One integrator: a pale line, small marks, large ones where it is best, open ones if none."""
     ax.plot([], [], label=points[0].integrator, **look)
-    counts = np.array([_counts(row, against) for row in points])
+    counts = np.array([counts_for_comparison(row, against) for row in points])
     best = np.array([against in row.best for row in points]) & counts
     work = np.array([getattr(row, against) for row in points])
     error = np.array([row.value for row in points])

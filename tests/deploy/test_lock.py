@@ -11,8 +11,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 MAKE_ANEW = "make it anew by deploy/lock/make"
 EXTRAS = {
-    "runtime": {"jobqueue", "s3"},
-    "kubernetes": {"jobqueue", "kubernetes", "s3"},
+    "runtime": {"jobqueue", "live", "s3"},
+    "kubernetes": {"jobqueue", "kubernetes", "live", "s3"},
     "test": {"test"},
 }
 

@@ -13,7 +13,7 @@ from sweep.clusters.spec import ClusterSpec
 from sweep.errors import InputError, StudyError
 
 # What only makes sense at a terminal, or is a file that is read.
-TERMINAL = {"init", "cancel", "ls", "show", "certificates", "guide"}
+TERMINAL = {"init", "cancel", "ls", "show", "serve", "certificates", "guide"}
 
 
 def test_the_guide_names_a_function_for_each_command():

@@ -38,8 +38,8 @@ def _centre_as_written(node):
 
 RANDOM = Fields(
     {
-        "random": Node.integer, "seed": Node.integer, "around": _centre_as_written, "spread": Node.real,
-        "label": Node.label,
+        "random": Node.integer, "seed": Node.integer, "around": _centre_as_written,
+        "spread": Node.real, "label": Node.label,
     },
     required=("random", "seed"),
 )  # fmt: skip

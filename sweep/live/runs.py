@@ -1,0 +1,137 @@
+"""What the page shows of one run: its setting, how it ended, a series, how to compute it again."""
+
+import json
+
+import numpy as np
+
+from integrators.errors import check_known
+from sweep.analysis.runs.selection import integrator_descriptions, scanned_axes
+from sweep.analysis.runs.summaries import names_of_time_series
+from sweep.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
+from sweep.plots.style import COLOURS, units_with_superscripts
+from sweep.text import format_number
+
+MOST_SAMPLES = 2000  # of a series that are drawn
+AGAIN = """\
+import integrators
+import sweep
+import systems
+
+run = sweep.open_study({store!r})[{experiment!r}].to_dataset().isel(run={row})
+state = run["initial_state"].values
+system = systems.get({system!r}{parameters})
+method = integrators.get({method!r}{options})
+found = integrators.integrate(
+    system, method, state[~np.isnan(state).all(axis=1)],
+    duration={duration!r}, samples={samples!r}, {step},
+)
+"""
+
+
+def describe_run(dataset, place, quantity, store, experiment):
+    """What there is to say of a run.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The experiment.
+    place : int
+        Of the run in it.
+    quantity : str
+        The series to show; nothing for the first.
+    store, experiment : str
+
+    Returns
+    -------
+    dict
+        For JSON.
+    """
+    run = dataset.isel(run=place)
+    series = names_of_time_series(dataset)
+    if quantity:
+        check_known("series", quantity, series)
+    quantity = quantity or next((n for n in series if n.endswith("_error")), *series[:1])
+    return {
+        "row": int(run["run"]),
+        "title": f"{run['integrator'].item()}, {run['initial_condition'].item()}",
+        "cell": cell_as_texts({name: run[name].item() for name in _axes(dataset)}),
+        "start": run["initial_condition"].item(),
+        "facts": [*_setting(run, dataset), *_results(run)],
+        "series": series,
+        "quantity": quantity,
+        "figure": _figure(run, quantity).for_json(),
+        "again": _how_to_compute_it_again(run, store, experiment),
+    }
+
+
+def _setting(run, dataset):
+    system = json.loads(run.attrs.get("system", "{}"))
+    facts = [("System", system.get("name", ""))]
+    facts += [(key, format_number(value)) for key, value in system.get("parameters", {}).items()]
+    return [*facts, *_facts(run, [*_axes(dataset), "initial_condition"])]
+
+
+def _axes(dataset):
+    """Names of the coordinates that tell cells of runs apart."""
+    return ["integrator", "step_size", "tolerance", *scanned_axes(dataset)]
+
+
+def _results(run):
+    names = [str(name) for name, array in run.data_vars.items() if array.ndim == 0]
+    meanings = run["status"].attrs.get("flag_meanings", "").split()
+    flags = dict(zip(run["status"].attrs.get("flag_values", ()), meanings, strict=False))
+    status = flags.get(int(run["status"]), str(int(run["status"])))
+    others = [name for name in names if name not in ("status", "environment", "sample_count")]
+    return [("Status", status), *_facts(run, others)]
+
+
+def _facts(run, names):
+    found = []
+    for name in names:
+        value = run[name].item()
+        if isinstance(value, float) and np.isnan(value):
+            continue
+        units = units_with_superscripts(run[name].attrs.get("units", "1"))
+        text = f"{format_number(value, 6)} {units}".strip()
+        found.append((name.replace("_", " ").capitalize(), text))
+    return found
+
+
+def _figure(run, quantity):
+    values, times = run[quantity].values, run["time"].values
+    step = max(1, len(times) // MOST_SAMPLES)
+    there = np.isfinite(values)
+    times, values = times[there][::step], values[there][::step]
+    error = "_error" in quantity
+    curve = Curve(quantity, COLOURS[0], times, np.abs(values) if error else values)
+    name = quantity.replace("_", " ")
+    y = Axis.of_array(run[quantity], f"|{name}|" if error else name, log=error)
+    return Figure("curves", [Panel("", Axis.of_array(run["time"], "time t"), y, [curve])])
+
+
+def _how_to_compute_it_again(run, store, experiment):
+    """A script that computes the run's states."""
+    system = json.loads(run.attrs["system"])
+    axis = json.loads(run.attrs.get("time_axis", "{}"))
+    label = run["integrator"].item()
+    described = integrator_descriptions(run).get(label, {})
+    size = run["step_size"].item()
+    step = f"step_size={size!r}"
+    if np.isnan(size):
+        step = f"tolerance={run['tolerance'].item()!r}"
+    return AGAIN.format(
+        store=store,
+        experiment=experiment,
+        row=int(run["run"]),
+        system=system["name"],
+        parameters=_arguments(system.get("parameters", {})),
+        method=described.get("name", label),
+        options=_arguments(described.get("options", {})),
+        duration=run.attrs.get("duration"),
+        samples=axis.get("samples", run.sizes["time"] - 1),
+        step=step,
+    )
+
+
+def _arguments(values):
+    return "".join(f", {key}={value!r}" for key, value in values.items())

@@ -1,0 +1,347 @@
+"""Views: figures, tables and sentences of the runs that are chosen, by the analysis that answers.
+
+Each takes the runs, the choice that they were selected by, and their experiment, whose `looks` are
+the colours of integrators whatever is chosen.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from integrators.errors import InputError, check_known
+from sweep import tables
+from sweep.analysis import drift_table, order_table, work_table
+from sweep.analysis.convergence.curves import SELF, run_table_has_error
+from sweep.analysis.convergence.slopes import USED
+from sweep.analysis.drift.cells import quantities_with_recorded_error
+from sweep.analysis.efficiency.pareto import WORK
+from sweep.analysis.runs.selection import (
+    adaptive_runs,
+    axis_values_in_words,
+    groups_of_runs,
+    is_error_against_reference,
+    name_of_energy_quantity,
+    run_table_without_repeats,
+    scanned_axes,
+    take_runs,
+)
+from sweep.analysis.runs.summaries import names_of_invariant_errors, names_of_time_series
+from sweep.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
+from sweep.plots.drifts import DriftStrip
+from sweep.plots.orders import curve_label_with_order, error_axis_label
+from sweep.plots.over_time import error_series_to_draw
+from sweep.plots.selection import runs_to_draw
+from sweep.plots.spheres import (
+    direction_rows_of_bodies,
+    is_dense_enough_for_lines,
+    prepare_sphere_picture,
+)
+from sweep.plots.style import MORE_COLOURS
+from sweep.plots.work import AXES, counts_for_comparison, rows_on_log_axis
+
+MOST_PANELS = 12
+MOST_STARTS = 4096  # of a strip
+MOST_POINTS = 20_000  # of a sphere
+OPEN = "Open marks do not count"
+DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+def draw_orders(runs, choice, experiment):
+    """Errors against step sizes, and the orders that they show."""
+    rows = order_table(runs, choice.quantity or None)
+    x = Axis.of_array(runs["step_size"], "step size h", log=True)
+    y = Axis(error_axis_label(runs, rows), log=True)
+    once = len({axis_values_in_words(row.parameters) for row in rows}) == 1
+    panels = _panels_of_rows(
+        [row for row in rows if any(point.error > 0 for point in row.points)],
+        lambda of: [_order_curve(row, experiment.looks, once) for row in of],
+        x,
+        y,
+    )
+    table = tables.orders_as_table(rows, runs["step_size"].attrs.get("units", "1"))
+    return Figure("curves", panels, tables=[table], remarks=[f"{OPEN} for the order."])
+
+
+def _order_curve(row, looks, once):
+    points = [point for point in row.points if point.error > 0]
+    cells = [_cell(row, step_size=point.step_size) for point in points]
+    return _curve(
+        curve_label_with_order(row) if once else row.integrator,
+        looks[row.integrator],
+        [point.step_size for point in points],
+        [point.error for point in points],
+        low=[point.low for point in points] if row.starts > 1 else (),
+        high=[point.high for point in points] if row.starts > 1 else (),
+        marks=["filled" if point.use == USED else "open" for point in points],
+        cells=cells,
+    )
+
+
+def draw_work(runs, choice, experiment):
+    """Errors against the work that they took."""
+    against = choice.against or "evaluations"
+    check_known("measure of work", against, WORK)
+    error = choice.quantity or quantities_of_view("work", runs)[0]
+    every = work_table(runs, error)
+    rows = rows_on_log_axis(every, error, against)
+    quantity, units = AXES[against]
+    panels = _panels_of_rows(
+        rows,
+        lambda of: _work_curves(of, against, experiment.looks),
+        Axis(f"{quantity}{units}", log=True),
+        Axis.of_array(runs[error], f"{rows[0].error.replace('_', ' ')}", log=True),
+    )
+    remark = f"Large marks are best of their family. {OPEN}."
+    return Figure("curves", panels, tables=tables.work_as_tables(every, against), remarks=[remark])
+
+
+def _work_curves(rows, against, looks):
+    by_integrator = {}
+    for row in rows:
+        by_integrator.setdefault(row.integrator, []).append(row)
+    curves = []
+    for integrator, points in by_integrator.items():
+        counts = [counts_for_comparison(row, against) for row in points]
+        several = max(row.starts for row in points) > 1
+        curves.append(
+            _curve(
+                integrator,
+                looks[integrator],
+                [getattr(row, against) for row in points],
+                [row.value for row in points],
+                low=[row.low for row in points] if several else (),
+                high=[row.high for row in points] if several else (),
+                marks=[
+                    ("large" if against in row.best else "filled") if ok else "open"
+                    for row, ok in zip(points, counts, strict=True)
+                ],
+                cells=[
+                    _cell(row, step_size=row.step_size, tolerance=row.tolerance) for row in points
+                ],
+            )
+        )
+    return curves
+
+
+def draw_drifts(runs, choice, experiment):
+    """How far an invariant wanders over time, and its drift; a strip for each integrator."""
+    quantity = (choice.quantity or quantities_of_view("drifts", runs)[0]).removesuffix("_error")
+    runs = run_table_without_repeats(runs)
+    shown, _ = runs_to_draw(runs)
+    shown = take_runs(runs, shown)
+    rows = drift_table(shown, [quantity])
+    cells = groups_of_runs(shown, ["integrator", *scanned_axes(shown), "step_size", "tolerance"])
+    panels = []
+    time = Axis.of_array(shown["time"], "time t")
+    for row, (key, members) in zip(rows, cells, strict=True):
+        if not row.starts:
+            continue
+        strip = DriftStrip.of_cell(take_runs(shown, members), row, MOST_STARTS)
+        words = axis_values_in_words(row.parameters)
+        step = key["tolerance"] if np.isnan(row.step_size) else row.step_size
+        title = ", ".join(filter(None, [row.integrator, words, f"{step:g}"]))
+        name = f"{quantity.replace('_', ' ')} error"
+        panels.append(
+            Panel(
+                title,
+                time,
+                Axis.of_array(shown[f"{quantity}_error"], name),
+                _strip_curves(strip, experiment.looks[row.integrator]),
+                "; ".join([row.in_words, *(f"{one} (95 %)" for one in row.compared[:1])]),
+            )
+        )
+    if not panels:
+        raise InputError("none of the chosen runs is complete.")
+    _refuse_too_many(panels)
+    remark = "Window means: median and 90 % of the starts; dark: the drift with its 95 % interval."
+    return Figure("strips", panels, tables=tables.drifts_as_tables(rows), remarks=[remark])
+
+
+def _strip_curves(strip, look):
+    row = strip.row
+    cells = [_cell(row, step_size=row.step_size, tolerance=row.tolerance)]
+    curves = [
+        _curve(
+            row.integrator, look, strip.times, strip.middle, low=strip.low, high=strip.high,
+            band=True, cells=cells,
+        )
+    ]  # fmt: skip
+    if np.isfinite(row.drift):
+        low, high = np.sort([strip.least, strip.most], axis=0)
+        curves.append(
+            Curve("drift", "#000000", strip.ends, strip.fitted, low=low, high=high, band=True)
+        )
+    return curves
+
+
+def draw_series(runs, choice, experiment):
+    """A series over time: the median over the starts, and their range."""
+    name = choice.quantity or quantities_of_view("series", runs)[0]
+    check_known("series", name, names_of_time_series(runs))
+    runs = run_table_without_repeats(runs)
+    error = "_error" in name or "defect" in name
+    chosen = choice.step_sizes or choice.tolerances
+    shown = np.arange(runs.sizes["run"]) if chosen else runs_to_draw(runs)[0]
+    shown = take_runs(runs, shown)[[name, *(key for key in ("status",) if key in runs)]]
+    panels, places = {}, {}
+    axes = scanned_axes(shown)
+    for key, members in groups_of_runs(shown, [*axes, "integrator", "step_size", "tolerance"]):
+        panel = axis_values_in_words({axis: key[axis] for axis in axes})
+        series = error_series_to_draw(shown, members, name, signed=not error)
+        step = key["tolerance"] if np.isnan(key["step_size"]) else key["step_size"]
+        place = places[panel, key["integrator"]] = places.get((panel, key["integrator"]), -1) + 1
+        panels.setdefault(panel, []).append(
+            _series_curve(series, key, f"{key['integrator']}, {step:g}", experiment.looks, place)
+        )
+    x = Axis.of_array(shown["time"], "time t")
+    y = Axis.of_array(shown[name], f"|{name.replace('_', ' ')}|" if error else name, log=error)
+    made = [Panel(title, x, y, curves) for title, curves in panels.items()]
+    _refuse_too_many(made)
+    remarks = ["Median and range over the starts."]
+    return Figure("curves", made, remarks=remarks)
+
+
+def _series_curve(series, key, name, looks, place):
+    there = np.isfinite(series.values).any(axis=0)
+    values = series.values[:, there]
+    median = series.median_over_runs[there] if there.any() else np.zeros(0)
+    several = len(values) > 1 and there.any()
+    return _curve(
+        name,
+        looks[key["integrator"]] | {"dash": DASHES[place % len(DASHES)]},
+        series.times[there],
+        median,
+        low=np.nanmin(values, axis=0) if several else (),
+        high=np.nanmax(values, axis=0) if several else (),
+        band=True,
+        cells=[cell_as_texts(key)],
+    )
+
+
+def draw_spheres(runs, choice, experiment):
+    """States as directions on the unit sphere."""
+    runs = run_table_without_repeats(runs)
+    rows, names = direction_rows_of_bodies(runs, None)
+    picture = prepare_sphere_picture(runs, rows, names, None, None)
+    panels = []
+    for panel in picture.panels:
+        lines = is_dense_enough_for_lines(panel.directions)
+        colours = picture.path_colours(panel)
+        curves = []
+        few = max(1, MOST_POINTS // max(1, panel.directions[..., 0].size // len(panel.times)))
+        for i, start in enumerate(panel.starts):
+            for j, body in enumerate(picture.bodies):
+                path = panel.directions[i, :few, j]
+                label = [picture.starts[start], *([body] if picture.of_several else [])]
+                x, y, z = path.T
+                colour = MORE_COLOURS[colours[i, j]]
+                curves.append(Curve(", ".join(label), colour, x, y, z=z, line=lines))
+        panels.append(Panel(panel.title, Axis("e₁"), Axis("e₂"), curves))
+    return Figure("spheres", panels, remarks=picture.said)
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of the page.
+
+    Attributes
+    ----------
+    title : str
+    draw : callable
+        Takes runs, the choice and the experiment; returns a `Figure`, or `InputError` says what is
+        missing for it.
+    quantities : callable
+        The quantities of some runs that it can show, the one that it shows unless told first.
+    """
+
+    title: str
+    draw: object
+    quantities: object
+
+
+def quantities_of_view(name, runs):
+    """The quantities that a view can show of some runs, that of choice first; none if it cannot."""
+    return list(VIEWS[name].quantities(runs))
+
+
+def _order_quantities(runs):
+    if adaptive_runs(runs).all() or not run_table_has_error(runs):
+        return []
+    found = [name for name in _errors_against_reference(runs) if name != "reference_error"]
+    own = [SELF] if "state" in runs else []
+    return [*found, *own, *names_of_invariant_errors(runs)]
+
+
+def _work_quantities(runs):
+    return [*_errors_against_reference(runs), *_invariant_errors(runs)]
+
+
+def _errors_against_reference(runs):
+    found = [
+        name
+        for name in names_of_time_series(runs)
+        if name.endswith("_error")
+        and name != "reference_error"
+        and is_error_against_reference(runs, name)
+    ]
+    return sorted(found, key=lambda name: name != "global_error")
+
+
+def _invariant_errors(runs):
+    energy = f"{name_of_energy_quantity(runs)}_error"
+    return sorted(names_of_invariant_errors(runs), key=lambda name: name != energy)
+
+
+def _drift_quantities(runs):
+    energy = name_of_energy_quantity(runs)
+    return sorted(quantities_with_recorded_error(runs), key=lambda name: name != energy)
+
+
+def _series_quantities(runs):
+    first = [*_invariant_errors(runs), *_errors_against_reference(runs)]
+    return list(dict.fromkeys([*first, *names_of_time_series(runs)]))
+
+
+def _sphere_quantities(runs):
+    return ["state"] if "state" in runs else []
+
+
+VIEWS = {
+    "orders": View("Orders", draw_orders, _order_quantities),
+    "drifts": View("Drifts", draw_drifts, _drift_quantities),
+    "work": View("Work", draw_work, _work_quantities),
+    "series": View("Over time", draw_series, _series_quantities),
+    "sphere": View("Sphere", draw_spheres, _sphere_quantities),
+}
+
+
+# --- panels and curves ---------------------------------------------------------------------------
+
+
+def _panels_of_rows(rows, curves, x, y):
+    """A panel for each combination of scanned values."""
+    if not rows:
+        raise InputError("no chosen run has an error other than 0 to show.")
+    by_values = {}
+    for row in rows:
+        by_values.setdefault(axis_values_in_words(row.parameters), []).append(row)
+    panels = [Panel(title, x, y, curves(of)) for title, of in by_values.items()]
+    _refuse_too_many(panels)
+    return panels
+
+
+def _refuse_too_many(panels):
+    if len(panels) > MOST_PANELS:
+        raise InputError(
+            f"{len(panels):,} panels are chosen, and a figure holds {MOST_PANELS}: choose fewer "
+            "values or integrators"
+        )
+
+
+def _cell(row, **sizes):
+    """Whose runs a point is of."""
+    return cell_as_texts({"integrator": row.integrator, **row.parameters, **sizes})
+
+
+def _curve(name, look, x, y, **more):
+    return Curve(name, look["color"], x, y, look["marker"], look.get("dash", "solid"), **more)
