@@ -46,6 +46,8 @@ CLAUSES = {
     "times, in batches of {milliseconds:.2g} ms at least",
     # of orders
     "declared orders": "the store names no declared order",
+    "runs fail": "its errors are compared until t = {value:g}, after which {stopped} of {runs} "
+    "runs fail",
     "time resolved": "the reference holds until t = {value:g}",
     "exact steps": "exact to round-off, even in {steps} steps over t = {time:g}",
     "motion": "no error shows that the state moves, so that to be exact means nothing",

@@ -11,6 +11,7 @@ from integrators.precision import DOUBLE, DOUBLE_DOUBLE
 from integrators.precision import ROUND_OFF as PRECISION
 from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, fit_convergence_order
 from sweep.analysis.runs.blocks import VALUES, map_blocks, slices_of_whole_runs
+from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import (
     arithmetic_of_reference,
     complete_runs,
@@ -57,11 +58,13 @@ class Curve:
     absent, unmeasured : int
         Step sizes without a complete run, and with complete runs of which none has an error.
     complete : int
-        Runs that are complete, whether they have an error or not.
+        Runs that count, whether they have an error or not.
     reference_failed : bool
         Whether there are errors against a reference that failed, see `reference_failed_at_start`.
     round_off : float
         Relative round-off of the runs, or of their reference where that is coarser.
+    stopped : int
+        Runs that count, and fail after `last_time`.
     """
 
     sizes: np.ndarray
@@ -78,6 +81,7 @@ class Curve:
     complete: int
     reference_failed: bool
     round_off: float
+    stopped: int = 0
 
     @property
     def error_uncertainty(self):
@@ -122,11 +126,15 @@ def run_table_has_error(dataset, error=None):
 def error_curve(dataset, error, at, axis="step_size"):
     """Errors of one integrator by step size (or tolerance) and start, at the last time that counts.
 
+    Where most runs fail, until the first of them does; see `runs.judged`.
+
     Returns
     -------
     Curve
     """
-    counts = complete_runs(dataset)
+    judged = judged_runs(dataset, 1)
+    counts = np.isin(np.arange(dataset.sizes["run"]), judged.positions)
+    dataset = dataset.isel(time=slice(0, judged.samples))
     sizes, step = distinct_values_and_codes(dataset[axis].values)
     starts, start = distinct_values_and_codes(dataset["initial_condition"].values)
     times = dataset["time"].values
@@ -151,7 +159,7 @@ def error_curve(dataset, error, at, axis="step_size"):
     return Curve(
         sizes, *table, *ends, left_out, steps, referred, limit, absent, unmeasured,
         int(counts.sum()), failed and not found.reference_seen,
-        float(_round_off_of_errors(dataset, error).max()),
+        float(_round_off_of_errors(dataset, error).max()), judged.stopped,
     )  # fmt: skip
 
 

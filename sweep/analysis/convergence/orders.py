@@ -28,6 +28,7 @@ from sweep.analysis.convergence.slopes import (
     USED,
     fit_convergence_order,
 )
+from sweep.analysis.reasons import Reason
 from sweep.analysis.runs.blocks import load_if_small
 from sweep.analysis.runs.selection import (
     adaptive_runs,
@@ -229,6 +230,9 @@ def _order_estimate_from_curve(curve, label, parameters, method, error, at, movi
     use = np.array(fit.use, dtype=object)
     of_use = {kind: sizes[use == kind] for kind in (USED, FLOOR, PRE_ASYMPTOTIC)}
     verdict, why = verdict_on_declared_order(fit, declared, curve, error, moving)
+    if curve.stopped:
+        numbers = {"stopped": curve.stopped, "runs": curve.complete}
+        why += (Reason("runs fail", curve.last_time, 0, (), numbers),)
     points = tuple(
         OrderPoint(
             float(h),

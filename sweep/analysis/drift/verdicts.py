@@ -565,9 +565,9 @@ def _finding_of_single_starts(ensemble):
 def _finding_of_few_starts(ensemble, alone):
     """One run, or a few: a drift, or what a random walk could be too."""
     modes = min(MODES, ensemble.parts.modes.shape[1])
-    steep = trend_probability_of_random_walk(
-        ensemble.shape, ensemble.degrees, modes, ensemble.signed
-    )
+    # As how many starts count that are surely alike is hardly known: as one, at least.
+    degrees = 1.0 if ensemble.likeness.certain_share > 0 else ensemble.degrees
+    steep = trend_probability_of_random_walk(ensemble.shape, degrees, modes, ensemble.signed)
     if alone or steep < RARE / 3:
         return _finding_by_growth_exponent(ensemble, _bends_of_each_start(ensemble))
     return _Found(WANDERS, (_why_few_starts_tell_no_law(ensemble),))

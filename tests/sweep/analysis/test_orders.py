@@ -487,3 +487,18 @@ def test_few_step_sizes_above_the_floor_are_to_be_denser():
     (remedy,) = few.why[0].remedies
     assert (remedy.what, remedy.number, remedy.now) == ("step sizes", 8, 4)
     assert many.high - many.low < few.high - few.low
+
+
+def test_runs_that_fail_are_compared_until_the_first_of_them_does():
+    table = run_table({"a": 2}, times=np.linspace(0.0, 1.0, 11))
+    table["sample_count"][:] = 7
+    table["status"][:] = 2
+    for name in ("global_error", "reference_error"):
+        table[name][:, 7:] = np.nan
+    (row,) = order_table(table)
+    assert (row.verdict, row.left_out) == ("confirmed", 0) and row.time == pytest.approx(0.6)
+    assert row.reason == "its errors are compared until t = 0.6, after which 5 of 5 runs fail"
+    table["status"][:3] = 0  # of five, three are complete: those count
+    table["sample_count"][:3] = 11
+    (row,) = order_table(table)
+    assert row.left_out == 2 and "fail" not in row.reason
