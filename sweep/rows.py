@@ -50,6 +50,11 @@ class Rows(list[Any]):
         """The experiment of each row; empty where they are of one that has no name."""
         return [self._experiment.get(id(row), "") for row in self] if self._experiment else []
 
+    @property
+    def summary(self) -> list[str]:
+        """What the tables say in a sentence each, see `sweep.analysis.summary`."""
+        return [said for _, table in self._shown() if (said := getattr(table, "summary", ""))]
+
     def to_dataframe(self) -> "pandas.DataFrame":
         """The rows as flat columns.
 

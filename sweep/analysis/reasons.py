@@ -73,6 +73,8 @@ CLAUSES = {
 # Whose remedies rest on how errors scatter now, and that is known from few points.
 EXTRAPOLATED = ("width", "distance", "approach", "whole order")
 
+WITHOUT_RUNS = ("complete runs", "step sizes with runs")
+
 # What would decide, by name: `number` of it would do.
 REMEDIES = {
     "starts": "{number:.0f} starts or more",
@@ -92,6 +94,27 @@ REMEDIES = {
     "state": "a recorded state, for `--error self`",
     "integrator": "an integrator that has an error, such as rk4,",
     "global error": "an error that this system has, as global_error,",
+}
+
+
+# The same of several verdicts, whose numbers differ.
+MEANS = {
+    "starts": "more starts",
+    "likeness": "starts further apart",
+    "duration": "longer runs",
+    "samples": "more samples",
+    "samples a decade": "more samples a decade",
+    "step sizes": "more step sizes",
+    "more step sizes": "more step sizes",
+    "larger step sizes": "larger step sizes",
+    "smaller step size": "smaller step sizes",
+    "larger step size": "larger step sizes",
+    "earlier end": "an earlier end",
+    "reference": "a closer reference",
+    "reference end": "a shorter reference",
+    "state": "recorded states",
+    "integrator": "an integrator that has an error",
+    "global error": "an error that the system has",
 }
 
 
@@ -156,6 +179,29 @@ def _remedy_takes_singular_verb(remedy):
 def _remedy_in_words(remedy):
     s = "" if remedy.number == 1 else "s"
     return REMEDIES[remedy.what].format(number=remedy.number, now=remedy.now, s=s)
+
+
+def deciders_in_words(rows):
+    """What would decide undecided verdicts, in few words: the first remedy of each.
+
+    Parameters
+    ----------
+    rows : sequence
+        With `why`, a tuple of `Reason`, and `lacks`, another one, if there is any.
+    """
+    reasons = [(*row.why, *getattr(row, "lacks", ())) for row in rows]
+    found = [next(((why, one) for why in of for one in why.remedies), None) for of in reasons]
+    known = [each for each in found if each is not None]
+    if not known:
+        empty = all(any(why.tested in WITHOUT_RUNS for why in of) for of in reasons)
+        return "no run is complete" if empty else "nothing is known that would decide"
+    words = dict.fromkeys(_remedy_in_words(remedy).rstrip(",") for _, remedy in known)
+    if len(words) > 1:
+        words = dict.fromkeys(MEANS.get(remedy.what, remedy.what) for _, remedy in known)
+    would = "may" if any(why.tested in EXTRAPOLATED for why, _ in known) else "would"
+    which = "" if len(known) == len(rows) else f" {len(known)} of them"
+    *before, last = words
+    return f"{', '.join(before)}{' and ' * bool(before)}{last} {would} decide{which}"
 
 
 def starts_in_words(number):

@@ -5,7 +5,7 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
-    echo_json,
+    echo_json_answers,
     experiment_option,
     json_option,
     open_experiments_for_command,
@@ -46,7 +46,8 @@ def command(store, experiment, where, as_json):
             "\n".join(sweep.analysis.query_refusals_in_words(refused)) or f"{store} has no runs"
         )
     if as_json:
-        echo_json({name: sweep.tables.table_rows_for_json(rows) for name, rows in found.items()})
+        summary = sweep.analysis.summarize_chaos
+        echo_json_answers({name: (summary(rows), rows) for name, rows in found.items()})
         return
     for name, rows in found.items():
         click.echo(f"{name}\n{sweep.tables.chaos_as_table(rows, without[name])}\n")

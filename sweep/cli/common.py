@@ -301,6 +301,22 @@ def echo_json(value):
     click.echo(json.dumps(value_for_json(value), indent=2, ensure_ascii=False))
 
 
+def echo_json_answers(answers):
+    """Print rows of an analysis as JSON: an object of their ``summary`` and ``rows``.
+
+    Parameters
+    ----------
+    answers : dict of str to (list of str, list of dataclass instances)
+        The sentences and the rows, by experiment.
+    """
+    echo_json({name: json_answer(*answer) for name, answer in answers.items()})
+
+
+def json_answer(summary, rows):
+    """Rows of an analysis with the sentences that sum them up, as a dictionary for `echo_json`."""
+    return {"summary": summary, "rows": sweep.tables.table_rows_for_json(rows)}
+
+
 def echo_csv(rows):
     """Print rows of an analysis as one CSV table.
 

@@ -8,7 +8,7 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
     echo_csv,
-    echo_json,
+    echo_json_answers,
     echo_tables,
     experiment_option,
     format_option,
@@ -91,17 +91,19 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, s
     if structure and quantity:
         raise InputError("--structure is of the map and of no quantity: leave --quantity out")
     experiments = open_experiments_for_command(store, experiment, where)
-    analyse, tables_of = (
-        (sweep.growth_table, sweep.tables.growth_as_tables)
+    tables, analysis = sweep.tables, sweep.analysis
+    analyse, tables_of, summarize = (
+        (sweep.growth_table, tables.growth_as_tables, analysis.summarize_growth)
         if growth
-        else (sweep.drift_table, sweep.tables.drifts_as_tables)
+        else (sweep.drift_table, tables.drifts_as_tables, analysis.summarize_drifts)
     )
     if arithmetic:
         everywhere = open_experiments_for_command(store).values()
         analyse = functools.partial(sweep.arithmetic_table, others=list(everywhere))
-        tables_of = sweep.tables.arithmetic_as_tables
+        tables_of, summarize = tables.arithmetic_as_tables, analysis.summarize_sources
     if structure:
         analyse, tables_of = _structure_of_map, _structure_as_tables
+        summarize = analysis.summarize_structure
     found, refused = {}, []
     for name, dataset in experiments.items():
         try:
@@ -117,12 +119,12 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, s
     for name, reason in refused:
         click.echo(f"{name}: {reason}", err=True)
     if form == "json":
-        echo_json({name: sweep.tables.table_rows_for_json(rows) for name, rows in found.items()})
+        echo_json_answers({name: (summarize(rows), rows) for name, rows in found.items()})
     elif form == "csv":
         echo_csv(found)
     else:
-        tables = {name: tables_of(rows) for name, rows in found.items()}
-        echo_tables(form, tables, {name: name for name in found}, "drift")
+        found = {name: tables_of(rows) for name, rows in found.items()}
+        echo_tables(form, found, {name: name for name in found}, "drift")
 
 
 def _structure_of_map(dataset, _, step_sizes):

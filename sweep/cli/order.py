@@ -7,9 +7,11 @@ from integrators.errors import InputError, nearest
 from sweep.cli.common import (
     echo_csv,
     echo_json,
+    echo_json_answers,
     echo_tables,
     experiment_option,
     format_option,
+    json_answer,
     open_experiments_for_command,
     store_argument,
     where_option,
@@ -66,7 +68,8 @@ def command(store, experiment, where, at, error, across, form):
     }
     rows = {name: [*fixed, *adaptive] for name, (fixed, adaptive) in found.items()}
     if form == "json":
-        echo_json({name: sweep.tables.table_rows_for_json(of) for name, of in rows.items()})
+        summary = sweep.analysis.summarize_orders
+        echo_json_answers({name: (summary(*found[name]), of) for name, of in rows.items()})
     elif form == "csv":
         echo_csv(rows)
     else:
@@ -91,7 +94,8 @@ def _print_orders_across(datasets, across, error, at, form):
     """Print orders side by side, by what experiments or integrators differ in."""
     rows = sweep.analysis.orders_across(datasets, across, error, at)
     if form == "json":
-        echo_json(sweep.tables.table_rows_for_json(rows))
+        summary = sweep.analysis.summarize_orders([row.estimate for row in rows])
+        echo_json(json_answer(summary, rows))
     elif form == "csv":
         echo_csv({across: rows})
     else:

@@ -10,6 +10,7 @@ from sweep.cli.common import (
     echo_tables,
     experiment_option,
     format_option,
+    json_answer,
     open_experiments_for_command,
     store_argument,
     where_option,
@@ -71,7 +72,7 @@ def command(store, experiment, where, error, against, at, form):
         echo_json(
             {
                 name: {
-                    "rows": sweep.tables.table_rows_for_json(rows),
+                    **json_answer(sweep.analysis.summarize_work(rows, measure), rows),
                     "least": sweep.tables.table_rows_for_json(sweep.least_work(rows, measure)),
                 }
                 for name, rows in found.items()

@@ -77,8 +77,8 @@ class ExperimentPart:
         Kinds of pictures, and what is missing for them.
     sentences : list of str
         For the summary.
-    counts : dict of str to dict
-        Verdicts by the section's title.
+    answers : dict of str to sweep.reports.sections.Answer
+        By the section's title.
     progress : sweep.store.progress.Progress or None
     """
 
@@ -89,7 +89,7 @@ class ExperimentPart:
     parts: list
     not_drawn: list
     sentences: list
-    counts: dict
+    answers: dict
     progress: object
 
 
@@ -112,7 +112,7 @@ def report_part_of_experiment(dataset, name, place, count, progress):
     most = max_svg_bytes_per_picture(
         kinds * count * len(set(panel_families_of_integrators(dataset).values()))
     )
-    parts, not_drawn, sentences, counts = [], [], [], {}
+    parts, not_drawn, sentences, answers = [], [], [], {}
     raised = _unit_exponent_writer(dataset)
     for section in SECTIONS:
         if not section.suits(dataset):
@@ -124,15 +124,17 @@ def report_part_of_experiment(dataset, name, place, count, progress):
             pictures += found
             not_drawn += [] if missing else why
         if answer is not None:
-            sentences += [raised(sentence) for sentence in answer.sentences]
-            counts[section.title] = answer.counts
+            sentences += [raised(sentence) for sentence in section.sentences([answer])]
+            answers[section.title] = answer
         found = [] if answer is None else [table_on_report_page(t, raised) for t in answer.tables]
         if found or pictures or missing:
             parts.append(Part(section.title, section.text, found, pictures, missing))
     title = dataset.attrs.get("title", name).partition(": ")[2]
     anchor = f"experiment-{place}"
     facts = experiment_facts(dataset)
-    return ExperimentPart(name, title, anchor, facts, parts, not_drawn, sentences, counts, progress)
+    return ExperimentPart(
+        name, title, anchor, facts, parts, not_drawn, sentences, answers, progress
+    )
 
 
 def _section_answer(section, dataset):

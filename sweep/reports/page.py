@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from integrators.errors import InputError
 from sweep.analysis import query
 from sweep.reports.contents import report_part_of_experiment, table_on_report_page
-from sweep.reports.sections import LOOKS
+from sweep.reports.sections import LOOKS, SECTIONS
 from sweep.store import files, provenance
 from sweep.store.backends.places import require_local_path
 from sweep.store.failures import failed_runs, values_shared_by_failed_runs
@@ -116,24 +116,16 @@ def _report_progress(store):
 
 
 def _report_summary(experiments, progresses):
-    """The answers in short, of all experiments together."""
+    """The answers in short, of all experiments together, and how many runs there are."""
+    lines = []
+    for section in SECTIONS:
+        answers = [of for one in experiments if (of := one.answers.get(section.title))]
+        if section.together or len(answers) == 1:
+            lines += section.sentences(answers)[:1]
     runs, done = (sum(getattr(p, of) for p in progresses) for of in ("runs", "done"))
     failed = sum(p.failed for p in progresses)
-    lines = [
-        f"{done:,} of {runs:,} runs are computed; "
-        + (f"{failed:,} of them failed." if failed else "none failed.")
-    ]
-    totals = {}
-    for experiment in experiments:
-        for title, counts in experiment.counts.items():
-            total = totals.setdefault(title, {})
-            for verdict, count in counts.items():
-                total[verdict] = total.get(verdict, 0) + count
-    for title, total in totals.items():
-        if total:
-            said = ", ".join(f"{count} {verdict}" for verdict, count in total.items())
-            lines.append(f"{title}: {said}.")
-    return lines
+    computed = f"{done:,} of {runs:,} runs are computed; "
+    return [*lines, computed + (f"{failed:,} of them failed." if failed else "none failed.")]
 
 
 def _report_failures(store):

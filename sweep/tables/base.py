@@ -2,10 +2,11 @@
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from integrators.html import html_table
+from integrators.html import html_table, html_text
 from sweep.text import (
     escape_control_characters,
     escape_controls_in_lines,
@@ -16,6 +17,9 @@ from sweep.text import (
 
 if TYPE_CHECKING:
     import pandas
+
+
+WIDTH = 100  # of lines of text above a table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Table:
         Lines below it.
     units : dict of str to str
         Of columns, by their headers, for a paper; where text says them in the title.
+    summary : str
+        A sentence that says what is found, above all else; see `sweep.analysis.summary`.
     """
 
     headers: list
@@ -39,16 +45,19 @@ class Table:
     title: str = ""
     notes: list = ()
     units: dict = dataclasses.field(default_factory=dict)
+    summary: str = ""
 
     def __str__(self):
-        lines = [escape_controls_in_lines(self.title)] if self.title else []
+        lines = textwrap.wrap(escape_control_characters(self.summary), WIDTH)
+        lines += [escape_controls_in_lines(self.title)] if self.title else []
         lines.append(format_table(self.headers, self.rows))
         return "\n".join(
             [*lines, *(["", *map(escape_control_characters, self.notes)] if self.notes else [])]
         )
 
     def _repr_html_(self) -> str:
-        return html_table(self.headers, self.rows, self.title, self.notes)
+        table = html_table(self.headers, self.rows, self.title, self.notes)
+        return html_text(self.summary, bold=True) + table
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The cells, as they are printed, as a `pandas.DataFrame`."""

@@ -2,6 +2,7 @@
 
 import math
 
+from sweep.analysis.summary import summarize_chaos
 from sweep.tables.base import (
     Table,
     left_out_runs_note,
@@ -50,4 +51,5 @@ def chaos_as_table(estimates, without=None):
     notes += [f"{label}: {why}" for label, why in (without or {}).items()]
     if not has_megno:
         notes.append('Verdicts need "megno" in the record.')
-    return Table(headers, cells, title, notes)
+    summary = " ".join(summarize_chaos(estimates))
+    return Table(headers, cells, title, notes, summary=summary)

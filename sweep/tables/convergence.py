@@ -3,6 +3,7 @@
 import math
 
 from sweep.analysis.convergence.certificates import CONFIRMED
+from sweep.analysis.summary import summarize_orders
 from sweep.tables.base import (
     Table,
     left_out_runs_note,
@@ -43,7 +44,11 @@ def orders_as_table(estimates, units="1"):
     ]
     notes = table_notes(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
     return Table(
-        headers, rows, notes=notes + left_out_runs_note(estimates), units=_time_units(units)
+        headers,
+        rows,
+        notes=notes + left_out_runs_note(estimates),
+        units=_time_units(units),
+        summary=" ".join(summarize_orders(estimates)),
     )
 
 
@@ -79,7 +84,8 @@ def orders_across_as_table(rows):
     ]
     if rows[0].others:
         notes.append(f"The experiments differ too in: {', '.join(rows[0].others)}.")
-    return Table(headers, cells, notes=notes)
+    summary = " ".join(summarize_orders([row.estimate for row in rows]))
+    return Table(headers, cells, notes=notes, summary=summary)
 
 
 def _rows_by_line(rows, names):
@@ -142,7 +148,8 @@ def tolerances_as_table(estimates, units="1"):
         ]
         for row in estimates
     ]
-    return Table(headers, rows, units=_time_units(units))
+    summary = " ".join(summarize_orders([], estimates))
+    return Table(headers, rows, units=_time_units(units), summary=summary)
 
 
 def errors_as_tables(fixed, adaptive, units="1"):

@@ -4,6 +4,12 @@ import math
 
 from sweep.analysis.drift.verdicts import GROWS, LINEAR, NONE, WORSE
 from sweep.analysis.reasons import below_rounding_in_words
+from sweep.analysis.summary import (
+    rows_by_quantity,
+    summarize_drifts,
+    summarize_growth,
+    summarize_sources,
+)
 from sweep.tables.base import (
     Table,
     left_out_runs_note,
@@ -30,10 +36,7 @@ def drifts_as_tables(estimates):
     ----------
     estimates : sequence of DriftEstimate
     """
-    by_quantity = {}
-    for row in estimates:
-        by_quantity.setdefault(row.quantity, []).append(row)
-    return [_drift_table_of_quantity(rows) for rows in by_quantity.values()]
+    return [_drift_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
 
 def _drift_table_of_quantity(rows):
@@ -65,7 +68,8 @@ def _drift_table_of_quantity(rows):
     ]
     notes = table_notes(rows, _drift_row_remark)
     notes += [COMPARISON_NOTE] if comparisons else []
-    return Table(headers, cells, _drift_table_title(rows), notes, _drift_units(rows[0]))
+    title, units = _drift_table_title(rows), _drift_units(rows[0])
+    return Table(headers, cells, title, notes, units, " ".join(summarize_drifts(rows)))
 
 
 def _drift_units(row):
@@ -110,10 +114,7 @@ def growth_as_tables(estimates):
     ----------
     estimates : sequence of GrowthEstimate
     """
-    by_quantity = {}
-    for row in estimates:
-        by_quantity.setdefault(row.quantity, []).append(row)
-    return [_growth_table_of_quantity(rows) for rows in by_quantity.values()]
+    return [_growth_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
 
 def _growth_table_of_quantity(rows):
@@ -144,7 +145,8 @@ def _growth_table_of_quantity(rows):
         "growth in the last decade; drift of the mean in ε of the quantity, ± standard error"
     )
     notes = table_notes(rows, _growth_row_remark)
-    return Table(headers, cells, title, notes + left_out_runs_note(rows))
+    summary = " ".join(summarize_growth(rows))
+    return Table(headers, cells, title, notes + left_out_runs_note(rows), summary=summary)
 
 
 def _growth_row_remark(row):
@@ -163,10 +165,7 @@ def arithmetic_as_tables(estimates):
     ----------
     estimates : sequence of ArithmeticEstimate
     """
-    by_quantity = {}
-    for row in estimates:
-        by_quantity.setdefault(row.quantity, []).append(row)
-    return [_arithmetic_table_of_quantity(rows) for rows in by_quantity.values()]
+    return [_arithmetic_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
 
 def _arithmetic_table_of_quantity(rows):
@@ -198,7 +197,7 @@ def _arithmetic_table_of_quantity(rows):
     )
     notes = table_notes(rows, lambda row: row.finding)
     notes += [f"* {note}" for note in table_notes(rows, lambda row: row.compared)]
-    return Table(headers, cells, title, notes)
+    return Table(headers, cells, title, notes, summary=" ".join(summarize_sources(rows)))
 
 
 def _drift_cell(part):

@@ -2,6 +2,7 @@
 
 import math
 
+from sweep.analysis.summary import summarize_structure
 from sweep.tables.base import (
     Table,
     left_out_runs_note,
@@ -40,7 +41,9 @@ def structure_as_table(estimates):
             values = row.reversal.median, row.reversal.high
             cells[-1] += [*map(scientific_cell, values), SYMMETRIC[row.symmetric]]
     notes = left_out_runs_note(estimates)
-    return Table(headers, cells, _structure_title(estimates, defects, reversals), notes)
+    title = _structure_title(estimates, defects, reversals)
+    summary = " ".join(summarize_structure(estimates))
+    return Table(headers, cells, title, notes, summary=summary)
 
 
 def _structure_title(estimates, defects, reversals):

@@ -4,10 +4,18 @@ import math
 
 from sweep.analysis.efficiency.pareto import WORK, least_work
 from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
+from sweep.analysis.summary import summarize_work
 from sweep.tables.base import Table, left_out_runs_note, scanned_axes_of_rows, scientific_cell
 from sweep.text import format_number
 
 NAMES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time"}
+# By what work is not told apart.
+APART = {
+    "steps": "",
+    "evaluations": "",
+    "cpu_time": " within what repeats differ by, or 10 % where timed once",
+}
+MOST_EQUAL = 2  # integrators of a cell
 BEST, LEAST, FLOOR, AT_MOST, UNMEASURED = "*", "*", "~", "≤", "?"
 
 
@@ -71,7 +79,9 @@ def _work_precision_table(estimates, against, notes):
     units = {"CPU time": "s"} | {
         _error_column_name(row.error): row.units for row in estimates if row.units != "1"
     }
-    return Table(headers, cells, _work_table_title(estimates, errors, against), notes, units)
+    title = _work_table_title(estimates, errors, against)
+    summary = " ".join(summarize_work(estimates, against))
+    return Table(headers, cells, title, notes, units, summary)
 
 
 def _error_cells(estimates, errors):
@@ -181,7 +191,14 @@ def _least_work_table(rows, against):
     notes = []
     if not all(row.interpolated for row in rows):
         notes = [f"{AT_MOST}: at that point the error is smaller already; others are interpolated"]
+    if any(row.equals for row in rows) or _several_least(by_level):
+        notes.append(f"or, several {LEAST}: not told apart{APART[against]}")
     return Table(headers, cells, title, notes)
+
+
+def _several_least(by_level):
+    """Whether several families need least at some level."""
+    return any(sum(row.least_of_all for row in of.values()) > 1 for of in by_level.values())
 
 
 def _least_work_cells(row):
@@ -189,4 +206,6 @@ def _least_work_cells(row):
         return ["–", ""]
     work = scientific_cell(row.work) if row.against == "cpu_time" else f"{row.work:.0f}"
     mark = LEAST if row.least_of_all else ""
-    return [f"{'' if row.interpolated else AT_MOST}{work}{mark}", row.integrator]
+    names = [row.integrator, *row.equals]
+    shown = names if len(names) <= MOST_EQUAL else [names[0], f"{len(names) - 1} others"]
+    return [f"{'' if row.interpolated else AT_MOST}{work}{mark}", " or ".join(shown)]

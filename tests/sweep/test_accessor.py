@@ -40,7 +40,7 @@ def test_answers_of_a_tree_say_of_which_experiment(tree):
     rows = tree.geosweep.order()
     assert rows.to_dataframe()["experiment"].tolist() == ["one", "one", "two"]
     assert tree.geosweep.order(experiment="two") == rows[2:]
-    assert str(rows).startswith("one\nintegrator")
+    assert str(rows).startswith("one\nrk4 and rk2 have their declared order.\nintegrator")
 
 
 def test_experiments_without_an_answer_are_noted_and_refused_where_none_has(tree):

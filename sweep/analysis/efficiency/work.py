@@ -1,5 +1,6 @@
 """What accuracy costs: errors against steps, evaluations and CPU time, and who needs least."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from sweep.analysis.convergence.curves import (
 )
 from sweep.analysis.convergence.slopes import MARGIN
 from sweep.analysis.efficiency.pareto import with_pareto_flags
-from sweep.analysis.efficiency.timing import cpu_times_of_runs, is_cpu_time_comparable
+from sweep.analysis.efficiency.timing import APART, cpu_times_of_runs, is_cpu_time_comparable
 from sweep.analysis.runs.selection import (
     adaptive_runs,
     complete_runs,
@@ -126,6 +127,18 @@ class WorkEstimate:
     def cpu_time_measured(self):
         """Whether the CPU time is long enough, and timed often enough, to compare it."""
         return is_cpu_time_comparable(self.cpu_time_apart, self.cpu_time_batch, self.repeats)
+
+    def work_range(self, against):
+        """A measure of work, and up to what it cannot be told from more.
+
+        Steps and evaluations are counted. Of CPU times it is what the two least of the repeats
+        differ by; of one that was timed once, `timing.APART`.
+        """
+        work = getattr(self, against)
+        if against != "cpu_time":
+            return work, work
+        once = math.isnan(self.cpu_time_apart)
+        return work, work * (1 + (APART if once else self.cpu_time_apart))
 
     def work_is_comparable(self, against):
         """Whether a measure of work can be compared with that of others."""

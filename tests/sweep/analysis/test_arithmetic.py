@@ -392,8 +392,9 @@ def test_real_runs_the_methods_drift_and_the_rounding(store, command):
     (found,) = json.loads(
         command(store.parent, "drift", store, "--arithmetic", "--json").stdout
     ).values()
-    assert [row["source"] for row in found] == ["method", "rounding", "no twin"]
-    assert [row["method"]["low"] for row in found[:2]] == [rk4.method.low, composed.method.low]
+    assert [row["source"] for row in found["rows"]] == ["method", "rounding", "no twin"]
+    lows = [row["method"]["low"] for row in found["rows"][:2]]
+    assert lows == [rk4.method.low, composed.method.low]
 
 
 def test_the_command_refuses_two_tables_at_once(store, command):

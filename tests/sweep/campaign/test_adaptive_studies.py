@@ -274,7 +274,7 @@ def test_commands_read_the_store(mixed, command):
     done = {key: command(mixed, *question) for key, question in questions.items()}
     order, drift = done["order"].stdout, done["drift"].stdout
     assert "declared" in order and "rejected" in order and "landing" in order
-    rows = json.loads(done["json"].stdout)["only"]
+    rows = json.loads(done["json"].stdout)["only"]["rows"]
     assert [row["integrator"] for row in rows if "order" in row] == ["variational", "rk4"]
     assert len([row for row in rows if "rejected_steps" in row]) == 7
     assert "step size  tolerance" in drift and "dop853" in drift

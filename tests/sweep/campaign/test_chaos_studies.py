@@ -115,9 +115,9 @@ def test_the_table_is_printed(store, command, tmp_path):
     assert "λ4  MEGNO" in printed
     assert "dop853: no tangent vectors went along with its adaptive steps" in printed
     rows = json.loads(command(tmp_path, "chaos", str(store), "--json").stdout)
-    assert [row["tolerance"] for row in rows["pendulum"]] == [None, None, None, None, 1e-6]
-    assert rows["forced"][0]["exponents"][0]["median"]
-    assert rows["spins"][0]["megno"]["median"] > 0.0
+    assert [row["tolerance"] for row in rows["pendulum"]["rows"]] == [None, None, None, None, 1e-6]
+    assert rows["forced"]["rows"][0]["exponents"][0]["median"]
+    assert rows["spins"]["rows"][0]["megno"]["median"] > 0.0
 
 
 def recorder(record, samples=8, integrator="variational", **options):

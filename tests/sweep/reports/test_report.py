@@ -153,10 +153,10 @@ def test_the_answers_come_first(page):
     header, _, summary = words(page).partition("Contents")
     summary = summary.partition("An order is the slope")[0]
     assert "58 of 58 runs are computed; 1 of them failed." in header
-    assert "Order of convergence: 2 confirmed, 0 refuted, 1 undecided." in header
-    assert f"Orders: 2 confirmed, 0 refuted, 1 undecided ({ODD})." in summary
+    said = f"variational and variational+suzuki4 have their declared order; {ODD} is undecided ("
+    assert said in header and said in summary
     assert "fails: free rigid body" in summary and "1 of 2 runs failed." in summary
-    assert "Energy: |drift| ≤ " in summary and " over 2 s (95 %)" in summary
+    assert "Energy: " in header and "Energy over 2 s: " in summary  # runs of two lengths
 
 
 def test_tables_are_those_of_the_commands(folder, page, command):
@@ -212,7 +212,8 @@ def test_a_store_that_is_not_finished(folder, tmp_path, pending):
         )
     else:
         assert "0 of 58 runs are computed; none failed." in text
-        assert "3 undecided" in text and "No run failed." in text
+        assert f"{ODD} and variational+suzuki4 are undecided (no run is complete)." in text
+        assert "No run failed." in text
         assert "none of the selected runs has any results yet" in text
 
 
