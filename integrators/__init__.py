@@ -10,7 +10,29 @@
 (11, 4, 3)
 """
 
+from typing import TYPE_CHECKING
+
 from integrators.lazy import lazy
+
+if TYPE_CHECKING:  # the names of `_HOMES`, for type checkers
+    from integrators.diagnostics.exponents import LyapunovExponents as LyapunovExponents
+    from integrators.diagnostics.exponents import lyapunov_exponents as lyapunov_exponents
+    from integrators.diagnostics.stability import StabilityWarning as StabilityWarning
+    from integrators.diagnostics.structure import SymplecticDefect as SymplecticDefect
+    from integrators.diagnostics.structure import reversal_error as reversal_error
+    from integrators.diagnostics.structure import symplectic_defect as symplectic_defect
+    from integrators.errors import InputError as InputError
+    from integrators.integration import Trajectories as Trajectories
+    from integrators.integration import integrate as integrate
+    from integrators.method import Integrator as Integrator
+    from integrators.method import Method as Method
+    from integrators.registry import ALL_INTEGRATORS as ALL_INTEGRATORS
+    from integrators.registry import DOP853 as DOP853
+    from integrators.registry import get as get
+    from integrators.registry import made as made
+    from integrators.registry import named as named
+    from integrators.registry import names as names
+    from integrators.stepping.adaptive import StepHistory as StepHistory
 
 _HOMES = {
     "ALL_INTEGRATORS": "integrators.registry",

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from integrators.compiler import elements
 from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.stability import warn_if_unstable
 from integrators.errors import InputError, check_known, check_number, check_whole
+from integrators.forms.flows import SystemOrForm
 from integrators.forms.forms import checked_low, checked_members, high_and_low
 from integrators.method import Integrator
 from integrators.precision import ARITHMETICS, DOUBLE_DOUBLE, precise
-from integrators.stepping.adaptive import StepHistory, run_adaptive
+from integrators.stepping.adaptive import AdaptiveProblem, StepHistory, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch, steps_per_interval
 from integrators.stepping.formulations import canonical
+from integrators.stepping.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -41,16 +44,26 @@ class Trajectories:
 
     times: np.ndarray
     states: np.ndarray
-    status: object
-    counters: dict
-    history: object = None
+    status: Any
+    counters: dict[str, Any]
+    history: StepHistory | tuple[StepHistory, ...] | None = None
     states_low: np.ndarray | None = None
 
 
 def integrate(
-    system, integrator, state, *, duration, samples, step_size=None, tolerance=None, start_time=0.0,
-    history=False, arithmetic=None, state_low=None,
-):  # fmt: skip
+    system: SystemOrForm,
+    integrator: Integrator,
+    state: Any,
+    *,
+    duration: float,
+    samples: int,
+    step_size: float | None = None,
+    tolerance: float | None = None,
+    start_time: float = 0.0,
+    history: bool = False,
+    arithmetic: str | None = None,
+    state_low: Any = None,
+) -> Trajectories:
     """Integrate `system` from `state` for `duration`, sampled at equal intervals.
 
     Parameters
@@ -116,18 +129,19 @@ def integrate(
     times = start_time + duration * np.arange(samples + 1) / samples
     if history and not integrator.method.adaptive:
         raise InputError(f"{integrator.name!r} does not choose its steps: it has no history")
-    histories = None
+    histories: Any = None
     if integrator.adaptive:
         _check_forward(integrator, duration, start_time)
         _check_sizes(integrator, step_size, tolerance)
-        problem = integrator.bind(system, arithmetic)
+        assert tolerance is not None
+        adaptive = cast(AdaptiveProblem, integrator.bind(system, arithmetic))
         own_times = times
         if arithmetic == DOUBLE_DOUBLE:
             members = np.stack([members, checked_low(system, state_low, members)], axis=-1)
             own_times = precise(float(duration)) * np.arange(samples + 1) / samples
-        runs = run_adaptive(problem, members, own_times, tolerance, history=history)
-        status = runs.report[:, status_of.STATUS_ROW].astype(np.int8)
-        result = canonical(problem, runs.states), status, runs.counters
+        runs = run_adaptive(adaptive, members, own_times, tolerance, history=history)
+        ended = runs.report[:, status_of.STATUS_ROW].astype(np.int8)
+        result = canonical(adaptive, runs.states), ended, runs.counters
         histories = tuple(StepHistory.of(rows) for rows in runs.histories) if history else None
     else:
         if tolerance is not None:
@@ -140,11 +154,12 @@ def integrate(
         warn_if_unstable(system, integrator, members, step_size, start_time)
         if arithmetic == DOUBLE_DOUBLE:
             members = np.stack([members, checked_low(system, state_low, members)], axis=-1)
-        problem = integrator.bind(system, arithmetic)
+        problem = cast(Problem, integrator.bind(system, arithmetic))
         result = _fixed(integrator, problem, members, step_size, duration, times)
-    states, status, counters = result
+    states, counters = result[0], result[2]
+    status: int | np.ndarray = result[1]
     if np.ndim(state) == 2:
-        states, status = states[0], int(status[0])
+        states, status = states[0], int(result[1][0])
         counters = {name: values[0] for name, values in counters.items()}
         histories = histories and histories[0]
     if arithmetic == DOUBLE_DOUBLE:
@@ -153,7 +168,7 @@ def integrate(
     return Trajectories(times, states, status, counters, histories)
 
 
-def _check_forward(integrator, duration, start_time):
+def _check_forward(integrator: Integrator, duration: float, start_time: float) -> None:
     if duration < 0 or start_time:
         raise InputError(
             f"{integrator.name!r} is adaptive and runs from time 0 on; got start_time = "
@@ -161,7 +176,7 @@ def _check_forward(integrator, duration, start_time):
         )
 
 
-def _check_sizes(integrator, step_size, tolerance):
+def _check_sizes(integrator: Integrator, step_size: float | None, tolerance: float | None) -> None:
     if step_size is None and tolerance is not None:
         return
     if integrator.method.adaptive:
@@ -169,13 +184,21 @@ def _check_sizes(integrator, step_size, tolerance):
             f"{integrator.name!r} is adaptive: give tolerance = 1e-6, for example, and no "
             f"step_size; got tolerance = {tolerance!r}, step_size = {step_size!r}"
         )
+    assert integrator.counted is not None
     raise InputError(
         f"{integrator.label!r} takes a tolerance and no step_size: it has as many equal steps as "
         f"{integrator.counted.name!r} takes at that tolerance"
     )
 
 
-def _fixed(integrator, problem, members, step_size, duration, times):
+def _fixed(
+    integrator: Integrator,
+    problem: Problem,
+    members: np.ndarray,
+    step_size: float,
+    duration: float,
+    times: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     samples = len(times) - 1
     steps = steps_per_interval(step_size, abs(duration) / samples)
     h = math.copysign(step_size, duration)

@@ -2,20 +2,20 @@
 
 A method is one file with its kernels and a `Method`; `integrators.registry` lists them.
 An `Integrator` is a method with its modifiers (``+suzuki4``, ``+projected``) and options; bound
-to a system's form it becomes a `Problem`, which the stepping loop runs.
+to a system's form it becomes a `stepping.problem.Problem`, which the stepping loop runs.
 """
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from types import MappingProxyType
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from integrators.compiler import elements
-from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
 from integrators.forms.cotangent import ACTIONS, CotangentHamiltonian
+from integrators.forms.flows import SystemOrForm
 from integrators.forms.forms import (
     FORMULATIONS,
     SpheresLagrangian,
@@ -36,13 +36,16 @@ from integrators.precision import (
     pairs,
     simplest,
 )
-from integrators.stepping import loop
-from integrators.stepping.checkpoint import Resumable
+from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.equal_steps import equal_steps
+from integrators.stepping.problem import Constants, Problem
 from integrators.tableaux.compositions import (
     ADJOINT_COMPOSITIONS,
     COMPOSITIONS,
     PROCESSED_COMPOSITIONS,
+    AdjointComposition,
+    Composition,
+    ProcessedComposition,
 )
 
 ALL_DEGREES = ("linear", "quadratic", "other")
@@ -65,82 +68,19 @@ ACTION = Option(
 )
 
 
-@dataclass(frozen=True)
-class Problem(Resumable):
-    """A method bound to a form: everything that the stepping loop needs but h and the state.
+AnyComposition = Composition | AdjointComposition | ProcessedComposition
 
-    `constants` and `parameters` have the shape ``(k,)``, or ``(k, 2)`` in double-double: high and
-    low doubles. `options` are doubles.
 
-    `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
-    `formulation` says what the state's second half is: ω (``q_omega``), q̇ (``q_qdot``) or π
-    (``q_pi``); ``state`` where it has no halves. `conversions` are those of a `HomogeneousFlow`.
-    `function`, `move` and `pull` are what
-    `loop.method_signature` says; None where the method has no use for them.
-
-    `inlined` says whether the loop in lanes of a state of few rows is compiled with all that it
-    calls, once for each method and system: it is 1.1 to 2.4 times as fast then, and takes a second
-    to compile.
-    """
-
-    advance: Kernel
-    function: Kernel
-    monitor: Kernel
-    constants: np.ndarray
-    options: np.ndarray
-    parameters: np.ndarray
-    rows: int
-    memory: int
-    work: int
-    solves: int = 0
-    formulation: str = "q_omega"
-    conversions: tuple = ()
-    move: Kernel | None = None
-    pull: Kernel | None = None
-    inlined: bool = True
+class Table(Protocol):
+    """A `Tableau`, or what else has the constants of a method."""
 
     @property
-    def elements(self):
-        """The `Element` of one trajectory alone, and that of trajectories side by side."""
-        if np.ndim(self.parameters) == 2:
-            return elements.DOUBLE_DOUBLE, elements.DOUBLE_DOUBLE_LANES
-        return elements.DOUBLE, elements.LANES
-
-    def kernels(self, element):
-        """The compiled functions that `loop.images` takes, and the monitor."""
-        return [*self.step_kernels(element), self.monitor.compiled(element)]
-
-    def step_kernels(self, element):
-        """The compiled functions that `loop.images` takes."""
-        return [kernel.compiled(element) for kernel in self.made_from[:-1]]
-
-    @functools.cached_property
-    def own_loop(self):
-        """The kernel of the loop in lanes with all that it calls; None where it has none."""
-        if not self.inlined or self.rows > loop.FEW_ROWS:
-            return None
-        return loop.inlined_trajectories(*self.made_from, self.rows, self.scratch)
-
-    def trajectory(self, element):
-        """The compiled loop over samples and steps, for the trajectories of an `Element`.
-
-        It takes the arguments of `loop.trajectory` that follow the functions.
-        """
-        if element is elements.LANES and self.own_loop is not None:
-            return self.own_loop.compiled(element)
-        addresses = [kernel.address(element) for kernel in self.made_from]
-        return functools.partial(loop.trajectory(element).compiled(element), *addresses)
+    def constants(self) -> np.ndarray:
+        """As kernels read them."""
 
     @property
-    def scratch(self):
-        """Elements of scratch that the loop needs."""
-        return loop.OBSERVED + max(self.work, self.monitor.work(self.rows))
-
-    @property
-    def made_from(self):
-        """The kernels that the loop is given, in the order of its arguments."""
-        made = (self.advance, self.function, self.move, self.pull, self.monitor)
-        return [kernel or self.function for kernel in made]
+    def exact_constants(self) -> np.ndarray:
+        """The same as `Fraction`."""
 
 
 @dataclass(frozen=True)
@@ -203,38 +143,38 @@ class Method:
     description: str
     order: int | str | None
     symmetric: bool
-    forms: tuple
-    preserves: Mapping[str, tuple]
-    bind: Callable | None
+    forms: tuple[type, ...]
+    preserves: Mapping[str, tuple[str, ...]]
+    bind: "Callable[[Any, Integrator], Problem | AdaptiveProblem] | None"
     evaluations: int
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
-    projections: Mapping[str, tuple] = field(default_factory=lambda: MappingProxyType({}))
+    projections: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     adaptive: bool = False
-    suits: Callable = lambda form: True
+    suits: Callable[[Any], bool] = lambda form: True
     condition: str = ""
     stability_limit: float = np.inf
     adjoint: bool = False
-    order_of: Callable = lambda order, options: order
-    symmetric_with: Callable = lambda options: True
+    order_of: Callable[[Any, Mapping[str, Any]], Any] = lambda order, options: order
+    symmetric_with: Callable[[Mapping[str, Any]], bool] = lambda options: True
     precise: bool = True
     fixed: "Method | None" = None
-    made_of: Callable | None = None
+    made_of: "Callable[[Mapping[str, Any]], Method] | None" = None
     example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     family: str = ""
-    sources: tuple = ()
+    sources: tuple[str, ...] = ()
 
-    def fits(self, form):
+    def fits(self, form: Any) -> bool:
         """Whether `form` is, or yields, one that the method takes, and suits it."""
         return any(_offers(form, wanted) for wanted in self.forms) and self.suits(form)
 
     @property
-    def compositions(self):
+    def compositions(self) -> dict[str, AnyComposition]:
         """The compositions that it takes, by name."""
         symmetric = COMPOSITIONS if self.symmetric and self.order == 2 else {}
         return symmetric | (OF_ADJOINTS if self.adjoint else {})
 
     @property
-    def modifiers(self):
+    def modifiers(self) -> list[str]:
         """The names that may follow ``+``."""
         return [*self.compositions, *self.projections, *([FIXED] if self.fixed else [])]
 
@@ -268,8 +208,8 @@ class Integrator:
 
     method: Method
     modifier: str = ""
-    given: Mapping[str, object] = field(default_factory=dict)
-    known: tuple = field(default=(), compare=False, repr=False)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    known: tuple[Method, ...] = field(default=(), compare=False, repr=False)
     arithmetic: str = field(default=DOUBLE, repr=False)
 
     def _repr_html_(self) -> str:
@@ -291,13 +231,13 @@ class Integrator:
         return html_facts(f"{self.name}: {self.method.description}", facts)
 
     @classmethod
-    def of(cls, name, options, known):
+    def of(cls, name: str, options: Mapping[str, Any], known: tuple[Method, ...]) -> "Integrator":
         """The integrator of a name such as ``variational+suzuki4``, of the methods `known`."""
         own = dict(options)
         arithmetic = own.pop(ARITHMETIC, DOUBLE)
         return cls(*method_and_modifier(name, known), own, known, arithmetic)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._check_modifier()
         if self.method.made_of is not None:
             object.__setattr__(self, "method", self.method.made_of(self.given))
@@ -320,7 +260,7 @@ class Integrator:
             self._refuse_modifier()
         self._check_arithmetic()
 
-    def _check_arithmetic(self):
+    def _check_arithmetic(self) -> None:
         check_known(ARITHMETIC, self.arithmetic, ARITHMETICS, key=ARITHMETIC)
         if self.arithmetic != DOUBLE_DOUBLE:
             return
@@ -338,14 +278,14 @@ class Integrator:
                 key=ARITHMETIC,
             )
 
-    def _check_modifier(self):
+    def _check_modifier(self) -> None:
         if not self.modifier or self.modifier in self.method.modifiers:
             return
         if self.modifier == FIXED and not self.method.adaptive:
             raise InputError(f"{self.method.name!r} has a fixed step already: leave '+{FIXED}' out")
         self._refuse_modifier()
 
-    def _check_steps_of(self):
+    def _check_steps_of(self) -> None:
         name = self.given[STEPS_OF]
         if self.method.adaptive:
             raise InputError(
@@ -358,7 +298,7 @@ class Integrator:
                 f"{STEPS_OF} = {name!r}; expected the name of an adaptive integrator", key=STEPS_OF
             )
         try:
-            adaptive = self.counted.adaptive
+            adaptive = Integrator.of(name, {}, self.known).adaptive
         except InputError:
             check_known("adaptive integrator", name, self._adaptive_names(), key=STEPS_OF)
             raise
@@ -370,7 +310,7 @@ class Integrator:
                 key=STEPS_OF,
             )
 
-    def _refuse_modifier(self):
+    def _refuse_modifier(self) -> None:
         name, modifier = self.method.name, self.modifier
         if self.method.order == EXACT:
             raise InputError(
@@ -404,16 +344,16 @@ class Integrator:
             raise InputError(f"{name!r} takes no modifier; got {modifier!r}")
         check_known(f"composition or projection of {name!r}:", modifier, known)
 
-    def _adaptive_names(self):
+    def _adaptive_names(self) -> list[str]:
         return [method.name for method in self.known if method.adaptive]
 
     @property
-    def name(self):
+    def name(self) -> str:
         """As it is asked for: ``variational+suzuki4``."""
         return f"{self.method.name}+{self.modifier}" if self.modifier else self.method.name
 
     @property
-    def label(self):
+    def label(self) -> str:
         """The name, and whose steps are counted for it: ``rkmk5 (steps of rkmk54)``.
 
         Or in which arithmetic it computes: ``rk4 (double-double)``.
@@ -424,13 +364,13 @@ class Integrator:
         return self.name if counted is None else f"{self.name} (steps of {counted})"
 
     @property
-    def counted(self):
+    def counted(self) -> "Integrator | None":
         """The adaptive `Integrator` whose steps are counted for this one, or None."""
         name = self.given.get(STEPS_OF)
         return None if name is None else Integrator.of(name, {}, self.known)
 
     @property
-    def main(self):
+    def main(self) -> "Integrator | None":
         """The `Integrator` that steps as an adaptive one does, with a fixed step; None without."""
         if self.method.fixed is None:
             return None
@@ -438,33 +378,34 @@ class Integrator:
         return replace(self, modifier=FIXED, given=own)
 
     @property
-    def _own(self):
+    def _own(self) -> dict[str, Any]:
         """What is given of the method's own options."""
         return {key: value for key, value in self.given.items() if key != STEPS_OF}
 
     @property
-    def family(self):
+    def family(self) -> str:
         """`Method.family`, the method's own name where it declares none."""
         return self.method.family or self.method.name
 
     @property
-    def composition(self):
+    def composition(self) -> AnyComposition | None:
         """The composition, of a class of `tableaux.compositions`, or None."""
         return self.method.compositions.get(self.modifier)
 
     @property
-    def stages(self):
+    def stages(self) -> Constants:
         """The γ of the symmetric composition, shape ``(stages,)``; [1] without one.
 
         Exact ones, as `Fraction`, where they are for double-double; `shares` alike.
         """
         if not self.composition:
             return BASE
+        composition = cast(Composition, self.composition)
         exact = self.arithmetic == DOUBLE_DOUBLE
-        return self.composition.exact_coefficients if exact else self.composition.coefficients
+        return composition.exact_coefficients if exact else composition.coefficients
 
     @property
-    def shares(self):
+    def shares(self) -> Constants:
         """What parts of h a map and its adjoint take in turn, shape ``(2 stages,)``.
 
         Those of a processor follow, where a composition has one.
@@ -474,35 +415,35 @@ class Integrator:
         exact = self.arithmetic == DOUBLE_DOUBLE
         return self.composition.refined_shares if exact else self.composition.shares
 
-    def constants_of(self, table):
+    def constants_of(self, table: Table) -> np.ndarray:
         """The constants of a tableau or scheme, as `Fraction` where they are for double-double."""
         return table.exact_constants if self.arithmetic == DOUBLE_DOUBLE else table.constants
 
-    def constant(self, value):
+    def constant(self, value: float) -> float | Fraction:
         """An option that is a constant of the method; its simplest fraction in double-double."""
         return simplest(value) if self.arithmetic == DOUBLE_DOUBLE else value
 
     @property
-    def order(self):
+    def order(self) -> int | str:
         """Order of convergence, or `EXACT`."""
         if self.composition:
             return self.composition.order
         return self.method.order_of(self.method.order, self.options)
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         """Whether a step of −h undoes a step of h."""
         if self.modifier in PROCESSED_COMPOSITIONS:
             return False
         return self.method.symmetric and self.method.symmetric_with(self.options)
 
     @property
-    def adaptive(self):
+    def adaptive(self) -> bool:
         """Whether it has a tolerance, by which it chooses its steps or their number."""
         return self.method.adaptive or STEPS_OF in self.given
 
     @property
-    def options(self):
+    def options(self) -> dict[str, Any]:
         """All options, defaults filled in; ``steps_of`` only if it is given.
 
         And ``arithmetic`` only if it is not double.
@@ -515,7 +456,7 @@ class Integrator:
         return defaults | own | shared
 
     @property
-    def identity(self):
+    def identity(self) -> dict[str, Any]:
         """The options by which runs are identified: without `later` ones at their defaults."""
         known = self.method.options
         return {
@@ -525,19 +466,19 @@ class Integrator:
         }
 
     @property
-    def preserves(self):
+    def preserves(self) -> Mapping[str, tuple[str, ...]]:
         """As `Method.preserves`; a projection keeps what it enforces, and nothing else."""
         if self.modifier in self.method.projections:
             return dict.fromkeys(self.method.projections[self.modifier], ALL_DEGREES)
         return self.method.preserves
 
     @property
-    def evaluations(self):
+    def evaluations(self) -> int:
         """Evaluations of the system's function in a step."""
         stages = self.composition.stages if self.composition else 1
         return self.method.evaluations * stages
 
-    def check(self, system):
+    def check(self, system: SystemOrForm) -> None:
         """Raise `InputError` unless `system` offers a form that the method takes."""
         form, name = form_of(system), system_name(system)
         if self.method.fits(form):
@@ -553,7 +494,7 @@ class Integrator:
         fitting = ", ".join(m.name for m in self.known if m.fits(form)) or "none"
         raise InputError(f"{self.name!r} {reason}. Integrators that would do: {fitting}.")
 
-    def _check_formulation(self, form, name):
+    def _check_formulation(self, form: Any, name: str) -> None:
         if self.modifier in self.method.projections:
             known = form.vector_field().projections
             if self.modifier not in known:
@@ -577,7 +518,9 @@ class Integrator:
                 key="action",
             )
 
-    def bind(self, system, arithmetic=None):
+    def bind(
+        self, system: SystemOrForm, arithmetic: str | None = None
+    ) -> Problem | AdaptiveProblem:
         """The `Problem` of this integrator on `system`, or `AdaptiveProblem`.
 
         Parameters
@@ -600,19 +543,24 @@ class Integrator:
         self.check(system)
         if self.arithmetic == DOUBLE_DOUBLE:
             return self._bind_precisely(system)
-        problem = self.method.bind(form_of(system), self)
+        problem = self._bound(form_of(system))
         if self.counted is None:
             return problem
-        return equal_steps(self, problem, self.counted.bind(system))
+        counted = cast(AdaptiveProblem, self.counted.bind(system))
+        return equal_steps(self, cast(Problem, problem), counted)
 
-    def _bind_precisely(self, system):
+    def _bound(self, form: Any) -> Problem | AdaptiveProblem:
+        assert self.method.bind is not None  # only of methods that options make others of
+        return self.method.bind(form, self)
+
+    def _bind_precisely(self, system: SystemOrForm) -> Problem | AdaptiveProblem:
         twin = getattr(system, "in_arithmetic", None)
         try:
             if twin:
                 form = in_precise_numbers(twin(DOUBLE_DOUBLE).form, only_precise)
             else:
                 form = in_precise_numbers(system, exactly)
-            problem = self.method.bind(form, self)
+            problem = self._bound(form)
             return replace(
                 problem, constants=pairs(problem.constants), parameters=pairs(problem.parameters)
             )
@@ -623,11 +571,11 @@ class Integrator:
             ) from error
 
 
-def _offers(form, wanted):
+def _offers(form: Any, wanted: type) -> bool:
     return isinstance(form, wanted) or wanted in getattr(form, "yields", ())
 
 
-def method_and_modifier(name, known):
+def method_and_modifier(name: object, known: Sequence[Method]) -> tuple[Method, str]:
     """The `Method` of those that are `known` and the modifier or "" of a name; or `InputError`."""
     base, _, modifier = str(name).partition("+")
     methods = {method.name: method for method in known}

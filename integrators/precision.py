@@ -14,8 +14,10 @@ import functools
 import itertools
 import math
 import struct
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -39,7 +41,7 @@ class LostDigits(GeosweepError, ArithmeticError):
 # --- from floats -------------------------------------------------------------------------------
 
 
-def simplest(x):
+def simplest(x: float) -> Fraction:
     """The fraction of least denominator that rounds to a float.
 
     Parameters
@@ -69,7 +71,7 @@ def simplest(x):
     return _between(exact - below / 2, exact + ulp / 2, even)
 
 
-def _between(low, high, closed):
+def _between(low: Fraction | float, high: Fraction | float, closed: bool) -> Fraction:
     """The fraction of least denominator from `low` to `high`, positive; ends count if `closed`.
 
     It goes down the tree of Stern and Brocot by continued fractions: as long as both ends have the
@@ -89,12 +91,12 @@ def _between(low, high, closed):
     return found
 
 
-def fractions(values):
+def fractions(values: Any) -> np.ndarray:
     """The `simplest` fractions of floats, as an array of objects; of tableaux."""
     return _each(simplest, np.asarray(values, dtype=float))
 
 
-def precise(value):
+def precise(value: Any) -> Any:
     """The precise number that a number given by a user stands for.
 
     Parameters
@@ -120,22 +122,22 @@ def precise(value):
 
 
 @functools.lru_cache(maxsize=4096)
-def _meant(x):
+def _meant(x: float) -> Any:
     fraction = simplest(x)
     if fraction.denominator > PLAIN and abs(x) < math.pi * TURNS:
         multiple = Fraction(x / math.pi).limit_denominator(DEGREES)
         angle = _context().pi * multiple.numerator / multiple.denominator
-        if multiple and abs(_fraction(angle) - Fraction(x)) <= Fraction(math.ulp(x)):
+        if multiple and abs(Fraction(_fraction(angle)) - Fraction(x)) <= Fraction(math.ulp(x)):
             return angle
     return _number(fraction)
 
 
-def exactly(values):
+def exactly(values: Any) -> np.ndarray:
     """Precise numbers that are the doubles given, as an array; of states that users give."""
     return _each(lambda x: _context().mpf(float(x)), np.asarray(values, dtype=float))
 
 
-def _number(value):
+def _number(value: Fraction | float) -> Any:
     """The precise number next to a rational one, or an infinite float."""
     mpf = _context().mpf
     if isinstance(value, Fraction):
@@ -143,7 +145,7 @@ def _number(value):
     return mpf(value)
 
 
-def _each(made, values):
+def _each(made: Callable[[Any], object], values: np.ndarray) -> np.ndarray:
     found = np.empty(values.shape, dtype=object)
     for place in np.ndindex(values.shape):
         found[place] = made(values[place])
@@ -153,14 +155,14 @@ def _each(made, values):
 # --- of both arithmetics -----------------------------------------------------------------------
 
 
-def is_precise(values):
+def is_precise(values: Any) -> bool:
     """Whether a number is precise, or an array of objects."""
     if isinstance(values, np.ndarray):
         return values.dtype.hasobject
     return hasattr(values, "_mpf_")
 
 
-def numbers(values, copy=False):
+def numbers(values: Any, copy: bool = False) -> np.ndarray:
     """Numbers as an array: of float, or of precise numbers if one of them is.
 
     Parameters
@@ -187,12 +189,12 @@ def numbers(values, copy=False):
     return np.array(values, dtype=float) if copy else np.asarray(values, dtype=float)
 
 
-def only_precise(values):
+def only_precise(values: Any) -> np.ndarray:
     """Numbers as an array of precise ones; `LostDigits` for floats with digits of their own."""
     return _each(_own, np.asarray(values))
 
 
-def _own(value):
+def _own(value: Any) -> Any:
     """A precise number as it is; another that is exact as it stands, as a precise one."""
     if hasattr(value, "_mpf_"):
         return value
@@ -201,7 +203,7 @@ def _own(value):
     return _context().mpf(_short(value))
 
 
-def rounded(values):
+def rounded(values: Any) -> np.ndarray:
     """Numbers of either arithmetic, or fractions, as the nearest doubles."""
     values = np.asarray(values)
     if values.dtype != object:
@@ -209,7 +211,7 @@ def rounded(values):
     return pairs(values)[..., 0]
 
 
-def pairs(values):
+def pairs(values: Any) -> np.ndarray:
     """Precise numbers as double-double ones.
 
     Parameters
@@ -234,7 +236,7 @@ def pairs(values):
     return found
 
 
-def _pair(value):
+def _pair(value: Any) -> tuple[float, float]:
     value = _fraction(value) if hasattr(value, "_mpf_") else _short(value)
     if isinstance(value, float) and not math.isfinite(value):
         return value, 0.0
@@ -242,7 +244,7 @@ def _pair(value):
     return high, float(Fraction(value) - Fraction(high))
 
 
-def _fraction(number):
+def _fraction(number: Any) -> Fraction | float:
     """A precise number as a fraction; an infinite one, or NaN, as a float."""
     sign, mantissa, exponent, _ = number._mpf_
     if not mantissa and exponent:
@@ -250,12 +252,12 @@ def _fraction(number):
     return Fraction(-mantissa if sign else mantissa) * Fraction(2) ** exponent
 
 
-def all_finite(values):
+def all_finite(values: Any) -> bool:
     """Whether every number of an array of either arithmetic is finite."""
     return bool(np.all(np.isfinite(rounded(values))))
 
 
-def inverse_of(matrix):
+def inverse_of(matrix: np.ndarray) -> np.ndarray:
     """The inverse of a matrix of either arithmetic."""
     if not is_precise(matrix):
         return np.linalg.inv(matrix)
@@ -278,7 +280,7 @@ class Doubles:
     total = staticmethod(math.fsum)
 
     @staticmethod
-    def array(values):
+    def array(values: Any) -> np.ndarray:
         """Numbers as an array of such numbers."""
         return np.array(values, dtype=float)
 
@@ -293,12 +295,12 @@ class PreciseNumbers:
     name = DOUBLE_DOUBLE
 
     @property
-    def pi(self):
+    def pi(self) -> Any:
         """π"""
         return +_context().pi
 
     @staticmethod
-    def number(value):
+    def number(value: Any) -> Any:
         """A number of the system's arithmetic."""
         if isinstance(value, float) and math.isfinite(value):
             written = Decimal(repr(float(value)))
@@ -306,32 +308,32 @@ class PreciseNumbers:
                 value = Fraction(written)
         return _own(value)
 
-    def array(self, values):
+    def array(self, values: Any) -> np.ndarray:
         """Numbers as an array of such numbers."""
         return _each(self.number, np.asarray(values))
 
-    def sqrt(self, x):
+    def sqrt(self, x: Any) -> Any:
         """√x"""
         return self.number(x).sqrt()
 
-    def sin(self, x):
+    def sin(self, x: Any) -> Any:
         """The sine."""
         return self.number(x).sin()
 
-    def cos(self, x):
+    def cos(self, x: Any) -> Any:
         """The cosine."""
         return self.number(x).cos()
 
-    def expm1(self, x):
+    def expm1(self, x: Any) -> Any:
         """exp(x) − 1"""
         return self.number(x).expm1()
 
-    def radians(self, degrees):
+    def radians(self, degrees: Any) -> Any:
         """An angle in radians."""
         return self.number(degrees) * self.pi / 180
 
     @staticmethod
-    def total(values):
+    def total(values: Iterable[Any]) -> Any:
         """The sum."""
         return sum(values)
 
@@ -339,7 +341,7 @@ class PreciseNumbers:
 DOUBLES, PRECISE = Doubles(), PreciseNumbers()
 
 
-def arithmetic_of(name):
+def arithmetic_of(name: str) -> Doubles | PreciseNumbers:
     """`DOUBLES` or `PRECISE`, by the name of an arithmetic; or `InputError`."""
     check_known("arithmetic", name, ARITHMETICS, key="arithmetic")
     return PRECISE if name == DOUBLE_DOUBLE else DOUBLES
@@ -357,7 +359,7 @@ OPERATORS = ("add", "sub", "mul", "truediv", "mod", "pow")
 
 
 @functools.cache
-def _context():
+def _context() -> Any:
     """mpmath's context of the precise numbers, with their class; see the module."""
     import mpmath  # here: only double-double asks for it
 
@@ -373,25 +375,25 @@ def _context():
     return context
 
 
-def _method(function):
-    def method(self, *others):
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *others: Any) -> Any:
         return function(self, *map(_short, others))
 
     return method
 
 
-def _guarded(operation):
-    def guarded(self, other):
+def _guarded(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def guarded(self: Any, other: Any) -> Any:
         return operation(self, _short(other))
 
     return guarded
 
 
-def _refuse(self):
+def _refuse(self: Any) -> NoReturn:
     raise LostDigits(f"{self} would lose digits as a float")
 
 
-def _short(value):
+def _short(value: Any) -> Any:
     """A number as it is, but a float with digits of its own, which raises `LostDigits`."""
     if isinstance(value, (bool, np.bool_, np.integer)):
         return int(value)

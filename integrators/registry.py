@@ -1,10 +1,13 @@
 """All integrators, by name."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from integrators.bibliography import PROJECTIONS
-from integrators.method import Integrator, method_and_modifier
+from integrators.method import Integrator, Method, method_and_modifier
+from integrators.methods import dormand_prince
 from integrators.methods.commutator_free import COMMUTATOR_FREE_METHODS
 from integrators.methods.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
-from integrators.methods.dormand_prince import METHOD as DOP853
 from integrators.methods.exact import METHOD as EXACT
 from integrators.methods.hopf_lifts import COLLECTIVE_METHODS, RATTLE_SU2
 from integrators.methods.midpoints import ALL_MIDPOINTS
@@ -16,6 +19,7 @@ from integrators.methods.splitting import SPLITTING
 from integrators.methods.symplectic_lie_group import SYMPLECTIC_LIE_GROUP
 from integrators.methods.variational import VARIATIONAL
 
+DOP853 = dormand_prince.METHOD
 ALL_INTEGRATORS = (
     VARIATIONAL,
     *ALL_MIDPOINTS,
@@ -37,7 +41,7 @@ ALL_INTEGRATORS = (
 )
 
 
-def get(name, **options):
+def get(name: str, **options: Any) -> Integrator:
     """The integrator of a name such as ``variational+suzuki4`` or ``rk4+projected``.
 
     Parameters
@@ -63,7 +67,7 @@ def get(name, **options):
     return made(name, options)
 
 
-def made(name, options, also=()):
+def made(name: str, options: Mapping[str, Any], also: Sequence[Method] = ()) -> Integrator:
     """The integrator of a name and a dict of options; see `get`.
 
     Parameters
@@ -85,7 +89,7 @@ def made(name, options, also=()):
     return Integrator.of(name, options, (*ALL_INTEGRATORS, *also))
 
 
-def named(name, also=()):
+def named(name: str, also: Sequence[Method] = ()) -> tuple[Method, str]:
     """The method and the modifier that a name has.
 
     Parameters
@@ -109,7 +113,7 @@ def named(name, also=()):
     return method_and_modifier(name, (*ALL_INTEGRATORS, *also))
 
 
-def sources(name, also=()):
+def sources(name: str, also: Sequence[Method] = ()) -> dict[str, tuple[str, ...]]:
     """The works that an integrator is from: its method, and its composition or projection.
 
     Parameters
@@ -133,7 +137,7 @@ def sources(name, also=()):
     return found
 
 
-def names(also=()):
+def names(also: Sequence[Method] = ()) -> list[str]:
     """All names that are enough to `get` an integrator, with modifiers.
 
     Parameters

@@ -22,7 +22,7 @@ KERNELS = "kernels"
 _making = threading.Lock()
 
 
-def cache_root(inner=""):
+def cache_root(inner: str = "") -> Path:
     """The directory of compiled kernels, which is there and this user's alone.
 
     In ``GEOSWEEP_CACHE_DIR``, else in the user's cache directory. If that cannot be written, or
@@ -44,7 +44,7 @@ def cache_root(inner=""):
     return root / inner
 
 
-def _chosen():
+def _chosen() -> Path | None:
     """What the user, or the system, names; None where there is no home."""
     if named := os.environ.get(NAMED):
         return Path(named).absolute() / KERNELS
@@ -55,12 +55,12 @@ def _chosen():
     return base.absolute() / "geosweep" / KERNELS
 
 
-def _why_refused(root, inner):
+def _why_refused(root: Path, inner: str) -> str:
     return why_shared(root.parent) or why_shared(root) or (inner and why_shared(root / inner))
 
 
 @functools.cache
-def _is_usable(root):
+def _is_usable(root: Path) -> bool:
     """Whether the directory, made where it lacks, can be written."""
     try:
         make_private(root)
@@ -72,7 +72,7 @@ def _is_usable(root):
     return True
 
 
-def _temporary(why):
+def _temporary(why: str) -> Path:
     """A directory of this process and those that it starts, which is made when it is needed."""
     with _making:
         handed = os.environ.get(HANDED)
@@ -86,7 +86,7 @@ def _temporary(why):
     return root
 
 
-def _is_own(directory):
+def _is_own(directory: str) -> bool:
     """Whether a temporary directory is there, and this user's alone."""
     try:
         status = os.lstat(directory)
@@ -99,7 +99,7 @@ def _is_own(directory):
     )
 
 
-def _warn(why, instead):
+def _warn(why: str, instead: str) -> None:
     print(
         f"Warning: {why}: compiled kernels are not kept there, where whoever can write one runs "
         f"code as you, but in {instead} until this process ends. Mend that, or name a directory "
@@ -108,6 +108,6 @@ def _warn(why, instead):
     )
 
 
-def _remove(directory, process):
+def _remove(directory: str, process: int) -> None:
     if os.getpid() == process:  # and not one that was forked from it
         shutil.rmtree(directory, ignore_errors=True)

@@ -8,12 +8,17 @@ numbers of a wide one too: an array of float64 with one more axis, or two, is an
 
 import itertools
 import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.base import BaseContext
+from numba.core.datamodel import DataModelManager
 from numba.core.imputils import lower_builtin, lower_cast
 from numba.core.typeconv import Conversion
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing import BaseContext as TypingContext
+from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 from numba.extending import intrinsic, models, overload, register_model
 
 from integrators.compiler import lanes
@@ -29,20 +34,20 @@ class Real:
     Beside a vector a double is repeated. Each operation is rounded once; nothing is contracted.
     """
 
-    def __init__(self, builder, value):
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value) -> None:
         self.builder, self.value = builder, value
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Numbers in a vector; 0 of a double."""
         return self.value.type.count if isinstance(self.value.type, ir.VectorType) else 0
 
-    def of(self, number):
+    def of(self, number: float) -> "Real":
         """A Python float as a value of the same type."""
         kind = self.value.type
         return Real(self.builder, ir.Constant(kind, [number] * self.size if self.size else number))
 
-    def repeated(self, size):
+    def repeated(self, size: int) -> "Real":
         """A double as a vector of so many."""
         if self.size == size:
             return self
@@ -52,33 +57,33 @@ class Real:
         zeros = ir.Constant(ir.VectorType(_INDEX, size), None)
         return Real(self.builder, self.builder.shuffle_vector(one, undefined, zeros))
 
-    def _alike(self, *others):
+    def _alike(self, *others: "Real | float") -> list[ir.Value]:
         numbers = [self, *(x if isinstance(x, Real) else self.of(x) for x in others)]
         size = max(x.size for x in numbers)
         return [x.repeated(size).value for x in numbers] if size else [x.value for x in numbers]
 
-    def _made(self, instruction, *others):
+    def _made(self, instruction: str, *others: "Real | float") -> "Real":
         return Real(self.builder, getattr(self.builder, instruction)(*self._alike(*others)))
 
-    def __add__(self, other):
+    def __add__(self, other: "Real | float") -> "Real":
         return self._made("fadd", other)
 
-    def __sub__(self, other):
+    def __sub__(self, other: "Real | float") -> "Real":
         return self._made("fsub", other)
 
-    def __mul__(self, other):
+    def __mul__(self, other: "Real | float") -> "Real":
         return self._made("fmul", other)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: "Real | float") -> "Real":
         return self._made("fdiv", other)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: "Real | float") -> "Real":
         return self * other
 
-    def __neg__(self):
+    def __neg__(self) -> "Real":
         return self._made("fneg")
 
-    def _intrinsic(self, name, *others):
+    def _intrinsic(self, name: str, *others: "Real | float") -> "Real":
         values = self._alike(*others)
         kind = values[0].type
         of = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
@@ -88,23 +93,23 @@ class Real:
         )
         return Real(self.builder, self.builder.call(function, values))
 
-    def fma(self, b, c):
+    def fma(self, b: "Real | float", c: "Real | float") -> "Real":
         """self b + c, rounded once."""
         return self._intrinsic("fma", b, c)
 
-    def sqrt(self):
+    def sqrt(self) -> "Real":
         """The square root."""
         return self._intrinsic("sqrt")
 
-    def abs(self):
+    def abs(self) -> "Real":
         """The absolute value."""
         return self._intrinsic("fabs")
 
-    def compared(self, symbol, other):
+    def compared(self, symbol: str, other: "Real | float") -> ir.Value:
         """The truth value, or truth values, of a comparison; false where one is NaN."""
         return self.builder.fcmp_ordered(symbol, *self._alike(other))
 
-    def where(self, condition, other):
+    def where(self, condition: ir.Value, other: "Real | float") -> "Real":
         """This where a truth value holds, or those of a vector do, else `other`."""
         return Real(self.builder, self.builder.select(condition, *self._alike(other)))
 
@@ -120,23 +125,25 @@ class CompoundType(types.Type):
     wide : bool
     """
 
-    def __init__(self, name, parts, wide):
+    family: "Family"
+
+    def __init__(self, name: str, parts: int, wide: bool) -> None:
         self.parts, self.wide = parts, wide
         super().__init__(name=f"{name}_lanes" if wide else name)
 
-    def __reduce__(self):
+    def __reduce__(self) -> str:
         """By the global name of its module: cached code is of this very type."""
         return self.name
 
-    def can_convert_from(self, typingctx, other):
+    def can_convert_from(self, typingctx: TypingContext, other: types.Type) -> Conversion | None:
         """Let a real scalar, or a lane where numbers are wide, stand where one is expected."""
         return Conversion.safe if self._holds(other) else None
 
-    def unify(self, typingctx, other):
+    def unify(self, typingctx: TypingContext, other: types.Type) -> "CompoundType | None":
         """A variable that is a scalar on one path and such a number on another is one."""
         return self if self._holds(other) else None
 
-    def _holds(self, other):
+    def _holds(self, other: types.Type) -> bool:
         if isinstance(other, _SCALARS):
             return True
         return self.wide and (other is lane or isinstance(other, type(self)) and not other.wide)
@@ -145,15 +152,15 @@ class CompoundType(types.Type):
 class _Model(models.PrimitiveModel):
     """In registers a struct of values; in memory numbers side by side, each a run of float64."""
 
-    def __init__(self, dmm, fe_type):
+    def __init__(self, dmm: DataModelManager, fe_type: CompoundType) -> None:
         super().__init__(dmm, fe_type, fe_type.family.struct(fe_type))
         count = fe_type.parts * (WIDTH if fe_type.wide else 1)
         self._memory = ir.ArrayType(FLOAT64, count) if fe_type.wide else self.get_value_type()
 
-    def get_data_type(self):
+    def get_data_type(self) -> ir.Type:
         return self._memory
 
-    def as_data(self, builder, value):
+    def as_data(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
         if not self._fe_type.wide:
             return value
         data = ir.Constant(self._memory, ir.Undefined)
@@ -162,7 +169,7 @@ class _Model(models.PrimitiveModel):
             data = builder.insert_value(data, number, i * self._fe_type.parts + part)
         return data
 
-    def from_data(self, builder, value):
+    def from_data(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
         if not self._fe_type.wide:
             return value
         parts = []
@@ -192,7 +199,14 @@ class Family:
         Of numbers alone, and side by side.
     """
 
-    def __init__(self, kind, number, scalar, wide, structs):
+    def __init__(
+        self,
+        kind: type[CompoundType],
+        number: Any,
+        scalar: CompoundType,
+        wide: CompoundType,
+        structs: tuple[ir.Type, ir.Type],
+    ) -> None:
         self.kind, self.number, self.scalar, self.wide = kind, number, scalar, wide
         self.name = scalar.name
         self._structs = structs
@@ -202,14 +216,21 @@ class Family:
         self._register_operators()
         self._register_choices()
 
-    def __contains__(self, kind):
+    def __contains__(self, kind: types.Type) -> bool:
         return kind is self.scalar or kind is self.wide
 
-    def struct(self, kind):
+    def struct(self, kind: CompoundType) -> ir.Type:
         """The LLVM type of a number of `kind`."""
         return self._structs[kind.wide]
 
-    def read(self, context, builder, kind, value, wide):
+    def read(
+        self,
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        kind: types.Type,
+        value: ir.Value,
+        wide: bool,
+    ) -> Any:
         """An LLVM value of one of the types, a lane, a float or an integer, as a number.
 
         `wide` says whether it is to stand beside eight; repeated it is only where need be.
@@ -223,14 +244,14 @@ class Family:
             value = context.cast(builder, value, kind, types.float64)
         return self.number.of_real(Real(builder, value))
 
-    def write(self, builder, kind, number):
+    def write(self, builder: ir.IRBuilder, kind: CompoundType, number: Any) -> ir.Value:
         """A number as an LLVM value of `kind`."""
         struct = self.struct(kind)
         size = WIDTH if kind.wide else 0
         values = [real.value for real in number.write(size)]
         return cgutils.make_anonymous_struct(builder, values, struct)
 
-    def result(self, arguments):
+    def result(self, arguments: Sequence[types.Type]) -> CompoundType | None:
         """The type of what some numbers make together; None where none is of the family."""
         if not any(isinstance(a, self.kind) for a in arguments):
             return None
@@ -239,11 +260,11 @@ class Family:
         wide = any(a is lane or isinstance(a, self.kind) and a.wide for a in arguments)
         return self.wide if wide else self.scalar
 
-    def _combinations(self, count):
+    def _combinations(self, count: int) -> list[tuple[type[types.Type], ...]]:
         kinds = (self.kind, LaneType, types.Float, types.Integer)
         return [c for c in itertools.product(kinds, repeat=count) if self.kind in c]
 
-    def _register_casts(self):
+    def _register_casts(self) -> None:
         for kind in (types.Float, types.Integer, LaneType, self.kind):
 
             @lower_cast(kind, self.kind)
@@ -251,10 +272,18 @@ class Family:
                 number = self.read(context, builder, fromty, value, toty.wide)
                 return self.write(builder, toty, number)
 
-    def register(self, function, count, result, emit):
+    def register(
+        self,
+        function: Callable[..., Any],
+        count: int,
+        result: Callable[[CompoundType], types.Type],
+        emit: Callable[..., Any],
+    ) -> None:
         """Let kernels call `function` with numbers of the family; `emit` takes and gives them."""
 
-        def generic(template, args, kws):
+        def generic(
+            template: AbstractTemplate, args: tuple[types.Type, ...], kws: dict[str, types.Type]
+        ) -> Signature | None:
             if kws or len(args) != count or (made := self.result(args)) is None:
                 return None
             taken = [a if isinstance(a, (self.kind, LaneType)) else types.float64 for a in args]
@@ -273,8 +302,8 @@ class Family:
                     return found  # truth values
                 return self.write(builder, sig.return_type, found)
 
-    def _register_operators(self):
-        def truth(made):
+    def _register_operators(self) -> None:
+        def truth(made: CompoundType) -> types.Type:
             return mask if made.wide else types.boolean
 
         for name in ("add", "sub", "mul", "truediv"):
@@ -295,12 +324,14 @@ class Family:
             self.register(function, 1, lambda made: made, emit)
         self.register(lanes.fma, 3, lambda made: made, lambda a, b, c: a.fma(b, c))
 
-    def _register_choices(self):
+    def _register_choices(self) -> None:
         family = self
 
         @infer_global(lanes.select)
         class Select(AbstractTemplate):
-            def generic(self, args, kws):
+            def generic(
+                self, args: tuple[types.Type, ...], kws: dict[str, types.Type]
+            ) -> Signature | None:
                 made = None if kws or len(args) != 3 else family.result(args[1:])
                 if made is None or args[0] not in (mask, types.boolean):
                     return None

@@ -5,6 +5,7 @@ kernels that call it, so that their code depends on its source as well.
 """
 
 import functools
+from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 
 LIBRARIES = {"numpy", "numba", "scipy", "math"}  # whose versions say what they are
@@ -12,7 +13,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 @functools.cache
-def reached(function):
+def reached(function: FunctionType) -> frozenset[tuple[str, str]]:
     """The functions that a kernel's function calls, directly or not, and itself.
 
     Parameters
@@ -39,19 +40,19 @@ def reached(function):
     return frozenset(found)
 
 
-def top_package(function):
+def top_package(function: FunctionType) -> str:
     """The package, or the module without one, that a function is from."""
     return (function.__module__ or "__main__").partition(".")[0]
 
 
-def _name(function):
+def _name(function: FunctionType) -> str:
     """What tells functions of one package apart, such as closures of one name; with constants."""
     values = [repr(value) for value in _mentioned(function) if _is_plain(value)]
     name = f"{function.__module__}.{function.__qualname__}"
     return f"{name}[{','.join(values)}]" if values else name
 
 
-def _mentioned(function):
+def _mentioned(function: FunctionType) -> Iterator[object]:
     """The values that the code of a function mentions by name."""
     names = set(_names(function.__code__))
     for name in sorted(names & function.__globals__.keys()):
@@ -62,14 +63,14 @@ def _mentioned(function):
     yield from _closed_over(function)
 
 
-def _names(code):
+def _names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
 
 
-def _closed_over(function):
+def _closed_over(function: FunctionType) -> Iterator[object]:
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -77,11 +78,11 @@ def _closed_over(function):
             continue
 
 
-def _is_plain(value):
+def _is_plain(value: object) -> bool:
     return isinstance(value, PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 
-def _python_function(value):
+def _python_function(value: object) -> FunctionType | None:
     """The Python function behind a dispatcher, kernel or intrinsic; None for anything else."""
     for attribute in ("py_func", "_defn", "function"):
         inner = getattr(value, attribute, None)

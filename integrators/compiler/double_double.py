@@ -8,12 +8,14 @@ meaning, and may make later numbers NaN.
 """
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from typing import Any
 
 from llvmlite import ir
 from numba.core import types
 from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 from numba.extending import intrinsic, overload
 
 from integrators.compiler import lanes
@@ -27,25 +29,25 @@ class DoubleDoubleType(CompoundType):
     precise = True
 
     @property
-    def number(self):
+    def number(self) -> types.Type:
         """The type of times, step sizes and parameters beside them."""
         return double_double
 
 
-def fast_two_sum(a, b):
+def fast_two_sum(a: Real, b: Real) -> tuple[Real, Real]:
     """a + b and what it is off, of |a| ≥ |b|; algorithm 1."""
     total = a + b
     return total, b - (total - a)
 
 
-def two_sum(a, b):
+def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
     """a + b and what it is off; algorithm 2."""
     total = a + b
     of_a = total - b
     return total, (a - of_a) + (b - (total - of_a))
 
 
-def two_product(a, b):
+def two_product(a: Real, b: Real) -> tuple[Real, Real]:
     """a b and what it is off; algorithm 3."""
     product = a * b
     return product, a.fma(b, -product)
@@ -54,37 +56,37 @@ def two_product(a, b):
 class DoubleDouble:
     """high + low, of `Real`; low None is an exact zero, of a number that is a float64."""
 
-    def __init__(self, high, low=None):
+    def __init__(self, high: Real, low: Real | None = None) -> None:
         self.high, self.low = high, low
 
     @classmethod
-    def of_real(cls, real):
+    def of_real(cls, real: Real) -> "DoubleDouble":
         """A float64, or a lane."""
         return cls(real)
 
     @classmethod
-    def read(cls, values):
+    def read(cls, values: Sequence[Real]) -> "DoubleDouble":
         """From the values of a struct."""
         return cls(*values)
 
     @classmethod
-    def gathered(cls, parts, wide):
+    def gathered(cls, parts: Sequence[Real], wide: bool) -> "DoubleDouble":
         """From its parts."""
         return cls(*parts)
 
-    def write(self, size):
+    def write(self, size: int) -> list[Real]:
         """The values of a struct, vectors of `size` or, for 0, doubles."""
         low = self.high.of(0.0) if self.low is None else self.low
         return [part.repeated(size) if size else part for part in (self.high, low)]
 
-    def spread(self):
+    def spread(self) -> list[Real]:
         """The parts that a lane of each vector of a struct takes."""
         return self.write(0)
 
-    def __neg__(self):
+    def __neg__(self) -> "DoubleDouble":
         return DoubleDouble(-self.high, None if self.low is None else -self.low)
 
-    def __add__(self, other):
+    def __add__(self, other: "DoubleDouble") -> "DoubleDouble":
         if self.low is None:
             if other.low is None:
                 return DoubleDouble(*two_sum(self.high, other.high))
@@ -96,10 +98,10 @@ class DoubleDouble:
         high, off = fast_two_sum(high, off + low)
         return DoubleDouble(*fast_two_sum(high, least + off))
 
-    def __sub__(self, other):
+    def __sub__(self, other: "DoubleDouble") -> "DoubleDouble":
         return self + (-other)
 
-    def __mul__(self, other):
+    def __mul__(self, other: "DoubleDouble") -> "DoubleDouble":
         if self.low is None and other.low is not None:
             return other * self
         high, off = two_product(self.high, other.high)
@@ -111,7 +113,7 @@ class DoubleDouble:
         cross = self.low.fma(other.high, self.high.fma(other.low, least))
         return DoubleDouble(*fast_two_sum(high, off + cross))
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: "DoubleDouble") -> "DoubleDouble":
         if other.low is None:  # algorithm 15
             high = self.high / other.high
             product, off = two_product(high, other.high)
@@ -120,23 +122,26 @@ class DoubleDouble:
                 left = left + self.low
             return DoubleDouble(*fast_two_sum(high, left / other.high))
         high = self.high / other.high  # algorithm 17
-        product = other * DoubleDouble(high)
-        left = self.high - product.high
-        rest = -product.low if self.low is None else self.low - product.low
+        taken = other * DoubleDouble(high)
+        left = self.high - taken.high
+        assert taken.low is not None
+        rest = -taken.low if self.low is None else self.low - taken.low
         return DoubleDouble(*fast_two_sum(high, (left + rest) / other.high))
 
-    def __abs__(self):
+    def __abs__(self) -> "DoubleDouble":
+        assert self.low is not None
         negative = self.high.compared("<", 0.0)
         return DoubleDouble(
             (-self.high).where(negative, self.high), (-self.low).where(negative, self.low)
         )
 
-    def fma(self, b, c):
+    def fma(self, b: "DoubleDouble", c: "DoubleDouble") -> "DoubleDouble":
         """self b + c; the product is rounded to a double-double, unlike that of float64."""
         return self * b + c
 
-    def sqrt(self):
+    def sqrt(self) -> "DoubleDouble":
         """The square root, by a step of Newton's method from the high one's; 0 of 0."""
+        assert self.low is not None
         high = self.high.sqrt()
         product, off = two_product(high, high)
         left = ((self.high - product) - off) + self.low
@@ -145,11 +150,12 @@ class DoubleDouble:
         root = fast_two_sum(high, left / twice)
         return DoubleDouble(*root)
 
-    def nearest(self):
+    def nearest(self) -> "DoubleDouble":
         """The nearest whole number, of |x| < 2⁵¹."""
+        assert self.low is not None
         return DoubleDouble((self.high + lanes.NEAREST) - lanes.NEAREST, self.low.of(0.0))
 
-    def compared(self, symbol, other):
+    def compared(self, symbol: str, other: "DoubleDouble") -> ir.Value:
         """Truth values of <, <=, >, >= or ==: the highs decide, where they differ."""
         builder = self.high.builder
         high, low = self.high, self.low if self.low is not None else self.high.of(0.0)
@@ -160,7 +166,7 @@ class DoubleDouble:
         decided = high.compared(symbol.rstrip("="), other.high)
         return builder.or_(decided, builder.and_(equal, low.compared(symbol, other_low)))
 
-    def differs(self, other):
+    def differs(self, other: "DoubleDouble") -> ir.Value:
         """Truth value of !=."""
         return self.high.builder.not_(self.compared("==", other))
 
@@ -203,7 +209,7 @@ def high_part(typingctx, x):
 class _Int(AbstractTemplate):
     """int(x), of whole numbers among a kernel's parameters."""
 
-    def generic(self, args, kws):
+    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
         return signature(types.int64, double_double) if args == (double_double,) else None
 
 
@@ -234,18 +240,18 @@ TERMS = 15  # of the series of the sine and the cosine up to π/4, and of the ex
 HALVINGS = 6  # of the exponent, until the series converges
 
 
-def split(number):
+def split(number: Fraction) -> tuple[float, float]:
     """The two float64 of a `Fraction`."""
     high = float(number)
     return high, float(number - Fraction(high))
 
 
-def columns(numbers):
+def columns(numbers: Iterable[Fraction]) -> tuple[tuple[float, ...], ...]:
     """The high and the low float64 of some fractions, each as a tuple."""
     return tuple(zip(*map(split, numbers), strict=True))
 
 
-def rests(numbers, doubles):
+def rests(numbers: Iterable[Fraction], doubles: Iterable[float]) -> tuple[float, ...]:
     """What doubles lack of some fractions, as a tuple of float64."""
     return tuple(float(n - Fraction(x)) for n, x in zip(numbers, doubles, strict=True))
 
@@ -259,7 +265,7 @@ POWER, POWER_LOW = columns(Fraction(1, math.factorial(k + 1)) for k in range(TER
 OPTIONS = {"error_model": "numpy"}
 
 
-def _of_double_doubles(function, alone):
+def _of_double_doubles(function: Callable[..., Any], alone: Callable[..., Any]) -> None:
     """Let kernels call a function of the vocabulary, which `alone` computes, eight of lanes."""
 
     @overload(function, jit_options=OPTIONS)
@@ -278,10 +284,10 @@ def _of_double_doubles(function, alone):
         return by_lane
 
 
-def _turned(shift):
+def _turned(shift: int) -> Callable[[float], float]:
     """The sine of x + shift π/2, by the series of what is beyond the next π/2."""
 
-    def sine(x):
+    def sine(x: float) -> float:
         turns = lanes.nearest(x * (1.0 / QUARTER))
         r = ((x - turns * QUARTER) - turns * QUARTER_LOW) - turns * QUARTER_LEAST
         square = r * r
@@ -296,7 +302,7 @@ def _turned(shift):
     return sine
 
 
-def _exponential(x):
+def _exponential(x: float) -> float:
     whole = high_part(lanes.nearest(x * (1.0 / LN_2_HIGH)))
     r = (x - whole * pair(LN_2_HIGH, LN_2_LOW)) * 0.5**HALVINGS
     less = pair(POWER[TERMS - 1], 0.0)  # (exp(r) − 1)/r
@@ -310,7 +316,7 @@ def _exponential(x):
     return (less + 1.0) * math.ldexp(1.0, int(whole))
 
 
-def _logarithm(x):
+def _logarithm(x: float) -> float:
     near = lanes.log(high_part(x))
     if not abs(near) < 690.0:
         return pair(near, 0.0)

@@ -39,12 +39,12 @@ class Element:
 
     name: str
     type: types.Type
-    shape: tuple
-    numbers: tuple = ()
+    shape: tuple[int, ...]
+    numbers: tuple[int, ...] = ()
     trajectories: int = 1
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[int, ...]:
         """The axes of `shape` but that of the trajectories."""
         return self.shape[1:] if self.trajectories > 1 else self.shape
 
@@ -58,7 +58,7 @@ DOUBLE_DOUBLE_LANES = Element(
 )
 
 
-def aligned(shape):
+def aligned(shape: int | tuple[int, ...]) -> np.ndarray:
     """Zeros on a cache line of their own: threads that share one slow each other down.
 
     Parameters

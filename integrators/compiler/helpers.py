@@ -6,21 +6,26 @@ it took half the time, or more, that a kernel took to compile. Here helpers end 
 intermediate code, and are optimized where they are used.
 """
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
 from numba import _dynfunc
+from numba.core import types
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, StateDict
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
+from numba.core.typing.templates import Signature
 
 
 class _LinkedLibrary(JITCodeLibrary):
     """Intermediate code to be linked into other libraries; it has no machine code."""
 
-    def _optimize_final_module(self):
+    def _optimize_final_module(self) -> None:
         pass
 
-    def _finalize_final_module(self):
+    def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
         self._finalized = True
@@ -32,7 +37,7 @@ class _Lowering(NativeLowering):
 
     _name = "helper_lowering"
 
-    def run_pass(self, state):
+    def run_pass(self, state: StateDict) -> bool:
         """Lower a helper, and let what Numba compiles from now on call it."""
         library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library, state.flags.no_compile = library, True
@@ -48,7 +53,7 @@ class _Lowering(NativeLowering):
 
 
 class _Compiler(CompilerBase):
-    def define_pipelines(self):
+    def define_pipelines(self) -> list[DefaultPassBuilder]:
         """Numba's passes, and `_Lowering` in the place of its own."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.passes = [
@@ -68,7 +73,7 @@ class Helper(CPUDispatcher):
         Of `numba.njit`.
     """
 
-    def __init__(self, function, options):
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         super().__init__(
             function,
@@ -76,7 +81,7 @@ class Helper(CPUDispatcher):
             pipeline_class=_Compiler,
         )
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments: Any) -> Any:
         """Run the plain function."""
         return self.py_func(*arguments)
 
@@ -94,19 +99,21 @@ class Varying(Helper):
         where an argument, or an array among them, is of its family.
     """
 
-    def __init__(self, usual, options, others):
+    def __init__(self, usual: Any, options: dict[str, Any], others: Mapping[str, Any]) -> None:
         super().__init__(usual.py_func, options)
         self._usual, self._others = usual, others
 
-    def _chosen(self, arguments):
+    def _chosen(self, arguments: Iterable[types.Type]) -> Helper:
         families = {getattr(getattr(a, "dtype", a), "family", None) for a in arguments}
         found = [self._others[f.name] for f in families if f and f.name in self._others]
         return found[0] if found else self._usual
 
-    def get_call_template(self, args, kws):
+    def get_call_template(
+        self, args: tuple[types.Type, ...], kws: Mapping[str, types.Type]
+    ) -> tuple[Any, ...]:
         """Numba's way to the type of a call."""
         return self._chosen(args).get_call_template(args, kws)
 
-    def get_overload(self, sig):
+    def get_overload(self, sig: Signature) -> Callable[..., Any]:
         """Numba's way to the code of a call."""
         return self._chosen(sig).get_overload(sig)

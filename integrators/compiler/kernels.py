@@ -21,19 +21,31 @@ from pathlib import Path
 
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines differ from libm's
 
+from collections.abc import Callable, Collection, Iterator
+from types import FrameType
+from typing import Any
+
 import numba
-from numba import types
+from numba import types as types
 from numba.core import cgutils
+from numba.core.base import BaseContext
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.codegen import CPUCodegen
+from numba.core.typing.templates import Signature as Signature
 from numba.extending import intrinsic
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.compiler.dependencies import reached
-from integrators.compiler.elements import DOUBLE, LANES
+from integrators.compiler.elements import DOUBLE, LANES, Element
 from integrators.compiler.helpers import Helper, Varying
 from integrators.compiler.lanes import flat, number_of, vectors
 from integrators.compiler.ownership import make_private
+
+Plain = Callable[..., Any]  # of numbers and arrays; a signature says which
+Inlined = Callable[..., Any]  # a helper, which kernels compile into themselves
+Compiled = Callable[..., Any]
+ElementSignature = Callable[[types.Type], Signature]  # from an element type
 
 IS_COMPILED = not numba.config.DISABLE_JIT  # otherwise kernels are plain Python
 
@@ -49,7 +61,7 @@ OPTIONS = {
 }
 
 
-def _number_functions_apart():
+def _number_functions_apart() -> None:
     """Start Numba's numbering of functions at random.
 
     Machine code is linked by a function's qualified name and that number. Closures of one name
@@ -63,7 +75,7 @@ _number_functions_apart()
 os.register_at_fork(after_in_child=_number_functions_apart)
 
 
-def whole_state(element):
+def whole_state(element: types.Type) -> Signature:
     """Signature ``(t, y, p, out, work)`` of a function of the whole state.
 
     `t` is a number (see `lanes.number_of`), `y` the state of shape ``(rows, 3)``, `p` the
@@ -75,30 +87,30 @@ def whole_state(element):
     return types.void(number, stack, flat(number), stack, flat(element))
 
 
-def state_value(element):
+def state_value(element: types.Type) -> Signature:
     """Signature ``(t, q, p) -> value`` of a number that belongs to a state."""
     number = number_of(element)
     return element(number, vectors(element), flat(number))
 
 
-def generalized_force(element):
+def generalized_force(element: types.Type) -> Signature:
     """Signature ``(t, q, omega, p, out, work)`` of a force on bodies at `q` turning at `omega`."""
     number, stack = number_of(element), vectors(element)
     return types.void(number, stack, stack, flat(number), stack, flat(element))
 
 
-def split_flow(element):
+def split_flow(element: types.Type) -> Signature:
     """Signature ``(piece, t, h, w, low, p)`` of the exact flow of a piece; see `SplitFlow`."""
     number, stack = number_of(element), vectors(element)
     return types.void(types.int64, number, number, stack, stack, flat(number))
 
 
-def inlined(function):
+def inlined(function: Plain) -> Inlined:
     """Compile a helper into the kernels that call it."""
     return Helper(function, OPTIONS) if IS_COMPILED else function
 
 
-def varying(usual, **others):
+def varying(usual: Inlined, **others: Inlined) -> Inlined:
     """A helper that is `usual`, but of some element types another: see `helpers.Varying`.
 
     In plain Python, which has float64 alone, it is `usual`.
@@ -106,7 +118,7 @@ def varying(usual, **others):
     return Varying(usual, OPTIONS, others) if IS_COMPILED else usual
 
 
-def spliced(function):
+def spliced(function: Plain) -> Inlined:
     """Copy a helper into the kernels that call it, line by line, for them to compile.
 
     Does what `inlined` does. But that compiles the helper by itself first, with all helpers within
@@ -115,7 +127,7 @@ def spliced(function):
     return numba.njit(inline="always", **OPTIONS)(function)
 
 
-def function_at(function_type):
+def function_at(function_type: types.FunctionType) -> Callable[[Any], Any]:
     """A function from a kernel's `Kernel.address` to the kernel, of a `types.FunctionType`.
 
     A compiled function is called with addresses in no time: of functions among its arguments,
@@ -152,43 +164,50 @@ class Kernel:
         From the number of rows of the state to the elements of scratch that it needs.
     """
 
-    def __init__(self, function, signature, made_from=(), work=None):
+    def __init__(
+        self,
+        function: Plain,
+        signature: ElementSignature,
+        made_from: tuple[object, ...] = (),
+        work: Callable[[int], int] | None = None,
+    ) -> None:
         self.function = function
         self.signature = signature
         self.work = work or (lambda rows: 0)
         self.made_from = made_from
-        self._compiled, self._addresses = {}, {}
+        self._compiled: dict[Element, Compiled] = {}
+        self._addresses: dict[Element, int] = {}
         origin = f"{function.__module__}.{function.__qualname__}"
         inner = ",".join(str(getattr(k, "label", k)) for k in made_from)
         self.label = f"{origin}({inner})" if inner else origin
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<kernel {self.label}>"
 
     @functools.cached_property
-    def inline(self):
+    def inline(self) -> Inlined:
         """For calls from other kernels."""
         return inlined(self.function)
 
     @property
-    def scalar(self):
+    def scalar(self) -> Compiled:
         """Compiled for float64."""
         return self.compiled(DOUBLE)
 
     @property
-    def lanes(self):
+    def lanes(self) -> Compiled:
         """Compiled for lanes of eight float64."""
         return self.compiled(LANES)
 
-    def compiled(self, element):
+    def compiled(self, element: Element) -> Compiled:
         """Compiled for an `elements.Element`."""
         if element not in self._compiled:
             self._compiled[element] = self._compile(element.type)
         return self._compiled[element]
 
-    def address(self, element):
+    def address(self, element: Element) -> int | Compiled:
         """Where its machine code is, for `function_at`; in plain Python the function itself."""
-        dispatcher = self.compiled(element)
+        dispatcher: Any = self.compiled(element)
         if not IS_COMPILED:
             return dispatcher
         if element not in self._addresses:
@@ -198,7 +217,7 @@ class Kernel:
         return self._addresses[element]
 
     @functools.cached_property
-    def _depends_on(self):
+    def _depends_on(self) -> tuple[frozenset[str], list[tuple[str, str]]]:
         """Packages whose sources the machine code depends on, and the helpers it is made from."""
         found = reached(self.function)
         for inner in self.made_from:
@@ -206,7 +225,7 @@ class Kernel:
                 found |= reached(inner.function)
         return frozenset(package for package, _ in found), sorted(found)
 
-    def _compile(self, element):
+    def _compile(self, element: types.Type) -> Compiled:
         dispatcher = numba.njit(**OPTIONS)(self.function)
         if not IS_COMPILED:
             return dispatcher
@@ -222,18 +241,22 @@ class Kernel:
         return dispatcher
 
 
-def kernel(signature=whole_state, work=None):
+def kernel(
+    signature: ElementSignature = whole_state, work: Callable[[int], int] | None = None
+) -> Callable[[Plain], Kernel]:
     """Decorate a function as a `Kernel` of `signature`; see there."""
     return lambda function: Kernel(function, signature, work=work)
 
 
 # --- interruptions ---------------------------------------------------------------------------
 
-_check = contextvars.ContextVar("check", default=lambda: None)
+_check: contextvars.ContextVar[Callable[[], object]] = contextvars.ContextVar(
+    "check", default=lambda: None
+)
 
 
 @contextlib.contextmanager
-def checking(check):
+def checking(check: Callable[[], object]) -> Iterator[None]:
     """Within this, in this thread, call a function before each kernel that is compiled.
 
     Parameters
@@ -249,12 +272,13 @@ def checking(check):
 
 
 @contextlib.contextmanager
-def _handlers_raising_afterwards():
+def _handlers_raising_afterwards() -> Iterator[None]:
     """Put off what handlers of Ctrl-C and SIGTERM raise within this until its end.
 
     LLVM calls Python when it has made machine code. An exception there is lost, with that code.
     """
-    before, raised = {}, []
+    before: dict[signal.Signals, Callable[[int, FrameType | None], Any]] = {}
+    raised: list[BaseException] = []
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if callable(handler := signal.getsignal(number)):
@@ -269,10 +293,12 @@ def _handlers_raising_afterwards():
             raise raised[0]
 
 
-def _keeping(handler, raised):
+def _keeping(
+    handler: Callable[[int, FrameType | None], Any], raised: list[BaseException]
+) -> Callable[[int, FrameType | None], None]:
     """A handler of signals that does as another one, and keeps what that raises in a list."""
 
-    def handle(number, frame):
+    def handle(number: int, frame: FrameType | None) -> None:
         try:
             handler(number, frame)
         except BaseException as error:
@@ -287,26 +313,26 @@ def _keeping(handler, raised):
 class _Locator:
     """Where a kernel is cached: a directory that changes with any of the sources."""
 
-    def __init__(self, packages, label):
+    def __init__(self, packages: Collection[str], label: str) -> None:
         self._directory = cache_root(sources_hash(frozenset(packages)))
         self._label = hashlib.sha256(label.encode()).hexdigest()[:16]
         self._py_file = label  # named in Numba's warnings
 
-    def get_cache_path(self):
+    def get_cache_path(self) -> str:
         return str(self._directory)
 
-    def ensure_cache_path(self):
+    def ensure_cache_path(self) -> None:
         make_private(self._directory)
 
-    def get_source_stamp(self):
+    def get_source_stamp(self) -> str:
         return ""  # the directory is the stamp
 
-    def get_disambiguator(self):
+    def get_disambiguator(self) -> str:
         return self._label
 
 
 class _Implementation(CompileResultCacheImpl):
-    def __init__(self, function, locator):
+    def __init__(self, function: Plain, locator: _Locator) -> None:
         self._lineno = function.__code__.co_firstlineno
         self._locator = locator
         self._filename_base = self.get_filename_base(function.__name__, "")
@@ -319,27 +345,27 @@ class _SourceKeyedCache(FunctionCache):
     functions again; a directory named by the hash of all sources and a label do both.
     """
 
-    def __init__(self, function):
+    def __init__(self, function: Plain) -> None:
         self._name = repr(function)
         self._py_func = function
 
-    def locate(self, packages, label):
+    def locate(self, packages: Collection[str], label: str) -> None:
         locator = _Locator(packages, label)
         self._impl = _Implementation(self._py_func, locator)
         self._cache_path = locator.get_cache_path()
         self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, "")
         self.enable()
 
-    def load_overload(self, sig, target_context):
+    def load_overload(self, sig: Signature, target_context: BaseContext) -> Compiled | None:
         """As Numba's, which would load first all that it knows to compile, for half a second."""
         return self._load_overload(sig, target_context)
 
-    def _index_key(self, sig, codegen):
+    def _index_key(self, sig: Signature, codegen: CPUCodegen) -> tuple[object, ...]:
         return sig, codegen.magic_tuple()  # the CPU and its features
 
 
 @functools.cache
-def sources_hash(packages):
+def sources_hash(packages: frozenset[str]) -> str:
     """Hash of Numba's version and of the sources of `packages` and of this package."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:2]}".encode())
     for package in sorted({*packages, __name__.partition(".")[0]}):
@@ -348,7 +374,7 @@ def sources_hash(packages):
 
 
 @functools.cache
-def _package_hash(package):
+def _package_hash(package: str) -> str:
     """Hash of every source of a package or module; "" of what was typed or piped in."""
     module = sys.modules.get(package)
     spec = importlib.util.find_spec(package) if module is None else None
@@ -367,7 +393,7 @@ def _package_hash(package):
     return digest.hexdigest()[:16] if sources else ""
 
 
-def _text_of(module):
+def _text_of(module: Any) -> str:
     """The source of a module that came as text, as a plugin does; "" of others."""
     try:
         return module.__loader__.get_source(module.__name__) or ""

@@ -15,13 +15,17 @@ trajectory (`integrators.compiler.blocks`) are arrays of eight floats there.
 
 import math
 import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.datamodel import DataModelManager
 from numba.core.imputils import lower_builtin, lower_cast
 from numba.core.typeconv import Conversion
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing import BaseContext as TypingContext
+from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 from numba.extending import intrinsic, models, overload, register_model
 
 WIDTH = 8
@@ -38,14 +42,14 @@ class LaneType(types.Type):
 
     wide = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(name="lane")
 
-    def can_convert_from(self, typingctx, other):
+    def can_convert_from(self, typingctx: TypingContext, other: types.Type) -> Conversion | None:
         """Let a real scalar stand where a lane is expected."""
         return Conversion.safe if isinstance(other, _SCALARS) else None
 
-    def unify(self, typingctx, other):
+    def unify(self, typingctx: TypingContext, other: types.Type) -> "LaneType | None":
         """A variable that is a scalar on one path and a lane on another is a lane."""
         return self if isinstance(other, _SCALARS) else None
 
@@ -53,7 +57,7 @@ class LaneType(types.Type):
 class MaskType(types.Type):
     """Eight truth values."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(name="lane_mask")
 
 
@@ -62,17 +66,17 @@ lane = LaneType()
 mask = MaskType()
 
 
-def _is_wide(kind):
+def _is_wide(kind: types.Type) -> bool:
     """Whether a type is one of eight numbers side by side."""
     return getattr(kind, "wide", False)
 
 
-def is_precise(kind):
+def is_precise(kind: types.Type) -> bool:
     """Whether numbers of a type have the digits of two float64."""
     return getattr(kind, "precise", False)
 
 
-def _are_lanes(*kinds):
+def _are_lanes(*kinds: types.Type) -> bool:
     """Whether all types are those of this module: lanes, masks and scalars."""
     known = (LaneType, MaskType, types.Boolean, *_SCALARS)
     return all(isinstance(types.unliteral(kind), known) for kind in kinds)
@@ -80,42 +84,42 @@ def _are_lanes(*kinds):
 
 @register_model(LaneType)
 class _LaneModel(models.PrimitiveModel):
-    def __init__(self, dmm, fe_type):
+    def __init__(self, dmm: DataModelManager, fe_type: types.Type) -> None:
         super().__init__(dmm, fe_type, VECTOR)
 
 
 @register_model(MaskType)
 class _MaskModel(models.PrimitiveModel):
-    def __init__(self, dmm, fe_type):
+    def __init__(self, dmm: DataModelManager, fe_type: types.Type) -> None:
         super().__init__(dmm, fe_type, _MASK)
 
 
-def wide_of(element):
+def wide_of(element: types.Type) -> types.Type:
     """Numba type of eight numbers of a type side by side."""
     return lane if element is types.float64 else element.family.wide
 
 
-def scalar_of(element):
+def scalar_of(element: types.Type) -> types.Type:
     """Numba type of one number of an element type, of lanes too."""
     return types.float64 if element in (types.float64, lane) else element.family.scalar
 
 
-def number_of(element):
+def number_of(element: types.Type) -> types.Type:
     """Numba type of times, step sizes, constants and parameters beside `element`."""
     return getattr(element, "number", types.float64)
 
 
-def vectors(element):
+def vectors(element: types.Type) -> types.Array:
     """Numba type of a stack of 3-vectors, shape ``(rows, 3)``, of `element`."""
     return types.Array(element, 2, "C", aligned=element is types.float64)
 
 
-def flat(element):
+def flat(element: types.Type) -> types.Array:
     """Numba type of a flat array of `element`."""
     return types.Array(element, 1, "C", aligned=element is types.float64)
 
 
-def array(element, ndim):
+def array(element: types.Type, ndim: int) -> types.Array:
     """Numba type of a C-contiguous array of `element`."""
     return types.Array(element, ndim, "C", aligned=element is types.float64)
 
@@ -123,7 +127,7 @@ def array(element, ndim):
 # --- conversion and arithmetic ---------------------------------------------------------------
 
 
-def _splat(builder, scalar):
+def _splat(builder: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
     vector = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), scalar, _INDEX(0))
     zeros = ir.Constant(ir.VectorType(_INDEX, WIDTH), None)
     return builder.shuffle_vector(vector, ir.Constant(VECTOR, ir.Undefined), zeros)
@@ -138,7 +142,7 @@ def _cast_scalar_to_lane(context, builder, fromty, toty, value):
 class _BinaryTemplate(AbstractTemplate):
     result = lane
 
-    def generic(self, args, kws):
+    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
         if kws or len(args) != 2 or lane not in args:
             return None
         if all(arg is lane or isinstance(arg, _SCALARS) for arg in args):
@@ -151,16 +155,21 @@ class _ComparisonTemplate(_BinaryTemplate):
 
 
 class _MaskTemplate(AbstractTemplate):
-    def generic(self, args, kws):
+    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
         return signature(mask, *args) if not kws and set(args) == {mask} else None
 
 
 class _UnaryTemplate(AbstractTemplate):
-    def generic(self, args, kws):
+    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
         return signature(lane, lane) if not kws and args == (lane,) else None
 
 
-def _register(template, function, argument_types, emit):
+def _register(
+    template: type[AbstractTemplate],
+    function: Callable[..., Any],
+    argument_types: tuple[type[types.Type], ...],
+    emit: Callable[..., ir.Value],
+) -> None:
     infer_global(function)(type(f"_{function.__name__}_template", (template,), {}))
 
     @lower_builtin(function, *argument_types)
@@ -168,7 +177,7 @@ def _register(template, function, argument_types, emit):
         return emit(builder, *args)
 
 
-def _register_operators():
+def _register_operators() -> None:
     arithmetic = {"add": "fadd", "sub": "fsub", "mul": "fmul", "truediv": "fdiv"}
     for name, instruction in arithmetic.items():
         for prefix in ("", "i"):
@@ -199,15 +208,17 @@ def _register_operators():
     )
 
 
-def _vector_intrinsic(builder, name, *values):
+def _vector_intrinsic(builder: ir.IRBuilder, name: str, *values: ir.Value) -> ir.Value:
     return _llvm_intrinsic(builder, f"llvm.{name}.v{WIDTH}f64", VECTOR, values)
 
 
-def _scalar_intrinsic(builder, name, *values):
+def _scalar_intrinsic(builder: ir.IRBuilder, name: str, *values: ir.Value) -> ir.Value:
     return _llvm_intrinsic(builder, f"llvm.{name}.f64", FLOAT64, values)
 
 
-def _llvm_intrinsic(builder, name, kind, values):
+def _llvm_intrinsic(
+    builder: ir.IRBuilder, name: str, kind: ir.Type, values: Sequence[ir.Value]
+) -> ir.Value:
     function_type = ir.FunctionType(kind, [kind] * len(values))
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
     return builder.call(function, values)
@@ -226,7 +237,7 @@ def select(condition, if_true, if_false):
     return _select_scalar(condition, if_true, if_false)
 
 
-def _select_scalar(condition, if_true, if_false):
+def _select_scalar(condition: bool, if_true: float, if_false: float) -> float:
     return if_true if condition else if_false
 
 
@@ -357,7 +368,7 @@ def fma(a, b, c):
 
 @infer_global(fma)
 class _FmaTemplate(AbstractTemplate):
-    def generic(self, args, kws):
+    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
         if kws or len(args) != 3 or not all(a is lane or isinstance(a, _SCALARS) for a in args):
             return None
         number = lane if lane in args else types.float64
@@ -390,7 +401,7 @@ def _insert(typingctx, vector, value, index):
     return lane(lane, types.float64, types.int64), emit
 
 
-def _each_lane(function):
+def _each_lane(function: Callable[[float], float]) -> Callable[[Any], Any]:
     """`function` of a float, lane by lane: Numba's own scalar implementation each time."""
 
     def wrapped(x):

@@ -10,7 +10,7 @@ from pathlib import Path
 MOST_LINKS = 40  # symbolic links on one way, as the kernel counts
 
 
-def why_shared(path):
+def why_shared(path: str | Path) -> str:
     """How another user could write what is at a path, or swap it; empty if none can.
 
     As ssh does with StrictModes, all directories from the root down are looked at. They, and
@@ -51,12 +51,12 @@ def why_shared(path):
         here = here.parent if part == ".." else here / part
 
 
-def _trusted():
+def _trusted() -> set[int]:
     """Who may own a directory on the way: whoever owns the root directory can change all."""
     return {os.geteuid(), 0, os.lstat("/").st_uid}
 
 
-def _why_not_own(path, status):
+def _why_not_own(path: Path, status: os.stat_result) -> str:
     if status.st_uid != os.geteuid():
         return f"{path} belongs to user {status.st_uid}"
     if status.st_mode & 0o022:
@@ -64,7 +64,7 @@ def _why_not_own(path, status):
     return ""
 
 
-def _why_swapped(directory, status):
+def _why_swapped(directory: Path, status: os.stat_result) -> str:
     """How others could rename what is in a directory on the way."""
     if status.st_uid not in _trusted():
         return f"{directory} belongs to user {status.st_uid}"
@@ -74,7 +74,7 @@ def _why_swapped(directory, status):
     return ""
 
 
-def _is_own_group(gid):
+def _is_own_group(gid: int) -> bool:
     """Whether a group is the one that many systems make for each user, with nobody else in it."""
     try:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
@@ -84,7 +84,7 @@ def _is_own_group(gid):
     return own and set(group.gr_mem) <= {user.pw_name}
 
 
-def make_private(directory):
+def make_private(directory: Path) -> None:
     """Make a directory, and those above it that lack, for this user alone.
 
     Parameters

@@ -9,6 +9,8 @@ A solver's iterations end when the values do; how their solution moves with the 
 afterwards, by iterations that move the tangents alone (`carried`, `directions`).
 """
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
@@ -34,21 +36,21 @@ class Dual:
     Alone, the tangents are one vector; eight side by side, a list of vectors. None of a constant.
     """
 
-    def __init__(self, value, tangents=None):
+    def __init__(self, value: Real, tangents: Sequence[Real] | None = None) -> None:
         self.value, self.tangents = value, tangents
 
     @classmethod
-    def of_real(cls, real):
+    def of_real(cls, real: Real) -> "Dual":
         """A constant."""
         return cls(real)
 
     @classmethod
-    def read(cls, values):
+    def read(cls, values: Sequence[Real]) -> "Dual":
         """From the values of a struct."""
         return cls(values[0], values[1:])
 
     @classmethod
-    def gathered(cls, parts, wide):
+    def gathered(cls, parts: Sequence[Real], wide: bool) -> "Dual":
         """From its value and its tangents, each by itself."""
         value, *tangents = parts
         if wide:
@@ -58,27 +60,27 @@ class Dual:
             vector = value.builder.insert_element(vector, tangent.value, ir.IntType(32)(k))
         return cls(value, [Real(value.builder, vector)])
 
-    def write(self, size):
+    def write(self, size: int) -> list[Real]:
         """The values of a struct: eight side by side where there is a `size`."""
         value = self.value.repeated(size) if size else self.value
         none = [value.of(0.0)] * COUNT if size else [value.of(0.0).repeated(COUNT)]
         found = none if self.tangents is None else self.tangents
         return [value, *(t.repeated(size or COUNT) for t in found)]
 
-    def spread(self):
+    def spread(self) -> list[Real]:
         """Its value and its tangents, each by itself."""
         value, tangents = self.write(0)
         builder = value.builder
         each = [builder.extract_element(tangents.value, ir.IntType(32)(k)) for k in range(COUNT)]
         return [value, *(Real(builder, tangent) for tangent in each)]
 
-    def chained(self, value, slope):
+    def chained(self, value: Real, slope: Real) -> "Dual":
         """`value`, with its derivative by this number."""
         if self.tangents is None:
             return Dual(value)
         return Dual(value, [slope * t for t in self.tangents])
 
-    def _sum(self, value, other, sign):
+    def _sum(self, value: Real, other: "Dual", sign: int) -> "Dual":
         if other.tangents is None:
             return Dual(value, self.tangents)
         if self.tangents is None:
@@ -86,16 +88,16 @@ class Dual:
         pairs = zip(self.tangents, other.tangents, strict=True)
         return Dual(value, [a + b if sign > 0 else a - b for a, b in pairs])
 
-    def __add__(self, other):
+    def __add__(self, other: "Dual") -> "Dual":
         return self._sum(self.value + other.value, other, 1)
 
-    def __sub__(self, other):
+    def __sub__(self, other: "Dual") -> "Dual":
         return self._sum(self.value - other.value, other, -1)
 
-    def __neg__(self):
+    def __neg__(self) -> "Dual":
         return Dual(-self.value, self.tangents and [-t for t in self.tangents])
 
-    def __mul__(self, other):
+    def __mul__(self, other: "Dual") -> "Dual":
         value = self.value * other.value
         if self.tangents is None:
             return other.chained(value, self.value)
@@ -104,7 +106,7 @@ class Dual:
         pairs = zip(self.tangents, other.tangents, strict=True)
         return Dual(value, [a.fma(other.value, self.value * b) for a, b in pairs])
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: "Dual") -> "Dual":
         value = self.value / other.value
         if other.tangents is None:
             return Dual(value, self.tangents and [t / other.value for t in self.tangents])
@@ -114,12 +116,12 @@ class Dual:
         pairs = zip(self.tangents, other.tangents, strict=True)
         return Dual(value, [(-value).fma(b, a) * over for a, b in pairs])
 
-    def __abs__(self):
+    def __abs__(self) -> "Dual":
         value = self.value.abs()
         one = self.value.of(1.0)
         return self.chained(value, (-one).where(self.value.compared("<", 0.0), one))
 
-    def fma(self, b, c):
+    def fma(self, b: "Dual", c: "Dual") -> "Dual":
         """self b + c; the value is rounded once."""
         value = self.value.fma(b.value, c.value)
         total = c.tangents
@@ -132,7 +134,7 @@ class Dual:
                 total = [t.fma(y.value, s) for t, s in zip(x.tangents, total, strict=True)]
         return Dual(value, total)
 
-    def sqrt(self):
+    def sqrt(self) -> "Dual":
         """The square root; that of 0 is taken to stand still."""
         root = self.value.sqrt()
         some = root.compared(">", 0.0)
@@ -140,15 +142,15 @@ class Dual:
         slope = (half / root.where(some, half)).where(some, half * 0.0)
         return self.chained(root, slope)
 
-    def nearest(self):
+    def nearest(self) -> "Dual":
         """The nearest whole number, which stands still."""
         return Dual((self.value + lanes.NEAREST) - lanes.NEAREST)
 
-    def compared(self, symbol, other):
+    def compared(self, symbol: str, other: "Dual") -> ir.Value:
         """Truth value of a comparison of the values."""
         return self.value.compared(symbol, other.value)
 
-    def differs(self, other):
+    def differs(self, other: "Dual") -> ir.Value:
         """Truth value of !=."""
         builder = self.value.builder
         return builder.not_(self.value.compared("==", other.value))

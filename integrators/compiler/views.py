@@ -6,11 +6,14 @@ own, since kernels count no references (`kernels.OPTIONS`) and so may return no 
 """
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.base import BaseContext
 from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 from numba.extending import intrinsic
 
 from integrators.compiler.lanes import (
@@ -23,12 +26,22 @@ from integrators.compiler.lanes import (
     wide_of,
 )
 
+if TYPE_CHECKING:
+    from integrators.compiler.elements import Element
 
-def _borrowed(context, builder, array_type, data, shape):
+
+def _borrowed(
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    array_type: types.Array,
+    data: ir.Value,
+    shape: Sequence[ir.Value],
+) -> ir.Value:
     """An array struct over `data` that owns nothing: no reference counting in a step's loop."""
     result = context.make_array(array_type)(context, builder)
     itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
-    strides, step = [], ir.IntType(64)(itemsize)
+    strides: list[ir.Value] = []
+    step = ir.IntType(64)(itemsize)
     for extent in reversed(shape):
         strides.insert(0, step)
         step = builder.mul(step, extent)
@@ -44,13 +57,17 @@ def _borrowed(context, builder, array_type, data, shape):
     return result._getvalue()
 
 
-def view(function, result):
+def view(
+    function: Callable[..., Any], result: Callable[[types.Array], types.Array]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the lowering of the view `function`; `result` gives its type from its arguments'.
 
     The decorated ``data, shape = lower(builder, source, *integers)`` says what the view covers.
     """
 
-    def generic(self, args, kws):
+    def generic(
+        self: AbstractTemplate, args: tuple[types.Type, ...], kws: dict[str, types.Type]
+    ) -> Signature | None:
         counts = [types.int64] * (len(args) - 1)
         return signature(result(args[0]), args[0], *counts)
 
@@ -58,7 +75,7 @@ def view(function, result):
     template = type(name, (AbstractTemplate,), {"generic": generic, "key": function})
     infer_global(function, types.Function(template))  # which may be one of a function's
 
-    def register(lower):
+    def register(lower: Callable[..., Any]) -> Callable[..., Any]:
         @lower_builtin(function, types.Array, types.VarArg(types.Integer))
         def emit(context, builder, sig, args):
             source = context.make_array(sig.args[0])(context, builder, value=args[0])
@@ -70,18 +87,18 @@ def view(function, result):
     return register
 
 
-def as_elements(element):
+def as_elements(element: "Element") -> Callable[[Any], Any]:
     """A function for kernels: views float64, with the axes of an `Element`, as its elements."""
     return _viewing(element.type, len(element.shape))
 
 
-def as_numbers(element):
+def as_numbers(element: "Element") -> Callable[[Any], Any]:
     """The same for times, step sizes, constants and parameters beside its elements."""
     return _viewing(number_of(element.type), len(element.numbers))
 
 
 @functools.cache
-def _viewing(kind, axes):
+def _viewing(kind: types.Type, axes: int) -> Callable[[Any], Any]:
     def viewed(floats):
         return floats
 
@@ -158,7 +175,7 @@ def _tail(builder, source, start):
     return builder.gep(source.data, [start]), [builder.sub(extent, start)]
 
 
-def frame(count):
+def frame(count: int) -> Callable[[Any], Any]:
     """A function for kernels: a flat array of `count` elements in the frame of its caller.
 
     It takes an array, for the element type alone. What lies in the frame and is only indexed by

@@ -27,6 +27,7 @@ depend on that, but their values after a finite time t do, by an amount that fal
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from integrators.compiler.tangents import COUNT
 from integrators.compiler.vectors import get
 from integrators.compiler.views import as_elements
 from integrators.errors import InputError, check_array, check_number, check_whole
+from integrators.forms.flows import Form, SystemOrForm
 from integrators.forms.forms import checked_members, form_of, moving_rows
 from integrators.forms.phase_spaces import state_space
 from integrators.method import Integrator
@@ -48,6 +50,7 @@ from integrators.stepping.batch import clock_of, steps_per_interval, with_tangen
 from integrators.stepping.checkpoint import Layout, Standing
 from integrators.stepping.formulations import conversion_kernels
 from integrators.stepping.loop import evaluating, method_signature
+from integrators.stepping.problem import Problem
 
 EVERY = 10  # steps after which vectors are made orthonormal
 SEED = 1  # of the directions that they begin in
@@ -79,9 +82,18 @@ class LyapunovExponents:
 
 
 def lyapunov_exponents(
-    system, integrator, state, *, duration, samples, step_size=None, tolerance=None, count=1,
-    directions=None, start_time=0.0,
-):  # fmt: skip
+    system: SystemOrForm,
+    integrator: Integrator,
+    state: Any,
+    *,
+    duration: float,
+    samples: int,
+    step_size: float | None = None,
+    tolerance: float | None = None,
+    count: int = 1,
+    directions: Any = None,
+    start_time: float = 0.0,
+) -> LyapunovExponents:
     """Lyapunov exponents and MEGNO of a run, from its own tangent map.
 
     Parameters
@@ -139,18 +151,20 @@ def lyapunov_exponents(
             raise InputError(
                 f"{integrator.label!r} is adaptive: give a tolerance, no step_size, no start_time"
             )
-        followed = Followed(integrator.main.bind(system), form, count)
-        steps, ends, failed = steps_taken(integrator.bind(system), members[0], times, tolerance)
+        assert integrator.main is not None  # of all that can be followed
+        followed = Followed(cast(Problem, integrator.main.bind(system)), form, count)
+        adaptive = cast(AdaptiveProblem, integrator.bind(system))
+        steps, ends, failed = steps_taken(adaptive, members[0], times, tolerance)
         series, _, status = followed.run_along(members[0], directions, steps, ends)
         status = failed or status
     else:
         if tolerance is not None or step_size is None:
             raise InputError(f"{integrator.label!r} has a fixed step: give step_size, no tolerance")
         step_size = check_number("step_size", step_size, above=0.0)
-        steps = steps_per_interval(step_size, duration / samples)
-        followed = Followed(integrator.bind(system), form, count)
+        per_sample = steps_per_interval(step_size, duration / samples)
+        followed = Followed(cast(Problem, integrator.bind(system)), form, count)
         series, _, status = followed.run(
-            members[0], directions, step_size, np.full(samples, steps), start_time=start_time
+            members[0], directions, step_size, np.full(samples, per_sample), start_time=start_time
         )
     series = np.concatenate([np.full((1, count + 1), np.nan), series])
     return LyapunovExponents(times, series[:, :count], series[:, count], status)
@@ -195,7 +209,7 @@ def steps_taken(
     return steps, ends, int(runs.report[0, STATUS_ROW])
 
 
-def check_followed(integrator):
+def check_followed(integrator: Integrator) -> None:
     """Raise InputError unless tangent vectors can go along with an integrator's steps."""
     if obstacle := obstacle_to_following(integrator):
         raise InputError(obstacle)
@@ -222,7 +236,7 @@ def obstacle_to_following(integrator: Integrator) -> str:
     return ""
 
 
-def check_compiled():
+def check_compiled() -> None:
     """Raise InputError where kernels are plain Python."""
     if not IS_COMPILED:
         raise InputError(
@@ -231,7 +245,7 @@ def check_compiled():
         )
 
 
-def check_count(form, state, count):
+def check_count(form: Form, state: np.ndarray, count: int) -> None:
     """Raise InputError if there are not so many exponents, or the state space is not known."""
     dimension = len(_basis(form, state))
     most = min(COUNT, dimension)
@@ -244,7 +258,7 @@ def check_count(form, state, count):
         raise InputError(f"{count} exponents; expected 1 to {most}: {why}", key="count")
 
 
-def first_directions(form, state, count):
+def first_directions(form: Form, state: np.ndarray, count: int) -> np.ndarray:
     """The tangent vectors that runs from a state begin with, shape (count, rows, 3).
 
     Raises
@@ -258,18 +272,18 @@ def first_directions(form, state, count):
     return _orthonormal(np.tensordot(mixed, basis, 1))
 
 
-def _basis(form, state):
+def _basis(form: Form, state: np.ndarray) -> np.ndarray:
     """A basis of the tangent space, shape (dimension, rows, 3)."""
     space = state_space(form)
     return space.tangents(state, space.scales(state, state, 1.0))
 
 
-def _orthonormal(vectors):
+def _orthonormal(vectors: np.ndarray) -> np.ndarray:
     made, _ = np.linalg.qr(vectors.reshape(len(vectors), -1).T)
     return np.ascontiguousarray(made.T).reshape(vectors.shape)
 
 
-def _checked_directions(form, directions, state, count):
+def _checked_directions(form: Form, directions: Any, state: np.ndarray, count: int) -> np.ndarray:
     found = check_array("directions", directions, f"{(count, *state.shape)}")
     if found.shape != (count, *state.shape) or not np.all(np.isfinite(found)):
         raise InputError(
@@ -287,7 +301,7 @@ def _checked_directions(form, directions, state, count):
     return _orthonormal(found)
 
 
-def tangent_parts(form: object, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def tangent_parts(form: Form, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Vectors at a state without what is normal to the manifold and the work of a force.
 
     Parameters
@@ -321,21 +335,29 @@ class Followed:
         Tangent vectors.
     """
 
-    problem: object
-    form: object
+    problem: Problem
+    form: Form
     count: int
 
     @functools.cached_property
-    def layout(self):
+    def layout(self) -> Layout:
         """The `Layout` of a checkpoint: that of the problem, and the sums."""
         return Layout((*self.problem.layout.shapes, ("sums", (SUMS,))))
 
     @property
-    def checkpoint_size(self):
+    def checkpoint_size(self) -> int:
         """Numbers in a checkpoint."""
         return self.layout.size * (1 + COUNT)
 
-    def run(self, state, directions, step_size, counts, checkpoint=None, start_time=0.0):
+    def run(
+        self,
+        state: np.ndarray,
+        directions: np.ndarray,
+        step_size: float,
+        counts: np.ndarray,
+        checkpoint: np.ndarray | None = None,
+        start_time: float = 0.0,
+    ) -> tuple[np.ndarray, np.ndarray, int]:
         """Take steps with tangent vectors.
 
         Parameters
@@ -362,7 +384,14 @@ class Followed:
         ends = np.cumsum(np.asarray(counts, dtype=np.int64))
         return self._run(state, directions, clock, np.zeros((0, 2)), ends, checkpoint)
 
-    def run_along(self, state, directions, steps, ends, checkpoint=None):
+    def run_along(
+        self,
+        state: np.ndarray,
+        directions: np.ndarray,
+        steps: np.ndarray,
+        ends: np.ndarray,
+        checkpoint: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray, int]:
         """As `run`, along steps of any sizes.
 
         Parameters
@@ -381,7 +410,15 @@ class Followed:
         series[ends > len(steps)] = np.nan
         return series, end, status
 
-    def _run(self, state, directions, clock, steps, ends, checkpoint):
+    def _run(
+        self,
+        state: np.ndarray,
+        directions: np.ndarray,
+        clock: np.ndarray,
+        steps: np.ndarray,
+        ends: np.ndarray,
+        checkpoint: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray, int]:
         """`run` and `run_along`; `ends` count from where the run stands."""
         problem = self.problem
         if checkpoint is None:
@@ -452,7 +489,7 @@ def _orthonormalise(vectors, rows, memory, count, sums):
 
 
 @functools.cache
-def _along_steps():
+def _along_steps() -> Kernel:
     """The kernel of `Followed.run`; arrays are float64 with the axis of the element."""
     elements = as_elements(TANGENTS)
     whole = types.FunctionType(whole_state(TANGENTS.type))

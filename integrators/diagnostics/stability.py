@@ -7,11 +7,14 @@ theorem 2.4 (vi). A Hamiltonian on spins turns spin i at ∂H/∂w_i / κ_i, so 
 """
 
 import warnings
+from typing import Any
 
 import numpy as np
 
+from integrators.forms.flows import SystemOrForm
 from integrators.forms.forms import form_of, system_name
 from integrators.forms.hamiltonians import SpinHamiltonian
+from integrators.method import Integrator
 from integrators.stepping import loop
 
 
@@ -19,13 +22,13 @@ class StabilityWarning(UserWarning):
     """A step size is beyond the linear stability limit of the method."""
 
 
-def limited(integrator, system):
+def limited(integrator: Integrator, system: SystemOrForm) -> bool:
     """Whether the integrator has a stability limit on a system of this form."""
     limit = integrator.method.stability_limit
     return np.isfinite(limit) and isinstance(form_of(system), SpinHamiltonian)
 
 
-def frequencies(system, states, time=0.0):
+def frequencies(system: SystemOrForm, states: Any, time: float = 0.0) -> np.ndarray:
     """How fast the fastest spin turns, max_i |∂H/∂w_i| / |κ_i|.
 
     Parameters
@@ -54,18 +57,24 @@ def frequencies(system, states, time=0.0):
     return np.max(np.linalg.norm(gradients, axis=2) / np.abs(form.divisors), axis=1)
 
 
-def largest_step(integrator, frequency):
+def largest_step(integrator: Integrator, frequency: Any) -> Any:
     """The step size below which the integrator is linearly stable at a frequency, or several.
 
     A composition takes steps of γ h: the largest |γ| counts.
     """
     with np.errstate(divide="ignore"):
         return integrator.method.stability_limit / (
-            np.max(np.abs(integrator.stages)) * np.asarray(frequency)
+            np.max(np.abs(np.asarray(integrator.stages))) * np.asarray(frequency)
         )
 
 
-def warn_if_unstable(system, integrator, members, step_size, start_time=0.0):
+def warn_if_unstable(
+    system: SystemOrForm,
+    integrator: Integrator,
+    members: np.ndarray,
+    step_size: float,
+    start_time: float = 0.0,
+) -> None:
     """Issue a `StabilityWarning` where a run begins beyond the stability limit.
 
     Parameters
@@ -91,9 +100,9 @@ def warn_if_unstable(system, integrator, members, step_size, start_time=0.0):
         )
 
 
-def explanation(integrator, step_size, frequency):
+def explanation(integrator: Integrator, step_size: float, frequency: float) -> str:
     """What of a step size at a frequency is beyond the limit, and what would be within it."""
-    gamma = float(np.max(np.abs(integrator.stages)))
+    gamma = float(np.max(np.abs(np.asarray(integrator.stages))))
     stage = "" if gamma == 1.0 else f" × largest |γ| {gamma:.4g}"
     product = step_size * frequency * gamma
     within = float(largest_step(integrator, frequency))
@@ -104,7 +113,7 @@ def explanation(integrator, step_size, frequency):
     )
 
 
-def _rounded_down(value):
+def _rounded_down(value: float) -> str:
     """Four significant digits, not above the value."""
     if not value > 0.0:  # at a frequency beyond all numbers
         return "0"

@@ -10,12 +10,15 @@ Ridders does (*Accurate computation of F'(x)*, 1982). `reversal_error` runs a me
 back.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.errors import InputError, check_number, check_whole
+from integrators.forms.flows import Form, SystemOrForm
 from integrators.forms.forms import (
     checked_low,
     checked_members,
@@ -23,11 +26,13 @@ from integrators.forms.forms import (
     high_and_low,
     moving_rows,
 )
-from integrators.forms.phase_spaces import phase_space
+from integrators.forms.phase_spaces import PhaseSpace, phase_space
+from integrators.method import Integrator
 from integrators.precision import DOUBLE
-from integrators.stepping.adaptive import prepare, run_adaptive
+from integrators.stepping.adaptive import AdaptiveProblem, prepare, run_adaptive
 from integrators.stepping.batch import run_ends, run_tangents
 from integrators.stepping.formulations import canonical
+from integrators.stepping.problem import Problem
 
 FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
 LAST_ANGLE = 2.0**-15
@@ -59,9 +64,16 @@ NONE = SymplecticDefect(np.nan, np.nan)
 
 
 def symplectic_defect(
-    system, integrator, state, *, step_size=None, steps=1, tolerance=None, duration=None,
-    start_time=0.0,
-):  # fmt: skip
+    system: SystemOrForm,
+    integrator: Integrator,
+    state: Any,
+    *,
+    step_size: float | None = None,
+    steps: int = 1,
+    tolerance: float | None = None,
+    duration: float | None = None,
+    start_time: float = 0.0,
+) -> SymplecticDefect:
     """By how much an integrator's map from `state` fails to preserve the symplectic form.
 
     Parameters
@@ -108,22 +120,26 @@ def symplectic_defect(
         if step_size is not None or tolerance is None or duration is None:
             raise InputError("an adaptive integrator takes a tolerance, a duration, no step_size")
         span = check_number("duration", duration, above=0.0)
-        ends = adaptive_map(problem, members[0], span, tolerance)
+        adaptive = cast(AdaptiveProblem, problem)
+        ends = adaptive_map(adaptive, members[0], span, tolerance)
         return defect_of_map(space, ends, members[0], span)
     if tolerance is not None or duration is not None or step_size is None:
         raise InputError(f"{integrator.name!r} has a fixed step: give step_size and steps")
     step_size = check_number("step_size", step_size, above=0.0)
     steps = check_whole("steps", steps)
     start_time = check_number("start_time", start_time)
-    return defect_of_steps(space, problem, members[0], step_size, steps, start_time)
+    fixed = cast(Problem, problem)
+    return defect_of_steps(space, fixed, members[0], step_size, steps, start_time)
 
 
-def adaptive_map(problem, state, duration, tolerance):
+def adaptive_map(
+    problem: AdaptiveProblem, state: np.ndarray, duration: float, tolerance: float
+) -> Callable[[np.ndarray], np.ndarray]:
     """The map of an adaptive run: from states (members, rows, 3) near `state` to states."""
     times = [0.0, duration]
     known = prepare(problem, state[np.newaxis], times, tolerance)  # the same for all near it
 
-    def ends(members):
+    def ends(members: np.ndarray) -> np.ndarray:
         shared = known * len(members)
         runs = run_adaptive(problem, members, times, tolerance, prepared=shared)
         return canonical(problem, runs.states[:, -1])
@@ -134,7 +150,14 @@ def adaptive_map(problem, state, duration, tolerance):
 # --- the symplectic form -------------------------------------------------------------------------
 
 
-def defect_of_steps(space, problem, state, step_size, steps, start_time=0.0):
+def defect_of_steps(
+    space: PhaseSpace,
+    problem: Problem,
+    state: np.ndarray,
+    step_size: float,
+    steps: int,
+    start_time: float = 0.0,
+) -> SymplecticDefect:
     """The `SymplecticDefect` of some steps of a fixed size.
 
     Parameters
@@ -147,7 +170,7 @@ def defect_of_steps(space, problem, state, step_size, steps, start_time=0.0):
     start_time : float
     """
 
-    def ends(members):
+    def ends(members: np.ndarray) -> np.ndarray:
         return run_ends(problem, members, step_size, steps, start_time, lanes=len(members) > 1)
 
     if not IS_COMPILED:  # plain Python has no tangents
@@ -157,7 +180,7 @@ def defect_of_steps(space, problem, state, step_size, steps, start_time=0.0):
         return NONE
     tangents = space.tangents(state, space.scales(state, image, step_size * steps))
 
-    def change(vectors):
+    def change(vectors: np.ndarray) -> np.ndarray:
         _, found = run_tangents(problem, state, vectors, step_size, steps, start_time)
         return _change_of_form(space, state, vectors, image, found)
 
@@ -169,19 +192,23 @@ def defect_of_steps(space, problem, state, step_size, steps, start_time=0.0):
     return SymplecticDefect(float(np.max(np.abs(found)) / size), float(rounding / size + EPSILON))
 
 
-def _turns(dimension):
+def _turns(dimension: int) -> np.ndarray:
     """Orthogonal matrices, always the same."""
     draws = np.random.default_rng(SEED).standard_normal((TURNED, dimension, dimension))
     return np.linalg.qr(draws).Q
 
 
-def _change_of_form(space, state, tangents, image, found):
+def _change_of_form(
+    space: PhaseSpace, state: np.ndarray, tangents: np.ndarray, image: np.ndarray, found: np.ndarray
+) -> np.ndarray:
     """JᵀΩ'J − Ω, of tangents and their images."""
     after = space.products(image, space.projected(image, found))
     return after - space.products(state, tangents)
 
 
-def defect_of_map(space, ends, state, duration):
+def defect_of_map(
+    space: PhaseSpace, ends: Callable[[np.ndarray], np.ndarray], state: np.ndarray, duration: float
+) -> SymplecticDefect:
     """The `SymplecticDefect` of a map at a state.
 
     Parameters
@@ -208,7 +235,13 @@ def defect_of_map(space, ends, state, duration):
     return SymplecticDefect(float(np.max(np.abs(best)) / size), float(error))
 
 
-def _derivatives(space, ends, state, tangents, scales):
+def _derivatives(
+    space: PhaseSpace,
+    ends: Callable[[np.ndarray], np.ndarray],
+    state: np.ndarray,
+    tangents: np.ndarray,
+    scales: np.ndarray,
+) -> "_Extrapolation":
     """The `_Extrapolation` of the map's derivatives along the tangents."""
     found = _Extrapolation(scales)
     angle, promising = FIRST_ANGLE, True
@@ -230,17 +263,21 @@ class _Extrapolation:
         that differs most from it; NaN where there is none.
     """
 
-    def __init__(self, scales):
+    def __init__(self, scales: np.ndarray) -> None:
         self._scales = scales
-        self._above = []
-        self._smallest = self._angle = self.best = self.other = None
+        self._above: list[np.ndarray] = []
+        none: Any = None  # until the first quotients are taken in
+        self._smallest: np.ndarray = none
+        self._angle: np.ndarray = none
+        self.best: np.ndarray = none
+        self.other: np.ndarray = none
 
     @property
-    def noise(self):
+    def noise(self) -> float:
         """What the rounding of the states makes of the derivatives, relative to the scales."""
         return ROUNDING / np.min(self._angle)
 
-    def take(self, quotients, angle):
+    def take(self, quotients: np.ndarray, angle: float) -> bool:
         """Take the quotients of an angle in; whether those of the half of it may be better."""
         if self.best is None:
             self._smallest, self._angle = np.full((2, len(quotients)), np.inf)
@@ -254,7 +291,9 @@ class _Extrapolation:
         self._above = row
         return not np.all((now > WORSE * least) & np.isfinite(least))
 
-    def _choose(self, estimate, left, above, angle):
+    def _choose(
+        self, estimate: np.ndarray, left: np.ndarray, above: np.ndarray, angle: float
+    ) -> np.ndarray:
         """Keep the estimate where it is the best so far; its errors, infinite where it is NaN."""
         aside, up = (self._sizes(estimate - beside) for beside in (left, above))
         errors = np.maximum(aside, up) + ROUNDING / angle
@@ -265,7 +304,7 @@ class _Extrapolation:
         self._smallest[better], self._angle[better] = errors[better], angle
         return errors
 
-    def _sizes(self, vectors):
+    def _sizes(self, vectors: np.ndarray) -> np.ndarray:
         """Of each of the vectors the largest component, relative to the scales, shape (k,)."""
         return np.max(np.abs(vectors) / self._scales, axis=(1, 2))
 
@@ -273,7 +312,15 @@ class _Extrapolation:
 # --- back to the start ---------------------------------------------------------------------------
 
 
-def reversal_error(system, integrator, state, *, step_size, steps, start_time=0.0):
+def reversal_error(
+    system: SystemOrForm,
+    integrator: Integrator,
+    state: Any,
+    *,
+    step_size: float,
+    steps: int,
+    start_time: float = 0.0,
+) -> float | np.ndarray:
     """How far from its start a run ends that goes forward and as many steps back.
 
     Parameters
@@ -306,7 +353,7 @@ def reversal_error(system, integrator, state, *, step_size, steps, start_time=0.
             "measured of integrators with a fixed step"
         )
     high, low = high_and_low(state, None, integrator.arithmetic)
-    members, problem = checked_members(system, high), integrator.bind(system)
+    members, problem = checked_members(system, high), cast(Problem, integrator.bind(system))
     if problem.elements[0].parts:
         members = np.stack([members, checked_low(system, low, members)], axis=-1)
     step_size = check_number("step_size", step_size, above=0.0)
@@ -317,7 +364,15 @@ def reversal_error(system, integrator, state, *, step_size, steps, start_time=0.
     return float(errors[0]) if np.ndim(high) == 2 else errors
 
 
-def errors_of_return(form, problem, members, ends, step_size, steps, start_time=0.0):
+def errors_of_return(
+    form: Form,
+    problem: Problem,
+    members: np.ndarray,
+    ends: np.ndarray,
+    step_size: float,
+    steps: int,
+    start_time: float = 0.0,
+) -> np.ndarray:
     """`reversal_error` of runs from `members` that ended in `ends`.
 
     Parameters

@@ -14,7 +14,9 @@ systems*, section 3.
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -37,11 +39,16 @@ class GroupHamiltonian:
     and `split`, and has `homogeneous_flow`.
     """
 
+    hamiltonian: Kernel
+    parameters: np.ndarray
+    split: SplitFlow | None
+    homogeneous_flow: Callable[..., HomogeneousFlow]
+
     forced = False
     bodies = 1
     slope_name = "gradient"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, signature in (("hamiltonian", state_value), (self.slope_name, whole_state)):
             given = getattr(self, name)
             if not isinstance(given, Kernel) or given.signature is not signature:
@@ -58,29 +65,29 @@ class GroupHamiltonian:
         object.__setattr__(self, "parameters", parameters)
 
     @property
-    def yields(self):
+    def yields(self) -> tuple[type, ...]:
         """The other forms that derive from this one."""
         return (VectorField, HomogeneousFlow, *([SplitFlow] if self.split else []))
 
     @property
-    def packed(self):
+    def packed(self) -> np.ndarray:
         """The parameters as kernels read them."""
         return self.parameters
 
-    def completed(self, state):
+    def completed(self, state: Any) -> np.ndarray:
         """The state as an array; it has nothing but its rows."""
         return numbers(state)
 
     @functools.cached_property
-    def energy(self):
+    def energy(self) -> Kernel:
         """Kernel: H of a state."""
         return _energy(self.hamiltonian)
 
-    def monitor(self):
+    def monitor(self) -> Kernel:
         """H of a state, and 0: there are no unit vectors."""
         return self.homogeneous_flow().monitor
 
-    def vector_field(self, formulation="q_omega"):
+    def vector_field(self, formulation: str = "q_omega") -> VectorField:
         """The equations in the embedding space; there is one formulation."""
         return self.homogeneous_flow().vector_field()
 
@@ -119,31 +126,31 @@ class CotangentHamiltonian(GroupHamiltonian):
 
     slope_name = "derivatives"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_known("group", self.group, GROUPS, key="group")
         super().__post_init__()
 
     @property
-    def translations(self):
+    def translations(self) -> bool:
         """Whether the group has an R³."""
         return self.group != GROUPS[0]
 
     @property
-    def algebra_rows(self):
+    def algebra_rows(self) -> int:
         """Rows of g and of its dual together, those of f."""
         return 4 if self.translations else 2
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Rows of the state."""
         return 2 + self.algebra_rows
 
     @property
-    def momentum_row(self):
+    def momentum_row(self) -> int:
         """The row of π."""
         return 4 if self.translations else 3
 
-    def homogeneous_flow(self, action="product"):
+    def homogeneous_flow(self, action: str = "product") -> HomogeneousFlow:
         """The same motion along an action.
 
         Parameters
@@ -162,7 +169,7 @@ class CotangentHamiltonian(GroupHamiltonian):
 
 
 @functools.cache
-def _energy(hamiltonian):
+def _energy(hamiltonian: Kernel) -> Kernel:
     value = hamiltonian.inline
 
     def energy(t, y, p, out, work):
@@ -172,7 +179,7 @@ def _energy(hamiltonian):
 
 
 @functools.cache
-def _generator(derivatives, translations):
+def _generator(derivatives: Kernel, translations: bool) -> Kernel:
     """(∂H/∂μ, μ̇), which moves g and μ."""
     derivatives_of = derivatives.inline
     dual, momentum = (2, 4) if translations else (1, 3)

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -12,6 +13,43 @@ from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
 from integrators.lie_groups.actions import Action
 from integrators.precision import numbers
+
+
+class Form(Protocol):
+    """What all forms have: rows of a state, and a vector field."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the state."""
+
+    def vector_field(self, formulation: str = "q_omega") -> "VectorField":
+        """The equations of motion in the embedding space."""
+
+
+class FormOfStates(Form, Protocol):
+    """A form that a system has: it knows what else belongs to a state."""
+
+    @property
+    def forced(self) -> bool:
+        """Whether a force acts whose work is the last row of a state."""
+
+    @property
+    def packed(self) -> np.ndarray:
+        """The parameters as kernels read them."""
+
+    def completed(self, state: Any) -> np.ndarray:
+        """A state as an array, with its row for the work."""
+
+
+class HasForm(Protocol):
+    """A system, as integrators know it."""
+
+    @property
+    def form(self) -> Form:
+        """The form, with compiled functions and numbers."""
+
+
+SystemOrForm = HasForm | Form
 
 ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
 
@@ -43,7 +81,7 @@ class VectorField:
     rows: int
     formulation: str = "state"
 
-    def vector_field(self, formulation="q_omega"):
+    def vector_field(self, formulation: str = "q_omega") -> "VectorField":
         """Itself: every form has a vector field."""
         return self
 
@@ -68,7 +106,7 @@ class SplitFlow:
 
     flow: Kernel
     pieces: int
-    varying: tuple = ()
+    varying: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,14 +199,14 @@ class HomogeneousFlow:
     action: Action
     energy: Kernel
     parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    unit_rows: tuple = ()
+    unit_rows: tuple[int, ...] = ()
     forced: bool = False
-    monitor: Kernel | None = None
+    monitor: Kernel = cast(Kernel, None)  # of the energy and the lengths
     formulation: str = "state"
-    conversions: tuple = ()
+    conversions: tuple[Kernel, ...] = ()
     split: SplitFlow | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.action, Action):
             raise InputError(
                 f"action is {self.action!r}; expected one that product, spheres or tangent_spheres "
@@ -191,25 +229,25 @@ class HomogeneousFlow:
             object.__setattr__(self, "monitor", _monitor(self.energy, tuple(self.unit_rows)))
 
     @property
-    def yields(self):
+    def yields(self) -> tuple[type, ...]:
         """The other forms that derive from this one."""
         return (VectorField, SplitFlow) if self.split else (VectorField,)
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Rows of the state: as many as the action moves."""
         return self.action.rows
 
     @property
-    def packed(self):
+    def packed(self) -> np.ndarray:
         """The parameters as kernels read them."""
         return numbers(self.parameters)
 
-    def completed(self, state):
+    def completed(self, state: Any) -> np.ndarray:
         """A state with its row for the work, which is 0 where that is left out."""
         return with_work(state, self.rows) if self.forced else numbers(state)
 
-    def check_state(self, state):
+    def check_state(self, state: np.ndarray) -> None:
         """Raise `InputError` unless rotations are orthogonal and unit vectors of length 1."""
         for row in self.action.rotations:
             _check_rotation(row, state[row : row + 3])
@@ -222,11 +260,11 @@ class HomogeneousFlow:
                     key="state",
                 )
 
-    def homogeneous_flow(self):
+    def homogeneous_flow(self) -> "HomogeneousFlow":
         """Itself."""
         return self
 
-    def vector_field(self, formulation="q_omega"):
+    def vector_field(self, formulation: str = "q_omega") -> VectorField:
         """ψ_*(f) in the embedding space; there is one formulation."""
         return VectorField(
             field=_field(self.generator, self.action.velocity, self.action.algebra_rows),
@@ -238,7 +276,7 @@ class HomogeneousFlow:
         )
 
 
-def _check_rotation(row, matrix):
+def _check_rotation(row: int, matrix: np.ndarray) -> None:
     off = np.linalg.norm(matrix.T @ matrix - np.eye(3))
     where = f"rows {row} to {row + 2} of the state"
     if off > ON_MANIFOLD:
@@ -251,7 +289,7 @@ def _check_rotation(row, matrix):
         raise InputError(f"{where} are a reflection, of determinant −1", key="state")
 
 
-def with_work(state, rows):
+def with_work(state: Any, rows: int) -> np.ndarray:
     """A state with a last row of zeros, for work, where it has `rows` but for that one.
 
     Parameters
@@ -270,7 +308,7 @@ def with_work(state, rows):
 
 
 @functools.cache
-def _field(generator, velocity, algebra_rows):
+def _field(generator: Kernel, velocity: Kernel, algebra_rows: int) -> Kernel:
     generator_of, velocity_of = generator.inline, velocity.inline
     m = algebra_rows
 
@@ -283,7 +321,7 @@ def _field(generator, velocity, algebra_rows):
 
 
 @functools.cache
-def _monitor(energy, unit_rows):
+def _monitor(energy: Kernel, unit_rows: tuple[int, ...]) -> Kernel:
     energy_of, count = energy.inline, len(unit_rows)
     rows = unit_rows or (0,)
 

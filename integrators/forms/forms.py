@@ -7,14 +7,16 @@ from potential, gradient and inertia: its `VectorField` in two formulations, its
 
 import functools
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array
 from integrators.forms import momenta, sphere_fields, spheres
-from integrators.forms.flows import HomogeneousFlow, VectorField, with_work
+from integrators.forms.flows import HomogeneousFlow, SystemOrForm, VectorField, with_work
 from integrators.lie_groups.actions import tangent_spheres
 from integrators.precision import DOUBLE_DOUBLE, inverse_of, numbers, rounded
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
@@ -56,41 +58,41 @@ class SpheresLagrangian:
     integrators on two-spheres*, (2.2) and (2.7)–(2.11).
     """
 
-    inertia: np.ndarray
+    inertia: np.ndarray | ChainInertia
     potential: Kernel
     potential_gradient: Kernel
     parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
     force: Kernel | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.inertia, ChainInertia):
             object.__setattr__(self, "inertia", checked_inertia(self.inertia))
 
     yields = (VectorField, HomogeneousFlow)
 
     @property
-    def bodies(self):
+    def bodies(self) -> int:
         """n, the number of spheres."""
         return len(self.inertia)
 
     @property
-    def inertia_matrix(self):
+    def inertia_matrix(self) -> np.ndarray:
         """The inertia as a full matrix, shape (n, n)."""
         if isinstance(self.inertia, ChainInertia):
             return self.inertia.matrix
         return np.diag(self.inertia) if self.inertia.ndim == 1 else self.inertia
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Rows of the state: q, then ω, then the work where there is a force."""
         return 2 * self.bodies + int(self.forced)
 
     @property
-    def forced(self):
+    def forced(self) -> bool:
         """Whether there is a non-conservative force."""
         return self.force is not None
 
-    def completed(self, state):
+    def completed(self, state: Any) -> np.ndarray:
         """A state with its row for the work, which is 0 where only q and ω are given.
 
         Parameters
@@ -105,7 +107,7 @@ class SpheresLagrangian:
         return with_work(state, self.rows) if self.forced else numbers(state)
 
     @functools.cached_property
-    def layout(self):
+    def layout(self) -> int:
         """How M lies in `packed`: `DIAGONAL`, `FULL` or `CHAIN`, from which its cost follows."""
         if isinstance(self.inertia, ChainInertia) and self.bodies >= CHAIN_FROM:
             return CHAIN
@@ -115,21 +117,22 @@ class SpheresLagrangian:
         return FULL if np.any(matrix - np.diag(np.diag(matrix))) else DIAGONAL
 
     @property
-    def diagonal(self):
+    def diagonal(self) -> bool:
         """Whether the bodies are coupled through the potential only."""
         return self.layout == DIAGONAL
 
     @functools.cached_property
-    def packed(self):
+    def packed(self) -> np.ndarray:
         """M and M⁻¹ as `layout` says, then the system's own parameters.
 
         ``[M_ii, 1/M_ii]`` (2n), ``[M, M⁻¹]`` (2n²), or as in `chains` (8n).
         """
-        if self.layout == CHAIN:
+        if self.layout == CHAIN and isinstance(self.inertia, ChainInertia):
             matrices = [self.inertia.packed]
         elif self.layout == DIAGONAL:
-            one_axis = not isinstance(self.inertia, ChainInertia) and self.inertia.ndim == 1
-            mass = self.inertia if one_axis else np.diag(self.inertia_matrix)
+            inertia = self.inertia
+            one_axis = not isinstance(inertia, ChainInertia) and inertia.ndim == 1
+            mass = np.asarray(inertia) if one_axis else np.diag(self.inertia_matrix)
             matrices = [mass, 1.0 / mass]
         else:
             matrix = self.inertia_matrix
@@ -138,11 +141,11 @@ class SpheresLagrangian:
         return np.concatenate([*matrices, numbers(self.parameters)])
 
     @functools.cached_property
-    def net_gradient(self):
+    def net_gradient(self) -> Kernel:
         """∂V/∂q − F of a state (q, ω), with the packed parameters."""
         return _net_gradient(self.potential_gradient, self.force, self.layout)
 
-    def vector_field(self, formulation="q_omega"):
+    def vector_field(self, formulation: str = "q_omega") -> VectorField:
         """The equations of motion, (2.9)–(2.10) in ``q_omega`` and (2.7) in ``q_qdot``."""
         return VectorField(
             field=_field(self.potential_gradient, self.force, self.layout, formulation),
@@ -156,7 +159,7 @@ class SpheresLagrangian:
             formulation=formulation,
         )
 
-    def homogeneous_flow(self, formulation="q_omega"):
+    def homogeneous_flow(self, formulation: str = "q_omega") -> HomogeneousFlow:
         """The same motion along the action of SE(3)ⁿ on (TS²)ⁿ, of (q, ω) or, ``q_pi``, (q, π).
 
         Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
@@ -175,29 +178,29 @@ class SpheresLagrangian:
             conversions=_conversions(self.layout) if hamiltonian else (),
         )
 
-    def monitor(self, formulation="q_omega"):
+    def monitor(self, formulation: str = "q_omega") -> Kernel:
         """Energy (balance, with a force) and mean unit length error of a state."""
         if formulation == "q_pi":
             return _hamiltonian_monitor(self.potential, self.layout, self.forced)
         return _monitor(self.potential, self.layout, formulation, self.forced)
 
     @functools.cached_property
-    def energy(self):
+    def energy(self) -> Kernel:
         """Kernel: the energy of a state (q, q̇)."""
         return _energy(self.potential, self.layout)
 
     @functools.cached_property
-    def energy_balance(self):
+    def energy_balance(self) -> Kernel:
         """Kernel: the energy less the work of the force, of a forced system's state (q, q̇)."""
         return _energy_balance(self.potential, self.layout)
 
     @functools.cached_property
-    def angular_momentum(self):
+    def angular_momentum(self) -> Kernel:
         """Kernel: the total angular momentum of a state (q, q̇)."""
         return _angular_momentum(self.layout)
 
     @functools.cached_property
-    def conjugate_momentum(self):
+    def conjugate_momentum(self) -> Kernel:
         """Kernel: the momentum conjugate to each q_i, of a state (q, q̇), a row each; (2.12)."""
         return _conjugate_momentum(self.layout)
 
@@ -216,11 +219,11 @@ _conjugate_momentum = functools.lru_cache(maxsize=None)(momenta.conjugate_moment
 
 
 @functools.cache
-def _conversions(layout):
+def _conversions(layout: int) -> tuple[Kernel, Kernel]:
     return momenta.to_momenta_kernel(layout), momenta.to_angular_velocities_kernel(layout)
 
 
-def checked_inertia(inertia):
+def checked_inertia(inertia: Any) -> np.ndarray:
     """An inertia matrix, or the diagonal of one, as a new float array.
 
     Parameters
@@ -251,7 +254,7 @@ def moving_rows(form: typing.Any) -> int:
     return form.rows - bool(getattr(form, "forced", False))
 
 
-def in_precise_numbers(form, made):
+def in_precise_numbers(form: Any, made: Callable[[Any], np.ndarray]) -> Any:
     """A form with all its numbers precise.
 
     Parameters
@@ -265,7 +268,7 @@ def in_precise_numbers(form, made):
     -------
     form of the same kind
     """
-    found = {}
+    found: dict[str, Any] = {}
     for part in fields(form):
         value = getattr(form, part.name)
         if isinstance(value, ChainInertia):
@@ -278,7 +281,7 @@ def in_precise_numbers(form, made):
     return replace(form, **found)
 
 
-def _is_positive_definite(inertia):
+def _is_positive_definite(inertia: np.ndarray) -> bool:
     if not np.all(np.isfinite(inertia)):
         return False
     if inertia.ndim == 1:
@@ -292,7 +295,7 @@ def _is_positive_definite(inertia):
     return True
 
 
-def parts(state):
+def parts(state: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows of q, of ω (or q̇) and, where the system has one, of the work.
 
     Parameters
@@ -309,14 +312,14 @@ def parts(state):
     return state[..., :n, :], state[..., n : 2 * n, :], state[..., 2 * n :, :]
 
 
-def velocities(state):
+def velocities(state: Any) -> np.ndarray:
     """(q, ω) to (q, q̇): q̇_i = ω_i × q_i. Shape ``(…, rows, 3)`` to the same."""
     q, omega, work = parts(state)
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
         return np.concatenate([q, np.cross(omega, q), work], axis=-2)
 
 
-def angular_velocities(state):
+def angular_velocities(state: Any) -> np.ndarray:
     """(q, q̇) to (q, ω): ω_i = q_i × q̇_i / (q_i·q_i), the inverse of `velocities`."""
     q, velocity, work = parts(state)
     with np.errstate(all="ignore"):
@@ -324,17 +327,17 @@ def angular_velocities(state):
         return np.concatenate([q, np.cross(q, velocity) / squared, work], axis=-2)
 
 
-def form_of(system):
+def form_of(system: SystemOrForm) -> Any:
     """A system's form; a form stands for itself."""
     return getattr(system, "form", system)
 
 
-def system_name(system):
+def system_name(system: SystemOrForm) -> str:
     """The name of a system in messages."""
     return getattr(system, "in_words", repr(type(system).__name__))
 
 
-def checked_members(system, state):
+def checked_members(system: SystemOrForm, state: Any) -> np.ndarray:
     """A state or states as an array of shape (members, rows, 3), or `InputError`."""
     form = form_of(system)
     rows = form.rows
@@ -352,7 +355,7 @@ def checked_members(system, state):
     return members
 
 
-def high_and_low(state, low, arithmetic):
+def high_and_low(state: Any, low: Any, arithmetic: str) -> tuple[Any, Any]:
     """A state and what it has beyond doubles, which may be its last axis."""
     shape = np.shape(state)
     if arithmetic != DOUBLE_DOUBLE:
@@ -363,11 +366,12 @@ def high_and_low(state, low, arithmetic):
             )
         return state, None
     if low is None and len(shape) > 2 and shape[-1] == 2:  # as `System.start` gives them
-        return np.ascontiguousarray(np.moveaxis(np.asarray(state, dtype=float), -1, 0))
+        high, low = np.ascontiguousarray(np.moveaxis(np.asarray(state, dtype=float), -1, 0))
+        return high, low
     return state, low
 
 
-def checked_low(system, low, members):
+def checked_low(system: SystemOrForm, low: Any, members: np.ndarray) -> np.ndarray:
     """What `members` have beyond doubles, of their shape (members, rows, 3), or `InputError`."""
     if low is None:
         return np.zeros_like(members)

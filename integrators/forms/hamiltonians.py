@@ -1,7 +1,9 @@
 """Forms of Hamiltonian systems on spins and of Nambu systems, with what derives from them."""
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +69,7 @@ class SpinHamiltonian:
 
     forced = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         strengths = numbers(self.strengths, copy=True)
         if strengths.ndim != 1 or not strengths.size or not all_finite(strengths):
             raise InputError(
@@ -84,42 +86,42 @@ class SpinHamiltonian:
         object.__setattr__(self, "strengths", np.append(strengths, np.zeros(self.tracers)))
 
     @property
-    def yields(self):
+    def yields(self) -> tuple[type, ...]:
         """The other forms that derive from this one."""
         flows = [type(own) for own in (self.split, self.exact) if own is not None]
         return (VectorField, HomogeneousFlow, *flows)
 
     @property
-    def bodies(self):
+    def bodies(self) -> int:
         """n, the number of spins."""
         return len(self.strengths)
 
     @property
-    def divisors(self):
+    def divisors(self) -> np.ndarray:
         """What the rows of the gradient are divided by, shape (n,): κ, and 1 of a tracer."""
         return np.where(self.strengths == 0.0, 1.0, self.strengths)
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Rows of the state."""
         return self.bodies
 
-    def completed(self, state):
+    def completed(self, state: Any) -> np.ndarray:
         """The state as an array; a spin's state has nothing but its rows."""
         return numbers(state)
 
     @functools.cached_property
-    def packed(self):
+    def packed(self) -> np.ndarray:
         """``[κ, 1/κ]``, then the system's own parameters; 1 instead of 1/κ of a tracer."""
         own = numbers(self.parameters)
         return np.concatenate([self.strengths, 1.0 / self.divisors, own])
 
-    def vector_field(self, formulation="q_omega"):
+    def vector_field(self, formulation: str = "q_omega") -> VectorField:
         """The equations of motion, (2); there is one formulation."""
         unit = self.lengths == "unit"
         return _vector_field(self, self.packed, {"projected": spins.project_spins} if unit else {})
 
-    def homogeneous_flow(self):
+    def homogeneous_flow(self) -> HomogeneousFlow:
         """The same motion along the action of SO(3)ⁿ: w_i turns about −(1/κ_i) ∂H/∂w_i."""
         return HomogeneousFlow(
             generator=_generator(self.gradient),
@@ -129,12 +131,12 @@ class SpinHamiltonian:
             monitor=self.monitor(),
         )
 
-    def monitor(self):
+    def monitor(self) -> Kernel:
         """Energy and mean unit length error of a state."""
         return _monitor(self.hamiltonian, False)
 
     @functools.cached_property
-    def energy(self):
+    def energy(self) -> Kernel:
         """Kernel: H of a state."""
         return _energy(self.hamiltonian, False)
 
@@ -172,37 +174,42 @@ class NambuHamiltonian:
     bodies = rows = 1
     yields = (VectorField,)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         matrix = numbers(self.matrix, copy=True)
         fits = matrix.shape == (3, 3) and all_finite(matrix)
         if not fits or not np.array_equal(matrix, matrix.T) or not np.any(matrix):
             raise InputError("the matrix of C must be 3×3, symmetric, finite and not 0")
         object.__setattr__(self, "matrix", matrix)
 
-    def completed(self, state):
+    def completed(self, state: Any) -> np.ndarray:
         """The state as an array."""
         return numbers(state)
 
     @functools.cached_property
-    def packed(self):
+    def packed(self) -> np.ndarray:
         """C row by row, then the system's own parameters."""
         return np.concatenate([self.matrix.ravel(), numbers(self.parameters)])
 
-    def vector_field(self, formulation="q_omega"):
+    def vector_field(self, formulation: str = "q_omega") -> VectorField:
         """The equations of motion; there is one formulation."""
         return _vector_field(self, self.packed, {}, nambu=True)
 
-    def monitor(self):
+    def monitor(self) -> Kernel:
         """Energy of a state."""
         return _monitor(self.hamiltonian, True)
 
     @functools.cached_property
-    def energy(self):
+    def energy(self) -> Kernel:
         """Kernel: H of a state."""
         return _energy(self.hamiltonian, True)
 
 
-def _vector_field(form, packed, projections, nambu=False):
+def _vector_field(
+    form: SpinHamiltonian | NambuHamiltonian,
+    packed: np.ndarray,
+    projections: Mapping[str, Kernel],
+    nambu: bool = False,
+) -> VectorField:
     return VectorField(
         field=_field(form.gradient, nambu),
         monitor=form.monitor(),

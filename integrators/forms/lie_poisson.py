@@ -53,7 +53,7 @@ class LiePoissonHamiltonian(GroupHamiltonian):
 
     rows = 2
 
-    def homogeneous_flow(self):
+    def homogeneous_flow(self) -> HomogeneousFlow:
         """The same motion along the coadjoint action of SE(3)."""
         return HomogeneousFlow(
             generator=_generator(self.gradient),
@@ -64,7 +64,7 @@ class LiePoissonHamiltonian(GroupHamiltonian):
 
 
 @functools.cache
-def _generator(gradient):
+def _generator(gradient: Kernel) -> Kernel:
     """−(∂H/∂Π, ∂H/∂Γ)"""
     gradient_of = gradient.inline
 

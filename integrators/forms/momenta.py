@@ -43,12 +43,12 @@ def _solve_velocities(y, p, n, layout, v, multipliers, work):
         solve_constrained(p, n, layout, rows(y, 0, n), r, multipliers, v, scratch)
 
 
-def _count_solve(n, layout):
+def _count_solve(n: int, layout: int) -> int:
     """Elements that q̇, λ and the scratch of `_solve_velocities` take."""
     return 7 * n + (0 if layout == DIAGONAL else count_solver(n, layout))
 
 
-def generator_kernel(gradient, force, layout):
+def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Kernel:
     """f = (∂H/∂π_i, ∂H/∂q_i − F_i) in se(3)ⁿ, whose action moves (q, π)."""
     net = net_gradient_kernel(gradient, force, layout)
     net_gradient, forced = net.inline, force is not None
@@ -71,14 +71,14 @@ def generator_kernel(gradient, force, layout):
         if forced:
             put(out, 2 * n, get(g, n))
 
-    def work(rows):
+    def work(rows: int) -> int:
         n = rows // 2
         return 13 * n + 3 + max(_count_solve(n, layout), net.work(rows))
 
     return Kernel(generator, whole_state, (net, layout), work)
 
 
-def monitor_kernel(potential, layout, forced):
+def monitor_kernel(potential: Kernel, layout: int, forced: bool) -> Kernel:
     """As `spheres.monitor_kernel`, of a state (q, π)."""
     energy = spheres.energy_value(potential, layout).inline
 
@@ -101,7 +101,7 @@ def monitor_kernel(potential, layout, forced):
     )  # fmt: skip
 
 
-def to_momenta_kernel(layout):
+def to_momenta_kernel(layout: int) -> Kernel:
     """(q, ω) to (q, π), row for row; the work of a force stays."""
 
     def to_momenta(t, y, p, out, work):
@@ -118,7 +118,7 @@ def to_momenta_kernel(layout):
     return Kernel(to_momenta, whole_state, (layout,), lambda rows: 3 * (rows // 2))
 
 
-def to_angular_velocities_kernel(layout):
+def to_angular_velocities_kernel(layout: int) -> Kernel:
     """(q, π) to (q, ω), the inverse of `to_momenta_kernel`."""
 
     def to_angular_velocities(t, y, p, out, work):
@@ -137,7 +137,7 @@ def to_angular_velocities_kernel(layout):
     )  # fmt: skip
 
 
-def conjugate_momentum_kernel(layout):
+def conjugate_momentum_kernel(layout: int) -> Kernel:
     """p_i of a state (q, q̇), (2.12), into row i of `out`."""
 
     def conjugate_momentum(t, y, p, out, work):

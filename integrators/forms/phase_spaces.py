@@ -26,7 +26,9 @@ the Euler–Lagrange equations and the Lie–Poisson ones Hamiltonian. A map of 
 coadjoint orbit to itself and is symplectic on all of them is a Poisson map.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,13 +37,58 @@ from integrators.compiler.lanes import value_of
 from integrators.compiler.vectors import axpy, dot, get, put
 from integrators.errors import InputError
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.flows import Form, HomogeneousFlow, VectorField
 from integrators.forms.forms import SpheresLagrangian, moving_rows, parts
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
 
 
-def phase_space(form):
+class StateSpace(Protocol):
+    """The tangent spaces of the manifold that a form's states lie on."""
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """What `retraction` reads."""
+
+    @property
+    def retraction(self) -> Kernel:
+        """Leads a state to the manifold."""
+
+    def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
+        """Size of each row's vectors, shape (rows, 1)."""
+
+    def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """A basis of the tangent space at a state, shape (dimension, rows, 3)."""
+
+
+class PhaseSpace(StateSpace, Protocol):
+    """A manifold with a symplectic form."""
+
+    def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
+        """The states that lie `angle` along each tangent, shape (k, rows, 3)."""
+
+    def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Vectors without what is normal to the manifold, shape (k, rows, 3)."""
+
+    def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """The symplectic form of every pair of vectors, shape (k, k)."""
+
+
+class AlongAction(Protocol):
+    """A form that moves along an action."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the state."""
+
+    def vector_field(self, formulation: str = "q_omega") -> VectorField:
+        """The equations of motion in the embedding space."""
+
+    def homogeneous_flow(self) -> HomogeneousFlow:
+        """The same motion along the action."""
+
+
+def phase_space(form: Form) -> PhaseSpace:
     """The phase space of a form.
 
     Parameters
@@ -66,7 +113,7 @@ def phase_space(form):
     return _space(form, SYMPLECTIC, "symplectic form")
 
 
-def state_space(form):
+def state_space(form: Form) -> StateSpace:
     """The manifold of a form's states, on which forces leave a system: its tangent spaces.
 
     Parameters
@@ -85,7 +132,7 @@ def state_space(form):
     return _space(form, {**SYMPLECTIC, HomogeneousFlow: ActionSpace}, "tangent space")
 
 
-def _space(form, known, what):
+def _space(form: Form, known: Mapping[type, Callable[[Any], Any]], what: str) -> Any:
     for of, made in known.items():
         if isinstance(form, of):
             return made(form)
@@ -118,7 +165,7 @@ class ActionSpace:
         Or one that yields it.
     """
 
-    form: HomogeneousFlow
+    form: AlongAction
 
     parameters = NO_PARAMETERS
 
@@ -157,11 +204,11 @@ class SpinSpace(ActionSpace):
 
     form: SpinHamiltonian
 
-    def scales(self, state, image, duration):
+    def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
         """Size of each row's vectors, shape (rows, 1)."""
         return np.maximum(_lengths(state), np.finfo(float).tiny)
 
-    def tangents(self, state, scales):
+    def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """A basis of the tangent space, two vectors as long as its spin for each."""
         pairs = _perpendicular(state) * scales[:, None]
         moving = np.flatnonzero(np.any(state, axis=1))
@@ -172,15 +219,15 @@ class SpinSpace(ActionSpace):
             basis[np.arange(moving.size) * 2 + a, moving] = pairs[moving, a]
         return basis
 
-    def moved(self, state, tangents, angle):
+    def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
         """The states that lie `angle` along each tangent, on great circles."""
         return _along_circles(state, tangents, angle)
 
-    def projected(self, state, vectors):
+    def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors of R^{3n} without what is normal to the spheres."""
         return _without(vectors, state)
 
-    def products(self, state, vectors):
+    def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k); (1)."""
         weights = np.array(self.form.strengths)
         if self.form.lengths == "any":
@@ -204,15 +251,15 @@ class NambuSpace:
     retraction = _to_level_set
 
     @property
-    def parameters(self):
+    def parameters(self) -> np.ndarray:
         """The matrix of C."""
         return np.ravel(self.form.matrix)
 
-    def scales(self, state, image, duration):
+    def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
         """Size of the vectors, shape (1, 1)."""
         return _lengths(state)
 
-    def tangents(self, state, scales):
+    def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """A basis of the tangent space, two vectors as long as w."""
         if not np.any(self._normal(state)):
             raise InputError(
@@ -222,7 +269,7 @@ class NambuSpace:
             )
         return scales * _perpendicular(self._normal(state))[0][:, None]
 
-    def moved(self, state, tangents, angle):
+    def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
         """The states that lie `angle` along each tangent, brought back to the surface along ∇C.
 
         With n the direction of ∇C, x = w + angle·u + s n and C(x) = C(w): a s² + b s + d = 0. NaN
@@ -238,16 +285,16 @@ class NambuSpace:
             s = -2.0 * d / (b + np.copysign(np.sqrt(b * b - 4.0 * a * d), b))
         return (x + s[:, None] * n)[:, None]
 
-    def projected(self, state, vectors):
+    def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors of R³ without what is normal to the surface."""
         return _without(vectors, self._normal(state))
 
-    def products(self, state, vectors):
+    def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k)."""
         gradient = self._normal(state)
         return _pairings(np.cross(gradient / np.sum(gradient**2), vectors), vectors)
 
-    def _normal(self, state):
+    def _normal(self, state: np.ndarray) -> np.ndarray:
         """∇C = C w, shape (1, 3)."""
         return state @ self.form.matrix
 
@@ -263,7 +310,7 @@ class CotangentSpace(ActionSpace):
 
     form: SpheresLagrangian
 
-    def scales(self, state, image, duration):
+    def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
         """Size of each row's vectors, shape (rows, 1): 1 for q, a frequency of the motion for ω.
 
         That is the largest of |ω|, there and at the image that `duration` leads to, and √|ω̇|
@@ -275,7 +322,7 @@ class CotangentSpace(ActionSpace):
         frequency = found if found > 0 else 1.0 / abs(duration)
         return np.repeat([1.0, frequency], len(omega))[:, None]
 
-    def tangents(self, state, scales):
+    def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """A basis of the tangent space: for each body two turns of (q, ω), two changes of ω."""
         q, omega, _ = parts(state)
         n = len(q)
@@ -290,7 +337,7 @@ class CotangentSpace(ActionSpace):
             basis[2 * (n + body) + a, n + body] = scales[n:] * e
         return basis
 
-    def moved(self, state, tangents, angle):
+    def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
         """The states that lie `angle` along each tangent: ω is carried along q's great circle."""
         q, omega, _ = parts(state)
         dq, domega, _ = parts(tangents)
@@ -302,14 +349,14 @@ class CotangentSpace(ActionSpace):
         turned = omega + along * carried + angle * own
         return np.concatenate([_along_circles(q, dq, angle), turned], axis=1)
 
-    def projected(self, state, vectors):
+    def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors of R^{6n} without what is normal to Π TS²: q·δq = 0, q·δω + ω·δq = 0."""
         (q, omega, _), (dq, domega, _) = parts(state), parts(vectors)
         dq = _without(dq, q)
         off = np.sum(q * domega + omega * dq, axis=2, keepdims=True)
         return np.concatenate([dq, domega - off / _squares(q) * q], axis=1)
 
-    def products(self, state, vectors):
+    def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k): δq·δ'p − δ'q·δp."""
         (q, omega, _), (dq, domega, _) = parts(state), parts(vectors)
         velocity = np.cross(domega, q) + np.cross(omega, dq)
@@ -329,7 +376,7 @@ class GroupSpace(ActionSpace):
 
     form: CotangentHamiltonian
 
-    def scales(self, state, image, duration):
+    def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
         """Size of each row's vectors, shape (rows, 1): 1 for Q, |π| or |p|, and |π|/|p| for q.
 
         The larger of the two ends counts, and 1 where both are 0.
@@ -339,7 +386,7 @@ class GroupSpace(ActionSpace):
         moved = sizes[0] / sizes[1:]
         return np.concatenate([np.ones((3, 1)), moved, sizes])
 
-    def tangents(self, state, scales):
+    def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """A basis of the tangent space: three turns of Q, and changes of the other rows."""
         others = 3 * (len(state) - 3)
         basis = np.zeros((3 + others, *state.shape))
@@ -348,7 +395,7 @@ class GroupSpace(ActionSpace):
         basis[3:, 3:] = np.diag(changes).reshape(others, -1, 3)
         return basis
 
-    def moved(self, state, tangents, angle):
+    def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
         """The states that lie `angle` along each tangent: Q turned, the others shifted."""
         turns = angle * self._turns(state, tangents)
         size = np.linalg.norm(turns, axis=1)[:, None, None]
@@ -359,13 +406,13 @@ class GroupSpace(ActionSpace):
             [state[:3] + change.swapaxes(1, 2), state[3:] + angle * tangents[:, 3:]], axis=1
         )
 
-    def projected(self, state, vectors):
+    def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors whose part in Q is η̂ Q."""
         turns = self._turns(state, vectors)
         along = np.cross(turns[:, None], state[:3].T[None]).swapaxes(1, 2)
         return np.concatenate([along, vectors[:, 3:]], axis=1)
 
-    def products(self, state, vectors):
+    def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k); (13)."""
         row = self.form.momentum_row
         turns = self._turns(state, vectors)
@@ -374,7 +421,7 @@ class GroupSpace(ActionSpace):
         carried = _pairings(np.cross(state[row], turns)[:, None], turns[:, None])
         return one_way - one_way.T - carried
 
-    def _turns(self, state, vectors):
+    def _turns(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The η of δQ = η̂ Q, shape (k, 3), from the antisymmetric part of δQ Qᵀ."""
         matrix = vectors[:, :3] @ state[:3].T
         rows, columns = [2, 0, 1], [1, 2, 0]
@@ -392,12 +439,12 @@ class OrbitSpace(ActionSpace):
 
     form: LiePoissonHamiltonian
 
-    def scales(self, state, image, duration):
+    def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
         """Size of each row's vectors, shape (2, 1): at the larger of the ends; 1 where it is 0."""
         ends = np.maximum(_lengths(state), _lengths(image))
         return np.where(ends > 0.0, ends, 1.0)
 
-    def tangents(self, state, scales):
+    def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """A basis of the tangent space: two turns of (Π, Γ), two changes of Π, orthogonal to Γ."""
         if not np.any(state[1]):
             raise InputError(
@@ -411,7 +458,7 @@ class OrbitSpace(ActionSpace):
         basis[2:, 0] = scales[0] * pair
         return basis
 
-    def moved(self, state, tangents, angle):
+    def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
         """The states that lie `angle` along each tangent: (Π, Γ) turned, then Π shifted."""
         turn, shift = angle * self._generators(state, tangents).swapaxes(0, 1)
         size = np.linalg.norm(turn, axis=1)[:, None, None]
@@ -421,18 +468,18 @@ class OrbitSpace(ActionSpace):
         moved[:, 0] += np.cross(shift, moved[:, 1])
         return moved
 
-    def projected(self, state, vectors):
+    def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors of R⁶ without what is normal to the orbit: Γ·δΓ = 0, Γ·δΠ + Π·δΓ = 0."""
         (pi, gamma), (d_pi, d_gamma) = state, vectors.swapaxes(0, 1)
         d_gamma = d_gamma - np.outer(d_gamma @ gamma, gamma) / (gamma @ gamma)
         off = (d_pi @ gamma + d_gamma @ pi) / (gamma @ gamma)
         return np.stack([d_pi - np.outer(off, gamma), d_gamma], axis=1)
 
-    def products(self, state, vectors):
+    def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k): −μ·[ξ, ξ'] = −ξ·δ'μ."""
         return -_pairings(self._generators(state, vectors), vectors)
 
-    def _generators(self, state, vectors):
+    def _generators(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The (ξ, u) with δΓ = ξ × Γ, δΠ = ξ × Π + u × Γ, orthogonal to Γ; shape (k, 2, 3)."""
         (pi, gamma), (d_pi, d_gamma) = state, vectors.swapaxes(0, 1)
         over = gamma / (gamma @ gamma)
@@ -449,7 +496,7 @@ SYMPLECTIC = {
 }
 
 
-def _perpendicular(vectors):
+def _perpendicular(vectors: np.ndarray) -> np.ndarray:
     """For each row two unit vectors, orthogonal to it and to each other, shape (n, 2, 3)."""
     axis = np.eye(3)[np.argmin(np.abs(vectors), axis=1)]
     first = np.cross(vectors, axis)
@@ -459,7 +506,7 @@ def _perpendicular(vectors):
     return np.divide(pair, length, out=np.zeros_like(pair), where=length > 0)
 
 
-def _along_circles(rows, tangents, angle):
+def _along_circles(rows: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
     """Rows moved along great circles, by `angle` times |tangent| / |row|; shape (k, n, 3)."""
     radius = _lengths(rows)
     size = np.linalg.norm(tangents, axis=2, keepdims=True)
@@ -467,26 +514,26 @@ def _along_circles(rows, tangents, angle):
     return np.cos(theta) * rows + angle * _sinc(theta) * tangents
 
 
-def _without(vectors, normals):
+def _without(vectors: np.ndarray, normals: np.ndarray) -> np.ndarray:
     """Vectors (k, n, 3) without their part along `normals` (n, 3); a normal of 0 takes none."""
     squared = _squares(normals)
     along = np.sum(vectors * normals, axis=2, keepdims=True)
     return vectors - along / np.where(squared > 0, squared, 1.0) * normals
 
 
-def _pairings(covectors, vectors):
+def _pairings(covectors: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Sums over rows and components of every pair, shape (k, k)."""
     return covectors.reshape(len(covectors), -1) @ vectors.reshape(len(vectors), -1).T
 
 
-def _squares(rows):
+def _squares(rows: np.ndarray) -> np.ndarray:
     return np.sum(rows * rows, axis=-1, keepdims=True)
 
 
-def _lengths(rows):
+def _lengths(rows: np.ndarray) -> np.ndarray:
     return np.sqrt(_squares(rows))
 
 
-def _sinc(angle):
+def _sinc(angle: np.ndarray) -> np.ndarray:
     """sin(x)/x"""
     return np.sinc(angle / np.pi)

@@ -5,7 +5,9 @@ mechanics and variational integrators on two-spheres*, as they are printed, whic
 Runge–Kutta method without projection sees.
 """
 
-from integrators.compiler.kernels import Kernel, inlined, whole_state
+from collections.abc import Callable
+
+from integrators.compiler.kernels import Inlined, Kernel, inlined, whole_state
 from integrators.compiler.vectors import axpy, cross, dot, get, put, scale, sub
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.spheres import packed_size
@@ -14,7 +16,7 @@ from integrators.solvers.constraints import count_solver, solve_constrained, sol
 from integrators.solvers.inertia import CHAIN, DIAGONAL
 
 
-def net_gradient_kernel(gradient, force, layout):
+def net_gradient_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Kernel:
     """∂V/∂q − F of a state (q, ω): the gradient, and the force where there is one.
 
     Takes the packed parameters. `out` has n rows; with a force one more, for its power as
@@ -43,13 +45,13 @@ def net_gradient_kernel(gradient, force, layout):
             power = power + dot(get(applied, i), cross(get(omega, i), get(q, i)))
         put(out, n, (power, 0.0 * power, 0.0 * power))
 
-    def work(rows):
+    def work(rows: int) -> int:
         return 3 * (rows // 2) + max(gradient.work(rows), force.work(rows))
 
     return Kernel(net_gradient_with_force, whole_state, (gradient, force, layout), work)
 
 
-def field_kernel(gradient, force, layout, formulation):
+def field_kernel(gradient: Kernel, force: Kernel | None, layout: int, formulation: str) -> Kernel:
     """The vector field of the Lagrangian in one formulation, on the embedding space."""
     net = net_gradient_kernel(gradient, force, layout)
     forced = force is not None
@@ -62,7 +64,7 @@ def field_kernel(gradient, force, layout, formulation):
     return _turning(net, forced, layout, _velocities)
 
 
-def generator_kernel(gradient, force, layout):
+def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Kernel:
     """f = (ω_i, q_i × ω̇_i) in se(3)ⁿ, whose action moves (q, ω) as the Lagrangian does.
 
     Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
@@ -86,7 +88,7 @@ def _algebra(q, omega, u):
     return omega, scale(-1.0, u)
 
 
-def _turning_diagonal(net, forced, algebra):
+def _turning_diagonal(net: Kernel, forced: bool, algebra: bool) -> Kernel:
     net_gradient, extra = net.inline, int(forced)
 
     def field(t, y, p, out, work):
@@ -105,13 +107,13 @@ def _turning_diagonal(net, forced, algebra):
                 put(out, i, cross(get(y, n + i), q))  # (2.10)
                 put(out, n + i, turned)
 
-    def work(rows):
+    def work(rows: int) -> int:
         return 3 * ((rows + 1) // 2) + net.work(rows)
 
     return Kernel(field, whole_state, (net, algebra), work)
 
 
-def _field_q_qdot_diagonal(net, forced):
+def _field_q_qdot_diagonal(net: Kernel, forced: bool) -> Kernel:
     net_gradient, extra = _net_gradient_of_qdot(net, forced), int(forced)
 
     def field(t, y, p, out, work):
@@ -129,7 +131,7 @@ def _field_q_qdot_diagonal(net, forced):
     return Kernel(field, whole_state, (net,), lambda rows: 6 * rows + net.work(rows))
 
 
-def _turning(net, forced, layout, made):
+def _turning(net: Kernel, forced: bool, layout: int, made: Inlined) -> Kernel:
     """(2.9) through u_j = ω̇_j × q_j: Σ_j M̃_ij u_j = r_i + λ_i q_i with q_i·u_i = 0,
 
     where M̃ is M with M_ii/(q_i·q_i) on its diagonal and r_i = Σ_{j≠i} M_ij |ω_j|² q_j − ∂V_i.
@@ -161,7 +163,7 @@ def _turning(net, forced, layout, made):
     return Kernel(field, whole_state, made_from, _constrained_work(net, layout))
 
 
-def _field_q_qdot(net, forced, layout):
+def _field_q_qdot(net: Kernel, forced: bool, layout: int) -> Kernel:
     """(2.7): Σ_j M̃_ij q̈_j = −∂V_i + λ_i q_i with q_i·q̈_i = −(q_i·q_i)|q̇_i|²; M̃ as above."""
     net_gradient, extra = _net_gradient_of_qdot(net, forced), int(forced)
 
@@ -183,7 +185,7 @@ def _field_q_qdot(net, forced, layout):
     return Kernel(field, whole_state, (net, layout), _constrained_work(net, layout))
 
 
-def _net_gradient_of_qdot(net, forced):
+def _net_gradient_of_qdot(net: Kernel, forced: bool) -> Inlined:
     """`net` for a state (q, q̇); a force wants ω = q × q̇ / (q·q)."""
     net_gradient = net.inline
     if not forced:
@@ -202,8 +204,8 @@ def _net_gradient_of_qdot(net, forced):
     return turned
 
 
-def _constrained_work(net, layout):
-    def work(rows):
+def _constrained_work(net: Kernel, layout: int) -> Callable[[int], int]:
+    def work(rows: int) -> int:
         n = rows // 2
         return 3 * n + max(count_solver(n, layout) + n, 3 * rows + net.work(rows))
 

@@ -65,7 +65,7 @@ def velocities(y, n, v):
 # --- energy, momentum, constraints ------------------------------------------------------------
 
 
-def energy_kernel(potential, layout):
+def energy_kernel(potential: Kernel, layout: int) -> Kernel:
     """½ Σ M_ij q̇_i·q̇_j + V of a state (q, q̇), into ``out[0, 0]``."""
     value = energy_value(potential, layout).inline
 
@@ -93,7 +93,7 @@ def kinetic_energy(v, p, n, layout):
     return total
 
 
-def energy_value(potential, layout):
+def energy_value(potential: Kernel, layout: int) -> Kernel:
     """½ Σ M_ij q̇_i·q̇_j + V of a state (q, q̇), as a number."""
     potential_of = potential.inline
 
@@ -106,7 +106,7 @@ def energy_value(potential, layout):
     return Kernel(energy, state_value, made_from=(potential, layout))
 
 
-def energy_balance_kernel(potential, layout):
+def energy_balance_kernel(potential: Kernel, layout: int) -> Kernel:
     """E − W of a forced system's state (q, q̇) and work, into ``out[0, 0]``."""
     energy_of = energy_value(potential, layout).inline
 
@@ -122,7 +122,7 @@ def work_done(t, y, p, out, work):
     out[0, 0] = y[y.shape[0] - 1, 0]
 
 
-def angular_momentum_kernel(layout):
+def angular_momentum_kernel(layout: int) -> Kernel:
     """Σ_i q_i × Σ_j M_ij q̇_j of a state (q, q̇), into ``out[0, :]``."""
 
     def angular_momentum(t, y, p, out, work):
@@ -159,7 +159,7 @@ def tangency_error(t, y, p, out, work):
     out[0, 0] = largest
 
 
-def monitor_kernel(potential, layout, formulation, forced):
+def monitor_kernel(potential: Kernel, layout: int, formulation: str, forced: bool) -> Kernel:
     """What the statistics follow at every step: ``out[0] = energy, mean_i |q_i·q_i − 1|``.
 
     Of a forced system it is the energy balance E − W.

@@ -32,7 +32,7 @@ def quadratic_form(c, w):
     return w[0] * g[0] + w[1] * g[1] + w[2] * g[2]
 
 
-def energy_kernel(hamiltonian, nambu):
+def energy_kernel(hamiltonian: Kernel, nambu: bool) -> Kernel:
     """H into ``out[0, 0]``."""
     value = hamiltonian.inline
 
@@ -42,7 +42,7 @@ def energy_kernel(hamiltonian, nambu):
     return Kernel(energy, whole_state, made_from=(hamiltonian, nambu))
 
 
-def monitor_kernel(hamiltonian, nambu):
+def monitor_kernel(hamiltonian: Kernel, nambu: bool) -> Kernel:
     """What the statistics follow at every step: ``out[0] = H, mean_i |w_i·w_i − 1|``.
 
     The second number is 0 for a Nambu system, which has no spheres.
@@ -61,7 +61,7 @@ def monitor_kernel(hamiltonian, nambu):
     return Kernel(monitor, whole_state, made_from=(hamiltonian, nambu))
 
 
-def field_kernel(gradient, nambu):
+def field_kernel(gradient: Kernel, nambu: bool) -> Kernel:
     """The vector field, on the embedding space: (2), or ∇C × ∇H."""
     gradient_of = gradient.inline
 
@@ -76,7 +76,7 @@ def field_kernel(gradient, nambu):
     return Kernel(field, whole_state, (gradient, nambu), gradient.work)
 
 
-def generator_kernel(gradient):
+def generator_kernel(gradient: Kernel) -> Kernel:
     """u_i = −(1/κ_i) ∂H/∂w_i, about which w_i turns: (2) as ẇ_i = u_i × w_i."""
     gradient_of = gradient.inline
 

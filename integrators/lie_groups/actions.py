@@ -49,6 +49,8 @@ from integrators.lie_groups.factors import (
 from integrators.lie_groups.retractions import retract_pair
 from integrators.lie_groups.rotations import turning
 
+Kernels = tuple[Kernel, Kernel, Kernel, Kernel, Kernel]  # act, velocity, dexpinv, bracket, …
+
 
 @dataclass(frozen=True)
 class Action:
@@ -73,12 +75,12 @@ class Action:
     dexpinv: Kernel
     bracket: Kernel
     retraction: Kernel
-    rotations: tuple = ()
-    unit_rows: tuple = ()
+    rotations: tuple[int, ...] = ()
+    unit_rows: tuple[int, ...] = ()
 
 
 @functools.cache
-def product(*factors):
+def product(*factors: Factor) -> Action:
     """The action of the product of some groups, each on rows of its own.
 
     Parameters
@@ -124,18 +126,22 @@ def product(*factors):
     def retraction(t, y, p, out, work):
         of_retract(y, 0, out)
 
-    kernels = act, velocity, dexpinv, bracket, retraction
-    return Action(
-        made.name, made.rows, m, *(Kernel(of, whole_state, (made.name,)) for of in kernels),
-        made.rotations, made.unit_rows,
-    )  # fmt: skip
+    own = (made.name,)
+    kernels = (
+        Kernel(act, whole_state, own),
+        Kernel(velocity, whole_state, own),
+        Kernel(dexpinv, whole_state, own),
+        Kernel(bracket, whole_state, own),
+        Kernel(retraction, whole_state, own),
+    )
+    return Action(made.name, made.rows, m, *kernels, made.rotations, made.unit_rows)
 
 
 # --- n bodies -----------------------------------------------------------------------------------
 
 
 @functools.cache
-def _spheres_kernels(unit):
+def _spheres_kernels(unit: bool) -> Kernels:
     act_sphere, velocity_sphere, retract_sphere = SPHERE.act, SPHERE.velocity, SPHERE.retract
     dexpinv_rotation, bracket_rotation = SPHERE.dexpinv, SPHERE.bracket
 
@@ -169,11 +175,17 @@ def _spheres_kernels(unit):
         for i in range(y.shape[0]):
             retract_sphere(y, i, out)
 
-    kernels = act, velocity, dexpinv, bracket, retraction
-    return [Kernel(of, whole_state, (unit,)) for of in kernels]
+    own = (unit,)
+    return (
+        Kernel(act, whole_state, own),
+        Kernel(velocity, whole_state, own),
+        Kernel(dexpinv, whole_state, own),
+        Kernel(bracket, whole_state, own),
+        Kernel(retraction, whole_state, own),
+    )
 
 
-def spheres(n, lengths="unit"):
+def spheres(n: int, lengths: str = "unit") -> Action:
     """SO(3)ⁿ on n vectors: unit ones, or of ``lengths`` ``"any"``, which it keeps too.
 
     Returns
@@ -188,12 +200,12 @@ def spheres(n, lengths="unit"):
     n = check_whole("n", n)
     check_known("lengths", lengths, ("unit", "any"), key="lengths")
     unit = lengths == "unit"
-    kernels = _spheres_kernels(unit)
-    return Action(f"SO(3)^{n} on (S2)^{n}", n, n, *kernels, unit_rows=tuple(range(n)) * unit)
+    name, unit_rows = f"SO(3)^{n} on (S2)^{n}", tuple(range(n)) * unit
+    return Action(name, n, n, *_spheres_kernels(unit), (), unit_rows)
 
 
 @functools.cache
-def _tangent_kernels(forced):
+def _tangent_kernels(forced: bool) -> Kernels:
     extra = int(forced)
 
     def act(t, y, p, out, sigma):
@@ -234,11 +246,17 @@ def _tangent_kernels(forced):
         if forced:
             put(out, 2 * n, get(y, 2 * n))
 
-    kernels = act, velocity, dexpinv, bracket, retraction
-    return [Kernel(of, whole_state, (forced,)) for of in kernels]
+    own = (forced,)
+    return (
+        Kernel(act, whole_state, own),
+        Kernel(velocity, whole_state, own),
+        Kernel(dexpinv, whole_state, own),
+        Kernel(bracket, whole_state, own),
+        Kernel(retraction, whole_state, own),
+    )
 
 
-def tangent_spheres(n, forced=False):
+def tangent_spheres(n: int, forced: bool = False) -> Action:
     """SE(3)ⁿ on n pairs (q, ω), rows of q before those of ω; with a row for the work of a force.
 
     Returns

@@ -13,7 +13,7 @@ import math
 from fractions import Fraction
 
 from integrators.compiler.double_double import PI
-from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.kernels import Inlined, inlined, varying
 from integrators.compiler.lanes import all_lanes, fma, nearest, select, sqrt
 from integrators.lie_groups.rotations import rotation_coefficients
 
@@ -52,7 +52,7 @@ def _circular(a, t):
     return sign, left, sine, sign * fma(-versine, x, 1.0)
 
 
-def _descending(levels):
+def _descending(levels: int) -> Inlined:
     """The functions by so many means."""
     if not levels:
 

@@ -16,6 +16,7 @@ where x is small. The coefficient g̃₂ = g₂'(θ)/θ of se(3) is 2 dg₂/dx.
 """
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from integrators.compiler.double_double import PI, columns
@@ -56,9 +57,9 @@ POLE_HIGH = float(POLE)
 POLE_LOW = float(POLE - Fraction(POLE_HIGH))
 
 
-def _bernoulli(count):
+def _bernoulli(count: int) -> list[Fraction]:
     """The first Bernoulli numbers, B_0 = 1, B_1 = −1/2."""
-    found = []
+    found: list[Fraction] = []
     for m in range(count):
         total = sum((math.comb(m + 1, k) * found[k] for k in range(m)), Fraction(0))
         found.append(Fraction(0 if m else 1) - total / (m + 1))
@@ -70,7 +71,7 @@ BERNOULLI = _bernoulli(2 * REST_TERMS + 3)
 _G2 = [abs(BERNOULLI[2 * j + 2]) / math.factorial(2 * j + 2) for j in range(REST_TERMS)]  # in x
 
 
-def _shortened(c):
+def _shortened(c: Fraction) -> Fraction:
     """A fraction to 160 bits: sums of exact ones would take most of the time of an import."""
     shift = 160 + c.denominator.bit_length() - c.numerator.bit_length()
     return Fraction(round(c * 2**shift), 2**shift)
@@ -79,7 +80,7 @@ def _shortened(c):
 _REST = [_shortened(c - 2 / POLE ** (j + 1)) for j, c in enumerate(_G2)]  # without the pole
 
 
-def _slope(series):
+def _slope(series: Sequence[Fraction]) -> list[Fraction]:
     """2 d/dx of a power series."""
     return [2 * (j + 1) * c for j, c in enumerate(series[1:])]
 

@@ -4,10 +4,9 @@ A `Factor` is inlined functions of stacks and the rows where it begins in them; 
 `actions` says what each of them is.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from integrators.compiler.kernels import inlined
+from integrators.compiler.kernels import Inlined, inlined
 from integrators.compiler.lanes import select
 from integrators.compiler.vectors import add, axpy, cross, dot, get, put, scale
 from integrators.lie_groups.exponentials import (
@@ -47,13 +46,13 @@ class Factor:
     name: str
     rows: int
     algebra_rows: int
-    act: Callable
-    velocity: Callable
-    dexpinv: Callable
-    bracket: Callable
-    retract: Callable
-    rotations: tuple = ()
-    unit_rows: tuple = ()
+    act: Inlined
+    velocity: Inlined
+    dexpinv: Inlined
+    bracket: Inlined
+    retract: Inlined
+    rotations: tuple[int, ...] = ()
+    unit_rows: tuple[int, ...] = ()
 
 
 @inlined
@@ -148,7 +147,7 @@ def _bracket_translation(a, b, i, out):
     put(out, i, scale(0.0, get(a, i)))
 
 
-def _rotation_factor(side):
+def _rotation_factor(side: str) -> Factor:
     sign = SIDES[side]
 
     @inlined
@@ -189,7 +188,7 @@ def _rotation_factor(side):
     return Factor(name, 3, 1, act, velocity, dexpinv, bracket, retract_rotation, rotations=(0,))
 
 
-def _semidirect_factor(translations):
+def _semidirect_factor(translations: int) -> Factor:
     """SO(3) ⋉ so(3)* on (Q, π), (11); with R³ × R³ on (q, p), on (Q, q, π, p).
 
     (g₁, μ₁)·(g₂, μ₂) = (g₁g₂, μ₁ + g₁μ₂) is the product of SE(3), exponential and dexp⁻¹ its own.
@@ -327,7 +326,7 @@ SEMIDIRECT = _semidirect_factor(0)
 SEMIDIRECT_R3 = _semidirect_factor(1)
 
 
-def together(first, second):
+def together(first: Factor, second: Factor) -> Factor:
     """The product of two factors, the rows of the second after those of the first."""
     rows, algebra_rows = first.rows, first.algebra_rows
     act_1, act_2, velocity_1, velocity_2 = first.act, second.act, first.velocity, second.velocity

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from integrators.compiler.double_double import columns, high_part
@@ -14,7 +15,7 @@ MOST_HALVINGS = 64  # so that an infinite angle ends; what comes out of it is no
 
 
 @functools.cache
-def chebyshev(count):
+def chebyshev(count: int) -> list[list[int]]:
     """The first Chebyshev polynomials on [0, 1], integer coefficients lowest power first."""
     found = [[1], [-1, 2]]
     while len(found) < count:
@@ -24,7 +25,9 @@ def chebyshev(count):
     return found[:count]
 
 
-def exactly_economized(series, largest, degree):
+def exactly_economized(
+    series: Sequence[Fraction], largest: float, degree: int
+) -> tuple[Fraction, ...]:
     """The coefficients of a polynomial of low degree, almost the nearest to a power series.
 
     Nearest by the largest difference on [0, `largest`]. Of the series' highest power so much of
@@ -53,7 +56,7 @@ def exactly_economized(series, largest, degree):
     return tuple(Fraction(c, common) / p for c, p in zip(left, powers, strict=False))
 
 
-def economized(series, largest, degree):
+def economized(series: Sequence[Fraction], largest: float, degree: int) -> tuple[float, ...]:
     """The same as a tuple of float."""
     return tuple(map(float, exactly_economized(series, largest, degree)))
 

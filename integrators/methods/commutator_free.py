@@ -14,7 +14,9 @@ P. E. Crouch and R. Grossman, *Numerical integration of ordinary differential eq
 manifolds* (1993).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from integrators.compiler.vectors import add, get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError, check_whole
 from integrators.forms.flows import HomogeneousFlow
-from integrators.method import Method
+from integrators.method import Integrator, Method
 from integrators.methods.munthe_kaas import (
     ALONG,
     ON_ORBITS,
@@ -34,6 +36,7 @@ from integrators.methods.munthe_kaas import (
 )
 from integrators.precision import fractions
 from integrators.stepping.loop import method_signature
+from integrators.stepping.problem import Problem
 from integrators.tableaux.butcher import CONSISTENT, numbers
 
 STAGES, ALGEBRA_ROWS, LINES = range(3)  # in the options of the kernel
@@ -60,11 +63,11 @@ class Exponential:
         If a coefficient is no finite number, or another value no such number.
     """
 
-    coefficients: tuple
+    coefficients: tuple[float, ...]
     start: int = NONE
     stage: int = NONE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "coefficients", numbers("coefficients", self.coefficients))
         for name in ("start", "stage"):
             check_whole(name, getattr(self, name), least=NONE)
@@ -89,14 +92,15 @@ class Scheme:
         order is no whole number.
     """
 
-    exponentials: tuple
+    exponentials: tuple[Exponential, ...]
     order: int
-    estimate: tuple = ()
+    estimate: tuple[Exponential, ...] = ()
     estimate_order: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._check_kinds()
-        known, ends = 1, []
+        ends: list[float] = []
+        known = 1
         for number, line in enumerate((*self.exponentials, *self.estimate)):
             if line.start >= number or len(line.coefficients) > known:
                 raise InputError(
@@ -115,7 +119,7 @@ class Scheme:
                 found = f"at a time of {ends[last - 1]!r}" if last else "nowhere"
                 raise InputError(f"a scheme ends {found}; a consistent one ends at a time of 1")
 
-    def _check_kinds(self):
+    def _check_kinds(self) -> None:
         for name in ("exponentials", "estimate"):
             lines = getattr(self, name)
             kinds = isinstance(lines, tuple) and all(isinstance(x, Exponential) for x in lines)
@@ -126,26 +130,26 @@ class Scheme:
             check_whole("estimate_order", self.estimate_order)
 
     @property
-    def stages(self):
+    def stages(self) -> int:
         """Evaluations of the generator in a step without its estimate."""
         return 1 + sum(line.stage != NONE for line in self.exponentials)
 
     @property
-    def all_stages(self):
+    def all_stages(self) -> int:
         """Evaluations with the estimate."""
         return self.stages + sum(line.stage != NONE for line in self.estimate)
 
     @property
-    def constants(self):
+    def constants(self) -> np.ndarray:
         """A row for each exponential: start, stage, node, coefficients of all stages."""
         return self._table(np.array)
 
     @property
-    def exact_constants(self):
+    def exact_constants(self) -> np.ndarray:
         """The same as `Fraction`; those that the numbers stand for, by `precision.simplest`."""
         return self._table(fractions)
 
-    def _table(self, numbers_of):
+    def _table(self, numbers_of: Callable[[Any], np.ndarray]) -> np.ndarray:
         lines, count = (*self.exponentials, *self.estimate), self.all_stages
         table = numbers_of(np.zeros((len(lines), HEAD + count)))
         for row, line in zip(table, lines, strict=True):
@@ -210,13 +214,13 @@ def _commutator_free(
 advance = Kernel(_commutator_free, method_signature)
 
 
-def work_size(rows, m, lines, stages):
+def work_size(rows: int, m: int, lines: int, stages: int) -> int:
     """Elements of scratch besides the generator's: increments, σ, generators, a point."""
     return 3 * rows * (lines + 1) + 3 * m * (stages + 1)
 
 
-def _bind(scheme):
-    def bind(form, integrator):
+def _bind(scheme: Scheme) -> Callable[[Any, Integrator], Problem]:
+    def bind(form: Any, integrator: Integrator) -> Problem:
         flow, lines = flow_of(form, integrator.options), len(scheme.exponentials)
         m, stages = flow.action.algebra_rows, scheme.all_stages
         return problem_of(
@@ -281,7 +285,9 @@ CF43_SCHEME = Scheme(  # (9) and (34)
 SOURCES = ("celledoni2003", "celledoni2022")
 
 
-def commutator_free(name, scheme, description="", sources=SOURCES):
+def commutator_free(
+    name: str, scheme: Scheme, description: str = "", sources: tuple[str, ...] = SOURCES
+) -> Method:
     """The commutator-free method of a scheme, with a fixed step.
 
     Parameters

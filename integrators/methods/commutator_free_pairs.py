@@ -9,21 +9,26 @@ E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators f
 systems*, section 4.2.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from integrators.compiler.kernels import spliced
 from integrators.compiler.vectors import add, get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
 from integrators.forms.flows import HomogeneousFlow
-from integrators.method import FIXED, Method
+from integrators.method import FIXED, Integrator, Method
 from integrators.methods.commutator_free import (
     CF32A_SCHEME,
     CF32B_SCHEME,
     CF43_SCHEME,
+    Scheme,
     commutator_free,
     take_exponentials,
     work_size,
 )
 from integrators.methods.munthe_kaas import ALONG, ON_ORBITS, flow_of
+from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.adaptive_loop import EVALUATIONS, KNOWN, OLD_TIME, loop
 from integrators.stepping.embedded_pairs import (
     ALGEBRA_ROWS,
@@ -83,11 +88,11 @@ def _interpolate(generator, act, unused, settings, constants, control, t, y, mem
 integrate = loop(begin, controlled(_attempt), _interpolate, "commutator_free")
 
 
-def _bind(scheme):
+def _bind(scheme: Scheme) -> Callable[[Any, Integrator], AdaptiveProblem]:
     main = len(scheme.exponentials)
     lines, stages = main + len(scheme.estimate), scheme.all_stages
 
-    def bind(form, integrator):
+    def bind(form: Any, integrator: Integrator) -> AdaptiveProblem:
         flow = flow_of(form, integrator.options)
         m, scratch = flow.action.algebra_rows, flow.generator.work(flow.rows)
         return pair_problem(
@@ -110,7 +115,9 @@ def _bind(scheme):
 SOURCES = ("curryowren2019", "celledoni2022")
 
 
-def commutator_free_pair(name, scheme, description="", sources=SOURCES):
+def commutator_free_pair(
+    name: str, scheme: Scheme, description: str = "", sources: tuple[str, ...] = SOURCES
+) -> Method:
     """The commutator-free method of a scheme with an estimate, with step control.
 
     Parameters

@@ -5,16 +5,21 @@ and round-off near 1e-14 make it an independent check of everything with a fixed
 """
 
 import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from integrators import status as status_of
-from integrators.forms.flows import VectorField
+from integrators.forms.flows import Form, SystemOrForm, VectorField
 from integrators.forms.forms import form_of
-from integrators.method import Method
+from integrators.method import Integrator, Method
 from integrators.status import COMPLETE, NOT_FINITE, STEP_TOO_SMALL
 from integrators.stepping import loop
-from integrators.stepping.adaptive import ATTEMPT, Solution, bound, check_tolerance
+from integrators.stepping.adaptive import ATTEMPT, AdaptiveProblem, Solution, bound, check_tolerance
+
+if TYPE_CHECKING:
+    from scipy.integrate import DOP853
 
 STAGES = 12  # evaluations of an attempted step
 # What a checkpoint holds besides the state: the step to go on with, and what is counted.
@@ -22,7 +27,13 @@ STATUS, STOPPED, STEP, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = rang
 CARRIED = BASELINE + status_of.MONITORED
 
 
-def solve(system, state, times, tolerance, checkpoint=None):
+def solve(
+    system: SystemOrForm,
+    state: np.ndarray,
+    times: np.ndarray,
+    tolerance: float,
+    checkpoint: np.ndarray | None = None,
+) -> tuple[np.ndarray, int, np.ndarray]:
     """Integrate in (q, ω) by DOP853, landing on every sample time.
 
     Parameters
@@ -57,12 +68,12 @@ def solve(system, state, times, tolerance, checkpoint=None):
     return solution.states, int(solution.report[status_of.STATUS_ROW]), solution.checkpoint
 
 
-def checkpoint_size(rows):
+def checkpoint_size(rows: int) -> int:
     """Numbers in a checkpoint of `solve`, of a state of so many rows."""
     return CARRIED + 3 * rows
 
 
-def _bind(form, integrator):
+def _bind(form: Form, integrator: Integrator) -> AdaptiveProblem:
     return bound(form, _solve, (loop.evaluate,), integrator.options, CARRIED)
 
 
@@ -82,12 +93,12 @@ METHOD = Method(
 )
 
 
-def _slope(problem):
+def _slope(problem: AdaptiveProblem) -> Callable[[float, np.ndarray], np.ndarray]:
     """The vector field as ``f(t, y)`` on flat arrays."""
     compiled, p, shape = problem.function.scalar, problem.parameters, (problem.rows, 3)
     work = np.zeros(problem.function.work(problem.rows) + 1)
 
-    def slope(t, y):
+    def slope(t: float, y: np.ndarray) -> np.ndarray:
         out = np.empty(shape)
         compiled(t, y.reshape(shape), p, out, work)
         return out.ravel()
@@ -96,8 +107,15 @@ def _slope(problem):
 
 
 def _solve(
-    problem, state, times, tolerance, statistics, history=False, prepared=None, checkpoint=None
-):
+    problem: AdaptiveProblem,
+    state: np.ndarray,
+    times: np.ndarray,
+    tolerance: float,
+    statistics: bool,
+    history: bool = False,
+    prepared: None = None,
+    checkpoint: np.ndarray | None = None,
+) -> Solution:
     """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
     from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
 
@@ -124,7 +142,7 @@ def _solve(
     return path.solution(COMPLETE)
 
 
-def _reach_end(solver, step, path):
+def _reach_end(solver: Any, step: float | None, path: "_Path") -> tuple[np.ndarray, float]:
     """Step to the end of the interval; the state there and the step to go on with."""
     beside = solver.nfev  # what the choice of a first step took
     taken = 0
@@ -147,7 +165,14 @@ def _reach_end(solver, step, path):
 class _Path:
     """What is kept of a trajectory on the way."""
 
-    def __init__(self, problem, state, times, statistics, checkpoint=None):
+    def __init__(
+        self,
+        problem: AdaptiveProblem,
+        state: np.ndarray,
+        times: np.ndarray,
+        statistics: bool,
+        checkpoint: np.ndarray | None = None,
+    ) -> None:
         self.problem = problem
         carried = _begun() if checkpoint is None else checkpoint[:CARRIED]
         samples, self.start = len(times) - 1, float(times[0])
@@ -162,26 +187,27 @@ class _Path:
         self.baseline = carried[BASELINE:].copy()
         if checkpoint is None:
             self.baseline[0] = self._monitored([0.0], [np.ravel(state)])[0, 0]
-        self.times, self.accepted = [], []  # of the steps in this interval
+        self.times: list[float] = []  # of the steps in this interval
+        self.accepted: list[np.ndarray] = []
         self.step = None if np.isnan(carried[STEP]) else float(carried[STEP])
         self.failed, self.stopped = int(carried[STATUS]), float(carried[STOPPED])
         self.steps, self.rejected_steps = int(carried[STEPS]), int(carried[REJECTED])
         self.evaluations = int(carried[EVALUATIONS])
-        self.attempts = []
+        self.attempts: list[tuple[float, float, float, bool]] = []
         self._y = np.ravel(state).astype(float)
 
-    def follow(self, solver, tolerance):
+    def follow(self, solver: Any, tolerance: float) -> None:
         """Keep every attempt of `solver`, whose errors are multiples of the tolerance."""
         estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
 
-        def noted(slopes, h, scale):
+        def noted(slopes: np.ndarray, h: float, scale: np.ndarray) -> float:
             error = estimate(slopes, h, scale)
             self.attempts.append((solver.t, h, error * tolerance, error < 1))
             return error
 
         solver._estimate_error_norm = noted
 
-    def accept(self, solver):
+    def accept(self, solver: "DOP853") -> None:
         """A step was accepted."""
         if np.isnan(self.step_sizes[0]):
             self.step_sizes[0] = solver.step_size
@@ -189,7 +215,7 @@ class _Path:
             self.times.append(solver.t)
             self.accepted.append(solver.y)
 
-    def sample(self, i, y, solver):
+    def sample(self, i: int, y: np.ndarray, solver: "DOP853") -> None:
         """The sample time `i` was reached."""
         self._y = y
         self.states[i] = y.reshape(self.states[i].shape)
@@ -203,7 +229,7 @@ class _Path:
             out[:, status_of.ABS_MAX] = sizes.max(0)
             self.times, self.accepted = [], []
 
-    def _monitored(self, times, flat):
+    def _monitored(self, times: list[float], flat: list[np.ndarray]) -> np.ndarray:
         """The monitored quantities of flat states at `times`, shape (states, MONITORED)."""
         problem = self.problem
         states = np.reshape(flat, (-1, problem.rows, 3))
@@ -214,7 +240,7 @@ class _Path:
         )
         return out[:, 0, : status_of.MONITORED]
 
-    def solution(self, status, stop_time=None):
+    def solution(self, status: int, stop_time: float | None = None) -> Solution:
         """What there is, with a status; it stops at its start unless a time is given."""
         report = np.zeros(status_of.REPORT_SIZE)
         report[[status_of.STATUS_ROW, status_of.STOP_STEP]] = status, self.steps
@@ -241,7 +267,7 @@ class _Path:
         )
 
 
-def _begun():
+def _begun() -> np.ndarray:
     """What is carried at the start."""
     carried = np.zeros(CARRIED)
     carried[[STEP, FIRST_STEP]], carried[EVALUATIONS] = np.nan, 1.0

@@ -13,16 +13,18 @@ from integrators.compiler.lanes import select
 from integrators.compiler.vectors import add, axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.flows import ExactFlow
-from integrators.method import ALL_DEGREES, EXACT, Method, Problem
+from integrators.forms.hamiltonians import SpinHamiltonian
+from integrators.method import ALL_DEGREES, EXACT, Integrator, Method
 from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import EVALUATIONS, NOT_FINITE
 from integrators.stepping.loop import method_signature
+from integrators.stepping.problem import Problem
 
 LEAST = 1e-300  # squared length of a vector that is led back to it
 
 
 @functools.cache
-def advance(flow):
+def advance(flow: Kernel) -> Kernel:
     """The method's kernel for one system.
 
     Parameters
@@ -62,7 +64,8 @@ def advance(flow):
     return Kernel(advance_exactly, method_signature, (flow,))
 
 
-def _bind(form, integrator):
+def _bind(form: SpinHamiltonian, integrator: Integrator) -> Problem:
+    assert form.exact is not None  # of all forms that it fits
     monitor = form.monitor()
     return Problem(
         advance=advance(form.exact.flow),

@@ -26,23 +26,26 @@ r = (1 − β_1 − a_1)⁻¹ (1 + β_0 + a_0), |r| = 1. The multiplier is in π
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from integrators.compiler.double_double import rests
-from integrators.compiler.kernels import Kernel, inlined
+from integrators.compiler.kernels import Inlined, Kernel, inlined
 from integrators.compiler.lanes import fma, number, select
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, put, scale
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.hamiltonians import SpinHamiltonian
-from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.method import ALL_DEGREES, Integrator, Method
+from integrators.options import Option
 from integrators.solvers.failures import poison
 from integrators.solvers.fixed_point import WORK, depth_in, depth_of, predict, remember, solving
 from integrators.status import EVALUATIONS
 from integrators.stepping.loop import method_signature
+from integrators.stepping.problem import Problem
 
 
-def _gauss(root_3, root_15, one):
+def _gauss(root_3: Any, root_15: Any, one: Any) -> dict[int, Any]:
     """By the order: nodes, and the rows a_j with b below them; of floats or fractions."""
     return {
         2: ((one / 2,), ((one / 2,), (one,))),
@@ -67,7 +70,8 @@ def _gauss(root_3, root_15, one):
 
 
 GAUSS = _gauss(math.sqrt(3.0), math.sqrt(15.0), 1.0)
-_EXACT = _gauss(*(Fraction(math.isqrt(x * 10**80), 10**40) for x in (3, 15)), Fraction(1))
+_ROOT_3, _ROOT_15 = (Fraction(math.isqrt(x * 10**80), 10**40) for x in (3, 15))
+_EXACT = _gauss(_ROOT_3, _ROOT_15, Fraction(1))
 
 # The unknowns of a solve are rows: of n spins so many for each; see `_collective` and `_rattle`. A
 # quaternion is two rows, its vector and (its real part − 1, 0, 0). The last quaternion is r.
@@ -93,7 +97,7 @@ def _settle(u, keep, p, n, i):
     return u
 
 
-def _collective(order):
+def _collective(order: int) -> Inlined:
     """What the solver evaluates of a method of Gauss: r_1 … r_s and r."""
     (nodes, rows_a), (exact_nodes, exact_rows) = GAUSS[order], _EXACT[order]
     s, shares = len(nodes), sum(rows_a, ())
@@ -158,7 +162,7 @@ def _rattle(function, time, h, w, u, p, own, g, scratch):
         put(g, 3 * n + i, (real, normal - missing, 0.0 * real))
 
 
-def _lifted(evaluate, blocks, places, label):
+def _lifted(evaluate: Inlined, blocks: int, places: int, label: str) -> Kernel:
     """The kernel of a method.
 
     Parameters
@@ -215,11 +219,21 @@ def _lifted(evaluate, blocks, places, label):
     return Kernel(lifted, method_signature, (label,))
 
 
-def _method(name, description, order, evaluate, blocks, places, evaluations, scratch, sources):
+def _method(
+    name: str,
+    description: str,
+    order: int,
+    evaluate: Inlined,
+    blocks: int,
+    places: int,
+    evaluations: int,
+    scratch: int,
+    sources: tuple[str, ...],
+) -> Method:
     """A `Method`; `scratch` are the elements for each spin that `evaluate` has of it."""
     advance = _lifted(evaluate, blocks, places, name)
 
-    def bind(form, integrator):
+    def bind(form: SpinHamiltonian, integrator: Integrator) -> Problem:
         n, stages = form.bodies, len(integrator.stages)
         m = blocks * n
         return Problem(
@@ -263,7 +277,7 @@ def _method(name, description, order, evaluate, blocks, places, evaluations, scr
     )
 
 
-def _collective_method(order):
+def _collective_method(order: int) -> Method:
     s = order // 2
     return _method(
         f"collective_gauss{order}",

@@ -20,20 +20,24 @@ keeps linear invariants to round-off.
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from integrators.compiler.kernels import Kernel, inlined
+from integrators.compiler.kernels import Inlined, Kernel, inlined
 from integrators.compiler.lanes import any_lane, fma, select, sqrt
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, lacking, scale
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.spins import QUADRATIC_SIZE, quadratic_form, quadratic_gradient
 from integrators.lie_groups.rotations import rotation_coefficients
-from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.method import ALL_DEGREES, Integrator, Method
+from integrators.options import Option
 from integrators.solvers.failures import poison
 from integrators.solvers.fixed_point import WORK, depth_in, depth_of, predict, remember, solving
 from integrators.stepping.loop import method_signature
+from integrators.stepping.problem import Problem
 
 # --- what the rules are made of --------------------------------------------------------------
 # memory: what the state's sums lost (3n); `keep` (n), the reciprocal of |w_i|², or of 2 C(w) of a
@@ -70,7 +74,9 @@ def _moser_veselov(d, h, g):
     return scale(2.0 / (1.0 + sqrt(1.0 - h * h * dot(g, g))), d)
 
 
-def _rule(*, normalized, unit, nambu, changed):
+def _rule(
+    *, normalized: bool, unit: bool, nambu: bool, changed: Inlined
+) -> tuple[Inlined, Inlined, Inlined]:
     """The parts of a rule: `image` and `settle` of `fixed_point.solving`, and `restored`.
 
     `normalized` says whether u = m/|m| |w| or m itself; `unit`, whether |w| = 1; `changed` makes
@@ -123,7 +129,14 @@ def kept_of(depth):
 
 
 @functools.cache
-def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along, carries=False):
+def _midpoint(
+    *,
+    normalized: bool = False,
+    unit: bool = False,
+    nambu: bool = False,
+    changed: Inlined = _along,
+    carries: bool = False,
+) -> Kernel:
     """The kernel of a rule; arguments as in `_rule`. `carries` says whether there are tracers."""
     image, settle, restored = _rule(normalized=normalized, unit=unit, nambu=nambu, changed=changed)
     solve = solving(image, settle)
@@ -170,13 +183,13 @@ def _midpoint(*, normalized=False, unit=False, nambu=False, changed=_along, carr
 # --- the methods -------------------------------------------------------------------------------
 
 
-def _bind(**rule):
+def _bind(**rule: Any) -> Callable[[Any, Integrator], Problem]:
     """`Method.bind` of a rule; arguments as in `_rule`."""
 
-    def bind(form, integrator):
+    def bind(form: SpinHamiltonian | NambuHamiltonian, integrator: Integrator) -> Problem:
         n, stages = form.bodies, len(integrator.stages)
         nambu = isinstance(form, NambuHamiltonian)
-        tracers = 0 if nambu else form.tracers
+        tracers = form.tracers if isinstance(form, SpinHamiltonian) else 0
         return Problem(
             advance=_midpoint(**rule, nambu=nambu, carries=tracers > 0),
             function=form.gradient,
@@ -194,7 +207,14 @@ def _bind(**rule):
     return bind
 
 
-def _method(name, description, bind, forms=(SpinHamiltonian,), sources=(), **declared):
+def _method(
+    name: str,
+    description: str,
+    bind: Callable[[Any, Integrator], Problem],
+    forms: tuple[type, ...] = (SpinHamiltonian,),
+    sources: tuple[str, ...] = (),
+    **declared: Any,
+) -> Method:
     return Method(
         name=name,
         description=description,
@@ -218,7 +238,7 @@ LENGTHS = {"casimir": ALL_DEGREES, "unit_length": ALL_DEGREES}
 SINGLE_SPIN = {"energy": ("linear", "quadratic")}  # of one spin each, see theorem 2.4 (iv)
 LINEAR = {"momentum_map": ("linear",)}
 SYMPLECTIC = {"symplectic_form": ()}
-ON_UNIT_SPHERES = {
+ON_UNIT_SPHERES: dict[str, Any] = {
     "suits": lambda form: form.lengths == "unit",
     "condition": "unit vectors, lengths = 'unit' ('extended_spherical_midpoint' takes any)",
 }

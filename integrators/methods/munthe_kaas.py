@@ -18,11 +18,13 @@ systems*, section 2.2.
 """
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from integrators.compiler.double_double import columns
-from integrators.compiler.kernels import Kernel, inlined
+from integrators.compiler.kernels import Inlined, Kernel, inlined
 from integrators.compiler.lanes import number, select, sqrt
 from integrators.compiler.vectors import add, axpy, get, increment, put, scale
 from integrators.compiler.views import rows_of, tail
@@ -30,11 +32,13 @@ from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.forms import ALONG_ACTION, SpheresLagrangian
 from integrators.lie_groups.exponentials import BERNOULLI, WIDEST
-from integrators.method import ACTION, ALL_DEGREES, Method, Option, Problem
+from integrators.method import ACTION, ALL_DEGREES, Integrator, Method
+from integrators.options import Option
 from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import LEFT_DOMAIN, NOT_FINITE
 from integrators.stepping.loop import method_signature
-from integrators.tableaux.butcher import DORMAND_PRINCE5, EULER, HEUN, KUTTA3, KUTTA4
+from integrators.stepping.problem import Problem
+from integrators.tableaux.butcher import DORMAND_PRINCE5, EULER, HEUN, KUTTA3, KUTTA4, Tableau
 
 SERIES, SERIES_LOW = columns(BERNOULLI[k] / math.factorial(k) for k in range(16))  # of z/(eᶻ − 1)
 STAGES, ALGEBRA_ROWS, COMMUTATORS, OPTIONS = range(4)  # in the options of the kernels
@@ -94,7 +98,7 @@ def truncated(bracket, t, sigma, p, slope, commutators, work):
     return 0.0 * sigma[0, 0]
 
 
-def _rkmk(pulled_back):
+def _rkmk(pulled_back: Inlined) -> Kernel:
     """The kernel that takes dexp⁻¹ by `exact` or `truncated`."""
 
     def rkmk(
@@ -166,12 +170,12 @@ def _two_commutators(
         finished(y, low, d, 0.0 * report[0], report, k)
 
 
-def work_size(rows, m, stages):
+def work_size(rows: int, m: int, stages: int) -> int:
     """Elements of scratch besides the generator's: increment, argument, σ, slopes, a series."""
     return 6 * rows + 3 * m * (stages + 3)
 
 
-def order_of(tableau_order, options):
+def order_of(tableau_order: int, options: Mapping[str, Any]) -> int:
     """The order with the options: a series that is cut too early lowers it."""
     if options["dexpinv"] == "exact":
         return tableau_order
@@ -183,7 +187,7 @@ BY_EXACT, BY_SERIES = _rkmk(exact), _rkmk(truncated)
 BY_TWO_COMMUTATORS = Kernel(_two_commutators, method_signature)
 
 
-def flow_of(form, options):
+def flow_of(form: Any, options: Mapping[str, Any]) -> HomogeneousFlow:
     """The `HomogeneousFlow` of a form, as the options of `ALONG` have it."""
     if isinstance(form, SpheresLagrangian):
         return form.homogeneous_flow(options["formulation"])
@@ -192,7 +196,14 @@ def flow_of(form, options):
     return form.homogeneous_flow()
 
 
-def problem_of(flow, advance, pull, constants, options, work):
+def problem_of(
+    flow: HomogeneousFlow,
+    advance: Kernel,
+    pull: Kernel | None,
+    constants: np.ndarray,
+    options: list[int],
+    work: int,
+) -> Problem:
     """The `Problem` of a fixed-step kernel on a `HomogeneousFlow`."""
     return Problem(
         advance=advance,
@@ -211,8 +222,8 @@ def problem_of(flow, advance, pull, constants, options, work):
     )
 
 
-def _bind(tableau):
-    def bind(form, integrator):
+def _bind(tableau: Tableau) -> Callable[[Any, Integrator], Problem]:
+    def bind(form: Any, integrator: Integrator) -> Problem:
         options = integrator.options
         flow = flow_of(form, options)
         exactly = options["dexpinv"] == "exact"
@@ -229,7 +240,7 @@ def _bind(tableau):
     return bind
 
 
-def _bind_two_commutators(form, integrator):
+def _bind_two_commutators(form: Any, integrator: Integrator) -> Problem:
     flow = flow_of(form, integrator.options)
     m = flow.action.algebra_rows
     return problem_of(
@@ -265,7 +276,9 @@ DEXPINV = {
 }
 
 
-def rkmk(name, tableau, description="", sources=SOURCES):
+def rkmk(
+    name: str, tableau: Tableau, description: str = "", sources: tuple[str, ...] = SOURCES
+) -> Method:
     """The Runge–Kutta–Munthe-Kaas method of a tableau, with a fixed step.
 
     Parameters

@@ -16,18 +16,21 @@ systems*, section 4.1.
 """
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from integrators.compiler.kernels import inlined, spliced
+from integrators.compiler.elements import Element
+from integrators.compiler.kernels import Inlined, Kernel, inlined, spliced
 from integrators.compiler.lanes import double_of
 from integrators.compiler.vectors import add, get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
 from integrators.forms.flows import HomogeneousFlow
 from integrators.lie_groups.exponentials import WIDEST
-from integrators.method import FIXED, Method, Option
+from integrators.method import FIXED, Integrator, Method
 from integrators.methods.munthe_kaas import (
     ALONG,
     DEXPINV,
@@ -42,6 +45,8 @@ from integrators.methods.munthe_kaas import (
     truncated,
 )
 from integrators.methods.ode45 import DENSE, interpolant
+from integrators.options import Option
+from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.adaptive_loop import EVALUATIONS, KNOWN, OLD_TIME, TIME, copy, loop
 from integrators.stepping.embedded_pairs import (
     ALGEBRA_ROWS,
@@ -61,12 +66,12 @@ from integrators.stepping.embedded_pairs import (
     pair_problem,
     sigma_at,
 )
-from integrators.tableaux.butcher import DORMAND_PRINCE54, EXAMPLE, as_tableau
+from integrators.tableaux.butcher import DORMAND_PRINCE54, EXAMPLE, Tableau, as_tableau
 
 COMMUTATORS, METRIC, INTERPOLATES = range(OF_METHOD, OF_METHOD + 3)  # in the settings
 
 
-def work_size(rows, m):
+def work_size(rows: int, m: int) -> int:
     """Elements of scratch besides the generator's: an increment, a state, a series."""
     return 6 * rows + 6 * m
 
@@ -85,7 +90,7 @@ def _first_slope(generator, settings, control, t, y, memory, p, scratch):
     control[KNOWN] = HELD
 
 
-def _pair(pulled_back):
+def _pair(pulled_back: Inlined) -> Callable[[Element], Kernel]:
     """The loop that takes dexp⁻¹ by `exact` or `truncated`."""
 
     @spliced
@@ -168,11 +173,11 @@ def _pair(pulled_back):
 BY_EXACT, BY_SERIES = _pair(exact), _pair(truncated)
 
 
-def _bind(tableau):
+def _bind(tableau: Tableau) -> Callable[[Any, Integrator], AdaptiveProblem]:
     reused = _is_reused(tableau)
     dense = np.ravel(DENSE).tolist() if tableau == DORMAND_PRINCE54 else []
 
-    def bind(form, integrator):
+    def bind(form: Any, integrator: Integrator) -> AdaptiveProblem:
         options = integrator.options
         flow = flow_of(form, options)
         m, stages = flow.action.algebra_rows, tableau.stages
@@ -195,7 +200,9 @@ def _bind(tableau):
     return bind
 
 
-def rkmk_pair(name, tableau, description="", sources=SOURCES):
+def rkmk_pair(
+    name: str, tableau: Tableau, description: str = "", sources: tuple[str, ...] = SOURCES
+) -> Method:
     """The Runge–Kutta–Munthe-Kaas method of an embedded pair, with step control.
 
     Parameters
@@ -250,12 +257,12 @@ def rkmk_pair(name, tableau, description="", sources=SOURCES):
     )
 
 
-def _is_reused(tableau):
+def _is_reused(tableau: Tableau) -> bool:
     """Whether the last stage of a step is the first of the next."""
     return tuple(tableau.matrix[-1]) == tableau.b
 
 
-def _main(tableau):
+def _main(tableau: Tableau) -> Tableau:
     """The tableau of the main method alone, without a stage that it does not use."""
     unused = tableau.b[-1] == 0.0 and not np.any(tableau.matrix[:, -1])
     kept = tableau.stages - int(unused)
@@ -278,7 +285,7 @@ OPTION = Option(
 )
 
 
-def _made_of(given):
+def _made_of(given: Mapping[str, Any]) -> Method:
     """The method of the tableau among the options that are given."""
     if TABLEAU not in given:
         raise InputError(
@@ -289,10 +296,11 @@ def _made_of(given):
     if not tableau.embedded:
         return _with_option(rkmk(NAME, tableau))
     pair = rkmk_pair(NAME, tableau)
+    assert pair.fixed is not None
     return replace(_with_option(pair), fixed=_with_option(pair.fixed))
 
 
-def _with_option(method):
+def _with_option(method: Method) -> Method:
     return replace(method, options={TABLEAU: OPTION, **method.options})
 
 

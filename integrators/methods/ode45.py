@@ -20,7 +20,9 @@ unless that is a sample to land on. L. F. Shampine and M. W. Reichelt, *The MATL
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +30,13 @@ from integrators.compiler.kernels import inlined, spliced
 from integrators.compiler.lanes import double_of
 from integrators.compiler.vectors import axpy, get, put, scale
 from integrators.compiler.views import rows_of, tail
-from integrators.forms.flows import VectorField
-from integrators.method import FIXED, FORMULATION, Method, Option
+from integrators.forms.flows import Form, VectorField
+from integrators.method import FIXED, FORMULATION, Integrator, Method
 from integrators.methods.runge_kutta import explicit_method
+from integrators.options import Option
 from integrators.solvers.failures import fail, is_finite
 from integrators.status import NOT_FINITE, STEP_TOO_SMALL
-from integrators.stepping.adaptive import bound
+from integrators.stepping.adaptive import AdaptiveProblem, bound
 from integrators.stepping.adaptive_loop import (
     EVALUATIONS,
     OLD_TIME,
@@ -76,7 +79,7 @@ LARGEST_FIRST = 1.0  # step, in the system's unit of time
 ABSOLUTE = OWN  # in the settings, the one of its own
 
 
-def memory_size(rows):
+def memory_size(rows: int) -> int:
     """Elements carried from step to step: the last state, slopes, the next state, weights."""
     return 3 * rows * (STAGES + 2) + STAGES
 
@@ -235,17 +238,17 @@ integrate = loop(_begin, _step, _interpolate, "rk45")
 ABSOLUTE_TOLERANCE = 1e-6  # ode45's; at small tolerances it would decide alone
 
 
-def _settings(options, tolerance):
+def _settings(options: Mapping[str, Any], tolerance: float) -> list[float]:
     return [options["absolute_tolerance"] or min(ABSOLUTE_TOLERANCE, tolerance)]
 
 
-def constants_of(integrator):
+def constants_of(integrator: Integrator) -> np.ndarray:
     """As kernels read them: of the tableau, the error and the interpolant."""
     of_error, dense = (map(integrator.constant, np.ravel(of).tolist()) for of in (ERROR, DENSE))
     return np.array([*integrator.constants_of(_WITHOUT_ESTIMATE), *of_error, *dense])
 
 
-def _bind(form, integrator):
+def _bind(form: Form, integrator: Integrator) -> AdaptiveProblem:
     form = form.vector_field(integrator.options["formulation"])
     work = form.field.work(form.rows)
     solve = Looped(integrate, _settings, memory_size(form.rows), work)

@@ -6,6 +6,7 @@ orthogonal to q as well.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,22 +14,23 @@ from integrators.compiler.kernels import Kernel
 from integrators.compiler.vectors import axpy, get, increment, put, scale
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
-from integrators.forms.flows import VectorField
-from integrators.method import FORMULATION, Method, Problem
+from integrators.forms.flows import Form, VectorField
+from integrators.method import FORMULATION, Integrator, Method
 from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
-from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT
+from integrators.stepping.problem import Problem
+from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT, Tableau
 
 STAGES = 4  # that have scratch at least: methods of fewer share the inlined loops of that many
 
 
-def memory_size(rows):
+def memory_size(rows: int) -> int:
     """Elements carried from step to step: what the compensated sum of the state lost."""
     return 3 * rows
 
 
-def work_size(rows, stages):
+def work_size(rows: int, stages: int) -> int:
     """Elements of scratch besides the field's: the slopes and the argument of the field."""
     return 3 * rows * (stages + 1)
 
@@ -68,8 +70,8 @@ def _advance(
 advance = Kernel(_advance, method_signature)
 
 
-def _bind(tableau):
-    def bind(form, integrator):
+def _bind(tableau: Tableau) -> Callable[[Form, Integrator], Problem]:
+    def bind(form: Form, integrator: Integrator) -> Problem:
         form = form.vector_field(integrator.options["formulation"])
         projection = form.projections.get(integrator.modifier)
         stages = len(tableau.b)
@@ -90,7 +92,9 @@ def _bind(tableau):
     return bind
 
 
-def explicit_method(name, description, order, tableau, sources=()):
+def explicit_method(
+    name: str, description: str, order: int, tableau: Tableau, sources: tuple[str, ...] = ()
+) -> Method:
     """The method of an explicit `butcher.Tableau`, with a name and one line on it.
 
     `InputError` if the tableau has another order, whose conditions it was checked for.

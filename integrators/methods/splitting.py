@@ -29,6 +29,7 @@ right angles. From a w that lags behind, what is missing would be added again.
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -37,10 +38,11 @@ from integrators.compiler.lanes import select
 from integrators.compiler.vectors import axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.flows import SplitFlow
-from integrators.method import ALL_DEGREES, Method, Problem
+from integrators.method import ALL_DEGREES, Integrator, Method
 from integrators.solvers.failures import fail, poison
 from integrators.status import EVALUATIONS, NOT_FINITE
 from integrators.stepping.loop import method_signature
+from integrators.stepping.problem import Problem
 
 STAGES = 5  # of a fold
 TURNS = 8  # folds in which every row is led back to its length once
@@ -48,7 +50,7 @@ VARYING, OWN, UNIT = 0.0, 1.0, 2.0  # lengths of rows: not kept, those at the st
 LEAST = 1e-300  # squared length of a vector that is led back
 
 
-def memory_size(n):
+def memory_size(n: int) -> int:
     """Elements carried from step to step: w and low; ℓ² and its half reciprocal."""
     return 8 * n
 
@@ -112,7 +114,7 @@ def _is_finite(w):
 
 
 @functools.cache
-def advance(flow, rotations):
+def advance(flow: Kernel, rotations: tuple[int, ...]) -> Kernel:
     """The method's kernel for one system, whatever the number of pieces.
 
     Parameters
@@ -204,7 +206,7 @@ def advance(flow, rotations):
     return Kernel(advance_split, method_signature, (flow, rotations))
 
 
-def _bind(form, integrator):
+def _bind(form: Any, integrator: Integrator) -> Problem:
     along = form.homogeneous_flow()
     kept = np.full(form.rows, OWN)
     kept[list(form.split.varying)] = VARYING

@@ -31,7 +31,8 @@ from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.lie_groups.exponentials import motion_coefficients
 from integrators.lie_groups.factors import RIGHT_ROTATION
 from integrators.lie_groups.rotations import turning
-from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.method import ALL_DEGREES, Integrator, Method
+from integrators.options import Option
 from integrators.solvers.failures import fail, is_finite, poison
 from integrators.solvers.fixed_point import note_count
 from integrators.solvers.quasi_newton import (
@@ -48,6 +49,7 @@ from integrators.solvers.quasi_newton import (
 )
 from integrators.status import NOT_CONVERGED
 from integrators.stepping.loop import method_signature
+from integrators.stepping.problem import Problem
 
 FLOOR = 1e-3  # of a radian or a momentum: least size of an unknown
 PIECES = 8  # of a step along which its solution is followed where it is not found at once
@@ -219,7 +221,7 @@ def _advance(m, derivatives, t0, h, first, count, constants, options, y, memory,
             passed += constants[s]
 
 
-def _kernel(m):
+def _kernel(m: int) -> Kernel:
     def symplectic_lie_group(
         derivatives, unused, none, t0, h, first, count, constants, options, y, memory, p, work,
         report,
@@ -234,7 +236,7 @@ def _kernel(m):
 ADVANCE = {m: _kernel(m) for m in (2, 4)}  # by the rows of the unknowns
 
 
-def _bind(form, integrator):
+def _bind(form: CotangentHamiltonian, integrator: Integrator) -> Problem:
     m, stages = form.algebra_rows, len(integrator.stages)
     n, options = 3 * m, integrator.options
     return Problem(

@@ -33,7 +33,8 @@ from integrators.compiler.vectors import (
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.forms import SpheresLagrangian
 from integrators.forms.spheres import conjugate_momenta, packed_size
-from integrators.method import ALL_DEGREES, Method, Option, Problem
+from integrators.method import ALL_DEGREES, Integrator, Method
+from integrators.options import Option
 from integrators.solvers import forcing
 from integrators.solvers.constraints import (
     apply_inverse,
@@ -47,13 +48,14 @@ from integrators.solvers.inertia import CHAIN, DIAGONAL, FULL
 from integrators.solvers.multipliers import HISTORY, extrapolate, solve_multipliers
 from integrators.status import LEFT_DOMAIN
 from integrators.stepping.loop import method_signature
+from integrators.stepping.problem import Problem
 
 # --- explicit ----------------------------------------------------------------------------------
 # memory: n rows each of ω between the steps, what its sum lost, what q's sum lost, ∂V − F; with
 # a force (`forced` is 1, else 0) two more rows, see `forcing`.
 
 
-def explicit_memory(n, stages):
+def explicit_memory(n: int, stages: int) -> int:
     """Elements that the explicit method carries from step to step."""
     return 12 * n
 
@@ -122,7 +124,7 @@ def _advance_diagonal(
         _synchronize_diagonal(n, q, g, half * previous, p, (omega,), omega_out)
 
 
-def _explicit(forced):
+def _explicit(forced: int) -> Kernel:
     def advance_explicit(
         gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
@@ -137,12 +139,12 @@ def _explicit(forced):
 # memory: as above, with p = M q̇ instead of ω; the multipliers of the last steps, by stage.
 
 
-def implicit_memory(n, stages):
+def implicit_memory(n: int, stages: int) -> int:
     """Elements that the implicit method carries from step to step."""
     return 12 * n + stages * HISTORY * n
 
 
-def implicit_work(n, layout):
+def implicit_work(n: int, layout: int) -> int:
     """Elements of scratch that the implicit method needs besides the gradient's."""
     return 17 * n + count_factors(n, layout)
 
@@ -233,7 +235,7 @@ def _advance_bodies(
         _synchronize(n, q, g, half * previous, p, held, omega)
 
 
-def _implicit(layout, forced, bodies):
+def _implicit(layout: int, forced: int, bodies: int) -> Kernel:
     def advance_implicit(
         gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
@@ -258,7 +260,7 @@ ADVANCE = {  # by how M lies, whether a force acts, and how many bodies loops ar
 }
 
 
-def _bind(form, integrator):
+def _bind(form: SpheresLagrangian, integrator: Integrator) -> Problem:
     n, stages = form.bodies, len(integrator.stages)
     gradient = form.net_gradient
     explicit = form.diagonal

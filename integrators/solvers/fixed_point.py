@@ -15,7 +15,7 @@ error of round-off's size is left: so where it takes more than `PLAIN` evaluatio
 
 import math
 
-from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.kernels import Inlined, inlined, varying
 from integrators.compiler.lanes import (
     any_lane,
     by_precision,
@@ -65,7 +65,7 @@ def depth_of(y):
     return by_precision(y[0, 0], DEPTH, PRECISE_DEPTH)
 
 
-def depth_in(arithmetic):
+def depth_in(arithmetic: str) -> int:
     """The same by the name of an arithmetic."""
     return PRECISE_DEPTH if arithmetic == DOUBLE_DOUBLE else DEPTH
 
@@ -114,7 +114,7 @@ def put_where(active, y, i, a):
         y[i, c] = select(active, a[c], y[i, c])
 
 
-def accelerating(image, settle):
+def accelerating(image: Inlined, settle: Inlined) -> Inlined:
     """An accelerated iteration of u = G(u); arguments as in `solving`.
 
     Returns
@@ -153,7 +153,7 @@ def accelerating(image, settle):
     return accelerate
 
 
-def moving(image, evaluate):
+def moving(image: Inlined, evaluate: Inlined) -> Inlined:
     """The sweeps of tangents that follow a solve of u = G(u); arguments as in `solving`.
 
     Returns
@@ -217,7 +217,7 @@ def at_once(function, time, h, w, u, p, own, g, scratch):
     function(time, u, own, g, scratch)
 
 
-def solving(image, settle, evaluate=at_once):
+def solving(image: Inlined, settle: Inlined, evaluate: Inlined = at_once) -> Inlined:
     """A solver of u = G(u) by rows.
 
     Parameters

@@ -11,7 +11,7 @@ compositions raise its order too.
 
 import math
 
-from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.kernels import Inlined, inlined, varying
 from integrators.compiler.lanes import any_lane, by_precision, eight, infinite, select
 from integrators.compiler.vectors import dot, get, increment, put, scale, sub
 from integrators.compiler.views import rows
@@ -39,7 +39,7 @@ def settling_rows(n):
     return n + 1
 
 
-def settling(synchronize):
+def settling(synchronize: Inlined) -> Inlined:
     """A helper for kernels that ends a stage of a method; see `settle`.
 
     Parameters

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -40,9 +41,9 @@ class ChainInertia:
 
     lengths: np.ndarray
     masses: np.ndarray
-    couplings: np.ndarray | None = None
+    couplings: np.ndarray = cast(np.ndarray, None)  # zeros
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         lengths, masses = (numbers(x, copy=True) for x in (self.lengths, self.masses))
         if lengths.ndim != 1 or masses.shape != lengths.shape or not lengths.size:
             raise InputError(
@@ -67,10 +68,10 @@ class ChainInertia:
         if not self._is_positive_definite():
             raise InputError("the inertia matrix must be finite, symmetric and positive definite")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.lengths)
 
-    def _is_positive_definite(self):
+    def _is_positive_definite(self) -> bool:
         pivot, beside = np.inf, [0.0, *rounded(self.couplings)]
         for mass, coupling in zip(rounded(self.masses), beside, strict=True):
             pivot = mass - coupling * coupling / pivot
@@ -79,13 +80,13 @@ class ChainInertia:
         return True
 
     @cached_property
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         """M_ii, shape (n,)."""
         own = self.masses + 2.0 * np.append(self.couplings, 0.0)
         return np.cumsum(own[::-1])[::-1] * self.lengths**2
 
     @property
-    def matrix(self):
+    def matrix(self) -> np.ndarray:
         """M, shape (n, n)."""
         beside = np.append(self.couplings, 0.0)
         columns = self.masses + beside + np.roll(beside, 1)
@@ -94,7 +95,7 @@ class ChainInertia:
         return upper + upper.T + np.diag(self.diagonal)
 
     @property
-    def packed(self):
+    def packed(self) -> np.ndarray:
         """As the functions of `chains` read it, shape (8n,)."""
         n = len(self)
         forward = np.column_stack(

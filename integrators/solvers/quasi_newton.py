@@ -13,7 +13,7 @@ predictions (``DEPTH n``) and the matrix to invert (2n²).
 
 import math
 
-from integrators.compiler.kernels import inlined, varying
+from integrators.compiler.kernels import Inlined, inlined, varying
 from integrators.compiler.lanes import any_lane, by_precision, eight, infinite, select, value_of
 from integrators.compiler.tangents import carried, directed, directions
 from integrators.compiler.views import tail
@@ -39,7 +39,7 @@ def work_size(n):
     return MATRIX * n + 2 * n * n
 
 
-def memory_size(n):
+def memory_size(n: int) -> int:
     """Elements that are carried from step to step: B, and the last solutions."""
     return n * n + DEPTH * n
 
@@ -173,7 +173,7 @@ def take_step(inverse, n, scales, work, corrects, goes):
         step[i] = select(goes, -select(usable, square / along, along) * u[i], step[i])
 
 
-def _renewing(residual):
+def _renewing(residual: Inlined) -> Inlined:
     @inlined
     def renew(given, n, inverse, work, renewed):
         """Take B anew at z, where `renewed` holds, by forward differences."""
@@ -189,7 +189,7 @@ def _renewing(residual):
     return renew
 
 
-def _moving(residual, renew):
+def _moving(residual: Inlined, renew: Inlined) -> Inlined:
     @inlined
     def none(given, n, zero, work):
         pass
@@ -227,7 +227,7 @@ def _moving(residual, renew):
     return varying(none, tangents=sweep)
 
 
-def solving(residual):
+def solving(residual: Inlined) -> Inlined:
     """A solver of r(z) = 0.
 
     Parameters

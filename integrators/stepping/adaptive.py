@@ -1,15 +1,17 @@
 """What adaptive methods have in common: a problem that solves itself one trajectory at a time."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from integrators import precision, status
-from integrators.compiler.elements import DOUBLE, DOUBLE_DOUBLE
-from integrators.compiler.kernels import Kernel
+from integrators.compiler.elements import DOUBLE, DOUBLE_DOUBLE, Element
+from integrators.compiler.kernels import Compiled, Kernel
 from integrators.errors import InputError, check_number
+from integrators.forms.flows import Form
 from integrators.forms.forms import FORMULATIONS
 from integrators.stepping.checkpoint import Layout
 from integrators.stepping.formulations import in_formulation
@@ -21,7 +23,7 @@ SMALLEST_TOLERANCES = {  # and in words: below it rounding decides, not the meth
 }
 
 
-def check_tolerance(tolerance, arithmetic=precision.DOUBLE):
+def check_tolerance(tolerance: object, arithmetic: str = precision.DOUBLE) -> float:
     """A relative tolerance of steps in an arithmetic as a float, or `InputError`."""
     value, (least, words) = check_number("tolerance", tolerance), SMALLEST_TOLERANCES[arithmetic]
     if not least <= value < 1:
@@ -72,61 +74,69 @@ class AdaptiveProblem:
         from a checkpoint.
     """
 
-    solve: Callable
+    solve: "Callable[..., Solution]"
     function: Kernel
     monitor: Kernel
-    compiled: tuple
+    compiled: tuple[Kernel, ...]
     parameters: np.ndarray
     rows: int
-    options: Mapping
+    options: Mapping[str, Any]
     formulation: str
     move: Kernel | None = None
     pull: Kernel | None = None
-    prepare: Callable | None = None
-    conversions: tuple = ()
-    loop: Callable | None = None
-    constants: np.ndarray | tuple = ()
+    prepare: Callable[[np.ndarray, float, float], Any] | None = None
+    conversions: tuple[Kernel, ...] = ()
+    loop: Callable[[Element], Kernel] | None = None
+    constants: np.ndarray | tuple[()] = ()
     carried: int = -1
 
     @property
-    def layout(self):
+    def layout(self) -> Layout:
         """The `checkpoint.Layout` of a checkpoint of one trajectory."""
         if self.carried < 0:
             return Layout(())
         return Layout((("carried", (self.carried,)), ("y", (self.rows, 3))))
 
     @property
-    def checkpoint_size(self):
+    def checkpoint_size(self) -> int:
         """Numbers in a checkpoint; 0 where runs depend on their duration and cannot go on."""
         return self.layout.size * math.prod(self.elements[0].parts)
 
     @property
-    def elements(self):
+    def elements(self) -> tuple[Element, Element]:
         """As a `Problem` has them: trajectories run one by one."""
         own = DOUBLE_DOUBLE if np.ndim(self.parameters) == 2 else DOUBLE
         return own, own
 
     @property
-    def arithmetic(self):
+    def arithmetic(self) -> str:
         """That of its numbers, one of `precision.ARITHMETICS`."""
         return precision.DOUBLE_DOUBLE if self.elements[0].parts else precision.DOUBLE
 
     @property
-    def made_from(self):
+    def made_from(self) -> tuple[Kernel, ...]:
         """All kernels that `solve` calls."""
         return (*self.compiled, *([self.loop(self.elements[0])] if self.loop else []))
 
-    def kernels(self, element=DOUBLE):
+    def kernels(self, element: Element = DOUBLE) -> list[Compiled]:
         """The compiled functions; adaptive methods have no lanes."""
         return [kernel.compiled(element) for kernel in self.made_from]
 
-    def functions(self):
+    def functions(self) -> list[Compiled]:
         """The compiled functions of the form: `function`, `move`, `pull` and `monitor`."""
         made = (self.function, self.move, self.pull, self.monitor)
         return [(kernel or self.function).compiled(self.elements[0]) for kernel in made]
 
 
-def bound(form, solve, own_kernels, options, carried, loop=None, constants=()):
+def bound(
+    form: Form,
+    solve: "Callable[..., Solution]",
+    own_kernels: tuple[Kernel, ...],
+    options: Mapping[str, Any],
+    carried: int,
+    loop: Callable[[Element], Kernel] | None = None,
+    constants: np.ndarray | tuple[()] = (),
+) -> AdaptiveProblem:
     """The `AdaptiveProblem` of a method on a vector field, by `solve` and kernels of its own."""
     form = form.vector_field(options.get("formulation", FORMULATIONS[0]))
     return AdaptiveProblem(
@@ -209,7 +219,7 @@ class StepHistory:
     accepted: np.ndarray
 
     @classmethod
-    def of(cls, rows):
+    def of(cls, rows: np.ndarray) -> "StepHistory":
         """From the `Solution.history` of a trajectory."""
         columns = {"times": BEGUN, "sizes": TRIED, "errors": ERROR}
         values = {name: rows[:, column].copy() for name, column in columns.items()}
@@ -229,15 +239,21 @@ class Solutions:
     rejected_so_far: np.ndarray
     statistics: np.ndarray
     report: np.ndarray
-    counters: dict
-    histories: tuple
+    counters: dict[str, np.ndarray]
+    histories: tuple[np.ndarray, ...]
     checkpoints: np.ndarray
 
 
 def run_adaptive(
-    problem, members, times, tolerance, statistics=False, history=False, prepared=None,
-    checkpoints=None,
-):  # fmt: skip
+    problem: AdaptiveProblem,
+    members: np.ndarray,
+    times: np.ndarray | Sequence[float],
+    tolerance: float,
+    statistics: bool = False,
+    history: bool = False,
+    prepared: list[Any] | None = None,
+    checkpoints: np.ndarray | None = None,
+) -> Solutions:
     """Integrate initial states one by one.
 
     Parameters
@@ -274,18 +290,20 @@ def run_adaptive(
     tolerance = check_tolerance(tolerance, problem.arithmetic)
     precise = problem.elements[0].numbers
     times = precision.pairs(times) if precise else np.array(times, dtype=float)
+    stands: Iterable[np.ndarray | None]
     if checkpoints is not None:
         if not problem.checkpoint_size:
             raise ValueError("steps that depend on the duration do not go on from a checkpoint")
         numbers = checkpoints.reshape(len(checkpoints), -1, *problem.elements[0].parts)
         initial, known = problem.layout.parts(numbers)["y"], [None] * len(checkpoints)
+        stands = checkpoints
     else:
         initial = in_formulation(problem, members)
         known = prepare(problem, members, times, tolerance) if prepared is None else prepared
-        checkpoints = [None] * len(initial)
+        stands = [None] * len(initial)
     runs = [
         problem.solve(problem, state, times, tolerance, statistics, history, own, stood)
-        for state, own, stood in zip(initial, known, checkpoints, strict=True)
+        for state, own, stood in zip(initial, known, stands, strict=True)
     ]
     report = np.stack([run.report for run in runs])
     arrays = ("states", "step_sizes", "rejected_so_far", "statistics")
@@ -298,7 +316,12 @@ def run_adaptive(
     )
 
 
-def prepare(problem, members, times, tolerance):
+def prepare(
+    problem: AdaptiveProblem,
+    members: np.ndarray,
+    times: np.ndarray | Sequence[float],
+    tolerance: float,
+) -> list[Any]:
     """What `run_adaptive` computes of each member before it begins, as a list; see there.
 
     What it takes counts in no run's time.
@@ -308,7 +331,7 @@ def prepare(problem, members, times, tolerance):
     return [problem.prepare(state, float(times[-1]), tolerance) for state in members]
 
 
-def _counters(runs, report):
+def _counters(runs: list[Solution], report: np.ndarray) -> dict[str, np.ndarray]:
     counted = ("steps", "rejected_steps", "evaluations", "iterations_mean", "iterations_max")
     failed = report[:, status.STATUS_ROW] > status.COMPLETE
     return {name: np.array([getattr(run, name) for run in runs]) for name in counted} | {

@@ -21,13 +21,22 @@ Steps are controlled in float64 whatever the elements are: by `settings` and err
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from integrators.compiler.elements import aligned
-from integrators.compiler.kernels import Kernel, inlined, spliced, types, whole_state
+from integrators.compiler.elements import Element, aligned
+from integrators.compiler.kernels import (
+    Inlined,
+    Kernel,
+    Signature,
+    inlined,
+    spliced,
+    types,
+    whole_state,
+)
 from integrators.compiler.lanes import array, by_precision, double_of, flat
 from integrators.compiler.vectors import get, put
 from integrators.compiler.views import as_elements, as_numbers, rows_of, tail
@@ -41,7 +50,15 @@ from integrators.status import (
     STATISTICS,
     STATUS_ROW,
 )
-from integrators.stepping.adaptive import ACCEPTED, ATTEMPT, BEGUN, ERROR, TRIED, Solution
+from integrators.stepping.adaptive import (
+    ACCEPTED,
+    ATTEMPT,
+    BEGUN,
+    ERROR,
+    TRIED,
+    AdaptiveProblem,
+    Solution,
+)
 from integrators.stepping.checkpoint import values_at
 from integrators.stepping.loop import end_errors, first_error, next_error
 
@@ -140,7 +157,9 @@ def _baseline(monitor, control, y, p, work):
     control[BASELINE] = work[0]
 
 
-def loop(begin, step, interpolate, *made_from):
+def loop(
+    begin: Inlined, step: Inlined, interpolate: Inlined, *made_from: str
+) -> Callable[[Element], Kernel]:
     """The compiled loop of a method of the functions `begin`, `step` and `interpolate`.
 
     Parameters
@@ -200,7 +219,7 @@ def loop(begin, step, interpolate, *made_from):
                 _close(statistics[s], steps)
 
     @functools.cache
-    def of(element):
+    def of(element: Element) -> Kernel:
         elements, numbers = as_elements(element), as_numbers(element)
 
         def integrate(
@@ -218,10 +237,10 @@ def loop(begin, step, interpolate, *made_from):
     return of
 
 
-def _signature(element):
+def _signature(element: Element) -> Signature:
     whole = types.FunctionType(whole_state(element.type))
 
-    def floats(ndim, axes):
+    def floats(ndim: int, axes: tuple[int, ...]) -> types.Array:
         return array(types.float64, ndim + len(axes))
 
     of_elements, of_numbers = element.shape, element.numbers
@@ -250,20 +269,27 @@ class Looped:
         Elements that the method carries from step to step, and scratch with its functions' own.
     """
 
-    loop: Callable
-    settings: Callable
+    loop: Callable[[Element], Kernel]
+    settings: Callable[[Mapping[str, Any], float], list[float]]
     memory: int
     work: int
 
     @property
-    def carried(self):
+    def carried(self) -> int:
         """Numbers that are carried from step to step besides the state."""
         return CONTROL + self.memory
 
     def __call__(
-        self, problem, state, times, tolerance, statistics, history=False, prepared=None,
-        checkpoint=None,
-    ):  # fmt: skip
+        self,
+        problem: AdaptiveProblem,
+        state: np.ndarray,
+        times: np.ndarray,
+        tolerance: float,
+        statistics: bool,
+        history: bool = False,
+        prepared: None = None,
+        checkpoint: np.ndarray | None = None,
+    ) -> Solution:
         """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
         values = values_at(problem.elements[0])
         carried = np.zeros((self.carried, *problem.elements[0].shape))
@@ -279,7 +305,16 @@ class Looped:
             return replace(found, history=attempts[before:])
         return found
 
-    def _run(self, problem, state, times, tolerance, statistics, history, carried):
+    def _run(
+        self,
+        problem: AdaptiveProblem,
+        state: np.ndarray,
+        times: np.ndarray,
+        tolerance: float,
+        statistics: bool,
+        history: np.ndarray,
+        carried: np.ndarray,
+    ) -> Solution:
         (element, _), rows, samples = problem.elements, problem.rows, len(times) - 1
         shape, values = element.shape, values_at(element)
         land = float(problem.options["output"] == "land")

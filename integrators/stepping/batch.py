@@ -1,11 +1,12 @@
 """Batches of trajectories of one problem with a fixed step, up to eight at once, from arrays."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from integrators import status
-from integrators.compiler.elements import TANGENTS, aligned
+from integrators.compiler.elements import TANGENTS, Element, aligned
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.compiler.tangents import COUNT
 from integrators.errors import InputError, check_number
@@ -13,6 +14,7 @@ from integrators.precision import is_precise, pairs, precise
 from integrators.stepping import loop as kernels
 from integrators.stepping.checkpoint import Standing, values_at
 from integrators.stepping.formulations import canonical, in_formulation
+from integrators.stepping.problem import Problem, Stepper
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
 
@@ -40,7 +42,14 @@ class Batch:
     checkpoints: np.ndarray
 
 
-def counters_of(integrator, problem, report, steps, step_size, start_time=0.0):
+def counters_of(
+    integrator: Stepper,
+    problem: Problem,
+    report: np.ndarray,
+    steps: int,
+    step_size: float,
+    start_time: float = 0.0,
+) -> dict[str, np.ndarray]:
     """What each trajectory took, by name; arrays of shape (members,)."""
     failed = report[:, status.STATUS_ROW] > status.COMPLETE
     taken = np.where(failed, report[:, status.STOP_STEP], steps).astype(np.int64)
@@ -58,8 +67,15 @@ def counters_of(integrator, problem, report, steps, step_size, start_time=0.0):
 
 
 def run_batch(
-    problem, members, step_size, steps, samples, statistics=False, start_time=0.0, checkpoints=None
-):
+    problem: Problem,
+    members: np.ndarray,
+    step_size: Any,
+    steps: int | np.ndarray,
+    samples: int,
+    statistics: bool = False,
+    start_time: Any = 0.0,
+    checkpoints: np.ndarray | None = None,
+) -> Batch:
     """Integrate up to eight initial states of one problem: in lanes, or scalar if there is one.
 
     Parameters
@@ -92,8 +108,15 @@ def run_batch(
 
 
 def run_states(
-    problem, initial, step_size, steps, samples, statistics=False, start_time=0.0, checkpoints=None
-):
+    problem: Problem,
+    initial: np.ndarray,
+    step_size: Any,
+    steps: int | np.ndarray,
+    samples: int,
+    statistics: bool = False,
+    start_time: Any = 0.0,
+    checkpoints: np.ndarray | None = None,
+) -> Batch:
     """`run_batch` from states in the problem's formulation."""
     count = len(initial) if checkpoints is None else len(checkpoints)
     element = problem.elements[count > 1]
@@ -128,14 +151,21 @@ def run_states(
     )
 
 
-def clock_of(element, start_time, step_size):
+def clock_of(element: Element, start_time: Any, step_size: Any) -> np.ndarray:
     """The time of step 0 and the step size as a loop takes them; floats or precise numbers."""
     if not element.numbers:
         return np.array([start_time, step_size], dtype=float)
     return pairs([x if is_precise(x) else precise(float(x)) for x in (start_time, step_size)])
 
 
-def run_images(problem, element, states, step_size, steps, start_time=0.0):
+def run_images(
+    problem: Problem,
+    element: Element,
+    states: np.ndarray,
+    step_size: Any,
+    steps: int,
+    start_time: Any = 0.0,
+) -> np.ndarray:
     """Take steps from states of an `Element` in the problem's formulation, in place.
 
     Parameters
@@ -161,7 +191,14 @@ def run_images(problem, element, states, step_size, steps, start_time=0.0):
     return reports
 
 
-def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
+def run_ends(
+    problem: Problem,
+    members: np.ndarray,
+    step_size: Any,
+    steps: int,
+    start_time: Any = 0.0,
+    lanes: bool = True,
+) -> np.ndarray:
     """The states that many initial states of one problem lead to, by one call of a kernel.
 
     Parameters
@@ -200,7 +237,14 @@ def run_ends(problem, members, step_size, steps, start_time=0.0, lanes=True):
     return canonical(problem, ends)
 
 
-def run_tangents(problem, state, directions, step_size, steps, start_time=0.0):
+def run_tangents(
+    problem: Problem,
+    state: np.ndarray,
+    directions: np.ndarray,
+    step_size: Any,
+    steps: int,
+    start_time: Any = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
     """The state that one leads to, and how it moves when the first one does.
 
     Parameters
@@ -222,7 +266,7 @@ def run_tangents(problem, state, directions, step_size, steps, start_time=0.0):
         Exact but for rounding; NaN where the run failed, and where a solver found none.
     """
     passes = -(-len(directions) // COUNT)
-    moving = np.zeros((passes * COUNT, problem.rows, 3))
+    moving: np.ndarray = np.zeros((passes * COUNT, problem.rows, 3))
     moving[: len(directions)] = directions
     moving = moving.reshape(passes, COUNT, problem.rows, 3)
     states = aligned((passes, problem.rows, 3, 1 + COUNT))
@@ -234,7 +278,7 @@ def run_tangents(problem, state, directions, step_size, steps, start_time=0.0):
     return end, found.reshape(-1, *state.shape)[: len(directions)]
 
 
-def with_tangents(problem, state, directions):
+def with_tangents(problem: Problem, state: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """A state with tangents in the problem's formulation, from one as it is stored.
 
     Parameters
@@ -256,7 +300,7 @@ def with_tangents(problem, state, directions):
     return made
 
 
-def steps_per_interval(step_size, interval):
+def steps_per_interval(step_size: float, interval: float) -> int:
     """The whole number of steps in a sample interval, or `InputError`."""
     step_size = check_number("step_size", step_size, above=0.0)
     ratio = interval / step_size

@@ -10,11 +10,11 @@ scalar, a run may go on in another lane, in other company or alone.
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from integrators.compiler.elements import Element, aligned
-from integrators.status import MONITORED, REPORT_SIZE
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,13 @@ class Layout:
     shapes : tuple of (str, tuple of int)
     """
 
-    shapes: tuple
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
 
     @functools.cached_property
-    def places(self):
+    def places(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
         """By the name of a part, its slice and its shape."""
-        found, start = {}, 0
+        found: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        start = 0
         for name, shape in self.shapes:
             stop = start + math.prod(shape)
             found[name] = slice(start, stop), shape
@@ -39,38 +40,16 @@ class Layout:
         return found
 
     @functools.cached_property
-    def size(self):
+    def size(self) -> int:
         """Numbers in a checkpoint."""
         return sum(math.prod(shape) for _, shape in self.shapes)
 
-    def parts(self, checkpoints):
+    def parts(self, checkpoints: np.ndarray) -> dict[str, np.ndarray]:
         """The parts by name, shape (members, …), of checkpoints of shape (members, size, …)."""
         return {
             name: checkpoints[:, where].reshape(-1, *shape, *checkpoints.shape[2:])
             for name, (where, shape) in self.places.items()
         }
-
-
-class Resumable:
-    """A problem of `rows` and `memory`, with a fixed step, whose runs go on from checkpoints."""
-
-    @functools.cached_property
-    def layout(self):
-        """The `Layout` of a checkpoint of one trajectory."""
-        return Layout(
-            (
-                ("step", ()),
-                ("y", (self.rows, 3)),
-                ("memory", (self.memory,)),
-                ("baseline", (MONITORED,)),
-                ("report", (REPORT_SIZE,)),
-            )
-        )
-
-    @property
-    def checkpoint_size(self):
-        """Numbers in a checkpoint."""
-        return self.layout.size * math.prod(self.elements[0].parts)
 
 
 @dataclass(frozen=True)
@@ -99,14 +78,14 @@ class Standing:
     numbers: np.ndarray
 
     @classmethod
-    def at_start(cls, layout, element, initial):
+    def at_start(cls, layout: Layout, element: Element, initial: np.ndarray) -> "Standing":
         """Of initial states (members, rows, 3) in the problem's formulation, with their parts."""
         run = cls(layout, element, len(initial), 0, aligned((layout.size, *element.shape)))
         _fill(element, run.y, np.asarray(initial, dtype=float))
         return run
 
     @classmethod
-    def at(cls, layout, element, checkpoints):
+    def at(cls, layout: Layout, element: Element, checkpoints: np.ndarray) -> "Standing":
         """Of checkpoints, shape (members, size · parts), which all stand at the same step.
 
         Raises
@@ -125,47 +104,47 @@ class Standing:
         return run
 
     @functools.cached_property
-    def y(self):
+    def y(self) -> np.ndarray:
         """The state."""
         return self.part("y")
 
     @functools.cached_property
-    def memory(self):
+    def memory(self) -> np.ndarray:
         """What the method carries from step to step."""
         return self.part("memory")
 
     @functools.cached_property
-    def baseline(self):
+    def baseline(self) -> np.ndarray:
         """The monitored values of the initial state."""
         return self.part("baseline")
 
     @functools.cached_property
-    def report(self):
+    def report(self) -> np.ndarray:
         """Status and counters, rows of `integrators.status`."""
         return self.part("report")
 
-    def part(self, name):
+    def part(self, name: str) -> np.ndarray:
         """A part by its name."""
         where, shape = self.layout.places[name]
         return self.numbers[where].reshape((*shape, *self.numbers.shape[1:]))
 
-    def checkpoints(self, first):
+    def checkpoints(self, first: int) -> np.ndarray:
         """What the kernel left, with the step that comes next; shape (members, size · parts)."""
         self.part("step")[...] = 0.0
         self.part("step")[values_at(self.element)] = first
         return self.members_first(self.numbers).reshape(self.count, -1)
 
-    def members_first(self, values):
+    def members_first(self, values: np.ndarray) -> np.ndarray:
         """Numbers with the axis of the trajectories to the front, without the copies."""
         return members_first(self.element, values, self.count)
 
 
-def values_at(element):
+def values_at(element: Element) -> Any:
     """Where the values are in an array of elements: without tangents, or what is below doubles."""
     return (..., 0) if element.parts else ...
 
 
-def _fill(element, target, values):
+def _fill(element: Element, target: np.ndarray, values: np.ndarray) -> None:
     """Numbers of shape (members, …) where those of a kernel lie, with copies of the first."""
     if element.trajectories == 1:
         target[...] = values[0]
@@ -176,7 +155,7 @@ def _fill(element, target, values):
     lanes[len(values) :] = lanes[:1]
 
 
-def members_first(element, values, count):
+def members_first(element: Element, values: np.ndarray, count: int) -> np.ndarray:
     """The axis of trajectories to the front, without the copies."""
     if element.trajectories == 1:
         return values[None]

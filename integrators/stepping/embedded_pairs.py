@@ -11,13 +11,17 @@ although it is within 16 units of round-off of the time ends the run, as ``step_
 """
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from integrators.compiler.kernels import inlined, spliced
+from integrators.compiler.elements import Element
+from integrators.compiler.kernels import Inlined, Kernel, inlined, spliced
 from integrators.compiler.lanes import double_of, sqrt
 from integrators.compiler.vectors import dot, get, increment, sub
 from integrators.compiler.views import rows_of
+from integrators.forms.flows import HomogeneousFlow
 from integrators.solvers.failures import fail, is_finite
 from integrators.status import NOT_FINITE, STEP_TOO_SMALL
 from integrators.stepping.adaptive import AdaptiveProblem
@@ -37,6 +41,7 @@ from integrators.stepping.adaptive_loop import (
     note,
     smallest_at,
 )
+from integrators.stepping.problem import Stepper
 from integrators.stepping.step_control import (
     CONTROL_OPTIONS,
     FIRST_STEP,
@@ -56,7 +61,7 @@ PAIR_OPTIONS = {"output": OUTPUT, **CONTROL_OPTIONS}
 # --- memory: what sums lost, the state before, the increment, σ, generators of all stages --------
 
 
-def memory_size(rows, m, stages):
+def memory_size(rows: int, m: int, stages: int) -> int:
     """Elements that pairs carry from step to step."""
     return 9 * rows + 3 * m * (stages + 1)
 
@@ -111,7 +116,7 @@ def begin(generator, settings, control, y, memory, p, scratch):
     control[SIZE] = settings[FIRST_STEP]
 
 
-def controlled(attempt):
+def controlled(attempt: Inlined) -> Inlined:
     """The ``step`` of an `adaptive_loop.loop` that takes what `attempt` tries.
 
     Parameters
@@ -161,8 +166,19 @@ def controlled(attempt):
 
 
 def pair_problem(
-    flow, integrator, *, integrate, pull, constants, orders, stages, reused, own, memory, work
-):  # fmt: skip
+    flow: HomogeneousFlow,
+    integrator: Stepper,
+    *,
+    integrate: Callable[[Element], Kernel],
+    pull: Kernel | None,
+    constants: np.ndarray | list[Any],
+    orders: Sequence[int],
+    stages: int,
+    reused: bool,
+    own: list[float],
+    memory: int,
+    work: int,
+) -> AdaptiveProblem:
     """The `AdaptiveProblem` of a pair on a `HomogeneousFlow`.
 
     Parameters
@@ -187,7 +203,7 @@ def pair_problem(
     """
     m, degree = flow.action.algebra_rows, 1 + min(orders)
 
-    def settings(options, tolerance):
+    def settings(options: Mapping[str, Any], tolerance: float) -> list[float]:
         return [*control_settings(options, degree), stages, m, REUSABLE * reused, *own]
 
     memory += memory_size(flow.rows, m, stages)

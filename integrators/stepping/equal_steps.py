@@ -16,6 +16,7 @@ from integrators.status import COMPLETE, STATUS_ROW
 from integrators.stepping import loop
 from integrators.stepping.adaptive import ATTEMPT, AdaptiveProblem, Solution, run_adaptive
 from integrators.stepping.batch import counters_of, run_states
+from integrators.stepping.problem import Problem, Stepper
 
 ROUNDING = 16 * np.finfo(float).eps  # within which a time, in steps, is a step's end
 
@@ -36,25 +37,33 @@ class EqualSteps:
     ----------
     integrator : integrators.method.Integrator
         With a fixed step.
-    problem : integrators.method.Problem
+    problem : Problem
         It, bound.
     counted : AdaptiveProblem
     """
 
-    integrator: object
-    problem: object
+    integrator: Stepper
+    problem: Problem
     counted: AdaptiveProblem
 
-    def prepare(self, state, duration, tolerance):
+    def prepare(self, state: np.ndarray, duration: float, tolerance: float) -> Count:
         """The `Count` for a state (q, ω), shape (rows, 3)."""
         run = run_adaptive(self.counted, state[np.newaxis], [0.0, duration], tolerance)
         return Count(int(run.counters["steps"][0]), int(run.report[0, STATUS_ROW]))
 
     def __call__(
-        self, bound, state, times, tolerance, statistics, history=False, prepared=None,
-        checkpoint=None,
-    ):  # fmt: skip
+        self,
+        bound: AdaptiveProblem,
+        state: np.ndarray,
+        times: np.ndarray,
+        tolerance: float,
+        statistics: bool,
+        history: bool = False,
+        prepared: Count | None = None,
+        checkpoint: np.ndarray | None = None,
+    ) -> Solution:
         """Integrate one trajectory; see `adaptive.AdaptiveProblem`. It has no checkpoints."""
+        assert prepared is not None  # from `prepare`
         if prepared.status > COMPLETE:
             return self._stopped(state, times, statistics, prepared.status)
         h = times[-1] / prepared.steps
@@ -85,7 +94,9 @@ class EqualSteps:
             iterations_max=int(own["iterations_max"]),
         )
 
-    def _between(self, states, ends, h, rests, report):
+    def _between(
+        self, states: np.ndarray, ends: np.ndarray, h: float, rests: np.ndarray, report: np.ndarray
+    ) -> int:
         """Take short steps from `ends` to sample times, in place; their evaluations."""
         problem = self.problem
         reports = aligned((len(states), status_of.REPORT_SIZE))
@@ -105,7 +116,9 @@ class EqualSteps:
         own = self.integrator.evaluations * np.sum(rests > 0)
         return int(own + reports[:, status_of.EVALUATIONS].sum())
 
-    def _stopped(self, state, times, statistics, status):
+    def _stopped(
+        self, state: np.ndarray, times: np.ndarray, statistics: bool, status: int
+    ) -> Solution:
         """What there is where the steps cannot be counted: the initial state."""
         states = np.full((len(times), *state.shape), np.nan)
         states[0] = state
@@ -127,7 +140,7 @@ class EqualSteps:
         )
 
 
-def _places(times, h, steps):
+def _places(times: np.ndarray, h: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """The step that ends at or before each time, and what is left to it; 0 where it ends there."""
     ratio = times / h
     nearest = np.rint(ratio)
@@ -136,7 +149,7 @@ def _places(times, h, steps):
     return ends, np.where(on, 0.0, times - ends * h)
 
 
-def equal_steps(integrator, problem, counted):
+def equal_steps(integrator: Stepper, problem: Problem, counted: AdaptiveProblem) -> AdaptiveProblem:
     """The `AdaptiveProblem` of a fixed-step `problem` with the steps of a `counted` one."""
     solve = EqualSteps(integrator, problem, counted)
     kernels = (problem.advance, problem.function, problem.move, problem.pull, problem.monitor)

@@ -4,16 +4,43 @@ A state is stored as (q, ω) of a Lagrangian system, and its invariants read (q,
 step (q, q̇) itself, or (q, π) with the momenta; any other system has one kind of state.
 """
 
+from collections.abc import Callable
+from typing import Any, Protocol
+
 import numpy as np
 
-from integrators.compiler.elements import DOUBLE
-from integrators.compiler.kernels import inlined, kernel
+from integrators.compiler.elements import DOUBLE, Element
+from integrators.compiler.kernels import Kernel, inlined, kernel
 from integrators.compiler.vectors import cross, get, put, scale
 from integrators.forms.forms import angular_velocities, velocities
 from integrators.stepping import loop
 
 
-def in_formulation(problem, states, element=None):
+class Bound(Protocol):
+    """A `Problem` or `AdaptiveProblem`, as formulations know it."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the state."""
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """As kernels read them."""
+
+    @property
+    def formulation(self) -> str:
+        """What the state is."""
+
+    @property
+    def conversions(self) -> tuple[Kernel, ...]:
+        """Those of a `HomogeneousFlow`."""
+
+    @property
+    def elements(self) -> tuple[Element, Element]:
+        """The `Element` of one trajectory alone, and that of trajectories side by side."""
+
+
+def in_formulation(problem: Bound, states: Any, element: Element | None = None) -> np.ndarray:
     """Stored states in the problem's formulation; shape ``(…, rows, 3)`` to the same.
 
     There are the axes of `element` besides, here and below: that of one trajectory alone unless
@@ -26,7 +53,7 @@ def in_formulation(problem, states, element=None):
     return _turned(problem, velocities, _to_velocities, states, element)
 
 
-def canonical(problem, states, element=None):
+def canonical(problem: Bound, states: np.ndarray, element: Element | None = None) -> np.ndarray:
     """States in the problem's formulation as they are stored: (q, ω) of a Lagrangian."""
     if problem.conversions:
         return _converted(problem, problem.conversions[1], states, element)
@@ -35,7 +62,7 @@ def canonical(problem, states, element=None):
     return _turned(problem, angular_velocities, _to_angular_velocities, states, element)
 
 
-def conversion_kernels(problem):
+def conversion_kernels(problem: Bound) -> tuple[Kernel, ...]:
     """The `whole_state` kernels of `in_formulation` and `canonical`."""
     if problem.conversions:
         return problem.conversions
@@ -44,7 +71,7 @@ def conversion_kernels(problem):
     return _to_velocities, _to_angular_velocities
 
 
-def lagrangian(problem, states):
+def lagrangian(problem: Bound, states: np.ndarray) -> np.ndarray:
     """States in the problem's formulation as quantities read them: (q, q̇) of a Lagrangian."""
     if problem.conversions:
         states = canonical(problem, states)
@@ -53,7 +80,13 @@ def lagrangian(problem, states):
     return _turned(problem, velocities, _to_velocities, states)
 
 
-def _turned(problem, of_doubles, conversion, states, element=None):
+def _turned(
+    problem: Bound,
+    of_doubles: Callable[[Any], np.ndarray],
+    conversion: Kernel,
+    states: Any,
+    element: Element | None = None,
+) -> np.ndarray:
     if (element or problem.elements[0]) is DOUBLE:
         return of_doubles(states)
     return _converted(problem, conversion, states, element)
@@ -86,7 +119,9 @@ def _to_angular_velocities(t, y, p, out, work):
     _cross_halves(y, out, -1.0)
 
 
-def _converted(problem, conversion, states, element=None):
+def _converted(
+    problem: Bound, conversion: Kernel, states: Any, element: Element | None = None
+) -> np.ndarray:
     element = element or problem.elements[0]
     shape = (-1, problem.rows, 3, *element.shape)
     flat = np.ascontiguousarray(np.reshape(states, shape), dtype=float)

@@ -7,9 +7,18 @@ from step to step is in ``y`` and ``memory``: a run continues from them bit for 
 """
 
 import functools
+from collections.abc import Callable
 
-from integrators.compiler.elements import DOUBLE, LANES
-from integrators.compiler.kernels import Kernel, function_at, inlined, types, whole_state
+from integrators.compiler.elements import DOUBLE, LANES, Element
+from integrators.compiler.kernels import (
+    ElementSignature,
+    Kernel,
+    Signature,
+    function_at,
+    inlined,
+    types,
+    whole_state,
+)
 from integrators.compiler.lanes import array, flat, number_of, select, vectors
 from integrators.compiler.vectors import get, put
 from integrators.compiler.views import as_elements, as_numbers, frame, rows_of, tail
@@ -29,7 +38,7 @@ OBSERVED = 3  # elements of `work` that the monitor fills
 FEW_ROWS = 12  # of a state: its loop in lanes is compiled with all that it calls
 
 
-def method_signature(element):
+def method_signature(element: types.Type) -> Signature:
     """Signature of a method's ``advance``.
 
     ``advance(function, move, pull, t0, h, first, count, constants, options, y, memory, p,
@@ -130,7 +139,7 @@ def _run(
 
 
 @functools.cache
-def trajectory(element):
+def trajectory(element: Element) -> Kernel:
     """The kernel of the loop, of an `Element`, for as many trajectories as that has side by side.
 
     ``trajectory(advance, function, move, pull, monitor, clock, first, ends, constants, options, y,
@@ -156,19 +165,19 @@ def trajectory(element):
     return Kernel(trajectories, _trajectory_signature(element), (element.name,))
 
 
-def _arrays(element):
+def _arrays(element: Element) -> tuple[Callable[..., types.Array], Callable[..., types.Array]]:
     """float64 arrays of a loop's arguments by their axes: of elements, and of numbers."""
 
-    def of_elements(ndim):
+    def of_elements(ndim: int) -> types.Array:
         return array(types.float64, ndim + len(element.shape))
 
-    def of_numbers(ndim=1):
+    def of_numbers(ndim: int = 1) -> types.Array:
         return array(types.float64, ndim + len(element.numbers))
 
     return of_elements, of_numbers
 
 
-def _trajectory_signature(element, addresses=5):
+def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignature:
     """As `trajectory`, of any type of Numba's: arrays are those of the `Element`."""
     floats, numbers = _arrays(element)
     count = types.int64
@@ -180,7 +189,15 @@ def _trajectory_signature(element, addresses=5):
 
 
 @functools.cache
-def inlined_trajectories(advance, function, move, pull, monitor, rows, scratch):
+def inlined_trajectories(
+    advance: Kernel,
+    function: Kernel,
+    move: Kernel,
+    pull: Kernel,
+    monitor: Kernel,
+    rows: int,
+    scratch: int,
+) -> Kernel:
     """The loop for eight trajectories in lanes, with all that it calls compiled into it.
 
     State, scratch and report lie in its frame and the number of rows is a constant: loops over few
@@ -233,7 +250,7 @@ def inlined_trajectories(advance, function, move, pull, monitor, rows, scratch):
 
 
 @functools.cache
-def images(element):
+def images(element: Element) -> Kernel:
     """The kernel of a loop over many starts, each as many trajectories as an `Element` has.
 
     ``images(advance, function, move, pull, clock, count, constants, options, states, memory, p,
@@ -278,7 +295,7 @@ def _single_steps(
             )  # fmt: skip
 
 
-def _single_steps_signature(element):
+def _single_steps_signature(element: types.Type) -> Signature:
     """As `_single_steps`."""
     whole, method = (types.FunctionType(of(element)) for of in (whole_state, method_signature))
     numbers, elements = flat(number_of(element)), flat(element)
@@ -297,7 +314,7 @@ p, work, reports)``: a step of its own size, at a time of its own, from each of 
 
 
 @functools.cache
-def evaluating(element):
+def evaluating(element: Element) -> Kernel:
     """The kernel that evaluates a `whole_state` kernel of an `Element` at many states.
 
     ``evaluate(function, times, states, p, out, work)``, shapes ``(S,)``, ``(S, rows, 3)`` and, for

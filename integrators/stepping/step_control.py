@@ -11,6 +11,9 @@ E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators f
 systems*, section 4.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from integrators.compiler.kernels import inlined
 from integrators.options import Option
 from integrators.stepping.adaptive_loop import OWN, TOLERANCE
@@ -31,7 +34,7 @@ CONTROL_OPTIONS = {
 }
 
 
-def control_settings(options, degree):
+def control_settings(options: Mapping[str, Any], degree: float) -> list[float]:
     """The settings of the control, of the options of an integrator and of 1/α."""
     return [*(options[name] for name in CONTROL_OPTIONS), degree]
 

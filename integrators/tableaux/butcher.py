@@ -1,7 +1,8 @@
 """Butcher tableaux of explicit Runge–Kutta methods, and of embedded pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -39,13 +40,13 @@ class Tableau:
         number.
     """
 
-    a: tuple
-    b: tuple
-    embedded: tuple = ()
+    a: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+    embedded: tuple[float, ...] = ()
     order: int = 1
     embedded_order: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         b = numbers("b", self.b)
         stages = len(b)
         if stages > MOST_STAGES:
@@ -81,7 +82,7 @@ class Tableau:
         else:
             object.__setattr__(self, "embedded_order", 0)
 
-    def _check_order(self, name, weights):
+    def _check_order(self, name: str, weights: Sequence[float]) -> None:
         order = check_whole(name, getattr(self, name))
         found = classical_order(self.matrix, weights, min(order, CHECKED))
         if found < min(order, CHECKED):
@@ -92,7 +93,7 @@ class Tableau:
         object.__setattr__(self, name, order)
 
     @staticmethod
-    def _explicit(i, row):
+    def _explicit(i: int, row: Any) -> tuple[float, ...]:
         row = numbers(f"a[{i}]", row)
         for j in range(i, len(row)):
             if row[j]:
@@ -105,12 +106,12 @@ class Tableau:
         return row[:i] + (0.0,) * (i - len(row))
 
     @property
-    def stages(self):
+    def stages(self) -> int:
         """The number of stages."""
         return len(self.b)
 
     @property
-    def matrix(self):
+    def matrix(self) -> np.ndarray:
         """a as a square matrix, shape (stages, stages)."""
         matrix = np.zeros((self.stages, self.stages))
         for i, row in enumerate(self.a):
@@ -118,35 +119,37 @@ class Tableau:
         return matrix
 
     @property
-    def nodes(self):
+    def nodes(self) -> np.ndarray:
         """c, the row sums of a, shape (stages,)."""
         return self.matrix.sum(axis=1)
 
     @property
-    def constants(self):
+    def constants(self) -> np.ndarray:
         """``[b, c, a row by row]`` as kernels read it; of a pair then b less the embedded one."""
         return _constants(self.b, self.matrix, self.embedded)
 
     @property
-    def exact_constants(self):
+    def exact_constants(self) -> np.ndarray:
         """The same as `Fraction`; those that the numbers stand for, by `precision.simplest`."""
         b, embedded = map(fractions, (self.b, self.embedded))
         return _constants(b, fractions(self.matrix), embedded)
 
 
-def _constants(b, matrix, embedded):
+def _constants(
+    b: Sequence[float] | np.ndarray, matrix: np.ndarray, embedded: Sequence[float] | np.ndarray
+) -> np.ndarray:
     errors = np.subtract(b, embedded) if len(embedded) else []
     return np.concatenate([b, matrix.sum(axis=1), matrix.ravel(), errors])
 
 
-def numbers(name, values):
+def numbers(name: str, values: Any) -> tuple[float, ...]:
     """A list of finite numbers as a tuple of float, or `InputError`."""
     if not isinstance(values, SEQUENCES) or isinstance(values, np.ndarray) and not values.ndim:
         raise InputError(f"{name} = {shown(values)}; expected a list of numbers", key=name)
     return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
 
 
-def _check_sum(name, weights):
+def _check_sum(name: str, weights: Sequence[float]) -> None:
     total = sum(weights)
     if abs(total - 1.0) > CONSISTENT:
         raise InputError(
@@ -154,7 +157,7 @@ def _check_sum(name, weights):
         )
 
 
-def as_tableau(name, value):
+def as_tableau(name: str, value: Any) -> Tableau:
     """A tableau, or a mapping of its parameters, as a `Tableau`.
 
     Parameters

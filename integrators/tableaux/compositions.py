@@ -14,6 +14,7 @@ is nearest to what is published. Double-double takes them all; doubles are those
 decimals.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -37,37 +38,37 @@ class Composition:
     """
 
     order: int
-    first_half: tuple
+    first_half: tuple[str, ...]
     source: str
-    sources: tuple
+    sources: tuple[str, ...]
 
     @property
-    def stages(self):
+    def stages(self) -> int:
         """The number of stages."""
         return 2 * len(self.first_half) + 1
 
     @property
-    def exact_coefficients(self):
+    def exact_coefficients(self) -> list[Fraction]:
         """The γ as `Fraction`."""
         return _about_middle(self.first_half)
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> np.ndarray:
         """The γ, correctly rounded, shape ``(stages,)``."""
         return _rounded(self.exact_coefficients)
 
     @property
-    def exact_shares(self):
+    def exact_shares(self) -> list[Fraction]:
         """The c with which χ and χ* compose to the same, as `Fraction`."""
         return [gamma / 2 for gamma in self.exact_coefficients for _ in range(2)]
 
     @property
-    def refined_shares(self):
+    def refined_shares(self) -> list[Fraction]:
         """The same: all decimals are given."""
         return self.exact_shares
 
     @property
-    def shares(self):
+    def shares(self) -> np.ndarray:
         """The c, correctly rounded, shape ``(2 stages,)``."""
         return _rounded(self.exact_shares)
 
@@ -96,29 +97,29 @@ class AdjointComposition:
     """
 
     order: int
-    a_first_half: tuple
-    b_first_half: tuple
-    refined: tuple
+    a_first_half: tuple[str, ...]
+    b_first_half: tuple[str, ...]
+    refined: tuple[tuple[str, ...], tuple[str, ...]]
     source: str
-    sources: tuple
+    sources: tuple[str, ...]
 
     @property
-    def stages(self):
+    def stages(self) -> int:
         """The number of stages, of χ and χ* each."""
         return 2 * len(self.a_first_half)
 
     @property
-    def exact_shares(self):
+    def exact_shares(self) -> list[Fraction]:
         """The c of the published decimals as `Fraction`, 2 stages of them."""
         return self._shares(self.a_first_half, self.b_first_half)
 
     @property
-    def refined_shares(self):
+    def refined_shares(self) -> list[Fraction]:
         """The c of all decimals as `Fraction`."""
         return self._shares(*self.refined)
 
     @staticmethod
-    def _shares(a_first_half, b_first_half):
+    def _shares(a_first_half: Sequence[str], b_first_half: Sequence[str]) -> list[Fraction]:
         a = _about_middle(a_first_half)
         half = [Fraction(digits) for digits in b_first_half]
         half.append(Fraction(1, 2) - sum(half))
@@ -130,7 +131,7 @@ class AdjointComposition:
         return shares
 
     @property
-    def shares(self):
+    def shares(self) -> np.ndarray:
         """The c, correctly rounded, shape ``(2 stages,)``."""
         return _rounded(self.exact_shares)
 
@@ -160,53 +161,53 @@ class ProcessedComposition:
     """
 
     order: int
-    first_half: tuple
-    half_processor: tuple
-    refined: tuple
+    first_half: tuple[str, ...]
+    half_processor: tuple[str, ...]
+    refined: tuple[tuple[str, ...], tuple[str, ...]]
     source: str
-    sources: tuple
+    sources: tuple[str, ...]
 
     @property
-    def stages(self):
+    def stages(self) -> int:
         """The number of stages of the kernel."""
         return 2 * len(self.first_half) + 1
 
     @property
-    def processor_stages(self):
+    def processor_stages(self) -> int:
         """The number of stages of the processor."""
         return 2 * len(self.half_processor) + 2
 
     @property
-    def exact_shares(self):
+    def exact_shares(self) -> list[Fraction]:
         """The c of the published decimals, of the kernel and of the processor, as `Fraction`."""
         return self._shares(self.first_half, self.half_processor)
 
     @property
-    def refined_shares(self):
+    def refined_shares(self) -> list[Fraction]:
         """The c of all decimals as `Fraction`."""
         return self._shares(*self.refined)
 
     @staticmethod
-    def _shares(first_half, half_processor):
+    def _shares(first_half: Sequence[str], half_processor: Sequence[str]) -> list[Fraction]:
         half = [Fraction(digits) for digits in half_processor]
-        half.append(-sum(half))
+        half.append(-sum(half, Fraction()))
         processor = [*(-gamma for gamma in half), *half]
         stages = [*_about_middle(first_half), *processor]
         return [gamma / 2 for gamma in stages for _ in range(2)]
 
     @property
-    def shares(self):
+    def shares(self) -> np.ndarray:
         """The c, correctly rounded."""
         return _rounded(self.exact_shares)
 
 
-def _about_middle(first_half):
+def _about_middle(first_half: Sequence[str]) -> list[Fraction]:
     """Exact coefficients of sum 1: those given as decimals, the middle one, and mirrored."""
     half = [Fraction(digits) for digits in first_half]
-    return [*half, 1 - 2 * sum(half), *reversed(half)]
+    return [*half, 1 - 2 * sum(half, Fraction()), *reversed(half)]
 
 
-def _rounded(exact):
+def _rounded(exact: Iterable[Fraction]) -> np.ndarray:
     return np.array([float(value) for value in exact])
 
 

@@ -10,22 +10,25 @@ E. Hairer, S. P. Nørsett, G. Wanner, *Solving Ordinary Differential Equations I
 """
 
 import functools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+
+Tree = tuple["Tree", ...]  # the trees on its root
 
 CHECKED = 8  # orders above are not checked: there are 115 trees of 8 vertices, 286 of 9
 TOLERANCE = 1e-10  # of a condition, beside the size of its terms; coefficients may be rounded
 
 
 @functools.cache
-def trees(order):
+def trees(order: int) -> tuple[Tree, ...]:
     """The rooted trees with so many vertices, each the sorted tuple of the trees on its root."""
     if order == 1:
         return ((),)
     return tuple(sorted({grown for tree in trees(order - 1) for grown in _grown(tree)}))
 
 
-def _grown(tree):
+def _grown(tree: Tree) -> Iterator[Tree]:
     """The trees with one vertex more, a new leaf."""
     yield tuple(sorted((*tree, ())))
     for i, branch in enumerate(tree):
@@ -33,7 +36,9 @@ def _grown(tree):
             yield tuple(sorted((*tree[:i], grown, *tree[i + 1 :])))
 
 
-def classical_order(matrix, weights, most=CHECKED):
+def classical_order(
+    matrix: np.ndarray, weights: Sequence[float] | np.ndarray, most: int = CHECKED
+) -> int:
     """The order of a method, at most `most`.
 
     Parameters
@@ -58,7 +63,7 @@ def classical_order(matrix, weights, most=CHECKED):
     return most
 
 
-def _terms(tree, matrix):
+def _terms(tree: Tree, matrix: np.ndarray) -> tuple[int, int, np.ndarray]:
     """|t|, γ(t) and Φ(t), of shape (stages,)."""
     size, density, phi = 1, 1, np.ones(len(matrix))
     for branch in tree:

@@ -13,7 +13,7 @@ import numpy as np
 from integrators import status
 from integrators.compiler.elements import aligned
 from integrators.compiler.lanes import WIDTH
-from integrators.method import Problem
+from integrators.stepping.problem import Problem
 
 HERE = Path(__file__).parent
 FLAGS = ["-std=c++17", "-O3", "-march=native", "-shared", "-fPIC"]

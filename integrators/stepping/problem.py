@@ -1,0 +1,127 @@
+"""What the stepping loops run: a method with a fixed step, bound to a form."""
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from integrators.compiler import elements
+from integrators.compiler.elements import Element
+from integrators.compiler.kernels import Compiled, Kernel
+from integrators.status import MONITORED, REPORT_SIZE
+from integrators.stepping import loop
+from integrators.stepping.checkpoint import Layout
+
+Constants = np.ndarray | list[Fraction]  # fractions until they become doubles, high and low
+
+
+class Stepper(Protocol):
+    """An `integrators.method.Integrator`, as the stepping loops know it."""
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations of the system's function in a step."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """All options, defaults filled in."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A method bound to a form: everything that the stepping loop needs but h and the state.
+
+    `constants` and `parameters` have the shape ``(k,)``, or ``(k, 2)`` in double-double: high and
+    low doubles. `options` are doubles.
+
+    `memory` and `work` are sizes, in elements; `solves` the implicit solves in a step;
+    `formulation` says what the state's second half is: ω (``q_omega``), q̇ (``q_qdot``) or π
+    (``q_pi``); ``state`` where it has no halves. `conversions` are those of a `HomogeneousFlow`.
+    `function`, `move` and `pull` are what
+    `loop.method_signature` says; None where the method has no use for them.
+
+    `inlined` says whether the loop in lanes of a state of few rows is compiled with all that it
+    calls, once for each method and system: it is 1.1 to 2.4 times as fast then, and takes a second
+    to compile.
+    """
+
+    advance: Kernel
+    function: Kernel
+    monitor: Kernel
+    constants: Constants
+    options: Constants
+    parameters: np.ndarray
+    rows: int
+    memory: int
+    work: int
+    solves: int = 0
+    formulation: str = "q_omega"
+    conversions: tuple[Kernel, ...] = ()
+    move: Kernel | None = None
+    pull: Kernel | None = None
+    inlined: bool = True
+
+    @property
+    def elements(self) -> tuple[Element, Element]:
+        """The `Element` of one trajectory alone, and that of trajectories side by side."""
+        if np.ndim(self.parameters) == 2:
+            return elements.DOUBLE_DOUBLE, elements.DOUBLE_DOUBLE_LANES
+        return elements.DOUBLE, elements.LANES
+
+    def kernels(self, element: Element) -> list[Compiled]:
+        """The compiled functions that `loop.images` takes, and the monitor."""
+        return [*self.step_kernels(element), self.monitor.compiled(element)]
+
+    def step_kernels(self, element: Element) -> list[Compiled]:
+        """The compiled functions that `loop.images` takes."""
+        return [kernel.compiled(element) for kernel in self.made_from[:-1]]
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """The `Layout` of a checkpoint of one trajectory."""
+        return Layout(
+            (
+                ("step", ()),
+                ("y", (self.rows, 3)),
+                ("memory", (self.memory,)),
+                ("baseline", (MONITORED,)),
+                ("report", (REPORT_SIZE,)),
+            )
+        )
+
+    @property
+    def checkpoint_size(self) -> int:
+        """Numbers in a checkpoint."""
+        return self.layout.size * math.prod(self.elements[0].parts)
+
+    @functools.cached_property
+    def own_loop(self) -> Kernel | None:
+        """The kernel of the loop in lanes with all that it calls; None where it has none."""
+        if not self.inlined or self.rows > loop.FEW_ROWS:
+            return None
+        return loop.inlined_trajectories(*self.made_from, self.rows, self.scratch)
+
+    def trajectory(self, element: Element) -> Compiled:
+        """The compiled loop over samples and steps, for the trajectories of an `Element`.
+
+        It takes the arguments of `loop.trajectory` that follow the functions.
+        """
+        if element is elements.LANES and self.own_loop is not None:
+            return self.own_loop.compiled(element)
+        addresses = [kernel.address(element) for kernel in self.made_from]
+        return functools.partial(loop.trajectory(element).compiled(element), *addresses)
+
+    @property
+    def scratch(self) -> int:
+        """Elements of scratch that the loop needs."""
+        return loop.OBSERVED + max(self.work, self.monitor.work(self.rows))
+
+    @property
+    def made_from(self) -> list[Kernel]:
+        """The kernels that the loop is given, in the order of its arguments."""
+        made = (self.advance, self.function, self.move, self.pull, self.monitor)
+        return [kernel or self.function for kernel in made]
