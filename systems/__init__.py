@@ -5,7 +5,20 @@
 3
 """
 
+from typing import TYPE_CHECKING
+
 from integrators.lazy import lazy
+
+if TYPE_CHECKING:  # the names of `_HOMES`, for type checkers
+    from integrators.errors import InputError as InputError
+    from systems.base import Quantity as Quantity
+    from systems.base import System as System
+    from systems.observables import Observable as Observable
+    from systems.registry import ALL_SYSTEMS as ALL_SYSTEMS
+    from systems.registry import get as get
+    from systems.registry import made as made
+    from systems.registry import named as named
+    from systems.registry import names as names
 
 _HOMES = {
     "ALL_SYSTEMS": "systems.registry",

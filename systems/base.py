@@ -3,13 +3,15 @@
 import contextlib
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
+from integrators.forms.flows import FormOfStates
 from integrators.html import html_facts
 from integrators.precision import (
     DOUBLE,
@@ -61,8 +63,8 @@ class Quantity:
     units: str
     long_name: str
     function: Kernel
-    components: tuple = ()
-    columns: tuple = (0,)
+    components: tuple[str, ...] = ()
+    columns: tuple[int, ...] = (0,)
     degree: str = "other"
     each_row: bool = False
 
@@ -80,7 +82,7 @@ class StateError:
     """
 
     name: str
-    rows: slice | tuple
+    rows: slice | tuple[int, ...]
     units: str
     long_name: str
 
@@ -91,7 +93,7 @@ class Start:
 
     name: str
     description: str
-    make: Callable
+    make: Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Family:
     name: str
     description: str
     axes: Mapping[str, float]
-    make: Callable
+    make: Callable[..., Any]
 
 
 HIGH = 8  # orders that doubles leave few powers of ten to
@@ -132,7 +134,7 @@ class Convergence:
     longest_step: float
     shortest_step: float
 
-    def steps(self, order, arithmetic=DOUBLE):
+    def steps(self, order: int, arithmetic: str = DOUBLE) -> tuple[float, float, int]:
         """Longest and shortest step, and how many in between, for a method of an order.
 
         A high order falls from its first asymptotic step to round-off, five to nine powers of ten,
@@ -167,14 +169,42 @@ class System(ABC):
     √3, can be had in double-double too.
     """
 
-    families = ()
-    sources = ()  # the works that it is from, as those of `integrators.method.Method`
-    later = ()  # names of parameters that came when there were stores of the system
-    former_names = ()  # that studies and stores may still have
-    surprising_defaults = {}
-    convergence = None
-    remarks = ()
-    arithmetic = DOUBLES  # of the numbers that forms and starts are made of
+    name: ClassVar[str]
+    description: ClassVar[str]
+    units: ClassVar[Mapping[str, str]]
+    parameter_units: ClassVar[Mapping[str, str]]
+    named_starts: ClassVar[tuple[Start, ...]]
+    families: ClassVar[tuple[Family, ...]] = ()
+    sources: ClassVar[tuple[str, ...]] = ()  # the works that it is from, as of `Method.sources`
+    later: ClassVar[tuple[str, ...]] = ()  # parameters that came when there were stores of it
+    former_names: ClassVar[tuple[str, ...]] = ()  # that studies and stores may still have
+    surprising_defaults: ClassVar[Mapping[str, str]] = {}
+    convergence: ClassVar[Convergence | None] = None
+    arithmetic: ClassVar[Any] = DOUBLES  # of the numbers that forms and starts are made of
+
+    if TYPE_CHECKING:  # attributes of some classes, properties of others
+
+        @property
+        def remarks(self) -> tuple[str, ...]:
+            """Sentences on the parameters, worth knowing before a run."""
+
+        @property
+        def state_keys(self) -> tuple[str, ...]:
+            """Names by which a study spells a state."""
+
+        @property
+        def state_text(self) -> str:
+            """What a state is."""
+
+        @property
+        def row_labels(self) -> list[str]:
+            """What each row of a state is."""
+
+        @property
+        def state_errors(self) -> tuple[StateError, ...]:
+            """Errors against a reference."""
+    else:
+        remarks = ()
 
     def _repr_html_(self) -> str:
         facts = {
@@ -195,10 +225,10 @@ class System(ABC):
 
     @property
     @abstractmethod
-    def form(self):
+    def form(self) -> FormOfStates:
         """The form, with compiled functions and numbers."""
 
-    def in_arithmetic(self, name):
+    def in_arithmetic(self, name: str) -> Self:
         """The system itself, or its twin of precise numbers.
 
         The twin's parameters are what their floats stand for, see `precision.precise`, and so its
@@ -231,26 +261,28 @@ class System(ABC):
 
     @property
     @abstractmethod
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Tuple of `Quantity`."""
 
     @classmethod
-    def parameter_names(cls):
+    def parameter_names(cls) -> tuple[str, ...]:
         """Names of the parameters; those that only have a keyword, as they are shared, last."""
-        return tuple(field.name for field in sorted(fields(cls), key=lambda field: field.kw_only))
+        return tuple(
+            field.name for field in sorted(fields(cls), key=lambda field: bool(field.kw_only))
+        )
 
     @property
-    def in_words(self):
+    def in_words(self) -> str:
         """The name, for messages; with what of the parameters decides on the form."""
         return repr(self.name)
 
     @property
-    def parameters(self):
+    def parameters(self) -> dict[str, Any]:
         """The parameters by name; vectors are tuples."""
         return {name: getattr(self, name) for name in self.parameter_names()}
 
     @property
-    def identity(self):
+    def identity(self) -> dict[str, Any]:
         """The parameters by which runs are identified: without `later` ones at their defaults."""
         usual = self.later_defaults()
         return {
@@ -261,37 +293,37 @@ class System(ABC):
 
     @classmethod
     @functools.cache
-    def later_defaults(cls):
+    def later_defaults(cls) -> dict[str, Any]:
         """The `later` parameters with their defaults, as `parameters` has them."""
         usual = cls().parameters if cls.later else {}
         return {name: usual[name] for name in cls.later}
 
     @property
-    def first_name(self):
+    def first_name(self) -> str:
         """The name by which runs are identified: that which it had first."""
         return (*self.former_names, self.name)[0]
 
     @property
-    def time_units(self):
+    def time_units(self) -> str:
         """Units of time."""
         return self.units["time"]
 
     @property
-    def bodies(self):
+    def bodies(self) -> int:
         """The number of spheres."""
-        return self.form.bodies
+        return cast(Any, self.form).bodies  # those without override this
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Rows of a state."""
         return self.form.rows
 
     @property
-    def state_rows(self):
+    def state_rows(self) -> dict[str, int]:
         """How many rows each of `state_keys` has: one for each body."""
         return dict.fromkeys(self.state_keys, self.bodies)
 
-    def check_vectors(self, key, vectors):
+    def check_vectors(self, key: str, vectors: Any) -> None:
         """Raise `InputError` unless one of `state_keys` is given by as many vectors as it has."""
         if len(vectors) != self.state_rows[key]:
             raise InputError(
@@ -299,11 +331,11 @@ class System(ABC):
             )
 
     @property
-    def starts(self):
+    def starts(self) -> tuple[str, ...]:
         """Names of the initial states that come with the system."""
         return tuple(start.name for start in self.named_starts)
 
-    def start(self, name, arithmetic=DOUBLE):
+    def start(self, name: str, arithmetic: str = DOUBLE) -> np.ndarray:
         """A named initial state.
 
         Parameters
@@ -325,7 +357,9 @@ class System(ABC):
         start = next(start for start in self.named_starts if start.name == name)
         return self._made(f"start {name!r}", start.make, arithmetic)
 
-    def _made(self, what, make, arithmetic, **values):
+    def _made(
+        self, what: str, make: Callable[..., Any], arithmetic: str, **values: float
+    ) -> np.ndarray:
         """The state that `make` makes of the system, or the high and low doubles of its twin's."""
         state = self.form.completed(make(self, **values))
         if arithmetic_of(arithmetic) is DOUBLES:
@@ -336,7 +370,7 @@ class System(ABC):
             return pairs(twin.form.completed(made))
 
     @contextlib.contextmanager
-    def _in_all_digits(self, what):
+    def _in_all_digits(self, what: str) -> Iterator[None]:
         """Say what of the system cannot be had with all digits."""
         try:
             yield
@@ -345,7 +379,7 @@ class System(ABC):
                 f"{what} of {self.name} is made in double precision only: {error}"
             ) from error
 
-    def member(self, family, arithmetic=DOUBLE, **values):
+    def member(self, family: str, arithmetic: str = DOUBLE, **values: float) -> np.ndarray:
         """The state of a family at some values of its axes; defaults for those not given.
 
         Parameters
@@ -375,7 +409,13 @@ class System(ABC):
         self.check_state(state if state.ndim == 2 else state[..., 0])
         return state
 
-    def ensemble(self, members, seed, around=None, spread=None):
+    def ensemble(
+        self,
+        members: int | range,
+        seed: int,
+        around: str | np.ndarray | None = None,
+        spread: float | None = None,
+    ) -> np.ndarray:
         """Random initial states on the manifold; member m depends on ``(seed, m)`` alone.
 
         Parameters
@@ -415,7 +455,9 @@ class System(ABC):
             drawn = self._drawn_near(centre, spread, seed, members)
         return self.form.completed(drawn)
 
-    def lattice(self, count, body=0, around=None):
+    def lattice(
+        self, count: int, body: int = 0, around: str | np.ndarray | None = None
+    ) -> np.ndarray:
         """Initial states with one body's direction on a nearly uniform lattice over the sphere.
 
         Parameters
@@ -450,12 +492,12 @@ class System(ABC):
         check_members(self, states)
         return states
 
-    def _centre(self, around):
+    def _centre(self, around: str | np.ndarray) -> np.ndarray:
         centre = self.start(around) if isinstance(around, str) else around
         self.check_state(centre)
         return centre
 
-    def check_state(self, state):
+    def check_state(self, state: Any) -> None:
         """Raise `InputError` unless `state` is finite, of the right shape, on the manifold."""
         state = self.form.completed(check_array("state", state, f"({self.rows}, 3)"))
         if state.shape != (self.rows, 3):
@@ -468,7 +510,7 @@ class System(ABC):
         self._check_manifold(state)
         self.check_positions(state[: self.bodies])
 
-    def refined(self, states):
+    def refined(self, states: Any) -> np.ndarray:
         """States in doubles, such as those of an ensemble, brought to the manifold to 32 digits.
 
         Their doubles are taken for exact, and change by what they are off the manifold.
@@ -496,7 +538,7 @@ class System(ABC):
             made = [twin.normalized(state) for state in exactly(states).reshape(-1, self.rows, 3)]
             return np.reshape(pairs(made), (*states.shape, 2))
 
-    def check_positions(self, directions):
+    def check_positions(self, directions: np.ndarray) -> None:
         """Raise `InputError` where the system is singular; here it is so nowhere.
 
         Parameters
@@ -506,27 +548,29 @@ class System(ABC):
         return
 
     @property
-    def rows_in_words(self):
+    def rows_in_words(self) -> str:
         """What the rows of a state are, for messages."""
         keys = " of each body, then ".join(self.state_keys)
         return f"{keys} of each body"
 
     @abstractmethod
-    def normalized(self, state):
+    def normalized(self, state: np.ndarray) -> np.ndarray:
         """`state` brought to the manifold."""
 
     @abstractmethod
-    def _drawn(self, seed, members):
+    def _drawn(self, seed: int, members: Sequence[int]) -> np.ndarray:
         """Random states, shape (members, rows, 3), each from `seed` and its member alone."""
 
     @abstractmethod
-    def _drawn_near(self, centre, spread, seed, members):
+    def _drawn_near(
+        self, centre: np.ndarray, spread: float, seed: int, members: Sequence[int]
+    ) -> np.ndarray:
         """The same, near `centre`."""
 
     @abstractmethod
-    def _turned(self, state, body, direction):
+    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
         """`state` with `body` turned to a direction, a unit vector."""
 
     @abstractmethod
-    def _check_manifold(self, state):
+    def _check_manifold(self, state: np.ndarray) -> None:
         """Raise `InputError` unless `state` is on the manifold."""

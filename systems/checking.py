@@ -1,8 +1,23 @@
 """Checks of parameters and states that systems share."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
 import numpy as np
 
 from integrators.errors import InputError, check_number, check_whole, shown
+
+Each = tuple[float, ...]  # a number for each body
+PerBody = float | Each  # as a parameter is given: a number stands for all
+Vectors = tuple[tuple[float, ...], ...]
+
+
+class ChecksStates(Protocol):
+    """A system, as checks of many states know it."""
+
+    def check_state(self, state: np.ndarray) -> None:
+        """Raise `InputError` unless `state` is one."""
+
 
 ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
 MOST_BODIES = 200_000  # whose work and memory grow with their number
@@ -10,7 +25,7 @@ MOST_INTERACTING = 50_000  # whose work grows with its square: 1e9 pairs a step
 MOST_COUPLED = 2_000  # whose memory does, too: a matrix of 300 MB
 
 
-def check_directions(vectors, what, key):
+def check_directions(vectors: np.ndarray, what: str, key: str) -> None:
     """Raise `InputError` for the first of `vectors`, shape (n, 3), that is zero.
 
     ``what.format(i)`` names it.
@@ -19,13 +34,13 @@ def check_directions(vectors, what, key):
         raise InputError(f"{what.format(i)} is the zero vector, which has no direction", key=key)
 
 
-def check_unit(vectors, what):
+def check_unit(vectors: np.ndarray, what: str) -> None:
     """Raise `InputError` for the first of `vectors`, shape (n, 3), that has no unit length."""
     error = np.abs(np.sum(vectors * vectors, axis=1) - 1.0)
     check_small(error, f"|{what}·{what} − 1|")
 
 
-def check_small(error, what):
+def check_small(error: np.ndarray, what: str) -> None:
     """Raise `InputError` for the largest of the bodies' distances from the manifold."""
     if error.max() > ON_MANIFOLD:
         raise InputError(
@@ -34,7 +49,7 @@ def check_small(error, what):
         )
 
 
-def check_members(system, states):
+def check_members(system: ChecksStates, states: Iterable[np.ndarray]) -> None:
     """Raise `InputError` with the number of the first of many `states` that is none of `system`."""
     for member, state in enumerate(states):
         try:
@@ -43,12 +58,12 @@ def check_members(system, states):
             raise InputError(f"member {member}: {error}") from None
 
 
-def positive_vector(name, value, count):
+def positive_vector(name: str, value: Any, count: int) -> tuple[float, ...]:
     """A positive parameter for each of `count` bodies; see `number_vector`."""
     return number_vector(name, value, count, above=0.0)
 
 
-def number_vector(name, value, count, **bounds):
+def number_vector(name: str, value: Any, count: int, **bounds: float) -> tuple[float, ...]:
     """A parameter for each of `count` bodies: a number repeated, or a list of that length.
 
     `bounds` are those of `integrators.errors.check_number`.
@@ -63,7 +78,7 @@ def number_vector(name, value, count, **bounds):
 ROUND_OFF = 1e-12  # relative, of moments that are given by their digits
 
 
-def body_moments(name, value):
+def body_moments(name: str, value: Any) -> tuple[float, ...]:
     """The principal moments of inertia of a body, three positive numbers.
 
     None is greater than the other two together: I_1 + I_2 − I_3 is twice the integral of x_3² over
@@ -84,13 +99,13 @@ def body_moments(name, value):
     return moments
 
 
-def excess_moment(moments):
+def excess_moment(moments: Sequence[float]) -> str:
     """In words, which of three moments is greater than the others' sum; empty where none is."""
     one, two, most = sorted(moments)
     return f"{most:g} > {one:g} + {two:g}" if most > (one + two) * (1.0 + ROUND_OFF) else ""
 
 
-def check_count(value, least=1, most=MOST_BODIES):
+def check_count(value: Any, least: int = 1, most: int = MOST_BODIES) -> int:
     """The parameter ``count`` as an int, if it is a whole number of bodies, or `InputError`."""
     count = check_whole("count", value, least=least)
     if count > most:
@@ -98,13 +113,13 @@ def check_count(value, least=1, most=MOST_BODIES):
     return count
 
 
-def is_list(value, length=None):
+def is_list(value: Any, length: int | None = None) -> bool:
     """Whether `value` is a list, tuple or array, of `length` items if that is given."""
     listed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
     return listed and length in (None, len(value))
 
 
-def vector_list(name, value, count=None):
+def vector_list(name: str, value: Any, count: int | None = None) -> Vectors:
     """A parameter that is a list of 3-vectors, of `count` if that is given, as tuples."""
     if not is_list(value) or not len(value) or not all(is_list(row, 3) for row in value):
         raise InputError(f"{name} = {shown(value)}; expected a list of [x, y, z]", key=name)
@@ -113,7 +128,7 @@ def vector_list(name, value, count=None):
     return tuple(tuple(check_number(name, part) for part in row) for row in value)
 
 
-def set_checked(instance, **values):
+def set_checked(instance: object, **values: object) -> None:
     """Set validated fields of a frozen dataclass while it is made."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)

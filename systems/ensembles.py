@@ -3,13 +3,16 @@
 A random state is drawn from (seed, member) alone.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from integrators.forms.forms import parts
 from integrators.precision import DOUBLES
 
 
-def uniform(bodies, seed, members):
+def uniform(bodies: int, seed: int, members: Sequence[int]) -> np.ndarray:
     """q uniform on the spheres, ω standard Gaussian in the tangent plane.
 
     Like all random states here of shape (members, rows, 3).
@@ -17,7 +20,7 @@ def uniform(bodies, seed, members):
     return on_manifold(_gaussian((2 * bodies, 3), seed, members))
 
 
-def near(state, spread, seed, members):
+def near(state: np.ndarray, spread: float, seed: int, members: Sequence[int]) -> np.ndarray:
     """`state` moved by Gaussian tangent vectors.
 
     q_i turns by an angle of standard deviation `spread` (radians) in each tangent direction; ω_i
@@ -34,7 +37,7 @@ def near(state, spread, seed, members):
 GOLDEN_COSINE, GOLDEN_SINE = -0.7373688780783197, 0.6754902942615238  # of π (3 − √5)
 
 
-def lattice(count, arithmetic=DOUBLES):
+def lattice(count: int, arithmetic: Any = DOUBLES) -> np.ndarray:
     """A nearly uniform lattice of directions, by heights 1 − (2i + 1)/count; shape (count, 3).
 
     The Fibonacci lattice: each point is turned about e3 by the golden angle from the one before
@@ -55,7 +58,7 @@ def lattice(count, arithmetic=DOUBLES):
     return np.reshape(arithmetic.array(points), (count, 3))
 
 
-def turned(state, body, direction):
+def turned(state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
     """`state` with `body` turned to a unit vector the shortest way, and its ω with it.
 
     The row of the work, where there is one, is dropped.
@@ -70,7 +73,7 @@ def turned(state, body, direction):
     return on_manifold(moved)
 
 
-def on_manifold(state):
+def on_manifold(state: np.ndarray) -> np.ndarray:
     """|q_i| = 1, then ω_i orthogonal to q_i; shape (…, 2n, 3), without the row of the work."""
     q, omega, _ = parts(state)
     for _ in range(2):  # the second pass removes the first one's rounding
@@ -79,13 +82,15 @@ def on_manifold(state):
     return np.concatenate([q, omega], axis=-2)
 
 
-def spins(count, seed, members, unit):
+def spins(count: int, seed: int, members: Sequence[int], unit: bool) -> np.ndarray:
     """Random spins: uniform on the spheres, or standard Gaussian vectors."""
     drawn = _gaussian((count, 3), seed, members)
     return on_spheres(drawn) if unit else drawn
 
 
-def spins_near(state, spread, seed, members, unit):
+def spins_near(
+    state: np.ndarray, spread: float, seed: int, members: Sequence[int], unit: bool
+) -> np.ndarray:
     """`state` moved by Gaussian vectors, of standard deviation `spread` in each direction.
 
     In radians on the unit spheres; else relative to each spin's length.
@@ -96,24 +101,24 @@ def spins_near(state, spread, seed, members, unit):
     return on_spheres(geodesic(state, _tangent(state, kicks)))
 
 
-def on_spheres(state):
+def on_spheres(state: np.ndarray) -> np.ndarray:
     """|w_i| = 1; shape (…, n, 3)."""
     for _ in range(2):  # the second pass removes the first one's rounding
         state = state / np.linalg.norm(state, axis=-1, keepdims=True)
     return state
 
 
-def geodesic(q, push):
+def geodesic(q: np.ndarray, push: np.ndarray) -> np.ndarray:
     """Unit vectors moved along great circles by tangent vectors, in radians; shape (…, 3)."""
     angle = np.linalg.norm(push, axis=-1, keepdims=True)
     return np.cos(angle) * q + np.sinc(angle / np.pi) * push
 
 
-def _tangent(q, vectors):
+def _tangent(q: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return vectors - np.sum(q * vectors, axis=-1, keepdims=True) * q
 
 
-def _gaussian(shape, seed, members):
+def _gaussian(shape: tuple[int, ...], seed: int, members: Sequence[int]) -> np.ndarray:
     """Standard Gaussian numbers of each member, shape ``(members, *shape)``."""
     found = np.empty((len(members), *shape))
     for drawn, member in zip(found, members, strict=True):
@@ -121,6 +126,6 @@ def _gaussian(shape, seed, members):
     return found
 
 
-def generator(seed, member):
+def generator(seed: int, member: int) -> np.random.Generator:
     """The random numbers of a member of an ensemble."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, member])))

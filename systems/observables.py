@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from integrators.compiler.kernels import Kernel, whole_state
 from integrators.errors import InputError, check_known
-from systems.base import Quantity
+from systems.base import Quantity, System
 
 KINDS = ("observable", "momentum_map", "casimir")
 
@@ -43,11 +43,11 @@ class Observable(Quantity):
     """
 
     kind: str = "observable"
-    columns: tuple = ()
-    systems: tuple = ()
-    forms: tuple = ()
+    columns: tuple[int, ...] = ()
+    systems: tuple[str, ...] = ()
+    forms: tuple[type, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for key in ("name", "units", "long_name"):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise InputError(f"{key} = {getattr(self, key)!r}; expected a text", key=key)
@@ -79,13 +79,13 @@ class Observable(Quantity):
                 key="columns",
             )
 
-    def _check_tuple(self, key, kind, expected):
+    def _check_tuple(self, key: str, kind: type, expected: str) -> None:
         value = getattr(self, key)
         if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
             raise InputError(
                 f"{key} = {value!r} of {self.name!r}; expected a tuple of {expected}", key=key
             )
 
-    def belongs_to(self, system):
+    def belongs_to(self, system: System) -> bool:
         """Whether `system` has it."""
         return system.name in self.systems or isinstance(system.form, self.forms)

@@ -1,6 +1,10 @@
 """All systems, by name."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from integrators.errors import check_known
+from systems.base import System
 from systems.mechanical.elastic_rod import ElasticRod
 from systems.mechanical.forced_chain import ForcedPendulumChain
 from systems.mechanical.lennard_jones import LennardJonesSphere
@@ -38,7 +42,7 @@ ALL_SYSTEMS = (
 )
 
 
-def get(name, **parameters):
+def get(name: str, **parameters: Any) -> System:
     """The system of a name with its parameters; defaults for those not given.
 
     Parameters
@@ -59,7 +63,7 @@ def get(name, **parameters):
     return made(named(name), parameters)
 
 
-def made(system, parameters):
+def made(system: type[System], parameters: Mapping[str, Any]) -> System:
     """The system of a class and a dict of parameters; see `get`.
 
     Parameters
@@ -82,7 +86,7 @@ def made(system, parameters):
     return system(**parameters)
 
 
-def named(name, also=()):
+def named(name: str, also: Sequence[type[System]] = ()) -> type[System]:
     """The class of a system.
 
     Parameters
@@ -100,7 +104,7 @@ def named(name, also=()):
     InputError
         For an unknown name, with the nearest valid one.
     """
-    every = (*ALL_SYSTEMS, *also)
+    every: tuple[type[System], ...] = (*ALL_SYSTEMS, *also)
     former = {name: system for system in every for name in system.former_names}
     if name in former:
         return former[name]
@@ -109,7 +113,7 @@ def named(name, also=()):
     return systems[name]
 
 
-def names():
+def names() -> list[str]:
     """Names of the systems of `ALL_SYSTEMS`.
 
     Returns

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import integrators
+import systems
 
-COMPLETE = (integrators,)
+COMPLETE = (integrators, systems)
 MODULES = {
     str(path.relative_to(root.parent)): path
     for package in COMPLETE

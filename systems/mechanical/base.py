@@ -1,19 +1,23 @@
 """Mechanical systems on products of two-spheres: states (q, ω), starts, energy, momentum."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from integrators.compiler.kernels import generalized_force, kernel
+from integrators.compiler.kernels import Kernel, generalized_force, kernel
 from integrators.compiler.vectors import cross, get, put, scale
 from integrators.errors import InputError
-from integrators.forms.forms import parts
+from integrators.forms.forms import SpheresLagrangian, parts
 from integrators.forms.spheres import tangency_error, unit_length_error, work_done
 from integrators.precision import numbers
 from systems import ensembles
 from systems.base import ERROR_OF, Quantity, StateError, System
 from systems.checking import (
     ON_MANIFOLD,
+    Each,
+    PerBody,
     check_directions,
     check_small,
     check_unit,
@@ -33,13 +37,13 @@ class MechanicalSystem(System):
     state_text = "q, then omega, of each body; then the work done, where a force acts"
 
     @property
-    def row_labels(self):
+    def row_labels(self) -> list[str]:
         """What each row of a state is."""
         labels = [f"{of}{i}" for of in self.state_keys for i in range(self.bodies)]
         return labels + ["work"] * self.form.forced
 
     @property
-    def state_errors(self):
+    def state_errors(self) -> tuple[StateError, ...]:
         """Errors against a reference; the work is in none."""
         n = self.bodies
         per_time = "1" if self.time_units == "1" else f"{self.time_units}-1"
@@ -51,29 +55,31 @@ class MechanicalSystem(System):
         )
 
     @property
-    def rows_in_words(self):
+    def rows_in_words(self) -> str:
         """What the rows of a state are, for messages."""
         n = self.bodies
         words = f"{n} rows of q, then {n} of omega"
         return words + (", then (work, 0, 0)" if self.form.forced else "")
 
-    def normalized(self, state):
+    def normalized(self, state: np.ndarray) -> np.ndarray:
         """`state` brought to the manifold: |q| = 1, then ω orthogonal to q; the work as it is."""
         state = self.form.completed(state)
         check_directions(state[: self.bodies], "q of body {}", key="q")
         moved = ensembles.on_manifold(state)
         return np.concatenate([moved, state[len(moved) :]])
 
-    def _drawn(self, seed, members):
+    def _drawn(self, seed: int, members: Sequence[int]) -> np.ndarray:
         return ensembles.uniform(self.bodies, seed, members)
 
-    def _drawn_near(self, centre, spread, seed, members):
+    def _drawn_near(
+        self, centre: np.ndarray, spread: float, seed: int, members: Sequence[int]
+    ) -> np.ndarray:
         return ensembles.near(centre, spread, seed, members)
 
-    def _turned(self, state, body, direction):
+    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
         return ensembles.turned(state, body, direction)
 
-    def _check_manifold(self, state):
+    def _check_manifold(self, state: np.ndarray) -> None:
         q, omega, work = parts(state)
         if np.any(work[:, 1:]):
             raise InputError(f"the last row is {work[0]}; expected (work, 0, 0)")
@@ -91,7 +97,9 @@ def friction(t, q, omega, p, out, work):
         put(out, i, scale(-p[begin + i], cross(get(omega, i), get(q, i))))
 
 
-def with_force(form, force, parameters):
+def with_force(
+    form: SpheresLagrangian, force: Kernel, parameters: Sequence[float]
+) -> SpheresLagrangian:
     """A `SpheresLagrangian` on which a force acts that comes from no potential.
 
     Parameters
@@ -145,11 +153,11 @@ class DampedSystem(MechanicalSystem):
         If a value has the wrong type or sign, or a list the wrong length.
     """
 
-    damping: float | tuple | str = field(default=UNDAMPED, kw_only=True)
+    damping: PerBody | str = field(default=UNDAMPED, kw_only=True)
 
-    later = ("damping",)
+    later: ClassVar[tuple[str, ...]] = ("damping",)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.damping != UNDAMPED:
             if isinstance(self.damping, str):
                 raise InputError(
@@ -161,26 +169,29 @@ class DampedSystem(MechanicalSystem):
             set_checked(self, damping=damping)
 
     @property
-    def has_force(self):
+    def has_force(self) -> bool:
         """Whether the damping is a force, if only one of size 0."""
         return self.damping != UNDAMPED
 
     @property
-    def body_count(self):
+    def body_count(self) -> int:
         """The number of bodies, from the parameters alone."""
-        return self.count
+        return cast(Any, self).count  # a parameter of most
 
-    def damped(self, form):
+    def damped(self, form: SpheresLagrangian) -> SpheresLagrangian:
         """A conservative form with the friction, if there is any."""
-        return with_force(form, friction, self.damping) if self.has_force else form
+        return with_force(form, friction, cast(Each, self.damping)) if self.has_force else form
 
-    def quantities_without(self, momentum):
+    def quantities_without(self, momentum: str) -> tuple[Quantity, ...]:
         """`quantities_of_spheres`, with the momenta `momentum` if nothing is damped."""
-        damped = self.has_force and any(self.damping)
-        return quantities_of_spheres(self.form, self.units, "" if damped else momentum)
+        damped = self.has_force and any(cast(Each, self.damping))
+        form = cast(SpheresLagrangian, self.form)
+        return quantities_of_spheres(form, self.units, "" if damped else momentum)
 
 
-def quantities_of_spheres(form, units, momentum):
+def quantities_of_spheres(
+    form: SpheresLagrangian, units: Mapping[str, str], momentum: str
+) -> tuple[Quantity, ...]:
     """Energy, unit length, tangency and momenta of a `SpheresLagrangian`.
 
     With a force the energy balance E − W is the invariant, and energy and work are observables.
@@ -232,7 +243,7 @@ def quantities_of_spheres(form, units, momentum):
     return tuple(result)
 
 
-def axes_along(vectors):
+def axes_along(vectors: Any) -> str:
     """The axes to which all of `vectors`, shape (k, 3), are parallel: ``"xyz"`` for none at all."""
     vectors = np.reshape(np.asarray(vectors, dtype=float), (-1, 3))
     return "".join(
@@ -243,7 +254,7 @@ def axes_along(vectors):
 ASIDE = np.array([0.53, 0.31, 0.78])  # |ASIDE| < 1; along no axis of symmetry
 
 
-def _some_meet(points):
+def _some_meet(points: np.ndarray) -> bool:
     """Whether any two of many points coincide: those are neighbours along every direction."""
     along = points @ ASIDE
     order = np.argsort(along)
@@ -258,7 +269,13 @@ def _some_meet(points):
     return False
 
 
-def check_distinct(q, antipodal=False, bodies="bodies", singular="the potential", key="q"):
+def check_distinct(
+    q: np.ndarray,
+    antipodal: bool = False,
+    bodies: str = "bodies",
+    singular: str = "the potential",
+    key: str = "q",
+) -> None:
     """Refuse bodies that coincide or, if asked, are antipodal.
 
     Parameters

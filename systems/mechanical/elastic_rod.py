@@ -24,8 +24,8 @@ from integrators.compiler.vectors import dot, get
 from integrators.errors import InputError, check_known, check_number
 from integrators.forms.forms import SpheresLagrangian
 from integrators.solvers.inertia import ChainInertia
-from systems.base import Convergence, Start
-from systems.checking import check_count, positive_vector, set_checked
+from systems.base import Convergence, Quantity, Start
+from systems.checking import PerBody, check_count, positive_vector, set_checked
 from systems.mechanical.base import DampedSystem
 
 
@@ -64,13 +64,13 @@ def potential_gradient(t, q, p, out, work):
         out[i, 2] = out[i, 2] - p[i]
 
 
-def consistent_inertia(mass, length):
+def consistent_inertia(mass: np.ndarray, length: np.ndarray) -> ChainInertia:
     """M of slender uniform elements, by the joints: each element adds m/6 (|s|² + s·s' + |s'|²)."""
     following = np.append(mass[1:], 0.0)
     return ChainInertia(length, (mass + following) / 3.0, mass[1:] / 6.0)
 
 
-def printed_inertia(mass, length):
+def printed_inertia(mass: np.ndarray, length: np.ndarray) -> ChainInertia:
     """M as the paper prints it."""
     moment = mass * length**2
     following, beyond = np.append(moment[1:], 0.0), _beyond(moment)
@@ -80,7 +80,7 @@ def printed_inertia(mass, length):
     )
 
 
-def _beyond(values):
+def _beyond(values: np.ndarray) -> np.ndarray:
     """Σ_{k>i} of the values, for every i."""
     return np.append(np.cumsum(values[:0:-1])[::-1], 0.0)
 
@@ -88,7 +88,7 @@ def _beyond(values):
 INERTIA = {"consistent": consistent_inertia, "printed": printed_inertia}
 
 
-def _lee(system):
+def _lee(system: "ElasticRod") -> np.ndarray:
     """Example 4: straight along e1; the middle element, the fifth of ten, was hit."""
     q = np.tile([1.0, 0.0, 0.0], (system.count, 1))
     omega = np.zeros_like(q)
@@ -123,10 +123,10 @@ class ElasticRod(DampedSystem):
     """
 
     count: int = 10
-    mass: float | tuple = 0.005
-    length: float | tuple = 0.1
+    mass: PerBody = 0.005
+    length: PerBody = 0.1
     gravity: float = 9.81
-    stiffness: float | tuple = 1000.0
+    stiffness: PerBody = 1000.0
     inertia: str = "consistent"
 
     name = "elastic_rod"
@@ -145,7 +145,7 @@ class ElasticRod(DampedSystem):
     }
     named_starts = (Start("lee", "Example 4 of Lee et al.: straight, hit in the middle", _lee),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         count = check_count(self.count)
         check_known("inertia", self.inertia, tuple(INERTIA), key="inertia")
         set_checked(
@@ -164,12 +164,12 @@ class ElasticRod(DampedSystem):
                 f"{error}; the {self.inertia!r} one of these elements is not", key="inertia"
             ) from None
 
-    def chain_inertia(self):
+    def chain_inertia(self) -> ChainInertia:
         """M, as a chain."""
         return INERTIA[self.inertia](np.array(self.mass), np.array(self.length))
 
     @cached_property
-    def form(self):
+    def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the rod."""
         mass = np.array(self.mass)
         weight = (mass / 2.0 + _beyond(mass)) * self.gravity * np.array(self.length)
@@ -182,7 +182,7 @@ class ElasticRod(DampedSystem):
         return self.damped(form)
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, without gravity angular momentum about the clamp's axis, constraints."""
         axes = "x" if self.gravity == 0.0 else ""
         return self.quantities_without(axes)

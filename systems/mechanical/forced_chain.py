@@ -16,12 +16,15 @@ integrators on two-spheres*, Example 1.
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 from integrators.compiler.kernels import generalized_force, kernel
 from integrators.compiler.lanes import cos
 from integrators.compiler.vectors import cross, get, put
 from integrators.errors import check_number
-from systems.checking import set_checked
+from integrators.forms.forms import SpheresLagrangian
+from systems.base import Quantity
+from systems.checking import Each, PerBody, set_checked
 from systems.mechanical.base import quantities_of_spheres, with_force
 from systems.mechanical.pendulum_chain import SphericalPendulumChain
 
@@ -57,7 +60,7 @@ class ForcedPendulumChain(SphericalPendulumChain):
         If a value has the wrong type or sign, or a list the wrong length.
     """
 
-    damping: float | tuple = field(default=0.05, kw_only=True)
+    damping: PerBody = field(default=0.05, kw_only=True)
     amplitude: float = 0.1
     frequency: float = 1.0
 
@@ -72,7 +75,7 @@ class ForcedPendulumChain(SphericalPendulumChain):
         "frequency": "rad s-1",
     }
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         set_checked(
             self,
@@ -81,13 +84,13 @@ class ForcedPendulumChain(SphericalPendulumChain):
         )
 
     @cached_property
-    def form(self):
+    def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the chain, with its force."""
-        own = [*self.damping, *self.length, self.amplitude, self.frequency]
+        own = [*cast(Each, self.damping), *cast(Each, self.length), self.amplitude, self.frequency]
         return with_force(self.conservative_form(), force, own)
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, work and their balance, unit length, tangency; momentum if nothing acts."""
-        acts = any(self.damping) or self.amplitude
+        acts = any(cast(Each, self.damping)) or self.amplitude
         return quantities_of_spheres(self.form, self.units, momentum="" if acts else "z")

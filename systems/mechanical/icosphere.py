@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +25,12 @@ class Icosphere:
     faces: np.ndarray
 
     @property
-    def edges(self):
+    def edges(self) -> np.ndarray:
         """Pairs of vertices, each pair once, shape (e, 2)."""
         sides = self.faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
         return np.unique(np.sort(sides, axis=1), axis=0)
 
-    def subdivided(self):
+    def subdivided(self) -> "Icosphere":
         """Every face in four, by the middles of its chords brought to the sphere."""
         edges = self.edges
         middles = self.vertices[edges[:, 0]] + self.vertices[edges[:, 1]]
@@ -42,22 +43,21 @@ class Icosphere:
 
 
 @functools.cache  # of a handful of levels
-def icosphere(level, arithmetic=DOUBLES):
+def icosphere(level: int, arithmetic: Any = DOUBLES) -> Icosphere:
     """The icosahedron subdivided `level` times: 10·4^level + 2 vertices, 20·4^level faces.
 
     The icosahedron's vertices are the cyclic permutations of (0, ±1, ±φ), φ the golden ratio.
     """
     golden = (1.0 + arithmetic.sqrt(5.0)) / 2.0
     signs = [(-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)]
-    corners = [np.roll((0.0, s, r * golden), k) for k in range(3) for s, r in signs]
-    corners = np.array(corners)
+    corners = np.array([np.roll((0.0, s, r * golden), k) for k in range(3) for s, r in signs])
     mesh = Icosphere(_unit(corners), _faces_of_icosahedron(rounded(corners)))
     for _ in range(level):
         mesh = mesh.subdivided()
     return mesh
 
 
-def _faces_of_icosahedron(corners):
+def _faces_of_icosahedron(corners: np.ndarray) -> np.ndarray:
     """Triples of corners at the edge length, 2, from each other."""
     near = np.abs(np.linalg.norm(corners[:, None] - corners, axis=2) - 2.0) < 1e-9
     faces = []
@@ -69,7 +69,7 @@ def _faces_of_icosahedron(corners):
     return np.array(faces)
 
 
-def _unit(vectors):
+def _unit(vectors: np.ndarray) -> np.ndarray:
     """Unit vectors; from products, sums and a root, the same on every CPU."""
     x, y, z = vectors.T
     return vectors / np.sqrt(x * x + y * y + z * z)[:, None]

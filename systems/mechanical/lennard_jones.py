@@ -13,6 +13,7 @@ side by side, and trajectories one after the other.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -23,11 +24,11 @@ from integrators.compiler.vectors import add, dot, get, put, scale, sub
 from integrators.compiler.views import as_lanes, flattened, members, rows_of
 from integrators.errors import InputError, check_known, check_number, check_whole
 from integrators.forms.forms import SpheresLagrangian
-from systems.base import Convergence, Start
+from systems.base import Convergence, Quantity, Start
 from systems.checking import set_checked
 from systems.ensembles import on_manifold
 from systems.mechanical.base import DampedSystem, check_distinct
-from systems.mechanical.icosphere import icosphere
+from systems.mechanical.icosphere import Icosphere, icosphere
 
 FAR = 1e20  # where partners stand that fill up a block: their terms are far below round-off
 EQUILIBRIUM = "equilibrium"
@@ -53,7 +54,7 @@ def _pairs_of_blocks(n):
 pairs_of_blocks = inlined(_pairs_of_blocks)
 
 
-def _work(rows):
+def _work(rows: int) -> int:
     return WIDTH * (12 * _pairs_of_blocks(rows // 2) + 1)
 
 
@@ -164,7 +165,7 @@ def potential_gradient(t, q, p, out, work):
         gradient_of(positions, member, p, gradient, ours, theirs)
 
 
-def _lee(system):
+def _lee(system: "LennardJonesSphere") -> np.ndarray:
     """Example 6: molecules at the vertices, turned by two vortices at (±sin 15°, 0, cos 15°).
 
     q̇ = Σ_k (c_k × q)(1 − exp(−d_k²/0.09))/(2π d_k²) with d_k = |q − c_k|.
@@ -218,7 +219,7 @@ class LennardJonesSphere(DampedSystem):
     parameter_units = {"level": "1", "epsilon": "1", "sigma": "1", "mass": "1", "damping": "1"}
     named_starts = (Start("lee", "Example 6 of Lee et al.: two vortices 30° apart", _lee),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         level = check_whole("level", self.level, least=0)
         if level > FINEST:
             raise InputError(f"level = {level}; expected at most {FINEST}", key="level")
@@ -235,32 +236,32 @@ class LennardJonesSphere(DampedSystem):
         super().__post_init__()
 
     @property
-    def body_count(self):
+    def body_count(self) -> int:
         """The number of molecules."""
         return len(self.mesh.vertices)
 
     @cached_property
-    def mesh(self):
+    def mesh(self) -> Icosphere:
         """The triangulation at whose vertices the molecules start."""
         return icosphere(self.level, self.arithmetic)
 
     @cached_property
-    def range(self):
+    def range(self) -> float:
         """σ as a number."""
         if self.sigma != EQUILIBRIUM:
-            return self.sigma
+            return cast(float, self.sigma)
         of = self.arithmetic
         ends = self.mesh.vertices[self.mesh.edges]
         x, y, z = (ends[:, 0] - ends[:, 1]).T
         chords = np.sqrt(x * x + y * y + z * z)
         return of.total(chords) / len(chords) / of.number(2.0) ** (of.number(1.0) / 6.0)
 
-    def check_positions(self, q):
+    def check_positions(self, q: np.ndarray) -> None:
         """Refuse molecules that meet."""
         check_distinct(q)
 
     @cached_property
-    def form(self):
+    def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the molecules."""
         squared = self.range**2
         form = SpheresLagrangian(
@@ -272,6 +273,6 @@ class LennardJonesSphere(DampedSystem):
         return self.damped(form)
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, total angular momentum, unit length, tangency."""
         return self.quantities_without("xyz")

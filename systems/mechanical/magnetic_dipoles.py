@@ -22,8 +22,8 @@ from integrators.compiler.lanes import WIDTH, hsum, with_lane
 from integrators.compiler.views import as_lanes, flattened, members, rows_of
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
-from systems.base import Convergence, Start
-from systems.checking import MOST_COUPLED, positive_vector, set_checked, vector_list
+from systems.base import Convergence, Quantity, Start
+from systems.checking import MOST_COUPLED, PerBody, positive_vector, set_checked, vector_list
 from systems.mechanical.base import DampedSystem, axes_along
 
 PERMEABILITY = 1e-7  # μ0/4π, N A⁻²
@@ -72,7 +72,7 @@ def potential_gradient(t, q, p, out, work):
             scatter(field(positions, member, p, first), g, first, 1, member)
 
 
-def coupling(positions, moment, permeability):
+def coupling(positions: np.ndarray, moment: np.ndarray, permeability: float) -> np.ndarray:
     """K_ij = μ0 ν_i ν_j/(4π r³) (1 − 3 r_ij r_ijᵀ/r²), zero for i = j, as a matrix (3n, 3n)."""
     n = len(positions)
     apart = positions[:, None] - positions
@@ -84,14 +84,14 @@ def coupling(positions, moment, permeability):
     return blocks.transpose(0, 2, 1, 3).reshape(3 * n, 3 * n)
 
 
-def _columns_of_eight_rows(matrix):
+def _columns_of_eight_rows(matrix: np.ndarray) -> np.ndarray:
     """As `field` reads them: for eight rows at a time all columns; flat."""
     size = len(matrix)
     filled = np.concatenate([matrix, np.zeros((-size % WIDTH, size))])
     return filled.reshape(-1, WIDTH, size).transpose(0, 2, 1).ravel()
 
 
-def _lee(system):
+def _lee(system: "MagneticDipoles") -> np.ndarray:
     """Example 5: all along e1 but the last, the first in motion."""
     if system.count < 2:
         raise InputError("start 'lee' has at least two dipoles; this system has one")
@@ -126,10 +126,10 @@ class MagneticDipoles(DampedSystem):
         If a value has the wrong type or sign, a list the wrong length, or positions coincide.
     """
 
-    moment: float | tuple = 0.1
-    mass: float | tuple = 0.05
-    length: float | tuple = 0.02
-    positions: tuple = GRID
+    moment: PerBody = 0.1
+    mass: PerBody = 0.05
+    length: PerBody = 0.02
+    positions: tuple[tuple[float, ...], ...] = GRID
     inertia_factor: float = 1.0 / 12.0
 
     name = "magnetic_dipoles"
@@ -147,7 +147,7 @@ class MagneticDipoles(DampedSystem):
     }
     named_starts = (Start("lee", "Example 5 of Lee et al.: the last of 4×4 tilted", _lee),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         positions = vector_list("positions", self.positions)
         count = len(positions)
         if count > MOST_COUPLED:
@@ -163,7 +163,7 @@ class MagneticDipoles(DampedSystem):
             inertia_factor=check_number("inertia_factor", self.inertia_factor, above=0.0),
         )
         super().__post_init__()
-        first = {}
+        first: dict[tuple[float, ...], int] = {}
         for i, position in enumerate(positions):
             if first.setdefault(position, i) != i:
                 raise InputError(
@@ -173,12 +173,12 @@ class MagneticDipoles(DampedSystem):
                 )
 
     @property
-    def count(self):
+    def count(self) -> int:
         """The number of dipoles."""
         return len(self.positions)
 
     @cached_property
-    def form(self):
+    def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the dipoles."""
         permeability = self.arithmetic.number(PERMEABILITY)
         matrix = coupling(np.array(self.positions), np.array(self.moment), permeability)
@@ -191,7 +191,7 @@ class MagneticDipoles(DampedSystem):
         return self.damped(form)
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, angular momentum about the axis of dipoles in a row, constraints."""
         positions = np.array(self.positions)
         axes = axes_along(positions - positions[0])

@@ -9,6 +9,7 @@ on two-spheres*, Example 2, after Kozlov and Harin (1992).
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -17,8 +18,15 @@ from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import accumulate, dot, get, scale
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
-from systems.base import Convergence, Start
-from systems.checking import MOST_INTERACTING, check_count, positive_vector, set_checked
+from systems.base import Convergence, Quantity, Start
+from systems.checking import (
+    MOST_INTERACTING,
+    Each,
+    PerBody,
+    check_count,
+    positive_vector,
+    set_checked,
+)
 from systems.mechanical.base import DampedSystem, check_distinct
 
 
@@ -48,7 +56,7 @@ def potential_gradient(t, q, p, out, work):
             accumulate(out, j, scale(pull, get(q, i)))
 
 
-def _lee(system):
+def _lee(system: "NBodySphere") -> np.ndarray:
     """Example 2: three bodies."""
     if system.count != 3:
         raise InputError(f"start 'lee' has three bodies; this system has count = {system.count}")
@@ -57,15 +65,16 @@ def _lee(system):
     return system.arithmetic.array([*q, *omega])
 
 
-def _ring(system):
+def _ring(system: "NBodySphere") -> np.ndarray:
     """Equal bodies on the parallel of 45°, equally spaced: a relative equilibrium.
 
     All turn about z with Ω² = (γ/m) Σ_j (1 − cos φ_j)/(1 − c_j²)^(3/2), where φ_j is the longitude
     from a body to the j-th other one and c_j = q·q_j: gravity along the meridian is what the
     rotation takes.
     """
-    if len(set(system.mass)) > 1:
-        raise InputError(f"start 'ring' has equal masses; this system has mass = {system.mass}")
+    mass = cast(Each, system.mass)
+    if len(set(mass)) > 1:
+        raise InputError(f"start 'ring' has equal masses; this system has mass = {mass}")
     if system.coupling <= 0.0:
         raise InputError(
             f"start 'ring' has bodies that attract; this system has coupling = {system.coupling}"
@@ -75,7 +84,7 @@ def _ring(system):
     q = of.sqrt(0.5) * np.stack([np.cos(longitude), np.sin(longitude), np.ones(system.count)], 1)
     c = q[1:] @ q[0]
     pull = np.sum((1.0 - np.cos(longitude[1:])) / (1.0 - c**2) ** 1.5)
-    axis = np.sqrt(system.coupling / system.mass[0] * pull) * np.array([0.0, 0.0, 1.0])
+    axis = np.sqrt(system.coupling / mass[0] * pull) * np.array([0.0, 0.0, 1.0])
     return np.concatenate([q, axis - (q @ axis)[:, None] * q])
 
 
@@ -101,7 +110,7 @@ class NBodySphere(DampedSystem):
     """
 
     count: int = 3
-    mass: float | tuple = 1.0
+    mass: PerBody = 1.0
     coupling: float = 1.0
 
     name = "nbody_sphere"
@@ -117,7 +126,7 @@ class NBodySphere(DampedSystem):
         ),
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         count = check_count(self.count, least=2, most=MOST_INTERACTING)
         set_checked(
             self,
@@ -127,12 +136,12 @@ class NBodySphere(DampedSystem):
         )
         super().__post_init__()
 
-    def check_positions(self, q):
+    def check_positions(self, q: np.ndarray) -> None:
         """Refuse bodies that meet or are antipodal."""
         check_distinct(q, antipodal=True)
 
     @cached_property
-    def form(self):
+    def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the bodies."""
         form = SpheresLagrangian(
             inertia=np.array(self.mass),
@@ -143,6 +152,6 @@ class NBodySphere(DampedSystem):
         return self.damped(form)
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, total angular momentum, unit length, tangency."""
         return self.quantities_without("xyz")

@@ -11,6 +11,7 @@ gravity is −9.81.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from integrators.compiler.kernels import kernel, state_value
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from integrators.solvers.inertia import ChainInertia
-from systems.base import Convergence, Start
-from systems.checking import check_count, positive_vector, set_checked
+from systems.base import Convergence, Quantity, Start
+from systems.checking import Each, PerBody, check_count, positive_vector, set_checked
 from systems.mechanical.base import DampedSystem
 
 
@@ -41,7 +42,7 @@ def potential_gradient(t, q, p, out, work):
         out[i, 2] = -p[i]
 
 
-def _lee(system):
+def _lee(system: "SphericalPendulumChain") -> np.ndarray:
     """Example 1: both links start in motion, the second vertical."""
     if system.count != 2:
         raise InputError(f"start 'lee' is a double pendulum; this chain has count = {system.count}")
@@ -51,13 +52,13 @@ def _lee(system):
     return np.array([*q, *omega])
 
 
-def _celledoni(system):
+def _celledoni(system: "SphericalPendulumChain") -> np.ndarray:
     """All links parallel, in a plane that they do not leave: q·ω stays 0 for every method."""
     root = system.arithmetic.sqrt(0.5)
     return np.array([[root, 0.0, root]] * system.count + [[0.0, 1.0, 0.0]] * system.count)
 
 
-def _celledoni_spatial(system):
+def _celledoni_spatial(system: "SphericalPendulumChain") -> np.ndarray:
     """Two directions in turn, and angular velocities that are orthogonal to them."""
     array = system.arithmetic.array
     q = array([[2.0, -3.0, 6.0], [-1.0, 2.0, 2.0]]) / array([[7.0], [3.0]])
@@ -66,7 +67,7 @@ def _celledoni_spatial(system):
     return np.concatenate([q[turn], omega[turn]])
 
 
-def _swing(system):
+def _swing(system: "SphericalPendulumChain") -> np.ndarray:
     """Links at rest, 31° from e3 and two directions in turn: all swing, in no plane."""
     array = system.arithmetic.array
     q = array([[2.0, -3.0, 6.0], [3.0, 2.0, 6.0]]) / array([[7.0], [7.0]])
@@ -96,12 +97,12 @@ class SphericalPendulumChain(DampedSystem):
     """
 
     count: int = 2
-    mass: float | tuple = 1.0
-    length: float | tuple = 1.0
+    mass: PerBody = 1.0
+    length: PerBody = 1.0
     gravity: float = 1.0
 
     name = "spherical_pendulum_chain"
-    sources = ("lee2009", "celledoni2022")
+    sources: ClassVar[tuple[str, ...]] = ("lee2009", "celledoni2022")
     description = "chain of spherical pendula under gravity"
     units = {"energy": "J", "momentum": "kg m2 s-1", "time": "s"}
     convergence = Convergence(duration=3.0, longest_step=0.15, shortest_step=0.001)
@@ -120,7 +121,7 @@ class SphericalPendulumChain(DampedSystem):
         Start("swing", "links released at rest, 31° from e3: regular where that hangs", _swing),
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         count = check_count(self.count)
         set_checked(
             self,
@@ -132,22 +133,22 @@ class SphericalPendulumChain(DampedSystem):
         super().__post_init__()
 
     @cached_property
-    def form(self):
+    def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the chain."""
         return self.damped(self.conservative_form())
 
-    def conservative_form(self):
+    def conservative_form(self) -> SpheresLagrangian:
         """The same without damping."""
-        length = np.array(self.length)
-        carried = np.cumsum(self.mass[::-1])[::-1]  # Σ_{k≥i} m_k
+        length, mass = np.array(self.length), cast(Each, self.mass)
+        carried = np.cumsum(mass[::-1])[::-1]  # Σ_{k≥i} m_k
         return SpheresLagrangian(
-            inertia=ChainInertia(length, self.mass),
+            inertia=ChainInertia(length, np.array(mass)),
             potential=potential,
             potential_gradient=potential_gradient,
             parameters=carried * self.gravity * length,
         )
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, vertical angular momentum, unit length, tangency."""
         return self.quantities_without("z")

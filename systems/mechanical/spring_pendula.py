@@ -11,6 +11,7 @@ integrators on two-spheres*, Example 3, with κ12, κ23, κ34, κ41 = 10, 20, 30
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,10 @@ from integrators.compiler.vectors import accumulate, axpy, dot, get, scale
 from integrators.compiler.views import tail
 from integrators.errors import InputError, check_number, check_whole, shown
 from integrators.forms.forms import SpheresLagrangian
-from systems.base import Convergence, Start
+from systems.base import Convergence, Quantity, Start
 from systems.checking import (
     ON_MANIFOLD,
+    PerBody,
     check_count,
     is_list,
     positive_vector,
@@ -85,7 +87,7 @@ def potential_gradient(t, q, p, out, work):
         accumulate(out, j, scale(p[n + j], tension))
 
 
-def _lee(system):
+def _lee(system: "SpringPendula") -> np.ndarray:
     """Example 3: the third pendulum tilted, the first in motion."""
     if system.count != 4:
         raise InputError(f"start 'lee' has four pendula; this system has count = {system.count}")
@@ -127,12 +129,12 @@ class SpringPendula(DampedSystem):
     """
 
     count: int = 4
-    mass: float | tuple = 0.1
-    length: float | tuple = 0.1
+    mass: PerBody = 0.1
+    length: PerBody = 0.1
     gravity: float = 9.81
-    stiffness: float | tuple = (10.0, 20.0, 30.0, 40.0)
-    edges: tuple = SQUARE
-    pivots: tuple = CORNERS
+    stiffness: PerBody = (10.0, 20.0, 30.0, 40.0)
+    edges: tuple[tuple[int, int], ...] = SQUARE
+    pivots: tuple[tuple[float, ...], ...] = CORNERS
 
     name = "spring_pendula"
     sources = ("lee2009",)
@@ -151,7 +153,7 @@ class SpringPendula(DampedSystem):
     }
     named_starts = (Start("lee", "Example 3 of Lee et al.: four pendula in a square", _lee),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         count = check_count(self.count)
         edges = _checked_edges(self.edges, count)
         set_checked(
@@ -174,12 +176,12 @@ class SpringPendula(DampedSystem):
                 )
 
     @property
-    def _spans(self):
+    def _spans(self) -> np.ndarray:
         """r_e of each edge, shape (edges, 3)."""
         pivots, (begin, end) = np.array(self.pivots), np.reshape(self.edges, (-1, 2)).T.astype(int)
         return pivots[end] - pivots[begin]
 
-    def check_positions(self, q):
+    def check_positions(self, q: np.ndarray) -> None:
         """Refuse springs without direction: their length is zero."""
         middles = np.array(self.pivots) + 0.5 * np.array(self.length)[:, None] * q
         begin, end = np.reshape(self.edges, (-1, 2)).T.astype(int)
@@ -192,7 +194,7 @@ class SpringPendula(DampedSystem):
             )
 
     @cached_property
-    def form(self):
+    def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the pendula."""
         mass, length = np.array(self.mass), np.array(self.length)
         rest = np.linalg.norm(self._spans, axis=1)
@@ -208,7 +210,7 @@ class SpringPendula(DampedSystem):
         return self.damped(form)
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, angular momentum about axes of symmetry, unit length, tangency."""
         axes = axes_along(self._spans)
         if self.gravity != 0.0:
@@ -216,7 +218,7 @@ class SpringPendula(DampedSystem):
         return self.quantities_without(axes)
 
 
-def _checked_edges(edges, count):
+def _checked_edges(edges: Any, count: int) -> tuple[tuple[int, int], ...]:
     if not is_list(edges):
         raise InputError(
             f"edges = {shown(edges)}; expected a list of pairs of pendula", key="edges"

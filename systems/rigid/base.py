@@ -8,7 +8,9 @@ reference and the constraints.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -63,21 +65,21 @@ class Part:
     error: str = ""
     units: str = "1"
     size: float = 1.0
-    axis: tuple = (0.0, 0.0, 1.0)
+    axis: tuple[float, ...] = (0.0, 0.0, 1.0)
     turns: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_known("kind of a part", self.kind, KINDS, key="kind")
         if not self.error:
             object.__setattr__(self, "error", ERRORS.get(self.kind, f"{self.key}_error"))
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Rows of a state that it takes."""
         return 3 if self.kind == "rotation" else 1
 
     @property
-    def labels(self):
+    def labels(self) -> list[str]:
         """What each of its rows is."""
         if self.kind == "rotation":
             return [f"{self.key}_{row}" for row in "xyz"]
@@ -93,32 +95,32 @@ class RigidSystem(System):
 
     @property
     @abstractmethod
-    def parts(self):
+    def parts(self) -> tuple[Part, ...]:
         """The parts of a state in the order of its rows, from `checked_parts`."""
 
     @property
-    def state_keys(self):
+    def state_keys(self) -> tuple[str, ...]:
         """The names of the parts."""
         return tuple(part.key for part in self.parts)
 
     @property
-    def state_rows(self):
+    def state_rows(self) -> dict[str, int]:
         """How many rows each part has."""
         return {part.key: part.rows for part in self.parts}
 
     @property
-    def bodies(self):
+    def bodies(self) -> int:
         """The number of bodies."""
         return 1 + max(part.body for part in self.parts)
 
     @property
-    def row_labels(self):
+    def row_labels(self) -> list[str]:
         """What each row of a state is."""
         labels = [label for part in self.parts for label in part.labels]
         return labels + ["work"] * self.form.forced
 
     @property
-    def state_text(self):
+    def state_text(self) -> str:
         """What a state is."""
         words = [
             f"the rows of {part.key}" if part.kind == "rotation" else part.key
@@ -127,14 +129,14 @@ class RigidSystem(System):
         return ", ".join(words) + ", the work done" * self.form.forced
 
     @property
-    def rows_in_words(self):
+    def rows_in_words(self) -> str:
         """What the rows of a state are, for messages."""
         words = ", then ".join(
             f"{part.rows} row{'s' * (part.rows > 1)} of {part.key}" for part in self.parts
         )
         return words + ", then (work, 0, 0)" * self.form.forced
 
-    def check_vectors(self, key, vectors):
+    def check_vectors(self, key: str, vectors: Any) -> None:
         """Raise `InputError` unless a part is given by as many vectors as it has rows."""
         rows = self.state_rows[key]
         if len(vectors) != rows:
@@ -142,25 +144,25 @@ class RigidSystem(System):
             raise InputError(f"expected {what}, got {len(vectors)} vectors", key=key)
 
     @property
-    def state_errors(self):
+    def state_errors(self) -> tuple[StateError, ...]:
         """Errors against a reference, of parts that are alike; the work is in none."""
-        groups = {}
+        groups: dict[str, list[Part]] = {}
         for part in self.parts:
             groups.setdefault(part.error, []).append(part)
         return tuple(self._state_error(name, parts) for name, parts in groups.items())
 
-    def _state_error(self, name, parts):
+    def _state_error(self, name: str, parts: Sequence[Part]) -> StateError:
         rows = [row for part in parts for row in range(*self._span(part))]
         norm = "Frobenius" if parts[0].kind == "rotation" else "Euclidean"
         keys = ", ".join(part.key for part in parts)
         return StateError(name, tuple(rows), parts[0].units, f"{norm} norm of the error of {keys}")
 
-    def _span(self, part):
+    def _span(self, part: Part) -> tuple[int, int]:
         """First row of a part, and the one after its last."""
         first = sum(other.rows for other in self.parts[: self.parts.index(part)])
         return first, first + part.rows
 
-    def of(self, state, key):
+    def of(self, state: np.ndarray, key: str) -> np.ndarray:
         """The rows of one part of a state, shape (3, 3) of a rotation, (3,) of another.
 
         Raises
@@ -173,23 +175,23 @@ class RigidSystem(System):
         rows = numbers(state)[slice(*self._span(part))]
         return rows if part.kind == "rotation" else rows[0]
 
-    def _split(self, state):
+    def _split(self, state: np.ndarray) -> dict[str, np.ndarray]:
         """The parts of a state by their keys, as new arrays, without the work."""
         return {part.key: np.array(self.of(state, part.key)) for part in self.parts}
 
-    def _stacked(self, values):
+    def _stacked(self, values: dict[str, np.ndarray]) -> np.ndarray:
         return np.concatenate([np.reshape(values[part.key], (-1, 3)) for part in self.parts])
 
     # --- the manifold ----------------------------------------------------------------------------
 
-    def normalized(self, state):
+    def normalized(self, state: np.ndarray) -> np.ndarray:
         """`state` brought to the manifold: nearest rotations, unit directions, then tangents."""
         state = self.form.completed(state)
         values = self._settled(self._split(state))
         moved = self._stacked(values)
         return np.concatenate([moved, state[len(moved) :]])
 
-    def _settled(self, values):
+    def _settled(self, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         direction = None
         for part in self.parts:
             value = values[part.key]
@@ -206,7 +208,7 @@ class RigidSystem(System):
                 values[part.key] = value
         return values
 
-    def _check_manifold(self, state):
+    def _check_manifold(self, state: np.ndarray) -> None:
         direction = None
         for part in self.parts:
             value = self.of(state, part.key)
@@ -223,15 +225,17 @@ class RigidSystem(System):
 
     # --- random and turned states ----------------------------------------------------------------
 
-    def _drawn(self, seed, members):
+    def _drawn(self, seed: int, members: Sequence[int]) -> np.ndarray:
         drawn = [self._drawn_member(seed, member) for member in members]
         return np.reshape(drawn, (len(members), -1, 3)) if drawn else np.empty((0, self.rows, 3))
 
-    def _drawn_near(self, centre, spread, seed, members):
+    def _drawn_near(
+        self, centre: np.ndarray, spread: float, seed: int, members: Sequence[int]
+    ) -> np.ndarray:
         drawn = [self._drawn_member_near(centre, spread, seed, member) for member in members]
         return np.reshape(drawn, (len(members), -1, 3)) if drawn else np.empty((0, self.rows, 3))
 
-    def _drawn_member(self, seed, member):
+    def _drawn_member(self, seed: int, member: int) -> np.ndarray:
         """Rotations and directions uniform, the others Gaussian of the size of the part."""
         generator, values = ensembles.generator(seed, member), {}
         for part in self.parts:
@@ -242,7 +246,9 @@ class RigidSystem(System):
                 values[part.key] = size * generator.standard_normal(3)
         return self._stacked(self._settled(values))
 
-    def _drawn_member_near(self, centre, spread, seed, member):
+    def _drawn_member_near(
+        self, centre: np.ndarray, spread: float, seed: int, member: int
+    ) -> np.ndarray:
         """Rotations and directions turned by angles, the others moved relative to those alike."""
         generator, values = ensembles.generator(seed, member), self._split(centre)
         sizes = self._sizes(values)
@@ -256,15 +262,15 @@ class RigidSystem(System):
                 values[part.key] = value + sizes[part.error] * kick
         return self._stacked(self._settled(values))
 
-    def _sizes(self, values):
+    def _sizes(self, values: dict[str, np.ndarray]) -> dict[str, float]:
         """Root mean square length of vectors that are alike, by their error; 1 where all are 0."""
-        squares = {}
+        squares: dict[str, list[float]] = {}
         for part in self.parts:
             if part.kind in ("vector", "tangent"):
                 squares.setdefault(part.error, []).append(np.sum(values[part.key] ** 2))
         return {error: np.sqrt(np.mean(found)) or 1.0 for error, found in squares.items()}
 
-    def _turned(self, state, body, direction):
+    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
         values = self._split(state)
         own = [part for part in self.parts if part.body == body]
         for kind in ("direction", "rotation"):
@@ -283,12 +289,12 @@ class RigidSystem(System):
     # --- constraints -----------------------------------------------------------------------------
 
     @property
-    def unit_rows(self):
+    def unit_rows(self) -> tuple[int, ...]:
         """The rows that are unit vectors, for a `HomogeneousFlow`."""
         return tuple(self._span(part)[0] for part in self.parts if part.kind == "direction")
 
     @property
-    def constraints(self):
+    def constraints(self) -> tuple[Quantity, ...]:
         """The quantities that say how far a state is off the manifold, a tuple of `Quantity`."""
         rotations = tuple(self._span(part)[0] for part in self.parts if part.kind == "rotation")
         pairs, units = [], "1"
@@ -313,17 +319,17 @@ class RigidSystem(System):
         return tuple(found)
 
 
-def _check_rotation(part, matrix):
+def _check_rotation(part: Part, matrix: np.ndarray) -> None:
     _check_near(part, rotation_matrices.distance(matrix), f"‖{part.key}ᵀ{part.key} − 1‖")
     rotation_matrices.check_no_reflection(matrix, part.key)
 
 
-def _check_direction(part, vector):
+def _check_direction(part: Part, vector: np.ndarray) -> None:
     if not np.any(vector):
         raise InputError(f"{part.key} is the zero vector, which has no direction", key=part.key)
 
 
-def _check_near(part, error, what):
+def _check_near(part: Part, error: float, what: str) -> None:
     if error > ON_MANIFOLD:
         kind = "no rotation" if part.kind == "rotation" else "off the manifold"
         raise InputError(
@@ -333,7 +339,7 @@ def _check_near(part, error, what):
         )
 
 
-def checked_parts(*parts):
+def checked_parts(*parts: Part) -> tuple[Part, ...]:
     """Parts that make up a state, as a tuple.
 
     Parameters

@@ -8,7 +8,7 @@ from integrators.compiler.vectors import dot, get
 
 
 @functools.cache
-def orthogonality_kernel(rows):
+def orthogonality_kernel(rows: tuple[int, ...]) -> Kernel:
     """max ‖RᵀR − 1‖ over the rotations that begin in some rows, into ``out[0, 0]``."""
 
     def orthogonality(t, y, p, out, work):
@@ -25,7 +25,7 @@ def orthogonality_kernel(rows):
 
 
 @functools.cache
-def unit_length_kernel(rows):
+def unit_length_kernel(rows: tuple[int, ...]) -> Kernel:
     """max |q·q − 1| over the directions in some rows, into ``out[0, 0]``."""
 
     def unit_length(t, y, p, out, work):
@@ -39,7 +39,7 @@ def unit_length_kernel(rows):
 
 
 @functools.cache
-def tangency_kernel(pairs):
+def tangency_kernel(pairs: tuple[tuple[int, int], ...]) -> Kernel:
     """max |q·ω| over pairs of the rows of a direction and a tangent, into ``out[0, 0]``."""
 
     def tangency(t, y, p, out, work):

@@ -26,6 +26,7 @@ of three different moments is as exact as the quadrature of `systems.free_motion
 import functools
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
@@ -260,7 +261,7 @@ def gravity_in_body(t, y, p, out, work):
 
 
 @functools.cache
-def momenta_kernel(row):
+def momenta_kernel(row: int) -> Kernel:
     """(π·QX, 0, π·e3) of a state with π in some row: the momenta about X and about the vertical."""
 
     def momenta(t, y, p, out, work):
@@ -274,7 +275,7 @@ def momenta_kernel(row):
 
 # --- the system ----------------------------------------------------------------------------------
 
-MOMENTUM = {"error": "angular_momentum_error", "units": "kg m2 s-1"}
+MOMENTUM: dict[str, Any] = {"error": "angular_momentum_error", "units": "kg m2 s-1"}
 ATTITUDE = Part("Q", "rotation", axis=AXIS)
 SPATIAL = Part("pi", "vector", turns=True, **MOMENTUM)
 PARTS = {
@@ -287,7 +288,7 @@ PARTS = {
 }
 
 
-def _celledoni(system):
+def _celledoni(system: "HeavyTop") -> np.ndarray:
     """Section 3.4.4: a fast spin about the axis, a little beside it."""
     turning = system.arithmetic.array([0.0, 150.0, -4.61538])
     return system.state_of(np.eye(3), np.array(system.moments) * turning)
@@ -319,7 +320,7 @@ class HeavyTop(RigidSystem):
 
     mass: float = 15.0
     length: float = 2.0
-    inertia: str | tuple = "printed"
+    inertia: str | tuple[float, ...] = "printed"
     gravity: float = 9.81
     formulation: str = "cotangent"
 
@@ -337,7 +338,7 @@ class HeavyTop(RigidSystem):
     }
     named_starts = (Start("celledoni", "section 3.4.4 of Celledoni et al.: fast spin", _celledoni),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_known("formulation", self.formulation, FORMULATIONS, key="formulation")
         if isinstance(self.inertia, str):
             check_known("inertia", self.inertia, INERTIAS, key="inertia")
@@ -357,12 +358,12 @@ class HeavyTop(RigidSystem):
         )
 
     @property
-    def in_words(self):
+    def in_words(self) -> str:
         """The name and the formulation, for messages."""
         return f"{self.name!r} with formulation = {self.formulation!r}"
 
     @property
-    def moments(self):
+    def moments(self) -> tuple[float, ...]:
         """The principal moments of inertia."""
         if not isinstance(self.inertia, str):
             return self.inertia
@@ -371,7 +372,7 @@ class HeavyTop(RigidSystem):
         return tuple(i + across * (x == 0.0) for i, x in zip(printed, AXIS, strict=True))
 
     @property
-    def remarks(self):
+    def remarks(self) -> tuple[str, ...]:
         """Where the moments across X are less than Mℓ², as the printed ones are."""
         least = self.mass * self.length**2
         across = min(i for i, x in zip(self.moments, AXIS, strict=True) if x == 0.0)
@@ -384,12 +385,12 @@ class HeavyTop(RigidSystem):
         )
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[Part, ...]:
         """The parts of a state, as the formulation has them."""
         return PARTS[self.formulation]
 
     @cached_property
-    def form(self):
+    def form(self) -> CotangentHamiltonian | LiePoissonHamiltonian:
         """A `CotangentHamiltonian`, or a `LiePoissonHamiltonian` on se(3)*."""
         own = np.array(
             [
@@ -406,7 +407,7 @@ class HeavyTop(RigidSystem):
             )
         return CotangentHamiltonian("SO(3) x R3", quadratic_hamiltonian, quadratic_derivatives, own)
 
-    def state_of(self, attitude, momentum):
+    def state_of(self, attitude: np.ndarray, momentum: np.ndarray) -> np.ndarray:
         """The state, shape (rows, 3), of an attitude Q and a momentum π in space."""
         attitude, momentum = numbers(attitude), numbers(momentum)
         if self.formulation == "lie_poisson":
@@ -416,7 +417,7 @@ class HeavyTop(RigidSystem):
         push = -self.mass * self.length * np.array(AXIS)
         return np.vstack([attitude, np.zeros(3), momentum, push])
 
-    def normalized(self, state):
+    def normalized(self, state: np.ndarray) -> np.ndarray:
         """`state` brought to the manifold; on se(3)* Γ as long as the gravity."""
         state = super().normalized(state)
         size = np.linalg.norm(state[1])
@@ -424,7 +425,7 @@ class HeavyTop(RigidSystem):
             state[1] *= abs(self.gravity) / size
         return state
 
-    def _check_manifold(self, state):
+    def _check_manifold(self, state: np.ndarray) -> None:
         super()._check_manifold(state)
         if self.formulation != "lie_poisson":
             return
@@ -437,13 +438,15 @@ class HeavyTop(RigidSystem):
                 key="Gamma",
             )
 
-    def _drawn_member(self, seed, member):
+    def _drawn_member(self, seed: int, member: int) -> np.ndarray:
         """Attitudes uniform, angular velocities in the body Gaussian of 1 rad/s."""
         generator = ensembles.generator(seed, member)
         attitude = rotation_matrices.uniform(generator)
         return self.state_of(attitude, attitude @ (self.moments * generator.standard_normal(3)))
 
-    def _drawn_member_near(self, centre, spread, seed, member):
+    def _drawn_member_near(
+        self, centre: np.ndarray, spread: float, seed: int, member: int
+    ) -> np.ndarray:
         """As of every rigid system, but p, which belongs to the body, stays; and so does |Γ|."""
         near, centre = super()._drawn_member_near(centre, spread, seed, member), np.asarray(centre)
         if self.formulation == "quadratic":
@@ -454,14 +457,14 @@ class HeavyTop(RigidSystem):
             near[1] = size * ensembles.geodesic(down, push - (push @ down) * down)
         return near
 
-    def _turned(self, state, body, direction):
+    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
         """The axis QX turned, π with it; on se(3)*, which has no attitude, Γ."""
         if self.formulation != "lie_poisson":
             return super()._turned(state, body, direction)
         return np.stack([state[0], np.linalg.norm(state[1]) * direction])
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, momenta about axes of symmetry, Casimirs, orthogonality, axis and gravity."""
         form, energy = self.form, self.units["energy"]
         if self.formulation == "lie_poisson":
@@ -474,7 +477,7 @@ class HeavyTop(RigidSystem):
                 *self._axial_momentum(body_momentum, 1, "linear"),
                 _vector("gravity_in_body", "m s-2", "gravity Γ as the body sees it", body_gravity),
             )  # fmt: skip
-        momenta = momenta_kernel(form.momentum_row)
+        momenta = momenta_kernel(cast(CotangentHamiltonian, form).momentum_row)
         text = "total energy" if self.formulation == "cotangent" else "total energy + ½ M²ℓ²"
         return (
             Quantity("energy", "energy", energy, text, form.energy),
@@ -487,7 +490,7 @@ class HeavyTop(RigidSystem):
                     gravity_in_body),
         )  # fmt: skip
 
-    def _axial_momentum(self, kernel, column, degree):
+    def _axial_momentum(self, kernel: Kernel, column: int, degree: str) -> tuple[Quantity, ...]:
         """The momentum about X, where the body is symmetric about it."""
         if self.moments[0] != self.moments[2]:
             return ()
@@ -500,6 +503,6 @@ class HeavyTop(RigidSystem):
         )  # fmt: skip
 
 
-def _vector(name, units, text, kernel):
+def _vector(name: str, units: str, text: str, kernel: Kernel) -> Quantity:
     """An observable with three components."""
     return Quantity(name, "observable", units, text, kernel, ("x", "y", "z"), (0, 1, 2))

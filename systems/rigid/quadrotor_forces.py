@@ -200,7 +200,7 @@ def free_motion(t, y, p, out, work):
 
 
 @functools.cache
-def motion_kernel(control):
+def motion_kernel(control: Kernel) -> Kernel:
     """f(P) of section 6.1 under a control, and the power Σ (u_i·ẏ_i + M_i·Ω_i)."""
     control_of = control.inline
 
@@ -218,7 +218,7 @@ def motion_kernel(control):
 
 
 @functools.cache
-def row_kernel(control, row):
+def row_kernel(control: Kernel, row: int) -> Kernel:
     """One of the four rows of a control, as an observable."""
     control_of = control.inline
 

@@ -49,13 +49,15 @@ multiple quadrotor UAVs with a suspended payload* (2013).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any, cast
 
 import numpy as np
 
-from integrators.compiler.kernels import inlined, kernel
+from integrators.compiler.kernels import Kernel, inlined, kernel
 from integrators.compiler.vectors import add, axpy, cross, dot, get, put, scale
 from integrators.errors import InputError, check_known, check_number, shown
 from integrators.forms.flows import HomogeneousFlow
@@ -63,7 +65,16 @@ from integrators.forms.spheres import work_done
 from integrators.lie_groups.actions import product
 from integrators.lie_groups.factors import RIGHT_ROTATION, TANGENT_SPHERE, TRANSLATION
 from systems.base import Convergence, Quantity, Start
-from systems.checking import body_moments, is_list, number_vector, positive_vector, set_checked
+from systems.checking import (
+    Each,
+    PerBody,
+    Vectors,
+    body_moments,
+    is_list,
+    number_vector,
+    positive_vector,
+    set_checked,
+)
 from systems.rigid.base import Part, RigidSystem, checked_parts
 from systems.rigid.formation_control import (
     GRAVITY,
@@ -190,7 +201,7 @@ def angular_momentum(t, y, p, out, work):
     put(out, 0, total)
 
 
-def _vector_quantity(name, units, text, function):
+def _vector_quantity(name: str, units: str, text: str, function: Kernel) -> Quantity:
     return Quantity(name, "observable", units, text, function, tuple("xyz"), (0, 1, 2))
 
 
@@ -218,7 +229,7 @@ LINKS = (
 # --- the system ---------------------------------------------------------------------------------
 
 
-def _celledoni(system):
+def _celledoni(system: "QuadrotorPayload") -> np.ndarray:
     array = system.arithmetic.array
     q = array([[6.0, 2.0, 9.0], [-2.0, 1.0, 2.0]]) / array([[11.0], [3.0]])
     omega = np.cross(q, array([[0.2, -0.3, 0.1], [-0.1, 0.4, 0.3]]))
@@ -226,14 +237,14 @@ def _celledoni(system):
     return _state(place, np.zeros(3), spins, q, omega)
 
 
-def _on_path(system):
+def _on_path(system: "QuadrotorPayload") -> np.ndarray:
     return _state(
         np.zeros(3), system.path_linear, np.zeros((2, 3)),
         system.wanted_directions(np.zeros(3), system.path_linear), np.zeros((2, 3)),
     )  # fmt: skip
 
 
-def _state(y, v, spins, q, omega):
+def _state(y: Any, v: Any, spins: Any, q: Any, omega: Any) -> np.ndarray:
     """A state with R_i = 1, without its row for the work; shape (14, 3)."""
     one = np.eye(3)
     bodies = [*one, spins[0], *one, spins[1]]
@@ -283,24 +294,24 @@ class QuadrotorPayload(RigidSystem):
     """
 
     payload_mass: float = 1.0
-    mass: float | tuple = 0.755
-    length: float | tuple = 1.0
-    inertia: tuple = (0.082, 0.0845, 0.1377)
+    mass: PerBody = 0.755
+    length: PerBody = 1.0
+    inertia: Each | Vectors = (0.082, 0.0845, 0.1377)
     gravity: float = 9.81
     position_gain: float = 4.0
     velocity_gain: float = 4.0
     direction_gain: float = 100.0
     rate_gain: float = 20.0
     formation_angle: float = math.pi / 6
-    path_linear: tuple = (0.5, 0.3, -0.5)
-    path_quadratic: tuple = (0.0, 0.0, 0.1)
+    path_linear: tuple[float, ...] = (0.5, 0.3, -0.5)
+    path_quadratic: tuple[float, ...] = (0.0, 0.0, 0.1)
     control: str = "tracking"
     most_thrust: float | str = UNBOUNDED
     attitude_gain: float = 100.0
     spin_gain: float = 6.0
-    thrust: float | tuple = 12.0
-    moment: tuple = (0.0, 0.0, 0.0)
-    control_values: tuple = ()
+    thrust: PerBody = 12.0
+    moment: Each | Vectors = (0.0, 0.0, 0.0)
+    control_values: tuple[float, ...] = ()
 
     later = (
         "control",
@@ -357,9 +368,9 @@ class QuadrotorPayload(RigidSystem):
         Part("omega2", "tangent", body=1, units="rad s-1"),
     )
 
-    def __post_init__(self):
-        gains = ("position_gain", "velocity_gain", "direction_gain", "rate_gain")
-        gains += ("attitude_gain", "spin_gain")
+    def __post_init__(self) -> None:
+        motion = ("position_gain", "velocity_gain", "direction_gain", "rate_gain")
+        gains = (*motion, "attitude_gain", "spin_gain")
         check_known("control", self.control, self.controls, key="control")
         paths = ("path_linear", "path_quadratic")
         set_checked(
@@ -379,17 +390,17 @@ class QuadrotorPayload(RigidSystem):
         )
 
     @property
-    def in_words(self):
+    def in_words(self) -> str:
         """The name and the control, for messages."""
         return f"{self.name!r} with control = {self.control!r}"
 
     @property
-    def steered(self):
+    def steered(self) -> bool:
         """Whether the forces are those of the controller, and it has directions for the links."""
         return self.controls[self.control] in (tracking, attitude)
 
     @cached_property
-    def form(self):
+    def form(self) -> HomogeneousFlow:
         """The `HomogeneousFlow`; of 15 rows with the work, or of 14 without forces."""
         control = self.controls[self.control]
         closed = control is tracking and self.most_thrust == UNBOUNDED
@@ -405,11 +416,13 @@ class QuadrotorPayload(RigidSystem):
         )
 
     @property
-    def _packed(self):
+    def _packed(self) -> np.ndarray:
         of = self.arithmetic
         cosine, sine = of.cos(self.formation_angle), of.sin(self.formation_angle)
         gains = self.position_gain, self.velocity_gain, self.direction_gain, self.rate_gain
-        ratios = [((b - c) / a, (c - a) / b, (a - b) / c) for a, b, c in self.inertia]
+        ratios = [
+            ((b - c) / a, (c - a) / b, (a - b) / c) for a, b, c in cast(Vectors, self.inertia)
+        ]
         most = math.inf if self.most_thrust == UNBOUNDED else self.most_thrust
         return np.concatenate([
             [self.gravity, *gains, cosine, sine, 0.5 / cosine],
@@ -420,7 +433,7 @@ class QuadrotorPayload(RigidSystem):
         ])  # fmt: skip
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, work and their balance, forces, errors of the controller, constraints."""
         control = self.controls[self.control]
         if control is None:
@@ -436,7 +449,7 @@ class QuadrotorPayload(RigidSystem):
         return (*ENERGIES, *PATH, *(LINKS if self.steered else ()), *rotors, *self.constraints)
 
     @property
-    def _invariants(self):
+    def _invariants(self) -> tuple[Quantity, ...]:
         """Energy and momenta without forces; gravity leaves what is orthogonal to it."""
         free = not self.gravity
         linear, angular = ("xyz", "xyz") if free else ("xy", "z")
@@ -449,7 +462,7 @@ class QuadrotorPayload(RigidSystem):
                      (0, 1, 2) if free else (2,)),
         )  # fmt: skip
 
-    def wanted_directions(self, y, v, t=0.0):
+    def wanted_directions(self, y: Any, v: Any, t: float = 0.0) -> np.ndarray:
         """The directions q_id in which the controller wants the links, shape (2, 3).
 
         Parameters
@@ -465,14 +478,16 @@ class QuadrotorPayload(RigidSystem):
         """
         return wanted_directions(t, y, v, self.form.packed)
 
-    def check_state(self, state):
+    def check_state(self, state: Any) -> None:
         """Raise `InputError` unless `state` is one; also where the controller is singular."""
         super().check_state(state)
         if self.steered:
             self.wanted_directions(self.of(state, "y"), self.of(state, "v"))
 
 
-def _of_both(name, value, what, checked):
+def _of_both(
+    name: str, value: Any, what: str, checked: Callable[[str, Any], tuple[float, ...]]
+) -> tuple[tuple[float, ...], ...]:
     """Three numbers of each quadrotor, from three for both or three for each."""
     both = value if is_list(value, 2) else (value, value)
     if not all(is_list(own, 3) for own in both):
@@ -484,14 +499,14 @@ def _of_both(name, value, what, checked):
     return tuple(checked(name, own) for own in both)
 
 
-def _checked_bound(value):
+def _checked_bound(value: Any) -> float | str:
     if isinstance(value, str):
         check_known("most_thrust", value, (UNBOUNDED,), key="most_thrust")
         return value
     return check_number("most_thrust", value, above=0.0)
 
 
-def _checked_values(value):
+def _checked_values(value: Any) -> tuple[float, ...]:
     if not is_list(value):
         raise InputError(
             f"control_values = {shown(value)}; expected a list of numbers", key="control_values"
@@ -499,7 +514,7 @@ def _checked_values(value):
     return number_vector("control_values", value, len(value))
 
 
-def _checked_angle(value):
+def _checked_angle(value: Any) -> float:
     angle = check_number("formation_angle", value)
     if not abs(angle) < 0.5 * math.pi:
         raise InputError(
@@ -509,7 +524,7 @@ def _checked_angle(value):
     return angle
 
 
-def _vector(name, value):
+def _vector(name: str, value: Any) -> tuple[float, ...]:
     if not is_list(value, 3):
         raise InputError(f"{name} = {shown(value)}; expected [x, y, z]", key=name)
     return number_vector(name, value, 3)

@@ -9,7 +9,7 @@ PRECISE_ENOUGH = 1e-20  # last change of Newton's method, which then squares wha
 SINGULAR = 1e-12  # singular value, relative to the largest, below which no rotation is nearest
 
 
-def nearest(matrix, name):
+def nearest(matrix: np.ndarray, name: str) -> np.ndarray:
     """The rotation that is nearest to a matrix, by polar decomposition.
 
     Parameters
@@ -42,7 +42,7 @@ def nearest(matrix, name):
     return _polar(matrix) if is_precise(matrix) else found
 
 
-def _polar(matrix):
+def _polar(matrix: np.ndarray) -> np.ndarray:
     """The nearest rotation in precise numbers, by Newton's method."""
     change = 1.0
     while change > PRECISE_ENOUGH:
@@ -51,7 +51,7 @@ def _polar(matrix):
     return matrix
 
 
-def check_no_reflection(matrix, name):
+def check_no_reflection(matrix: np.ndarray, name: str) -> None:
     """Raise `InputError` for an orthogonal matrix of determinant −1."""
     if np.linalg.det(matrix) < 0.0:
         raise InputError(
@@ -61,12 +61,12 @@ def check_no_reflection(matrix, name):
         )
 
 
-def distance(matrix):
+def distance(matrix: np.ndarray) -> float:
     """‖RᵀR − 1‖, the Frobenius norm."""
     return float(np.linalg.norm(matrix.T @ matrix - np.eye(3)))
 
 
-def uniform(generator):
+def uniform(generator: np.random.Generator) -> np.ndarray:
     """A random rotation, uniform on SO(3), from a unit quaternion of normal numbers."""
     w, *vector = generator.standard_normal(4)
     size = np.sqrt(w * w + np.dot(vector, vector))
@@ -79,14 +79,14 @@ def uniform(generator):
     return nearest(np.array(rotation), "rotation")
 
 
-def exponential(vector):
+def exponential(vector: np.ndarray) -> np.ndarray:
     """exp of a vector of so(3): the rotation by |vector| about it."""
     angle, hat = np.linalg.norm(vector), hat_of(vector)
     half = 0.5 * np.sinc(0.5 * angle / np.pi) ** 2
     return np.eye(3) + np.sinc(angle / np.pi) * hat + half * (hat @ hat)
 
 
-def shortest(start, end):
+def shortest(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """The rotation by the least angle that turns one unit vector into another.
 
     Between opposite ones it is about an axis that is orthogonal to both.
@@ -100,7 +100,7 @@ def shortest(start, end):
     return np.eye(3) + hat + hat @ hat / (1.0 + cosine)
 
 
-def hat_of(vector):
+def hat_of(vector: np.ndarray) -> np.ndarray:
     """The matrix of x ↦ vector × x."""
     x, y, z = vector
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])

@@ -1,7 +1,10 @@
 """Systems of spins: states w on a product of two-spheres, or in R³, starts, invariants."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
+from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.spins import nambu_casimir, spin_casimir, total_spin, unit_length_error
 from systems import ensembles
 from systems.base import ERROR_OF, Quantity, StateError, System
@@ -20,22 +23,22 @@ class SpinSystem(System):
     state_text = "w of each spin"
 
     @property
-    def row_labels(self):
+    def row_labels(self) -> list[str]:
         """What each row of a state is."""
         return [f"w{i}" for i in range(self.bodies)]
 
     @property
-    def state_errors(self):
+    def state_errors(self) -> tuple[StateError, ...]:
         """The error against a reference."""
         rows = slice(0, self.bodies)
         return (StateError("position_error", rows, "1", ERROR_OF.format("directions")),)
 
     @property
-    def on_spheres(self):
+    def on_spheres(self) -> bool:
         """Whether the spins are unit vectors."""
         return getattr(self.form, "lengths", "any") == "unit"
 
-    def normalized(self, state):
+    def normalized(self, state: np.ndarray) -> np.ndarray:
         """`state` brought to the unit spheres, where the system lives on them."""
         state = self.form.completed(state)
         if not self.on_spheres:
@@ -43,24 +46,28 @@ class SpinSystem(System):
         check_directions(state, "spin {}", key="w")
         return ensembles.on_spheres(state)
 
-    def _drawn(self, seed, members):
+    def _drawn(self, seed: int, members: Sequence[int]) -> np.ndarray:
         return ensembles.spins(self.bodies, seed, members, unit=self.on_spheres)
 
-    def _drawn_near(self, centre, spread, seed, members):
+    def _drawn_near(
+        self, centre: np.ndarray, spread: float, seed: int, members: Sequence[int]
+    ) -> np.ndarray:
         return ensembles.spins_near(centre, spread, seed, members, unit=self.on_spheres)
 
-    def _turned(self, state, body, direction):
+    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
         moved = np.array(state)
         moved[body] = np.linalg.norm(moved[body]) * direction
         return self.normalized(moved)
 
-    def _check_manifold(self, state):
+    def _check_manifold(self, state: np.ndarray) -> None:
         if self.on_spheres:
             check_directions(state, "spin {}", key="w")
             check_unit(state, "w")
 
 
-def quantities_of_spins(form, units, total="", energy_degree="other"):
+def quantities_of_spins(
+    form: SpinHamiltonian, units: Mapping[str, str], total: str = "", energy_degree: str = "other"
+) -> tuple[Quantity, ...]:
     """Energy, length and Casimir of a `SpinHamiltonian`, and its conserved spin.
 
     Parameters
@@ -98,7 +105,9 @@ def quantities_of_spins(form, units, total="", energy_degree="other"):
     return tuple(result)
 
 
-def quantities_of_nambu(form, units, energy_degree="other"):
+def quantities_of_nambu(
+    form: NambuHamiltonian, units: Mapping[str, str], energy_degree: str = "other"
+) -> tuple[Quantity, ...]:
     """Energy and Casimir of a `NambuHamiltonian`; `energy_degree` is that of H in w."""
     energy = units["energy"]
     return (

@@ -17,7 +17,7 @@ from integrators.compiler.lanes import sin
 from integrators.errors import check_known, check_number
 from integrators.forms.flows import SplitFlow
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
-from systems.base import Convergence, Start
+from systems.base import Convergence, Quantity, Start
 from systems.checking import positive_vector, set_checked
 from systems.free_motion import free_momentum
 from systems.spins.base import SpinSystem, quantities_of_spins
@@ -51,7 +51,7 @@ def flow(piece, t, h, w, low, p):
         turn(w, low, 2, -2.0 * p[3] * sin(t + 0.5 * h) * sin(0.5 * h) + 0.0 * w[0, 2])
 
 
-def _mclachlan(system):
+def _mclachlan(system: "ForcedRigidBody") -> np.ndarray:
     return system.arithmetic.array([[0.6, 0.48, 0.64]])
 
 
@@ -75,7 +75,7 @@ class ForcedRigidBody(SpinSystem):
         unknown.
     """
 
-    inertia: tuple = (1.0, 4 / 3, 2.0)
+    inertia: tuple[float, ...] = (1.0, 4 / 3, 2.0)
     epsilon: float = 0.07
     lengths: str = "unit"
 
@@ -86,7 +86,7 @@ class ForcedRigidBody(SpinSystem):
     parameter_units = {"inertia": "1", "epsilon": "1", "lengths": "1"}
     named_starts = (Start("mclachlan", "(0.6, 0.48, 0.64)", _mclachlan),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
         set_checked(
             self,
@@ -95,12 +95,12 @@ class ForcedRigidBody(SpinSystem):
         )
 
     @property
-    def remarks(self):
+    def remarks(self) -> tuple[str, ...]:
         """What to know of the moments."""
         return remarks_on_moments(self.inertia)
 
     @cached_property
-    def form(self):
+    def form(self) -> SpinHamiltonian:
         """The `SpinHamiltonian` of the body."""
         return SpinHamiltonian(
             strengths=np.ones(1),
@@ -115,7 +115,7 @@ class ForcedRigidBody(SpinSystem):
         )
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, an observable; unit length, Casimir; w_3 where the body is symmetric about it."""
         total = "z" if "z" in symmetry_axes(self.inertia) else ""
         return quantities_of_spins(self.form, self.units, total)

@@ -17,7 +17,7 @@ from integrators.compiler.kernels import kernel, split_flow, state_value
 from integrators.errors import check_known
 from integrators.forms.flows import ExactFlow, SplitFlow
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
-from systems.base import Convergence, Start
+from systems.base import Convergence, Quantity, Start
 from systems.checking import positive_vector, set_checked
 from systems.free_motion import free_momentum
 from systems.spins.base import SpinSystem, quantities_of_spins
@@ -52,7 +52,7 @@ def exact_flow(piece, t, h, w, low, p):
     free_momentum(w, low, p, int(p[3]), h)
 
 
-def _figure3(system):
+def _figure3(system: "FreeRigidBody") -> np.ndarray:
     angle = system.arithmetic.number(1.1)
     return np.array([[np.cos(angle), 0.0, np.sin(angle)]])
 
@@ -74,7 +74,7 @@ class FreeRigidBody(SpinSystem):
         If a moment is not positive, their number is not three, or `lengths` is unknown.
     """
 
-    inertia: tuple = (1.0, 2.0, 4.0)
+    inertia: tuple[float, ...] = (1.0, 2.0, 4.0)
     lengths: str = "unit"
 
     name = "free_rigid_body"
@@ -84,17 +84,17 @@ class FreeRigidBody(SpinSystem):
     parameter_units = {"inertia": "1", "lengths": "1"}
     named_starts = (Start("figure3", "Figure 3 of McLachlan et al.", _figure3),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
         set_checked(self, inertia=positive_vector("inertia", self.inertia, 3))
 
     @property
-    def remarks(self):
+    def remarks(self) -> tuple[str, ...]:
         """What to know of the moments."""
         return remarks_on_moments(self.inertia)
 
     @cached_property
-    def form(self):
+    def form(self) -> SpinHamiltonian:
         """The `SpinHamiltonian` of the body."""
         return SpinHamiltonian(
             strengths=np.ones(1),
@@ -108,7 +108,7 @@ class FreeRigidBody(SpinSystem):
         )
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, unit length, Casimir; the spin along an axis of symmetry."""
         return quantities_of_spins(
             self.form, self.units, symmetry_axes(self.inertia), energy_degree="quadratic"

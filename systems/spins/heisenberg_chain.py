@@ -9,12 +9,14 @@ Dimensionless. Source: McLachlan, Modin, Verdier, *A minimal-variable symplectic
 spheres*, section 3.5, (16).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from integrators.compiler.kernels import inlined, kernel, split_flow, state_value
+from integrators.compiler.kernels import Inlined, inlined, kernel, split_flow, state_value
 from integrators.compiler.vectors import (
     accumulate,
     add,
@@ -39,7 +41,7 @@ from integrators.lie_groups.rotations import (
 )
 from integrators.precision import all_finite
 from systems import ensembles
-from systems.base import Convergence, Family, Start
+from systems.base import Convergence, Family, Quantity, Start
 from systems.checking import check_count, set_checked
 from systems.spins.base import SpinSystem, quantities_of_spins
 
@@ -68,7 +70,7 @@ def gradient(t, w, p, out, work):
             out[i, c] = w[i - 1, c] + w[i + 1, c]
 
 
-def turning_bonds(coefficients):
+def turning_bonds(coefficients: Inlined) -> Inlined:
     """The flow of every other bond, its sine and cosine by one of the `rotations`.
 
     Each bond w_i·w_j turns both spins about their sum s at the rate −|s|, as ẇ_i = w_i × s. Δw_j is
@@ -117,17 +119,19 @@ def flow(piece, t, h, w, low, p):
         turn_bonds(w, low, first, end, h)
 
 
-def colours(count, boundary):
+def colours(count: int, boundary: str) -> int:
     """The number of pieces that `flow` has."""
     return 2 + count % 2 if boundary == "closed" else min(2, count - 1)
 
 
-def _closed_curve(system):
+def _closed_curve(system: "HeisenbergChain") -> np.ndarray:
     number = system.arithmetic.number
     return _wavy_curve(system, height=number(0.3), wobble=number(0.5), lobes=2)
 
 
-def _wavy_curve(system, height, wobble, lobes):
+def _wavy_curve(
+    system: "HeisenbergChain", height: float, wobble: float, lobes: float
+) -> np.ndarray:
     if lobes != int(lobes):
         raise InputError(
             f"lobes = {lobes!r}; expected a whole number, or the curve does not close", key="lobes"
@@ -135,7 +139,7 @@ def _wavy_curve(system, height, wobble, lobes):
     return system.curve(lambda s: (np.cos(s), np.sin(s), height + wobble * np.cos(lobes * s)))
 
 
-def _latitude_circle(system, colatitude):
+def _latitude_circle(system: "HeisenbergChain", colatitude: float) -> np.ndarray:
     height, radius = np.cos(colatitude), np.sin(colatitude)
     return system.curve(lambda s: (radius * np.cos(s), radius * np.sin(s), height))
 
@@ -186,12 +190,12 @@ class HeisenbergChain(SpinSystem):
         ),
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
         check_known("boundary", self.boundary, BOUNDARIES, key="boundary")
         set_checked(self, count=check_count(self.count, least=BOUNDARIES[self.boundary]))
 
-    def curve(self, function):
+    def curve(self, function: Callable[[Any], Any]) -> np.ndarray:
         """Spins along a curve, at s = 2π i/n for spin i = 0 … n − 1, brought to unit length.
 
         Parameters
@@ -224,7 +228,7 @@ class HeisenbergChain(SpinSystem):
         return ensembles.on_spheres(points)
 
     @cached_property
-    def form(self):
+    def form(self) -> SpinHamiltonian:
         """The `SpinHamiltonian` of the chain."""
         return SpinHamiltonian(
             strengths=np.ones(self.count),
@@ -238,6 +242,6 @@ class HeisenbergChain(SpinSystem):
         )
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, unit length, Casimir, total spin."""
         return quantities_of_spins(self.form, self.units, "xyz")

@@ -16,7 +16,7 @@ from integrators.compiler.kernels import inlined, kernel, split_flow, state_valu
 from integrators.errors import InputError, check_known, check_number
 from integrators.forms.flows import SplitFlow
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
-from systems.base import Convergence, Start
+from systems.base import Convergence, Quantity, Start
 from systems.checking import positive_vector, set_checked
 from systems.spins.base import SpinSystem, quantities_of_spins
 from systems.spins.principal_axes import remarks_on_moments, turn
@@ -50,7 +50,7 @@ def flow(piece, t, h, w, low, p):
     turn(w, low, piece, -h * slope(w[0, piece] + low[0, piece], p, piece))
 
 
-def _figure4(system):
+def _figure4(system: "IrreversibleRigidBody") -> np.ndarray:
     printed = system.arithmetic.array([[0.0, 0.7248, -0.6889]])
     return printed / np.linalg.norm(printed)
 
@@ -74,7 +74,7 @@ class IrreversibleRigidBody(SpinSystem):
         If a moment is not positive, their number is not three, |σ| ≥ 1 or `lengths` is unknown.
     """
 
-    inertia: tuple = (1.0, 2.0, 4.0)
+    inertia: tuple[float, ...] = (1.0, 2.0, 4.0)
     sigma: float = 2 / 3
     lengths: str = "unit"
 
@@ -87,7 +87,7 @@ class IrreversibleRigidBody(SpinSystem):
         Start("figure4", "Figure 4 of McLachlan et al., brought to unit length", _figure4),
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
         sigma = check_number("sigma", self.sigma)
         if abs(sigma) >= 1.0:
@@ -99,12 +99,12 @@ class IrreversibleRigidBody(SpinSystem):
         set_checked(self, inertia=positive_vector("inertia", self.inertia, 3), sigma=sigma)
 
     @property
-    def remarks(self):
+    def remarks(self) -> tuple[str, ...]:
         """What to know of the moments."""
         return remarks_on_moments(self.inertia)
 
     @cached_property
-    def form(self):
+    def form(self) -> SpinHamiltonian:
         """The `SpinHamiltonian` of the body."""
         return SpinHamiltonian(
             strengths=np.ones(1),
@@ -116,6 +116,6 @@ class IrreversibleRigidBody(SpinSystem):
         )
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, unit length, Casimir."""
         return quantities_of_spins(self.form, self.units)

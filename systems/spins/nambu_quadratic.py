@@ -16,6 +16,7 @@ spheres*, appendix A, after Patera, Sharp, Winternitz and Zassenhaus (1976).
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from integrators.compiler.vectors import dot, get, put
 from integrators.errors import InputError, check_known
 from integrators.forms.hamiltonians import NambuHamiltonian
 from integrators.forms.spins import quadratic_form, quadratic_gradient
-from systems.base import Convergence, Start
-from systems.checking import number_vector, set_checked, vector_list
+from systems.base import Convergence, Quantity, Start
+from systems.checking import Vectors, number_vector, set_checked, vector_list
 from systems.spins.base import SpinSystem, quantities_of_nambu
 
 ALGEBRAS = {  # the matrix of C
@@ -50,7 +51,7 @@ def gradient(t, w, p, out, work):
     put(out, 0, (slope[0] + p[9], slope[1] + p[10], slope[2] + p[11]))
 
 
-def symmetric_matrix(name, value):
+def symmetric_matrix(name: str, value: Any) -> Vectors:
     """A parameter that is a symmetric matrix 3 × 3, as tuples, or `InputError`."""
     rows = vector_list(name, value, 3)
     for i, j in ((0, 1), (0, 2), (1, 2)):
@@ -63,7 +64,7 @@ def symmetric_matrix(name, value):
     return rows
 
 
-def _mclachlan(system):
+def _mclachlan(system: "NambuQuadratic") -> np.ndarray:
     return system.arithmetic.array([[-1.5, 0.8, 1.1]])
 
 
@@ -86,9 +87,13 @@ class NambuQuadratic(SpinSystem):
         If a matrix is not symmetric or C is 0, the name is unknown, or `linear` is no vector.
     """
 
-    algebra: str | tuple = ((1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, 0.0))
-    quadratic: tuple = ((1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
-    linear: tuple = (0.0, 0.0, 0.0)
+    algebra: str | tuple[tuple[float, ...], ...] = (
+        (1.0, 0.0, 0.0),
+        (0.0, -1.0, 0.0),
+        (0.0, 0.0, 0.0),
+    )
+    quadratic: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
+    linear: tuple[float, ...] = (0.0, 0.0, 0.0)
 
     name = "nambu_quadratic"
     sources = ("mclachlan2017", "nambu1973", "patera1976")
@@ -99,7 +104,7 @@ class NambuQuadratic(SpinSystem):
     parameter_units = {"algebra": "1", "quadratic": "1", "linear": "1"}
     named_starts = (Start("mclachlan", "(−1.5, 0.8, 1.1)", _mclachlan),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         algebra = self.algebra
         if isinstance(algebra, str):
             check_known("algebra", algebra, ALGEBRAS, key="algebra")
@@ -118,17 +123,18 @@ class NambuQuadratic(SpinSystem):
         )
 
     @cached_property
-    def form(self):
+    def form(self) -> NambuHamiltonian:
         """The `NambuHamiltonian`."""
+        algebra = ALGEBRAS[self.algebra] if isinstance(self.algebra, str) else self.algebra
         return NambuHamiltonian(
-            matrix=np.array(ALGEBRAS.get(self.algebra, self.algebra)),
+            matrix=np.array(algebra),
             hamiltonian=hamiltonian,
             gradient=gradient,
             parameters=np.append(np.ravel(self.quadratic), self.linear),
         )
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy and Casimir."""
         degree = "other" if any(self.linear) else "quadratic"
         return quantities_of_nambu(self.form, self.units, energy_degree=degree)

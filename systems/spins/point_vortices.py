@@ -30,7 +30,7 @@ from integrators.forms.flows import SplitFlow
 from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.lie_groups.rotations import rotation_coefficients
 from systems import ensembles
-from systems.base import Convergence, Family, Start
+from systems.base import Convergence, Family, Quantity, Start
 from systems.checking import (
     MOST_BODIES,
     MOST_INTERACTING,
@@ -139,12 +139,12 @@ def flow(piece, t, h, w, low, p):
         turn_pair(w, low, (piece + k) % m, (piece + m - k) % m, h, strengths, two_pi)
 
 
-def rounds(n):
+def rounds(n: int) -> int:
     """The rounds in which n vortices meet each other once: n, or n − 1 of an even number."""
     return n - 1 + n % 2
 
 
-def _invariant_manifold(system, theta, phi):
+def _invariant_manifold(system: "PointVortices", theta: float, phi: float) -> np.ndarray:
     """C(θ, φ): c(θ, φ) and its images under half turns about e3, e1 and e2."""
     if len(system.strengths) != 4:
         raise InputError(
@@ -155,7 +155,7 @@ def _invariant_manifold(system, theta, phi):
     return np.concatenate([vortices, ensembles.lattice(system.tracers, system.arithmetic)])
 
 
-def _latitude_ring(system, colatitude):
+def _latitude_ring(system: "PointVortices", colatitude: float) -> np.ndarray:
     count = len(system.strengths)
     longitude = 2.0 * system.arithmetic.pi * np.arange(count) / count
     height, radius = np.full(count, np.cos(colatitude)), np.sin(colatitude)
@@ -163,7 +163,7 @@ def _latitude_ring(system, colatitude):
     return np.concatenate([ring, ensembles.lattice(system.tracers, system.arithmetic)])
 
 
-def _mclachlan(system):
+def _mclachlan(system: "PointVortices") -> np.ndarray:
     if len(system.strengths) != 4:
         raise InputError(
             f"the start 'mclachlan' has four vortices; this system has {len(system.strengths)}"
@@ -189,7 +189,7 @@ class PointVortices(SpinSystem):
         If there are too few strengths, one is zero or no number, or `tracers` is no whole number.
     """
 
-    strengths: tuple = (1.0, 1.0, 1.0, 1.0)
+    strengths: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
     tracers: int = 0
 
     name = "point_vortices"
@@ -216,7 +216,7 @@ class PointVortices(SpinSystem):
         ),
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         tracers = check_whole("tracers", self.tracers, least=0)
         least, words = (1, "one number") if tracers else (2, "two numbers")
         if not is_list(self.strengths) or len(self.strengths) < least:
@@ -243,7 +243,7 @@ class PointVortices(SpinSystem):
             )
         set_checked(self, strengths=strengths, tracers=tracers)
 
-    def check_positions(self, w):
+    def check_positions(self, w: np.ndarray) -> None:
         """Refuse vortices that meet, and tracers at a vortex; tracers may meet."""
         count = len(self.strengths)
         check_distinct(w[:count], bodies="vortices", singular="the Hamiltonian", key="w")
@@ -257,7 +257,7 @@ class PointVortices(SpinSystem):
                 )
 
     @cached_property
-    def form(self):
+    def form(self) -> SpinHamiltonian:
         """The `SpinHamiltonian` of the vortices."""
         return SpinHamiltonian(
             strengths=np.array(self.strengths),
@@ -269,6 +269,6 @@ class PointVortices(SpinSystem):
         )
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, unit length, Casimir, Σ κ w."""
         return quantities_of_spins(self.form, self.units, "xyz")

@@ -22,7 +22,7 @@ from integrators.errors import InputError, check_known, shown
 from integrators.forms.flows import ExactFlow, SplitFlow
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
 from integrators.lie_groups.rotations import turning
-from systems.base import Convergence, Family, Start
+from systems.base import Convergence, Family, Quantity, Start
 from systems.checking import is_list, number_vector, set_checked
 from systems.mechanical.base import axes_along
 from systems.spins.base import SpinSystem, quantities_of_spins
@@ -46,7 +46,7 @@ def flow(piece, t, h, w, low, p):
     accumulate(low, 0, turning(scale(-h, (p[0], p[1], p[2])), summed(w, low, 0)))
 
 
-def _equator(system):
+def _equator(system: "Precession") -> np.ndarray:
     """The part of a coordinate axis that is perpendicular to a: of the one farthest from it."""
     along = np.array(system.axis) / np.linalg.norm(system.axis)
     farthest = np.eye(3)[np.argmin(np.abs(along))]
@@ -56,7 +56,7 @@ def _equator(system):
     return farthest[None]
 
 
-def _tilted(system, angle):
+def _tilted(system: "Precession", angle: float) -> np.ndarray:
     along = np.array(system.axis) / np.linalg.norm(system.axis)
     return np.cos(angle) * along + np.sin(angle) * _equator(system)
 
@@ -78,7 +78,7 @@ class Precession(SpinSystem):
         If the axis is zero or not three numbers, or `lengths` is unknown.
     """
 
-    axis: tuple = (0.0, 0.0, 1.0)
+    axis: tuple[float, ...] = (0.0, 0.0, 1.0)
     lengths: str = "unit"
 
     name = "precession"
@@ -89,7 +89,7 @@ class Precession(SpinSystem):
     named_starts = (Start("equator", "perpendicular to the axis", _equator),)
     families = (Family("tilted", "at an angle to the axis, in radians", {"angle": 1.0}, _tilted),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
         if not is_list(self.axis):
             raise InputError(f"axis = {shown(self.axis)}; expected [x, y, z]", key="axis")
@@ -102,7 +102,7 @@ class Precession(SpinSystem):
         set_checked(self, axis=axis)
 
     @cached_property
-    def form(self):
+    def form(self) -> SpinHamiltonian:
         """The `SpinHamiltonian` of the spin."""
         return SpinHamiltonian(
             strengths=np.ones(1),
@@ -115,7 +115,7 @@ class Precession(SpinSystem):
         )
 
     @cached_property
-    def quantities(self):
+    def quantities(self) -> tuple[Quantity, ...]:
         """Energy, unit length, Casimir; the spin along a, where that is a coordinate axis."""
         return quantities_of_spins(
             self.form, self.units, axes_along(self.axis), energy_degree="linear"

@@ -1,5 +1,7 @@
 """What rigid bodies share: turns about their principal axes, and the symmetry of their inertia."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from integrators.compiler.kernels import inlined
@@ -25,7 +27,7 @@ def turn(w, low, k, angle):
     low[0, j] = low[0, j] + fma(sine, x, -(versine * y))
 
 
-def remarks_on_moments(inertia):
+def remarks_on_moments(inertia: Sequence[float]) -> tuple[str, ...]:
     """What there is to say of moments that no body has, as `System.remarks`; empty of others."""
     excess = excess_moment(inertia)
     if not excess:
@@ -36,7 +38,7 @@ def remarks_on_moments(inertia):
     )
 
 
-def middle_axis(inertia):
+def middle_axis(inertia: Sequence[float]) -> int:
     """The axis of the middle moment of inertia; of a symmetric body one of the two equal ones.
 
     H less |w|²/(2 I) with that moment moves w as H does and has two pieces, about the axes next to
@@ -47,7 +49,7 @@ def middle_axis(inertia):
     return ("xyz".index(equal[0]) + 1) % 3 if equal else int(np.argsort(inertia)[1])
 
 
-def symmetry_axes(inertia):
+def symmetry_axes(inertia: Sequence[float]) -> str:
     """The axes about which a body of such principal moments is symmetric: ``"xyz"``, one or none.
 
     The component of w along such an axis is conserved.
