@@ -24,6 +24,12 @@ COMPILING = {
     "infer_global", "intrinsic", "lower_builtin", "lower_cast", "overload", "view",
 }  # fmt: skip
 
+# What an overload returns has to have the signature of what it is for, without annotations.
+RETURNED = {
+    "integrators/compiler/double_double.py": ["_turned.sine", "_exponential", "_logarithm"],
+    "integrators/compiler/lanes.py": ["_select_scalar"],
+}
+
 
 def name_of(node):
     """The last name of a decorator or of what is called, without its arguments."""
@@ -76,7 +82,8 @@ def is_annotated(function, is_method):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_functions_outside_kernels_are_annotated(module):
-    assert list(unannotated(ast.parse(MODULES[module].read_text(encoding="utf-8")))) == []
+    found = unannotated(ast.parse(MODULES[module].read_text(encoding="utf-8")))
+    assert list(found) == RETURNED.get(module, [])
 
 
 def test_functions_are_found_wherever_they_are_and_kernels_are_not():

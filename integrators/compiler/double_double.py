@@ -287,7 +287,7 @@ def _of_double_doubles(function: Callable[..., Any], alone: Callable[..., Any]) 
 def _turned(shift: int) -> Callable[[float], float]:
     """The sine of x + shift π/2, by the series of what is beyond the next π/2."""
 
-    def sine(x: float) -> float:
+    def sine(x):
         turns = lanes.nearest(x * (1.0 / QUARTER))
         r = ((x - turns * QUARTER) - turns * QUARTER_LOW) - turns * QUARTER_LEAST
         square = r * r
@@ -302,7 +302,7 @@ def _turned(shift: int) -> Callable[[float], float]:
     return sine
 
 
-def _exponential(x: float) -> float:
+def _exponential(x):
     whole = high_part(lanes.nearest(x * (1.0 / LN_2_HIGH)))
     r = (x - whole * pair(LN_2_HIGH, LN_2_LOW)) * 0.5**HALVINGS
     less = pair(POWER[TERMS - 1], 0.0)  # (exp(r) − 1)/r
@@ -316,7 +316,7 @@ def _exponential(x: float) -> float:
     return (less + 1.0) * math.ldexp(1.0, int(whole))
 
 
-def _logarithm(x: float) -> float:
+def _logarithm(x):
     near = lanes.log(high_part(x))
     if not abs(near) < 690.0:
         return pair(near, 0.0)

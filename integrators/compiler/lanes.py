@@ -237,7 +237,7 @@ def select(condition, if_true, if_false):
     return _select_scalar(condition, if_true, if_false)
 
 
-def _select_scalar(condition: bool, if_true: float, if_false: float) -> float:
+def _select_scalar(condition, if_true, if_false):
     return if_true if condition else if_false
 
 
