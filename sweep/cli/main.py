@@ -54,6 +54,11 @@ class Commands(click.Group):
     def resolve_command(self, ctx, args):
         """As click does, with the nearest command in the message."""
 
+        if args[:1] == ["help"]:
+            ctx.fail(
+                "No such command 'help'. sweep --help lists the commands, sweep COMMAND --help "
+                "explains one, and sweep guide lists what the guide explains."
+            )
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -18,10 +18,22 @@ from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
 
 
+class _Kind(click.Choice):
+    """What kinds of things there are; of a system's or integrator's name it says the kind."""
+
+    def convert(self, value, param, ctx):
+        plain = value.partition("+")[0]
+        for kind, known in (
+            ("system", systems.ALL_SYSTEMS),
+            ("integrator", integrators.ALL_INTEGRATORS),
+        ):
+            if value not in self.choices and plain in {one.name for one in known}:
+                self.fail(f"{value!r} is no kind; expected {kind} {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("show")
-@click.argument(
-    "kind", type=click.Choice(["system", "integrator", "study", "plugins", "citations"])
-)
+@click.argument("kind", type=_Kind(["system", "integrator", "study", "plugins", "citations"]))
 @click.argument("name")
 @plugin_library_option
 @click.option("--output", "-o", metavar="DIRECTORY", help="Write the plugins' files there.")

@@ -9,6 +9,11 @@ TOPICS = (
     "precision", "stores", "clusters", "buckets", "plugins", "python", "papers", "operations",
     "glossary", "contributing",
 )  # fmt: skip
+# What may be asked for by name and is part of a topic.
+PART_OF = {
+    "adaptive": "integrators", "compositions": "integrators", "methods": "integrators",
+    "systems": "integrators", "starts": "study", "status": "operations", "reports": "stores",
+}  # fmt: skip
 
 
 def topics() -> dict[str, str]:
@@ -17,6 +22,7 @@ def topics() -> dict[str, str]:
 
 
 def text(topic: str) -> str:
-    """The text of a topic in Markdown, or `InputError` with the nearest name."""
+    """The text of a topic, or of the one it is part of, or `InputError` with the nearest name."""
+    topic = PART_OF.get(topic, topic)
     check_known("topic", topic, TOPICS)
     return resources.files(__name__).joinpath(f"{topic}.md").read_text("utf-8")

@@ -6,7 +6,7 @@ import generated_tables
 import pytest
 from documents import GUIDE, ROOT, fenced
 
-from sweep.guide import TOPICS, text, topics
+from sweep.guide import PART_OF, TOPICS, text, topics
 from sweep.store import studies
 from sweep.study.initial_conditions import reader
 
@@ -26,6 +26,11 @@ def test_topics_are_listed_with_a_line_each(command, tmp_path):
 def test_a_topic_is_printed_as_it_is(command, tmp_path, topic):
     assert text(topic).startswith("# ")
     assert command(tmp_path, "guide", topic).stdout == text(topic)
+
+
+def test_what_is_part_of_a_topic_leads_to_it(command, tmp_path):
+    assert command(tmp_path, "guide", "systems").stdout == text("integrators")
+    assert not set(PART_OF) & set(TOPICS) and set(PART_OF.values()) <= set(TOPICS)
 
 
 def test_an_unknown_topic_is_named_with_the_nearest(command, tmp_path):

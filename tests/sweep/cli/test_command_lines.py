@@ -195,6 +195,19 @@ def test_help_of_a_command_has_an_example(helps, name):
     assert re.search(rf"Example:\n +sweep {name} \S+", text)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("help",), "sweep COMMAND --help explains one"),
+        (("show", "heavy_top"), "'heavy_top' is no kind; expected system heavy_top"),
+        (("show", "rk4+projected"), "is no kind; expected integrator rk4+projected"),
+        (("show", "nothing", "of"), "'nothing' is not one of 'system', 'integrator'"),
+    ],
+)
+def test_what_was_meant_is_said(command, tmp_path, arguments, words):
+    assert words in " ".join(command(tmp_path, *arguments, code=2).stderr.split())
+
+
 # --- before a run ----------------------------------------------------------------------------
 
 
