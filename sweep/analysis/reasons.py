@@ -112,6 +112,7 @@ MEANS = {
     "earlier end": "an earlier end",
     "reference": "a closer reference",
     "reference end": "a shorter reference",
+    "repeats": "more repeats",
     "state": "recorded states",
     "integrator": "an integrator that has an error",
     "global error": "an error that the system has",

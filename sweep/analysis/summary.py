@@ -421,6 +421,9 @@ def _hidden_exponents_in_words(rows: Sequence[ChaosEstimate]) -> str:
 
 def _longer_runs_in_words(rows: Sequence[ChaosEstimate]) -> str:
     left = [row for row in rows if row.undecided]
+    if left and all(row.stopped for row in left):
+        return " (runs fail before it can be told)"
+    left = [row for row in left if not row.stopped]
     if any(not row.halved for row in left):
         return " (4 sample intervals or more are needed)"
     times = {row.time_units for row in left}

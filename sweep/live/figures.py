@@ -99,8 +99,6 @@ class Figure:
     kind : str
         ``curves``, ``strips`` (low panels, each with a scale of its own) or ``spheres``.
     panels : list of Panel
-    sentences : list of str
-        The answer in words.
     tables : list of sweep.tables.Table
     remarks : list of str
         What is to be known of it.
@@ -108,9 +106,13 @@ class Figure:
 
     kind: str
     panels: list
-    sentences: list = field(default_factory=list)
     tables: list = field(default_factory=list)
     remarks: list = field(default_factory=list)
+
+    @property
+    def sentences(self):
+        """The answer in words, of its tables."""
+        return [table.summary for table in self.tables if table.summary]
 
     def for_json(self):
         """As plain values; NaN becomes None."""
