@@ -9,7 +9,7 @@ command that ends with another exit code than it should is a failure too.
 
 What is shown is what the command prints, with the directory that it runs in as ``.``, and without
 what an excerpt leaves out, where an ellipsis stands: the second experiment of the quickstart, and
-in README what verdicts rest on; the small errors of `sweep work`; of round-off all but some rows of
+in README what verdicts rest on; the first table and the small errors of `sweep work`; of round-off all but some rows of
 the first table; what stands below the tables of whose-drift; of a paper every row without a printed
 figure but the first of its part.
 
@@ -120,9 +120,9 @@ def _own_order(folder):
 def _work(folder):
     _first_run(folder, "quickstart")
     printed = run(folder, "work", "quickstart.zarr", "-e", "pendulum")
-    return _with_rows(
-        printed[printed.index("Least evaluations") :], lambda row: float(row["error ≤"]) >= 1e-7
-    )
+    sentence, rest = printed.split("Work of a whole run", 1)
+    least = rest[rest.index("Least evaluations") :]
+    return f"{sentence}…\n\n" + _with_rows(least, lambda row: float(row["error ≤"]) >= 1e-7)
 
 
 # Their verdicts rest on intervals that are far from deciding otherwise, so that rounding errors of
