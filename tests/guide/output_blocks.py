@@ -9,9 +9,9 @@ command that ends with another exit code than it should is a failure too.
 
 What is shown is what the command prints, with the directory that it runs in as ``.``, and without
 what an excerpt leaves out, where an ellipsis stands: the second experiment of the quickstart, and
-in README what verdicts rest on; the first table and the small errors of `sweep work`; of round-off all but some rows of
-the first table; what stands below the tables of whose-drift; of a paper every row without a printed
-figure but the first of its part.
+in README what verdicts rest on; the first table and the small errors of `sweep work`; of round-off
+all but some rows of the first table; what stands below the tables of whose-drift; of a paper every
+row without a printed figure but the first of its part.
 
 What is compared:
 

@@ -4,6 +4,8 @@ A clock is read before and after a batch of up to eight runs that are computed s
 each run has its share. Every batch costs a call besides its steps, just under a millisecond, and
 what else a machine does makes times longer, never shorter. So of repeated measurements the least
 counts; it is a measurement where it is long against a call, and where another one agrees with it.
+Another kind of machine, or another version, takes other times: what the fewer runs were computed by
+is not compared with the rest.
 """
 
 from dataclasses import dataclass
@@ -16,9 +18,10 @@ SHORTEST = 0.01  # seconds of a batch: a call is a tenth of that at most
 FEWEST = 3  # repeats whose two least tell what the machine adds
 APART = 0.1  # of the least: what these may differ by
 ALONE = 1.0  # seconds over which a single measurement is an average over what the machine does
+ELSEWHERE = "taken by another machine or version than the others"
 OF_CELL = ("integrator", "step_size", "tolerance")
-# In a run table: what `RunTimes` has as least, apart, batch and repeats.
-TIMED = ("cpu_time", "cpu_time_apart", "cpu_time_batch", "cpu_time_repeats")
+# In a run table: what `RunTimes` has as least, apart, batch, repeats and elsewhere.
+TIMED = ("cpu_time", "cpu_time_apart", "cpu_time_batch", "cpu_time_repeats", "cpu_time_elsewhere")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,9 @@ class RunTimes:
         What the clock measured for the shortest: the time of all runs of its batch together.
     repeats : ndarray of int
         How often a run was timed.
+    elsewhere : ndarray of bool
+        Whether all times of a run are of another kind of machine or another version than those of
+        most runs. Of a run that has others these alone are not counted.
     """
 
     least: np.ndarray
@@ -43,6 +49,7 @@ class RunTimes:
     apart: np.ndarray
     batch: np.ndarray
     repeats: np.ndarray
+    elsewhere: np.ndarray
 
 
 def cpu_times_of_runs(full, dataset):
@@ -62,15 +69,19 @@ def cpu_times_of_runs(full, dataset):
     """
     count = dataset.sizes["run"]
     if "cpu_time" not in full:
-        return RunTimes(*np.full((4, count), np.nan), np.zeros(count, dtype=int))
-    times = np.where(complete_runs(full), full["cpu_time"].values, np.nan)
+        none = np.zeros(count, dtype=int)
+        return RunTimes(*np.full((4, count), np.nan), none, none.astype(bool))
+    times, away = full["cpu_time"].values, _computed_elsewhere(full)
     repeat = full["repeat"].values if "repeat" in full.coords else np.zeros(len(times), dtype=int)
     cell = _numbers_of_combinations(
         *(full[name].values for name in (*OF_CELL, *scanned_axes(full)))
     )
+    run = _numbers_of_combinations(cell, full["initial_condition"].values)
+    counts = complete_runs(full)
+    here = np.bincount(run, weights=counts & ~away) > 0
+    times = np.where(counts & ~(away & here[run]), times, np.nan)
     # The runs of a batch have its time in equal shares: just the same number.
     batch = times * np.bincount(same := _numbers_of_combinations(cell, repeat, times))[same]
-    run = _numbers_of_combinations(cell, full["initial_condition"].values)
     order = np.lexsort((times, run))  # NaN last
     first = np.flatnonzero(np.diff(run[order], prepend=-1))
     repeats = np.bincount(run, weights=np.isfinite(times), minlength=len(first)).astype(int)
@@ -81,7 +92,18 @@ def cpu_times_of_runs(full, dataset):
     least = ranked[first]
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = second / least - 1.0
-    return RunTimes(least[of], largest[of], apart[of], batch[order][first][of], repeats[of])
+    elsewhere = ~here & (repeats > 0)
+    columns = (least, largest, apart, batch[order][first], repeats, elsewhere)
+    return RunTimes(*(column[of] for column in columns))
+
+
+def _computed_elsewhere(full):
+    """Which complete runs were computed by another machine or version than most of them."""
+    if "environment" not in full:
+        return np.zeros(full.sizes["run"], dtype=bool)
+    number, counts = full["environment"].values, complete_runs(full)
+    known, times = np.unique(number[counts], return_counts=True)
+    return counts & (number != known[np.argmax(times)]) if len(known) else ~counts & False
 
 
 def _numbers_of_combinations(*columns):
@@ -102,7 +124,8 @@ def with_cpu_times_of_runs(full, dataset):
         As of `cpu_times_of_runs`.
     """
     timed = cpu_times_of_runs(full, dataset)
-    names = dict(zip(TIMED, (timed.least, timed.apart, timed.batch, timed.repeats), strict=True))
+    columns = (timed.least, timed.apart, timed.batch, timed.repeats, timed.elsewhere)
+    names = dict(zip(TIMED, columns, strict=True))
     return dataset.assign({name: ("run", values) for name, values in names.items()})
 
 
@@ -117,7 +140,9 @@ def comparable_cpu_time_of_cell(cell):
     counts = complete_runs(cell)
     if not counts.any():
         return np.nan
-    times, apart, batch, repeats = (cell[name].values[counts] for name in TIMED)
+    times, apart, batch, repeats, elsewhere = (cell[name].values[counts] for name in TIMED)
+    if elsewhere.any():
+        return np.nan
     measured = is_cpu_time_comparable(np.median(apart), np.median(batch), repeats.min())
     time = float(np.median(times))
     return time if measured and time > 0 else np.nan
@@ -147,6 +172,12 @@ def why_cpu_times_not_comparable(rows):
     lost = [row for row in timed if not row.cpu_time_measured]
     if not lost:
         return ""
+    of = "CPU times" if len(lost) == len(timed) else f"{len(lost)} of {len(timed)} CPU times"
+    away = [row for row in lost if row.cpu_time_elsewhere]
+    if away and len(away) == len(lost):
+        return f"{of} cannot be compared, {ELSEWHERE}: the experiment needs a store of one machine"
+    if away:
+        lost = [row for row in lost if not row.cpu_time_elsewhere]
     repeats, batches = [row.repeats for row in lost], [row.cpu_time_batch for row in lost]
     often = "once" if max(repeats) == 1 else f"{_range_in_words(repeats)} times"
     text = f"timed {often}, in batches of {_time_range_in_words(batches)}"
@@ -160,7 +191,7 @@ def why_cpu_times_not_comparable(rows):
         cures.append("more repeats on an idle machine")
     if min(batches) < SHORTEST:
         cures.append(f"so long a duration that a batch takes {_time_range_in_words([SHORTEST])}")
-    of = "CPU times" if len(lost) == len(timed) else f"{len(lost)} of {len(timed)} CPU times"
+    text += f", or {ELSEWHERE}" if away else ""
     return f"{of} cannot be compared, {text}: the experiment needs {' and '.join(cures)}"
 
 

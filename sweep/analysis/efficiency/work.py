@@ -80,6 +80,9 @@ class WorkEstimate:
         Of repeated runs the longest time; by what the next to the least is longer, as a part of
         it, NaN where they are timed once; and the time of all runs that were computed side by
         side, which is what was measured. Medians over the starts.
+    cpu_time_elsewhere : bool
+        Whether some of its runs were computed by another kind of machine, or another version, than
+        most runs of the table.
     repeats : int
         How often each run was timed, at least.
     starts, failed, left_out : int
@@ -111,6 +114,7 @@ class WorkEstimate:
     cpu_time_largest: float
     cpu_time_apart: float
     cpu_time_batch: float
+    cpu_time_elsewhere: bool
     repeats: int
     starts: int
     failed: int
@@ -125,8 +129,10 @@ class WorkEstimate:
 
     @property
     def cpu_time_measured(self):
-        """Whether the CPU time is long enough, and timed often enough, to compare it."""
-        return is_cpu_time_comparable(self.cpu_time_apart, self.cpu_time_batch, self.repeats)
+        """Whether the CPU time is long, timed often enough, and of the same machine as others."""
+        return not self.cpu_time_elsewhere and is_cpu_time_comparable(
+            self.cpu_time_apart, self.cpu_time_batch, self.repeats
+        )
 
     def work_range(self, against):
         """A measure of work, and up to what it cannot be told from more.
@@ -200,6 +206,7 @@ def work_table(dataset, error=None, at="end"):
             "step_size": key["step_size"],
             "tolerance": key["tolerance"],
             **{name: _median_or_nan(values[there]) for name, values in work.items()},
+            "cpu_time_elsewhere": bool(timed.elsewhere[there].any()),
             "repeats": int(timed.repeats[there].min()) if len(there) else 0,
             "failed": int(stopped[runs].sum()),
         }

@@ -199,8 +199,9 @@ def test_drifts_have_bounds_and_the_largest_comparison():
 def test_chaos_is_counted_in_runs():
     row = chaos.ChaosEstimate(
         integrator="rk4", parameters={}, step_size=0.1, tolerance=math.nan, starts=4, left_out=0,
-        stopped=0, duration=100.0, exponents=(Spread(0.2, 0.1, 0.3),), megno=Spread(20.0, 6.0, 30.0),
-        chaotic=4, regular=0, undecided=0, hidden=math.nan, longer=math.nan, halved=True,
+        stopped=0, duration=100.0, exponents=(Spread(0.2, 0.1, 0.3),),
+        megno=Spread(20.0, 6.0, 30.0), chaotic=4, regular=0, undecided=0,
+        hidden=math.nan, longer=math.nan, halved=True,
         units="s-1", time_units="s",
     )  # fmt: skip
     of = dataclasses.replace

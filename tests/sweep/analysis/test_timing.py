@@ -10,7 +10,7 @@ from run_tables import run_table, with_series
 
 from integrators.errors import InputError
 from sweep import plots, tables
-from sweep.analysis import least_work, work_table
+from sweep.analysis import drift_table, least_work, work_table
 from sweep.analysis.efficiency.timing import cpu_times_of_runs, why_cpu_times_not_comparable
 
 ORDERS = {"variational": 2, "rk4": 4}
@@ -98,6 +98,28 @@ def test_why_not_is_said_in_numbers_with_what_to_add():
         "4 of 6 CPU times cannot be compared, timed 5 times"
     )
     assert why_cpu_times_not_comparable(work_table(timed(0.1, repeats=5), "global_error")) == ""
+
+
+def test_times_of_another_machine_are_not_compared():
+    """Of the fewer runs, unless these have others: a repeat that was computed elsewhere is none."""
+    table = timed(0.1, repeats=5)
+    number = np.full(table.sizes["run"], 7)
+    number[((table["step_size"] == 0.025) & (table["integrator"] == "rk4")).values] = 8
+    once = np.where(table["repeat"].values == 0, 8, 7)
+    assert {row.repeats for row in work_table(table.assign(environment=("run", once)))} == {4}
+    table = table.assign(environment=("run", number))
+    rows = work_table(table, "global_error")
+    away = [row for row in rows if row.cpu_time_elsewhere]
+    assert [(row.integrator, row.step_size) for row in away] == [("rk4", 0.025)]
+    assert [row for row in rows if not row.cpu_time_measured] == away
+    assert "cpu_time" not in away[0].best
+    assert why_cpu_times_not_comparable(rows) == (
+        "1 of 6 CPU times cannot be compared, taken by another machine or version than the others: "
+        "the experiment needs a store of one machine"
+    )
+    drifts = drift_table(table, "energy")
+    lost = {(row.integrator, row.step_size) for row in drifts if np.isnan(row.cpu_time)}
+    assert lost == {("rk4", 0.025)}
 
 
 def test_times_that_are_none_are_neither_best_nor_least():
