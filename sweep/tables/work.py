@@ -9,11 +9,11 @@ from sweep.tables.base import Table, left_out_runs_note, scanned_axes_of_rows, s
 from sweep.text import format_number
 
 NAMES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time"}
-# By what work is not told apart.
-APART = {
-    "steps": "",
-    "evaluations": "",
-    "cpu_time": " within what repeats differ by, or 10 % where timed once",
+# What those need that share a place.
+EQUAL = {
+    "steps": "equally many",
+    "evaluations": "equally many",
+    "cpu_time": "not told apart within what repeats differ by, or 10 % where timed once",
 }
 MOST_EQUAL = 2  # integrators of a cell
 BEST, LEAST, FLOOR, AT_MOST, UNMEASURED = "*", "*", "~", "≤", "?"
@@ -192,7 +192,7 @@ def _least_work_table(rows, against):
     if not all(row.interpolated for row in rows):
         notes = [f"{AT_MOST}: at that point the error is smaller already; others are interpolated"]
     if any(row.equals for row in rows) or _several_least(by_level):
-        notes.append(f"or, several {LEAST}: not told apart{APART[against]}")
+        notes.append(f"or, and more than one {LEAST} in a row: {EQUAL[against]}")
     return Table(headers, cells, title, notes)
 
 
