@@ -9,9 +9,9 @@ command that ends with another exit code than it should is a failure too.
 
 What is shown is what the command prints, with the directory that it runs in as ``.``, and without
 what an excerpt leaves out, where an ellipsis stands: the second experiment of the quickstart, and
-in README what verdicts rest on; the first table and the small errors of `sweep work`; of round-off
-all but some rows of the first table; what stands below the tables of whose-drift; of a paper every
-row without a printed figure but the first of its part.
+in README some rows and what verdicts rest on; the first table and the small errors of `sweep work`;
+of round-off all but some rows of the first table; what stands below the tables of whose-drift; of a
+paper every row without a printed figure but the first of its part.
 
 What is compared:
 
@@ -97,9 +97,12 @@ def _in_short(folder):
     first = printed[: printed.index("\n\n", printed.index("\nenergy error")) + 1]
     end = printed[printed.index("\nPlots: ") :]
     plan, pendulum = first.split("\npendulum: ")
+    orders, drifts = pendulum.split("\nEnergy over")
     shown = ("variational", "rk4")
-    orders = _with_rows(pendulum, lambda row: row["integrator"] in shown)
-    first = f"{plan}\npendulum: {orders}"
+    orders = _with_rows(orders, lambda row: row["integrator"] in shown)
+    shown += ("variational+kahan_li6", "rk2_heun")
+    drifts = _with_rows(drifts, lambda row: row["integrator"] in shown)
+    first = f"{plan}\npendulum: {orders}\nEnergy over{drifts}"
     return f"{first}\n… (what the verdicts rest on, and the orders of three-bodies)\n{end}"
 
 
