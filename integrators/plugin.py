@@ -11,7 +11,10 @@ what imports from them works with one version alone.
 - kernels: `kernel`, `inlined`, the signatures `whole_state`, `state_value`, `generalized_force`
   and `split_flow`, and what kernels can call: functions of numbers of every element type (`sqrt`,
   `fma`, `sin`, `cos`, `exp`, `log`, `select`), and of 3-vectors, rows of a stack (`get`, `put`, …);
-- methods: `explicit_method` with a `Tableau`, `Method` with `Option`, `named` for built-in ones;
+- methods: `explicit_method` with a `Tableau`; `simple_method` with a function that takes a step of
+  a `VectorField`, a `SpheresLagrangian` or along an action; for it `rows_of` and `tail`, which view
+  scratch, `turning` and `turning_unit`, what a rotation changes a vector by, and `moved`; `Method`
+  with `Option`, `named` for built-in ones;
 - checks: `InputError`, and what raises it.
 """
 
@@ -38,9 +41,10 @@ from integrators.compiler.vectors import (
     sub,
     summed,
 )
+from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.forms.flows import ExactFlow, HomogeneousFlow, SplitFlow
+from integrators.forms.flows import ExactFlow, HomogeneousFlow, SplitFlow, VectorField
 from integrators.forms.forms import SpheresLagrangian
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
@@ -56,10 +60,13 @@ from integrators.lie_groups.factors import (
     TRANSLATION,
     Factor,
 )
+from integrators.lie_groups.rotations import turning, turning_unit
 from integrators.method import Method
+from integrators.methods.munthe_kaas import moved
 from integrators.methods.runge_kutta import explicit_method
 from integrators.options import Option
 from integrators.registry import named
+from integrators.simple import simple_method
 from integrators.tableaux.butcher import Tableau
 
 __all__ = [
@@ -86,6 +93,7 @@ __all__ = [
     "TANGENT_SPHERE",
     "TRANSLATION",
     "Tableau",
+    "VectorField",
     "accumulate",
     "add",
     "axpy",
@@ -105,16 +113,22 @@ __all__ = [
     "inlined",
     "kernel",
     "log",
+    "moved",
     "named",
     "product",
     "put",
+    "rows_of",
     "scale",
     "select",
+    "simple_method",
     "sin",
     "split_flow",
     "sqrt",
     "state_value",
     "sub",
     "summed",
+    "tail",
+    "turning",
+    "turning_unit",
     "whole_state",
 ]

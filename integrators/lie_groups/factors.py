@@ -18,7 +18,7 @@ from integrators.lie_groups.exponentials import (
     turned_rows,
 )
 from integrators.lie_groups.retractions import of_its_length, retract_pair, retract_rotation
-from integrators.lie_groups.rotations import rotation_coefficients, turning
+from integrators.lie_groups.rotations import rotation_coefficients, turning, turning_unit
 
 SIDES = {"left": 1.0, "right": -1.0}
 
@@ -57,9 +57,7 @@ class Factor:
 
 @inlined
 def _act_sphere(sigma, i, y, j, out):
-    q = get(y, j)
-    d = turning(get(sigma, i), q)
-    put(out, j, axpy(0.5 * (1.0 - dot(q, q)), add(q, d), d))
+    put(out, j, turning_unit(get(sigma, i), get(y, j)))
 
 
 @inlined

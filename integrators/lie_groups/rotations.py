@@ -8,7 +8,7 @@ from fractions import Fraction
 from integrators.compiler.double_double import columns, high_part
 from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import all_lanes, any_lane, fma, number, select
-from integrators.compiler.vectors import axpy, cross, dot, scale
+from integrators.compiler.vectors import add, axpy, cross, dot, scale
 
 TERMS = 20  # of the power series in θ² that the polynomials come from
 MOST_HALVINGS = 64  # so that an infinite angle ends; what comes out of it is not finite
@@ -218,3 +218,10 @@ def turning(axis, w):
     a, b = rotation_coefficients(dot(axis, axis))
     d = cross(axis, w)
     return axpy(b, cross(axis, d), scale(a, d))
+
+
+@inlined
+def turning_unit(axis, q):
+    """The increment that turns a unit vector, and leads it back to unit length."""
+    d = turning(axis, q)
+    return axpy(0.5 * (1.0 - dot(q, q)), add(q, d), d)

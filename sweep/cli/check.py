@@ -125,9 +125,10 @@ def _echo_facts(facts, tables, named):
     for plugin in facts["plugins"]:
         added = ", ".join(plugin["adds"]) or "adds nothing"
         click.echo(f"plugin {plugin['plugin']}, sha256 {plugin['sha256'][:16]}…: {added}")
-        if plugin["not_tried"]:
-            names = ", ".join(plugin["not_tried"])
-            click.echo(f"  not tried, since no experiment uses it: {names}")
+        for exported in plugin["not_tried"]:
+            drawn = exported.startswith("plot ")
+            why = "until it is drawn" if drawn else "since no experiment uses it"
+            click.echo(f"  {exported} is not tried, {why}")
     click.echo(f"{named}: valid, {count_with_noun(facts['runs'], 'run')}")
 
 

@@ -20,7 +20,11 @@ def command(path):
     Example:
       sweep init my-study.toml && sweep check my-study.toml
     """
-    text = importlib.resources.files("sweep").joinpath("cli", "template.toml").read_text("utf-8")
+    text = (
+        importlib.resources.files("sweep")
+        .joinpath("cli", "templates", "study.toml")
+        .read_text("utf-8")
+    )
     target = require_local_path(path)
     try:
         with target.open("x", encoding="utf-8") as file:

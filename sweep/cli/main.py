@@ -28,9 +28,10 @@ from sweep.store.backends.disk import (
 )
 
 COMMANDS = (
-    "init", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend", "decide",
-    "merge", "failures", "retry", "verify", "ls", "show", "query", "order", "drift", "chaos",
-    "work", "plot", "report", "serve", "export", "reproduce", "certificates", "schema", "guide",
+    "init", "new", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend",
+    "decide", "merge", "failures", "retry", "verify", "ls", "show", "query", "order", "drift",
+    "chaos", "work", "plot", "report", "serve", "export", "reproduce", "certificates", "schema",
+    "guide",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

@@ -27,6 +27,7 @@ PROGRAM = Path(sys.executable).with_name("sweep")
 SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")
 COMMANDS = (
     "init",
+    "new",
     "check",
     "plan",
     "recommend",

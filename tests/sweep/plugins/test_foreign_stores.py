@@ -137,7 +137,7 @@ COMPUTING = {
     "run of a study that goes on from it": ["run", "second.toml", "--no-summary"],
 }
 ENDS_WITH = {"submit": 2, "verify --repair": 3}  # nobody answers there; something was found
-NO_STORE = {"init", "reproduce", "certificates", "guide"}
+NO_STORE = {"init", "new", "schema", "reproduce", "certificates", "guide"}
 
 
 def test_every_command_is_asked():

@@ -1,0 +1,40 @@
+"""`sweep new` writes plugins that work, each with a study that uses it."""
+
+import pytest
+from plugin_text import LEAPFROG
+
+from sweep.store import studies
+
+KINDS = ("system", "integrator", "observable", "plot")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_it_writes_works_at_once(command, tmp_path, kind):
+    said = command(tmp_path, "new", kind, f"own_{kind}").stdout
+    assert f"sweep run own_{kind}.toml" in said
+    (plugin,) = studies.load_study_file(tmp_path / f"own_{kind}.toml").library.plugins
+    assert plugin.exported_names == ((kind, f"own_{kind}"),)
+    assert (
+        "not tried" not in command(tmp_path, "check", f"own_{kind}.toml").stdout or kind == "plot"
+    )
+    if kind in ("observable", "plot"):  # the others are run by other tests, with more kernels
+        command(tmp_path, "run", f"own_{kind}.toml", "--no-summary")
+    if kind == "plot":
+        command(tmp_path, "plot", "own_plot", "own_plot.zarr", "-o", "own.svg")
+        assert (tmp_path / "own.svg").stat().st_size > 5000
+
+
+def test_the_guide_shows_the_integrator_that_it_writes(command, tmp_path):
+    command(tmp_path, "new", "integrator", "geodesic_leapfrog")
+    assert (tmp_path / "geodesic_leapfrog.py").read_text() == LEAPFROG
+
+
+def test_nothing_is_overwritten_and_names_are_checked(command, tmp_path):
+    (tmp_path / "own.toml").write_text("mine")
+    done = command(tmp_path, "new", "plot", "own", code=2)
+    assert done.stderr.startswith("Error: own.toml exists;")
+    assert not (tmp_path / "own.py").exists() and (tmp_path / "own.toml").read_text() == "mine"
+    refused = command(tmp_path, "new", "system", "heavy_top", code=2).stderr
+    assert refused == "Error: the system 'heavy_top' is built in; expected a name of its own\n"
+    refused = command(tmp_path, "new", "plot", "My-Plot", code=2).stderr
+    assert "'My-Plot' is no name of a plugin; expected small letters" in refused
