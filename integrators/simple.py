@@ -17,11 +17,12 @@ from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError, check_whole
 from integrators.forms.flows import HomogeneousFlow, VectorField
 from integrators.forms.forms import SpheresLagrangian
-from integrators.method import FORMULATION, Method, Problem
+from integrators.method import FORMULATION, Integrator, Method
 from integrators.methods.munthe_kaas import ALONG, ON_ORBITS, flow_of
 from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
+from integrators.stepping.problem import Problem
 
 FORMS = (VectorField, SpheresLagrangian, HomogeneousFlow)
 OWN_WORK, ALGEBRA_ROWS, PROJECTS = range(3)  # in the options of the kernels
@@ -143,7 +144,7 @@ def action_step(element: Any) -> Any:
     )  # fmt: skip
 
 
-def _along_field(step):
+def _along_field(step: Kernel) -> Kernel:
     take = step.inline
 
     def along_field(
@@ -172,7 +173,7 @@ def _along_field(step):
     return Kernel(along_field, method_signature, (step,))
 
 
-def _along_action(step):
+def _along_action(step: Kernel) -> Kernel:
     take = step.inline
 
     def along_action(
@@ -199,10 +200,10 @@ def _along_action(step):
     return Kernel(along_action, method_signature, (step,))
 
 
-def _bind_field(step, form_of_step):
+def _bind_field(step: Kernel, form_of_step: type) -> Callable[[Any, Integrator], Problem]:
     advance = _along_field(step)
 
-    def bind(form, integrator):
+    def bind(form: Any, integrator: Integrator) -> Problem:
         if form_of_step is SpheresLagrangian:
             function, projection, formulation = form.net_gradient, None, "q_omega"
             monitor, parameters = form.monitor(), form.packed
@@ -229,10 +230,10 @@ def _bind_field(step, form_of_step):
     return bind
 
 
-def _bind_action(step):
+def _bind_action(step: Kernel) -> Callable[[Any, Integrator], Problem]:
     advance = _along_action(step)
 
-    def bind(form, integrator):
+    def bind(form: Any, integrator: Integrator) -> Problem:
         flow = flow_of(form, integrator.options)
         m, own = flow.action.algebra_rows, step.work(flow.rows)
         return Problem(
