@@ -15,7 +15,7 @@ import numpy as np
 
 from integrators.errors import InputError, check_known
 from integrators.forms.cotangent import ACTIONS, CotangentHamiltonian
-from integrators.forms.flows import SystemOrForm
+from integrators.forms.flows import Form, SystemOrForm
 from integrators.forms.forms import (
     FORMULATIONS,
     SpheresLagrangian,
@@ -163,7 +163,7 @@ class Method:
     family: str = ""
     sources: tuple[str, ...] = ()
 
-    def fits(self, form: Any) -> bool:
+    def fits(self, form: Form) -> bool:
         """Whether `form` is, or yields, one that the method takes, and suits it."""
         return any(_offers(form, wanted) for wanted in self.forms) and self.suits(form)
 
@@ -494,7 +494,7 @@ class Integrator:
         fitting = ", ".join(m.name for m in self.known if m.fits(form)) or "none"
         raise InputError(f"{self.name!r} {reason}. Integrators that would do: {fitting}.")
 
-    def _check_formulation(self, form: Any, name: str) -> None:
+    def _check_formulation(self, form: Form, name: str) -> None:
         if self.modifier in self.method.projections:
             known = form.vector_field().projections
             if self.modifier not in known:
@@ -549,7 +549,7 @@ class Integrator:
         counted = cast(AdaptiveProblem, self.counted.bind(system))
         return equal_steps(self, cast(Problem, problem), counted)
 
-    def _bound(self, form: Any) -> Problem | AdaptiveProblem:
+    def _bound(self, form: Form) -> Problem | AdaptiveProblem:
         assert self.method.bind is not None  # only of methods that options make others of
         return self.method.bind(form, self)
 
@@ -571,7 +571,7 @@ class Integrator:
             ) from error
 
 
-def _offers(form: Any, wanted: type) -> bool:
+def _offers(form: Form, wanted: type) -> bool:
     return isinstance(form, wanted) or wanted in getattr(form, "yields", ())
 
 

@@ -26,6 +26,13 @@ class Form(Protocol):
         """The equations of motion in the embedding space."""
 
 
+class AlongAction(Form, Protocol):
+    """A form that moves along an action."""
+
+    def homogeneous_flow(self) -> "HomogeneousFlow":
+        """The same motion along the action."""
+
+
 class FormOfStates(Form, Protocol):
     """A form that a system has: it knows what else belongs to a state."""
 

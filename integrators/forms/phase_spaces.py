@@ -37,7 +37,7 @@ from integrators.compiler.lanes import value_of
 from integrators.compiler.vectors import axpy, dot, get, put
 from integrators.errors import InputError
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.forms.flows import Form, HomogeneousFlow, VectorField
+from integrators.forms.flows import AlongAction, Form, HomogeneousFlow
 from integrators.forms.forms import SpheresLagrangian, moving_rows, parts
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
@@ -72,20 +72,6 @@ class PhaseSpace(StateSpace, Protocol):
 
     def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k)."""
-
-
-class AlongAction(Protocol):
-    """A form that moves along an action."""
-
-    @property
-    def rows(self) -> int:
-        """Rows of the state."""
-
-    def vector_field(self, formulation: str = "q_omega") -> VectorField:
-        """The equations of motion in the embedding space."""
-
-    def homogeneous_flow(self) -> HomogeneousFlow:
-        """The same motion along the action."""
 
 
 def phase_space(form: Form) -> PhaseSpace:

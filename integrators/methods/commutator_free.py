@@ -24,7 +24,7 @@ from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.vectors import add, get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError, check_whole
-from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.flows import AlongAction, HomogeneousFlow
 from integrators.method import Integrator, Method
 from integrators.methods.munthe_kaas import (
     ALONG,
@@ -220,7 +220,7 @@ def work_size(rows: int, m: int, lines: int, stages: int) -> int:
 
 
 def _bind(scheme: Scheme) -> Callable[[Any, Integrator], Problem]:
-    def bind(form: Any, integrator: Integrator) -> Problem:
+    def bind(form: AlongAction, integrator: Integrator) -> Problem:
         flow, lines = flow_of(form, integrator.options), len(scheme.exponentials)
         m, stages = flow.action.algebra_rows, scheme.all_stages
         return problem_of(

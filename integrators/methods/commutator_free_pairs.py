@@ -16,7 +16,7 @@ from integrators.compiler.kernels import spliced
 from integrators.compiler.vectors import add, get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
-from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.flows import AlongAction, HomogeneousFlow
 from integrators.method import FIXED, Integrator, Method
 from integrators.methods.commutator_free import (
     CF32A_SCHEME,
@@ -92,7 +92,7 @@ def _bind(scheme: Scheme) -> Callable[[Any, Integrator], AdaptiveProblem]:
     main = len(scheme.exponentials)
     lines, stages = main + len(scheme.estimate), scheme.all_stages
 
-    def bind(form: Any, integrator: Integrator) -> AdaptiveProblem:
+    def bind(form: AlongAction, integrator: Integrator) -> AdaptiveProblem:
         flow = flow_of(form, integrator.options)
         m, scratch = flow.action.algebra_rows, flow.generator.work(flow.rows)
         return pair_problem(

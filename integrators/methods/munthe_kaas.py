@@ -29,7 +29,7 @@ from integrators.compiler.lanes import number, select, sqrt
 from integrators.compiler.vectors import add, axpy, get, increment, put, scale
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.cotangent import CotangentHamiltonian
-from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.flows import AlongAction, HomogeneousFlow
 from integrators.forms.forms import ALONG_ACTION, SpheresLagrangian
 from integrators.lie_groups.exponentials import BERNOULLI, WIDEST
 from integrators.method import ACTION, ALL_DEGREES, Integrator, Method
@@ -187,7 +187,7 @@ BY_EXACT, BY_SERIES = _rkmk(exact), _rkmk(truncated)
 BY_TWO_COMMUTATORS = Kernel(_two_commutators, method_signature)
 
 
-def flow_of(form: Any, options: Mapping[str, Any]) -> HomogeneousFlow:
+def flow_of(form: AlongAction, options: Mapping[str, Any]) -> HomogeneousFlow:
     """The `HomogeneousFlow` of a form, as the options of `ALONG` have it."""
     if isinstance(form, SpheresLagrangian):
         return form.homogeneous_flow(options["formulation"])
@@ -223,7 +223,7 @@ def problem_of(
 
 
 def _bind(tableau: Tableau) -> Callable[[Any, Integrator], Problem]:
-    def bind(form: Any, integrator: Integrator) -> Problem:
+    def bind(form: AlongAction, integrator: Integrator) -> Problem:
         options = integrator.options
         flow = flow_of(form, options)
         exactly = options["dexpinv"] == "exact"
@@ -240,7 +240,7 @@ def _bind(tableau: Tableau) -> Callable[[Any, Integrator], Problem]:
     return bind
 
 
-def _bind_two_commutators(form: Any, integrator: Integrator) -> Problem:
+def _bind_two_commutators(form: AlongAction, integrator: Integrator) -> Problem:
     flow = flow_of(form, integrator.options)
     m = flow.action.algebra_rows
     return problem_of(

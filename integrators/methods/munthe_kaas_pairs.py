@@ -28,7 +28,7 @@ from integrators.compiler.lanes import double_of
 from integrators.compiler.vectors import add, get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
-from integrators.forms.flows import HomogeneousFlow
+from integrators.forms.flows import AlongAction, HomogeneousFlow
 from integrators.lie_groups.exponentials import WIDEST
 from integrators.method import FIXED, Integrator, Method
 from integrators.methods.munthe_kaas import (
@@ -177,7 +177,7 @@ def _bind(tableau: Tableau) -> Callable[[Any, Integrator], AdaptiveProblem]:
     reused = _is_reused(tableau)
     dense = np.ravel(DENSE).tolist() if tableau == DORMAND_PRINCE54 else []
 
-    def bind(form: Any, integrator: Integrator) -> AdaptiveProblem:
+    def bind(form: AlongAction, integrator: Integrator) -> AdaptiveProblem:
         options = integrator.options
         flow = flow_of(form, options)
         m, stages = flow.action.algebra_rows, tableau.stages

@@ -29,7 +29,6 @@ right angles. From a w that lags behind, what is missing would be added again.
 
 import functools
 import math
-from typing import Any
 
 import numpy as np
 
@@ -37,12 +36,17 @@ from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select
 from integrators.compiler.vectors import axpy, dot, get, lacking, put
 from integrators.compiler.views import rows_of, tail
-from integrators.forms.flows import SplitFlow
+from integrators.forms.cotangent import CotangentHamiltonian
+from integrators.forms.flows import HomogeneousFlow, SplitFlow
+from integrators.forms.hamiltonians import SpinHamiltonian
+from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from integrators.method import ALL_DEGREES, Integrator, Method
 from integrators.solvers.failures import fail, poison
 from integrators.status import EVALUATIONS, NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
+
+SplitForm = HomogeneousFlow | SpinHamiltonian | CotangentHamiltonian | LiePoissonHamiltonian
 
 STAGES = 5  # of a fold
 TURNS = 8  # folds in which every row is led back to its length once
@@ -206,7 +210,8 @@ def advance(flow: Kernel, rotations: tuple[int, ...]) -> Kernel:
     return Kernel(advance_split, method_signature, (flow, rotations))
 
 
-def _bind(form: Any, integrator: Integrator) -> Problem:
+def _bind(form: SplitForm, integrator: Integrator) -> Problem:
+    assert form.split is not None  # of all forms that it fits
     along = form.homogeneous_flow()
     kept = np.full(form.rows, OWN)
     kept[list(form.split.varying)] = VARYING

@@ -25,7 +25,7 @@ from integrators.solvers import chains
 from integrators.solvers.inertia import CHAIN
 
 
-def count_factors(n, layout):
+def count_factors(n: int, layout: int) -> int:
     """Elements that the factors of A take."""
     return chains.FACTORS * n if layout == CHAIN else n * n
 
@@ -67,7 +67,7 @@ def solve_constraints(w, n, layout, ends, q, a, x):
         solve_lu(a, n, x)
 
 
-def count_solver(n, layout):
+def count_solver(n: int, layout: int) -> int:
     """Elements of scratch that `solve_constrained` needs."""
     return chains.SOLVER * n if layout == CHAIN else 2 * n * n
 

@@ -46,7 +46,7 @@ def block(q, b, member):
     )
 
 
-def _pairs_of_blocks(n):
+def _pairs_of_blocks(n: int) -> int:
     """The number of pairs of blocks that n molecules fill."""
     return (n + 2 * WIDTH - 1) // (2 * WIDTH)
 
