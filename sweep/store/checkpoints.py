@@ -6,23 +6,30 @@ their way are records. Both belong to one version of the code: of another one's 
 
 import functools
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.compiler.kernels import sources_hash
 from integrators.methods import dormand_prince
 from sweep.study.schema import Variable
 
+if TYPE_CHECKING:
+    from sweep.study.experiment import Reference
+    from systems.base import System
+
 CHECKPOINT = Variable("checkpoint", ("run", "number"), "1", "state of the integrator at the end")
 
 
 @functools.cache
-def checkpoint_code_hash():
+def checkpoint_code_hash() -> str:
     """What checkpoints of this version of the kernels, and of Numba, have in common."""
-    return sources_hash(frozenset({"integrators", "systems"}))
+    found: str = sources_hash(frozenset({"integrators", "systems"}))
+    return found
 
 
-def checkpoint_identity(*settings, times):
+def checkpoint_identity(*settings: object, times: NDArray[np.float64]) -> str:
     """A hash of what samples depend on besides the runs: settings, the times, the code.
 
     Parameters
@@ -36,11 +43,13 @@ def checkpoint_identity(*settings, times):
     return digest.hexdigest()
 
 
-def reference_checkpoint_length(reference, system):
+def reference_checkpoint_length(reference: "Reference", system: "System") -> int:
     """Numbers in the checkpoints with which a `sweep.study.Reference` of a system goes on.
 
     Those of two trajectories; in double-double the number of steps in an interval comes first.
     """
     if reference.is_precise:
-        return 1 + 2 * reference.made().bind(system).checkpoint_size
-    return 2 * dormand_prince.checkpoint_size(system.rows)
+        own: int = reference.made().bind(system).checkpoint_size
+        return 1 + 2 * own
+    one: int = dormand_prince.checkpoint_size(system.rows)
+    return 2 * one

@@ -5,6 +5,7 @@ are few. All arrays that tasks write have shards of the same rows, which are wri
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 TIME_CHUNK = 1024  # samples
@@ -36,7 +37,7 @@ class Layout:
     time_chunks: int
 
     @classmethod
-    def choose(cls, runs, samples, width):
+    def choose(cls, runs: int, samples: int, width: int) -> "Layout":
         """That of an experiment.
 
         Parameters
@@ -57,7 +58,9 @@ class Layout:
         chunks = INDEX // max(1, rows // series)
         return cls(rows, time_chunk, max(1, min(MOST_TIME_CHUNKS, chunks)))
 
-    def chunks_of(self, dims, shape):
+    def chunks_of(
+        self, dims: Sequence[str], shape: Sequence[int]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The chunk and the shard of an array.
 
         Parameters
@@ -77,16 +80,16 @@ class Layout:
         rows = min(self.shard_rows, chunk_rows(math.prod(rest))) if rest else self.shard_rows
         return (rows, *rest), (self.shard_rows, *(c * n for c, n in zip(rest, more, strict=True)))
 
-    def files(self, runs, samples, series, scalars):
+    def files(self, runs: int, samples: int, series: int, scalars: int) -> int:
         """Files of so many arrays over time, and along the runs alone."""
         along = math.ceil(samples / (self.time_chunk * self.time_chunks))
         return math.ceil(runs / self.shard_rows) * (series * along + scalars)
 
 
-def chunk_rows(numbers):
+def chunk_rows(numbers: int) -> int:
     """Rows of a chunk, of so many numbers each: a power of two."""
     return max(1, min(MOST_CHUNK_ROWS, _power_of_two_up_to(CHUNK_BYTES // (ITEM * numbers))))
 
 
-def _power_of_two_up_to(number):
-    return 2 ** (max(1, int(number)).bit_length() - 1)
+def _power_of_two_up_to(number: int) -> int:
+    return 1 << (max(1, int(number)).bit_length() - 1)

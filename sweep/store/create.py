@@ -7,17 +7,22 @@ import contextlib
 import json
 import secrets
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.store import checkpoints, provenance, storage
+from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.chunk_layout import Layout
 from sweep.store.commit.fold import forget_group
 from sweep.store.diff import (
     ROWS_OF,
+    Entry,
     hash_of_run_table,
     references_of_run_table,
     stored_rows_by_run_id,
@@ -25,16 +30,29 @@ from sweep.store.diff import (
 )
 from sweep.store.files import (
     FORMAT_VERSION,
-    METADATA,
+    INTERNAL,
+    RowNumbers,
     end_checkpoints_group_name,
     references_group_name,
 )
+from sweep.store.storage import StoredArray, StoredGroup
 from sweep.store.store import CREATING, Store
 from sweep.study import schema, structure
-from sweep.study.run_table import SLAB, ids_of_digests, ranges_of
+from sweep.study.experiment import Reference, ResolvedExperiment
+from sweep.study.run_table import SLAB, Runs, RunTable, ids_of_digests, ranges_of
+
+if TYPE_CHECKING:
+    from sweep.study.model import Study
+    from systems.base import System
 
 
-def create_or_grow_store(store, study, entries, check=lambda: None, attributes=None):
+def create_or_grow_store(
+    store: Store,
+    study: "Study",
+    entries: Sequence[Entry],
+    check: WriteCheck = lambda: None,
+    attributes: Mapping[str, object] | None = None,
+) -> bool:
     """Create the store, or grow it to what the study asks for.
 
     A new store appears at once, complete; a growing one takes its new rows in, then their ids.
@@ -69,7 +87,7 @@ def create_or_grow_store(store, study, entries, check=lambda: None, attributes=N
 
 
 @contextlib.contextmanager
-def creating_store_atomically(store, check):
+def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store]:
     """Within ``with``, a store in a directory; if all goes well, it becomes the new one then.
 
     In a bucket by copying: ``zarr.json`` comes last, and without it there is no store.
@@ -80,21 +98,21 @@ def creating_store_atomically(store, check):
     check : callable
         Raises unless the place of the store is still this process's.
     """
-    if store.in_bucket:
+    if isinstance(store.place, ObjectPlace):
         with tempfile.TemporaryDirectory(prefix="geosweep-") as directory:
-            place = Path(directory) / store.name
-            yield Store(place)
+            made = Path(directory) / store.name
+            yield Store(made)
             sign = store.half_made_sign
             check()
             sign.write_text("The store is here when zarr.json is.\n")
             remove_tree(store.place, but=sign)  # what is left of an earlier attempt
-            copy_tree(place, store.place, check=check)
+            copy_tree(made, store.place, check=check)
             check()
             sign.unlink()
         return
     for left in store.half_made_directories:
         remove_tree(left, ignore_errors=True)
-    place = store.sibling(f".{secrets.token_hex(4)}{CREATING}")
+    place = store.place.with_name(f"{store.name}.{secrets.token_hex(4)}{CREATING}")
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield Store(place)
@@ -107,9 +125,15 @@ def creating_store_atomically(store, check):
         raise
 
 
-def _grow_store_to_study(store, study, entries, check=None, attributes=None):
+def _grow_store_to_study(
+    store: Store,
+    study: "Study",
+    entries: Sequence[Entry],
+    check: WriteCheck | None = None,
+    attributes: Mapping[str, object] | None = None,
+) -> None:
     root = store.root("a", check)
-    root.require_group(storage.INTERNAL)
+    root.require_group(INTERNAL)
     for entry in entries:
         if not any((store.place / entry.name).glob(f"*/{METADATA}")):
             forget_group(store, entry.name, check or (lambda: None))
@@ -134,7 +158,7 @@ def _grow_store_to_study(store, study, entries, check=None, attributes=None):
     storage.consolidate_zarr_metadata(store, check)
 
 
-def _plugins_attribute_of_store(root, study):
+def _plugins_attribute_of_store(root: StoredGroup, study: "Study") -> dict[str, Any]:
     """The attribute of plugins, also those that the study no longer names; none without any."""
     known = root.attrs.get("plugins", {})
     known |= {
@@ -144,7 +168,7 @@ def _plugins_attribute_of_store(root, study):
     return {"plugins": known} if known else {}
 
 
-def _is_store_up_to_date(root, study, entries):
+def _is_store_up_to_date(root: StoredGroup, study: "Study", entries: Sequence[Entry]) -> bool:
     """Whether the store was brought up to just this study, whose texts are written last.
 
     Runs that are still pending need the variables of this version, which an earlier one may not
@@ -162,20 +186,20 @@ def _is_store_up_to_date(root, study, entries):
     )
 
 
-def _needs_longer_time_axis(group, entry):
+def _needs_longer_time_axis(group: StoredGroup, entry: Entry) -> bool:
     """Whether an experiment's time axis is to be extended, or was half extended."""
     axis = storage.to_attribute_json(time_axis_of_experiment(entry.experiment))
-    return (
-        group.attrs.get("time_axis") != axis or group["time"].shape != entry.experiment.times.shape
-    )
+    if group.attrs.get("time_axis") != axis:
+        return True
+    return group["time"].shape != tuple(entry.experiment.times.shape)
 
 
-def time_axis_of_experiment(experiment):
+def time_axis_of_experiment(experiment: ResolvedExperiment) -> dict[str, Any]:
     """An experiment's duration and samples, as they are stored."""
     return {"duration": experiment.duration, "samples": experiment.time_axis.settings}
 
 
-def _lacks_stored_variables(root, entry):
+def _lacks_stored_variables(root: StoredGroup, entry: Entry) -> bool:
     if end_checkpoints_group_name(entry.name) not in root:
         return True
     group, record = storage.open_zarr_group(root, entry.name), entry.experiment.record
@@ -186,12 +210,12 @@ def _lacks_stored_variables(root, entry):
     )
 
 
-def _array_matches_variable(array, variable):
+def _array_matches_variable(array: StoredArray, variable: schema.Variable) -> bool:
     attributes = array.attrs.asdict()
     return all(attributes.get(key) == value for key, value in variable.all_attributes.items())
 
 
-def _create_or_grow_experiment_group(root, entry):
+def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
     table, system = entry.table, entry.table.systems[0]
     group = _require_zarr_group(root, entry.name)
     present = group["row"].shape[0] if "row" in group else 0
@@ -212,13 +236,13 @@ def _create_or_grow_experiment_group(root, entry):
     _write_run_ids(group, entry, digests)
 
 
-def _variables_of_entry(entry):
+def _variables_of_entry(entry: Entry) -> tuple[schema.Variable, ...]:
     """The variables that tasks write."""
     sampled = schema.sampled_variables(entry.experiment, entry.table.systems)
     return (*sampled, *schema.run_variables(entry.experiment.record, entry.table.systems[0]))
 
 
-def layout_of_entry(entry):
+def layout_of_entry(entry: Entry) -> Layout:
     """The `Layout` of an experiment's arrays: as it is stored, or chosen."""
     if entry.layout is not None:
         return entry.layout
@@ -227,15 +251,17 @@ def layout_of_entry(entry):
     return Layout.choose(entry.size, len(entry.experiment.times), width)
 
 
-def _largest_state_rows(table):
-    return max(made.rows for made in table.systems)
+def _largest_state_rows(table: RunTable) -> int:
+    rows: int = max(made.rows for made in table.systems)
+    return rows
 
 
-def _create_or_grow_end_checkpoints(root, entry, layout):
+def _create_or_grow_end_checkpoints(root: StoredGroup, entry: Entry, layout: Layout) -> None:
     """Room for the checkpoint of each run at its end."""
     name = end_checkpoints_group_name(entry.name)
     table, methods = entry.table, [e.integrator() for e in entry.experiment.integrators]
-    rows, pairs = np.array([system.rows for system in table.systems]), {}
+    rows = np.array([system.rows for system in table.systems])
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
     for _, runs in table.slabs():
         systems, integrators = runs.system_index, runs.integrator_index
         _, first = np.unique(integrators * (rows.max() + 1) + rows[systems], return_index=True)
@@ -248,7 +274,9 @@ def _create_or_grow_end_checkpoints(root, entry, layout):
     _grow_checkpoint_array(root, name, entry.size, longest, layout)
 
 
-def _grow_checkpoint_array(root, name, runs, longest, layout):
+def _grow_checkpoint_array(
+    root: StoredGroup, name: str, runs: int, longest: int, layout: Layout
+) -> None:
     """An array of checkpoints, of as many numbers as the longest one has."""
     group = _require_zarr_group(root, name)
     if group.attrs.get("code") != checkpoints.checkpoint_code_hash():
@@ -261,14 +289,19 @@ def _grow_checkpoint_array(root, name, runs, longest, layout):
     _create_or_grow_array(group, checkpoints.CHECKPOINT, sizes, layout)
 
 
-def _require_zarr_group(root, name):
+def _require_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
     parts = name.split("/")
     for depth in range(1, len(parts) + 1):  # zarr makes those above only with one that is new
         root.require_group("/".join(parts[:depth]))
     return storage.open_zarr_group(root, name)
 
 
-def _create_or_grow_array(group, variable, sizes, layout=None):
+def _create_or_grow_array(
+    group: StoredGroup,
+    variable: schema.Variable,
+    sizes: Mapping[str, int],
+    layout: Layout | None = None,
+) -> StoredArray:
     """The variable's array, made if it is not there and resized if it is too short.
 
     Its attributes are those of this version: it may know of more statuses.
@@ -284,7 +317,7 @@ def _create_or_grow_array(group, variable, sizes, layout=None):
     return array
 
 
-def _write_new_initial_states(array, entry):
+def _write_new_initial_states(array: StoredArray, entry: Entry) -> NDArray[np.uint64]:
     """Write the initial states of new rows; the `RunTable.digests` of the rows that are new."""
     digests = np.zeros(entry.new, dtype=np.uint64)
     for runs, states, own in entry.table.with_states() if entry.new else ():
@@ -295,7 +328,7 @@ def _write_new_initial_states(array, entry):
     return digests
 
 
-def _write_states(array, states, rows):
+def _write_states(array: StoredArray, states: NDArray[np.float64], rows: RowNumbers) -> None:
     """Write states into some rows, ascending by parts; shorter ones are filled up with NaN."""
     first = 0
     for part in ranges_of(rows):
@@ -305,7 +338,7 @@ def _write_states(array, states, rows):
         first += len(part)
 
 
-def _reference_variables(reference):
+def _reference_variables(reference: Reference) -> tuple[schema.Variable, ...]:
     """The variables of references that tasks write, the marker last."""
     low = schema.Variable(
         "states_low", schema.STATE_DIMS, "1", "what the reference states have beyond doubles"
@@ -322,11 +355,14 @@ def _reference_variables(reference):
     )
 
 
-def create_or_grow_reference_arrays(root, table):
+def create_or_grow_reference_arrays(root: StoredGroup, table: RunTable) -> None:
     """Make the arrays of a table's references, or grow them to those that it needs."""
     references, name = references_of_run_table(table), table.experiment.name
     reference = table.experiment.reference
-    rows = max(root[name]["row"].shape[0] if "row" in root[name] else 0, _largest_state_rows(table))
+    if references is None or reference is None:
+        return
+    runs = storage.open_zarr_group(root, name)
+    rows = max(runs["row"].shape[0] if "row" in runs else 0, _largest_state_rows(table))
     group = _require_zarr_group(root, references_group_name(name))
     known = stored_rows_by_run_id(group)
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
@@ -347,7 +383,7 @@ def create_or_grow_reference_arrays(root, table):
     storage.write_coordinate_array(group, "run_id", [*known, *references.ids[fresh]], "run")
 
 
-def _write_axis_coordinates(group, entry, system):
+def _write_axis_coordinates(group: StoredGroup, entry: Entry, system: "System") -> None:
     before = group["row"][:].tolist() if "row" in group else []
     labels = state_row_labels(entry.table.systems, before)
     storage.write_coordinate_array(
@@ -357,7 +393,7 @@ def _write_axis_coordinates(group, entry, system):
     storage.write_coordinate_array(group, "component", ["x", "y", "z"], "component")
 
 
-def state_row_labels(systems, before=()):
+def state_row_labels(systems: "Sequence[System]", before: Sequence[str] = ()) -> list[str]:
     """What the rows of the systems' states are, where it is the same in all; else numbers.
 
     `before` are the labels of a store that grows.
@@ -369,7 +405,7 @@ def state_row_labels(systems, before=()):
     return [str(row) for row in range(len(longest))]
 
 
-def _write_group_attributes(group, entry, system):
+def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") -> None:
     experiment = entry.experiment
     methods = json.loads(group.attrs.get("integrators", "{}"))
     for method in experiment.integrators:
@@ -398,7 +434,7 @@ def _write_group_attributes(group, entry, system):
     )
 
 
-def run_coordinate_columns(group, runs):
+def run_coordinate_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[str, np.ndarray]:
     """What the coordinates along ``run`` say of each of some runs, by name.
 
     Those of an experiment's `group`, which may have axes that only an earlier version of the
@@ -424,7 +460,7 @@ def run_coordinate_columns(group, runs):
     return columns
 
 
-def _write_run_coordinates(group, entry):
+def _write_run_coordinates(group: StoredGroup, entry: Entry) -> None:
     """Every row's labels; those of rows that the study no longer has stay as they were."""
     table, system = entry.table, entry.table.systems[0]
     some = table.take(np.arange(1))
@@ -470,7 +506,7 @@ def _write_run_coordinates(group, entry):
     )
 
 
-def _write_run_ids(group, entry, digests):
+def _write_run_ids(group: StoredGroup, entry: Entry, digests: NDArray[np.uint64]) -> None:
     """The ids of new rows, of their digests: nothing of these is computed before."""
     array = storage.require_coordinate_array(
         group, "run_id", entry.size, np.dtype(str), "run", long_name="identity of the run"
@@ -482,7 +518,7 @@ def _write_run_ids(group, entry, digests):
     group.attrs[ROWS_OF] = hash_of_run_table(entry.experiment) if in_order else ""
 
 
-def _scanned_axis_columns(group, runs):
+def _scanned_axis_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[str, np.ndarray]:
     """The scanned columns, also of axes that only an earlier version of the study scanned.
 
     Numbers are floats: an axis of whole numbers may get others later.
@@ -499,8 +535,8 @@ def _scanned_axis_columns(group, runs):
     return scan
 
 
-def _start_family_columns(group, runs):
+def _start_family_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[str, np.ndarray]:
     """Axes of families of starts, also those that only an earlier version of the study had."""
     size = len(runs.cells)
     earlier = {name: np.full(size, np.nan) for name in group.attrs.get("start_axes", [])}
-    return earlier | runs.start_axes
+    return {**earlier, **runs.start_axes}

@@ -10,17 +10,29 @@ import itertools
 import json
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.errors import StoreError
+from sweep.plugins.registry import Library
 from sweep.store import storage
-from sweep.store.files import references_group_name
+from sweep.store.backends.places import ObjectPlace
+from sweep.store.chunk_layout import Layout
+from sweep.store.files import RowNumbers, references_group_name
 from sweep.store.lease.sessions import kernel_code_hash
+from sweep.store.storage import StoredGroup
+from sweep.store.store import Store
 from sweep.study import schema
-from sweep.study.run_id import initial_state_digest, method_digest, run_digests
-from sweep.study.run_table import SLAB, digests_of_ids, expand_experiment
+from sweep.study.experiment import ResolvedExperiment
+from sweep.study.run_id import RunId, initial_state_digest, method_digest, run_digests
+from sweep.study.run_table import SLAB, Runs, RunTable, digests_of_ids, expand_experiment
+
+if TYPE_CHECKING:
+    from sweep.study.model import Study
 
 ROWS_OF = "rows_of"  # attribute of a group
 
@@ -49,63 +61,63 @@ class Entry:
         samples that are there.
     """
 
-    table: object
-    rows: np.ndarray
-    pending: np.ndarray
-    standing: np.ndarray
+    table: RunTable
+    rows: RowNumbers
+    pending: NDArray[np.bool_]
+    standing: RowNumbers
     known: int
     gone: int
-    layout: object = None
-    references: dict = field(default_factory=dict)
+    layout: Layout | None = None
+    references: dict[RunId, int] = field(default_factory=dict)
 
     @property
-    def experiment(self):
+    def experiment(self) -> ResolvedExperiment:
         """The `sweep.study.ResolvedExperiment`."""
         return self.table.experiment
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Of the experiment, and of its group."""
         return self.experiment.name
 
     @property
-    def new(self):
+    def new(self) -> int:
         """Number of runs that the store does not know yet."""
         return int(np.sum(self.rows >= self.known))
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Rows of the store with this study."""
         return self.known + self.new
 
     @functools.cached_property
-    def in_order(self):
+    def in_order(self) -> bool:
         """Whether the rows are in the order of the run table."""
         return bool(np.all(self.rows[1:] > self.rows[:-1]))
 
     @functools.cached_property
-    def _order(self):
+    def _order(self) -> NDArray[np.intp] | None:
         return None if self.in_order else np.argsort(self.rows)
 
-    def runs_of_rows(self, first, last):
+    def runs_of_rows(self, first: int, last: int) -> NDArray[np.intp]:
         """The runs in the rows from `first` to before `last`, in the order of the rows."""
         bounds = np.array([first, last], dtype=self.rows.dtype)
         low, high = np.searchsorted(self.rows, bounds, sorter=self._order)
-        return np.arange(low, high) if self.in_order else self._order[low:high]
+        return np.arange(low, high) if self._order is None else self._order[low:high]
 
-    def pending_runs(self, first, last):
+    def pending_runs(self, first: int, last: int) -> NDArray[np.intp]:
         """Those of them that are pending."""
         runs = self.runs_of_rows(first, last)
         return runs[self.pending[runs]]
 
-    def slabs(self, unit=1):
+    def slabs(self, unit: int = 1) -> Iterator[tuple[int, int]]:
         """The first row of each slab, of whole units of rows, and that of the next."""
         length = max(SLAB // unit, 1) * unit
         for first in range(0, self.size, length):
             yield first, min(first + length, self.size)
 
 
-def diff_store_against_study(store, study):
+def diff_store_against_study(store: Store, study: "Study") -> list[Entry]:
     """What `study` asks of a store, which need not exist.
 
     Parameters
@@ -126,7 +138,7 @@ def diff_store_against_study(store, study):
     return diff_root_against_study(store, store.existing_root(), study)
 
 
-def diff_root_against_study(store, root, study):
+def diff_root_against_study(store: Store, root: StoredGroup | None, study: "Study") -> list[Entry]:
     """As `diff_store_against_study`, of a store's root group as it is now; None without one."""
     if root is not None and root.attrs["study_name"] != study.name:
         raise StoreError(
@@ -138,22 +150,25 @@ def diff_root_against_study(store, root, study):
     return [_diff_entry_of_experiment(store, root, experiment) for experiment in study.experiments]
 
 
-def _check_plugin_sources_unchanged(store, root, library):
+def _check_plugin_sources_unchanged(store: Store, root: StoredGroup, library: Library) -> None:
     """Refuse a plugin whose source is another one than when the store was written."""
     known = root.attrs.get("plugins", {})
     for plugin in library.plugins:
         before = known.get(plugin.name, {}).get("sha256", plugin.hash)
         if before != plugin.hash:
+            place = store.place
+            shown = place if isinstance(place, ObjectPlace) else os.path.relpath(place)
             raise StoreError(
                 f"{store}: plugin {plugin.name!r} has changed since: its source had the hash "
                 f"{before[:16]}… and has {plugin.hash[:16]}… now. Results of both would be mixed: "
                 "give another STORE, or restore the file: `sweep show plugins "
-                f"{store if store.in_bucket else os.path.relpath(store.place)} --output DIRECTORY` "
-                "writes it"
+                f"{shown} --output DIRECTORY` writes it"
             )
 
 
-def _diff_entry_of_experiment(store, root, experiment):
+def _diff_entry_of_experiment(
+    store: Store, root: StoredGroup | None, experiment: ResolvedExperiment
+) -> Entry:
     table = expand_experiment(experiment)
     if root is None or experiment.name not in root:
         rows, none = np.arange(table.size, dtype=np.int32), np.broadcast_to(0, table.size)
@@ -173,7 +188,7 @@ def _diff_entry_of_experiment(store, root, experiment):
     return Entry(table, rows, pending, standing, known, gone, layout, references)
 
 
-def _rows_in_store(group, table):
+def _rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]:
     """The row of each run of a table, new ones last, and how many the store has already.
 
     They are known without the runs' identifiers where the group says that its rows are those of
@@ -195,7 +210,7 @@ def _rows_in_store(group, table):
     return rows, len(known)
 
 
-def _stored_digests(group):
+def _stored_digests(group: StoredGroup) -> NDArray[np.uint64]:
     """The `RunTable.digests` of the rows of a group, up to the first row without an id."""
     size = group["run_id"].shape[0] if "run_id" in group else 0
     found = [np.zeros(0, dtype=np.uint64)]
@@ -207,7 +222,7 @@ def _stored_digests(group):
     return np.concatenate(found)
 
 
-def hash_of_run_table(experiment):
+def hash_of_run_table(experiment: ResolvedExperiment) -> str:
     """A hash of what an experiment's run table depends on: all that the study says, and the code.
 
     A group has it, as `ROWS_OF`, if its rows are those of the table, in its order.
@@ -216,7 +231,9 @@ def hash_of_run_table(experiment):
     return hashlib.sha256(storage.to_attribute_json(parts).encode()).hexdigest()
 
 
-def _stored_reference_samples(root, experiment):
+def _stored_reference_samples(
+    root: StoredGroup, experiment: ResolvedExperiment
+) -> dict[RunId, int]:
     """Samples that are there of each reference in the store, by its id."""
     if (name := references_group_name(experiment.name)) not in root:
         return {}
@@ -228,7 +245,7 @@ def _stored_reference_samples(root, experiment):
     return {run_id: counts[row] if row < len(counts) else 0 for run_id, row in rows.items()}
 
 
-def stored_rows_by_run_id(group):
+def stored_rows_by_run_id(group: StoredGroup) -> dict[RunId, int]:
     """Row of each id in a group, up to the first row without one.
 
     An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
@@ -240,7 +257,7 @@ def stored_rows_by_run_id(group):
     return {run_id: row for row, run_id in enumerate(ids)}
 
 
-def unchangeable_store_settings(experiment):
+def unchangeable_store_settings(experiment: ResolvedExperiment) -> dict[str, Any]:
     """What may not change while a store grows: what its rows would no longer agree on."""
     expanded = experiment.expanded()
     names = ("system", "duration", "samples", "statistics", "reference")
@@ -253,18 +270,20 @@ def unchangeable_store_settings(experiment):
     }
 
 
-def _collapse_equal_numbers(value):
+def _collapse_equal_numbers(value: object) -> object:
     """A vector of equal numbers as that number: how many there are may be scanned."""
     return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
-def check_experiment_unchanged(store, group, experiment):
+def check_experiment_unchanged(
+    store: Store, group: StoredGroup, experiment: ResolvedExperiment
+) -> None:
     """Raise `StoreError` unless an experiment may go into its group of a store."""
     for grid in experiment.grids:
         _check_grid_unchanged(store, group, grid)
 
 
-def _check_grid_unchanged(store, group, experiment):
+def _check_grid_unchanged(store: Store, group: StoredGroup, experiment: ResolvedExperiment) -> None:
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
     now = json.loads(storage.to_attribute_json(unchangeable_store_settings(experiment)))
     _check_time_axis_continues(store, group, experiment, stored, now)
@@ -289,7 +308,13 @@ def _check_grid_unchanged(store, group, experiment):
             )
 
 
-def _check_time_axis_continues(store, group, experiment, stored, now):
+def _check_time_axis_continues(
+    store: Store,
+    group: StoredGroup,
+    experiment: ResolvedExperiment,
+    stored: dict[str, Any],
+    now: dict[str, Any],
+) -> None:
     """Let a duration be longer, the sample times going on, and the reference as far as it went."""
     if (now["duration"], now["samples"]) == (stored["duration"], stored["samples"]):
         return
@@ -311,7 +336,7 @@ def _check_time_axis_continues(store, group, experiment, stored, now):
     stored |= {name: now[name] for name in ("duration", "samples")}
 
 
-def check_runs_allow_longer_duration(experiment):
+def check_runs_allow_longer_duration(experiment: ResolvedExperiment) -> None:
     """Raise `StoreError` if runs depend on the duration."""
     for entry in experiment.integrators:
         if "steps_of" in entry.options:
@@ -341,28 +366,29 @@ class References:
     """
 
     ids: np.ndarray
-    of_start: np.ndarray
-    first_run: np.ndarray
+    of_start: RowNumbers
+    first_run: RowNumbers
     samples: int
 
-    def rows(self, group):
+    def rows(self, group: StoredGroup) -> RowNumbers:
         """Row in the store of each reference; all are there once the store is brought up."""
         row_of = stored_rows_by_run_id(group)
         return np.array([row_of[run_id] for run_id in self.ids])
 
-    def of(self, runs):
+    def of(self, runs: Runs) -> RowNumbers:
         """Which of them each of some `sweep.study.run_table.Runs` is measured against."""
-        return self.of_start[runs.system_index, runs.start_index]
+        found: RowNumbers = self.of_start[runs.system_index, runs.start_index]
+        return found
 
 
-def reference_samples(experiment):
+def reference_samples(experiment: ResolvedExperiment) -> int:
     """Leading sample times that the references of an experiment cover; 0 if it has none."""
     if experiment.reference is None:
         return 0
     return int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
 
 
-def references_of_run_table(table):
+def references_of_run_table(table: RunTable) -> References | None:
     """The `References` of a run table, or None if its experiment has none."""
     experiment = table.experiment
     if experiment.reference is None:
@@ -373,7 +399,8 @@ def references_of_run_table(table):
     reference = experiment.reference
     made = reference.integrator, reference.options, math.nan, reference.tolerance
     plugins = experiment.library.hashes(experiment.system)
-    of_start, place, first_run = np.full(run_of.shape, -1), {}, []
+    of_start, first_run = np.full(run_of.shape, -1), []
+    place: dict[RunId, int] = {}
     for system in range(len(table.systems)):
         starts = np.flatnonzero(run_of[system] < table.size)
         method = method_digest(table.systems[system], *made, plugins)

@@ -3,22 +3,42 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
 from integrators.stepping.formulations import canonical
 from sweep.analysis.runs.query import runs_where_expression_holds
 from sweep.limits import MEMORY
 from sweep.store import checkpoints, storage
-from sweep.store.files import end_checkpoints_group_name
+from sweep.store.backends.places import Place
+from sweep.store.files import RowNumbers, end_checkpoints_group_name
 from sweep.store.open import open_study
+from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.initial_conditions.from_store import StoreStarts
+from sweep.study.model import Study
 from sweep.study.run_table import digests_of_ids, expand_experiment
 
 
-def load_starts_from_store(store, *, read_study, kept=None, trust_plugins=False, **settings):
+class StudyReader(Protocol):
+    """Reads the study that a store keeps."""
+
+    def __call__(self, store: Store, *, trust_plugins: bool) -> Study:
+        """As `sweep.store.studies.stored_study`."""
+
+
+def load_starts_from_store(
+    store: str | Place | Store,
+    *,
+    read_study: StudyReader,
+    kept: str | Place | Store | None = None,
+    trust_plugins: bool = False,
+    **settings: Any,
+) -> StoreStarts:
     """Read the end states of a store's runs.
 
     Parameters
@@ -52,8 +72,9 @@ def load_starts_from_store(store, *, read_study, kept=None, trust_plugins=False,
             key="store",
         )
     asked = settings["experiment"], settings["where_runs"]
-    options = {"read_study": read_study, "trust_plugins": trust_plugins}
-    experiment, members = end_states_of_stored_runs(store, *asked, **options)
+    experiment, members = end_states_of_stored_runs(
+        store, *asked, read_study=read_study, trust_plugins=trust_plugins
+    )
     given = {
         "experiment": experiment,
         "label": settings["label"] or f"{store.place.stem}/{experiment}",
@@ -61,11 +82,18 @@ def load_starts_from_store(store, *, read_study, kept=None, trust_plugins=False,
     return StoreStarts(**settings | given, digest=_hash_of_start_states(members), members=members)
 
 
-def _hash_of_start_states(members):
+def _hash_of_start_states(members: NDArray[np.float64]) -> str:
     return hashlib.blake2b(members.astype("<f8").tobytes(), digest_size=16).hexdigest()
 
 
-def end_states_of_stored_runs(store, experiment="", where="", *, read_study, trust_plugins=False):
+def end_states_of_stored_runs(
+    store: Store,
+    experiment: str = "",
+    where: str = "",
+    *,
+    read_study: StudyReader,
+    trust_plugins: bool = False,
+) -> tuple[str, NDArray[np.float64]]:
     """The states in which complete runs of a store ended.
 
     The last sample of ``state`` where that is recorded; otherwise of the checkpoint at the end,
@@ -134,9 +162,11 @@ def end_states_of_stored_runs(store, experiment="", where="", *, read_study, tru
     return experiment, _trim_states_to_equal_rows(store, experiment, states)
 
 
-def _trim_states_to_equal_rows(store, experiment, states):
+def _trim_states_to_equal_rows(
+    store: Store, experiment: str, states: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """States without rows that none of them has; refused if some have fewer than others."""
-    there = np.isfinite(states).all(axis=2)
+    there: NDArray[np.bool_] = np.asarray(np.isfinite(states).all(axis=2))
     if (there != there[0]).any():
         raise InputError(
             f"the runs of experiment {experiment!r} of {store} have states of "
@@ -146,7 +176,14 @@ def _trim_states_to_equal_rows(store, experiment, states):
     return np.ascontiguousarray(states[:, there[0]])
 
 
-def _states_from_end_checkpoints(store, experiment, ids, rows, read_study, trust_plugins):
+def _states_from_end_checkpoints(
+    store: Store,
+    experiment: str,
+    ids: Sequence[str],
+    rows: RowNumbers,
+    read_study: StudyReader,
+    trust_plugins: bool,
+) -> NDArray[np.float64]:
     """The states of runs' checkpoints at their end, NaN where one has fewer rows."""
     root = store.root()
     name = end_checkpoints_group_name(experiment)
@@ -184,7 +221,7 @@ def _states_from_end_checkpoints(store, experiment, ids, rows, read_study, trust
     return states
 
 
-def _refuse_without_recorded_state(store, experiment, why):
+def _refuse_without_recorded_state(store: Store, experiment: str, why: str) -> NoReturn:
     raise InputError(
         f"experiment {experiment!r} of {store} does not record 'state', and {why}; run it with "
         "\"state\" in its record, or choose other runs by 'where'",
@@ -195,7 +232,7 @@ def _refuse_without_recorded_state(store, experiment, why):
 # --- once the other store is gone ------------------------------------------------------------
 
 
-def _starts_kept_by_store(kept, settings):
+def _starts_kept_by_store(kept: Store, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The starts as a store that was made with them knows them, or None."""
     try:
         root = kept.root()
@@ -211,7 +248,7 @@ def _starts_kept_by_store(kept, settings):
                 if members is None:
                     continue
                 if start["normalize"] or _hash_of_start_states(members) == start["digest"]:
-                    return settings | {
+                    return {**settings} | {
                         "experiment": start["experiment"],
                         "label": start["label"],
                         "digest": start["digest"],
@@ -221,15 +258,15 @@ def _starts_kept_by_store(kept, settings):
     return None
 
 
-def _starts_of_stored_group(group):
+def _starts_of_stored_group(group: StoredGroup) -> list[dict[str, Any]]:
     expanded = json.loads(group.attrs["experiment"])
     return [s for s in expanded["initial_conditions"] if isinstance(s, dict) and "where_runs" in s]
 
 
-def _ensemble_member_states(group, label):
+def _ensemble_member_states(group: StoredGroup, label: str) -> NDArray[np.float64] | None:
     """The initial states of an ensemble, in the order of its members, or None."""
     labels = group["initial_condition"][:]
-    rows = {}
+    rows: dict[int, int] = {}
     mine = (group["ensemble"][:] == label) & group["in_study"][:]
     for row in np.flatnonzero(mine).tolist():
         rows.setdefault(int(labels[row][len(label) + 1 : -1]), row)

@@ -5,20 +5,25 @@ Without Numba or zarr.
 
 import json
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import check_known
 from sweep.rows import Rows
 from sweep.store import files
+from sweep.store.backends.places import METADATA, Place
 from sweep.store.commit.fold import check_files_are_there
-from sweep.store.files import references_group_name
+from sweep.store.files import ArrayFiles, references_group_name
 from sweep.store.progress import IN_STUDY, MARKER, STATUS
 from sweep.store.store import Store
 from sweep.study import schema
 from sweep.text import format_number
 
+Condition = tuple[str, NDArray[np.bool_]]  # as text, and of which runs it holds
 COMPLETE = 0
 FEW = 4  # labels that a condition may list
 SETTLED = 1e-6  # difference of states at which a larger tolerance may be met
@@ -47,10 +52,10 @@ class Shared:
     status: str
     failed: int
     complete: int
-    conditions: tuple
+    conditions: tuple[str, ...]
     also: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         runs = "the one run" if self.failed == 1 else f"all {self.failed:,} runs"
         what = f"{self.experiment}: {runs} with status {self.status}"
         if not self.conditions:
@@ -87,7 +92,7 @@ class ReferenceEnd:
         About how many would have been needed until there, if these are too many.
     """
 
-    reference: dict
+    reference: dict[str, Any]
     reason: str
     held: float
     lost: float
@@ -96,14 +101,14 @@ class ReferenceEnd:
     steps: float = math.nan
 
     @property
-    def columns(self):
+    def columns(self) -> dict[str, float]:
         """Of `schema.OF_REFERENCE_ENDS` all but the number of samples, by name."""
         return {
             schema.REFERENCE_END: schema.REFERENCE_ENDS.index(self.reason),
             **{variable.name: getattr(self, variable.name) for variable in schema.STOPS},
         }
 
-    def __str__(self):
+    def __str__(self) -> str:
         arithmetic = self.reference.get("arithmetic")
         where = f" in {arithmetic}" if arithmetic else ""
         return (
@@ -113,7 +118,7 @@ class ReferenceEnd:
         )
 
     @property
-    def _why(self):
+    def _why(self) -> str:
         apart = (
             f"the step sizes {self.step_size:.3g} and {self.step_size / 2:.3g} differ by "
             f"{self.difference:.2g} of the state's size, and "
@@ -130,7 +135,7 @@ class ReferenceEnd:
         }[self.reason]
 
     @property
-    def _cures(self):
+    def _cures(self) -> list[str]:
         cures = ["an integrator of higher order"] if self.reason == "too_many_steps" else []
         cures += ["a larger tolerance"] if self.difference < SETTLED else []
         known = self.held > 0
@@ -152,11 +157,11 @@ class EarlyReference:
     """
 
     experiment: str
-    starts: tuple
-    runs: tuple
+    starts: tuple[str, ...]
+    runs: tuple[int, ...]
     end: ReferenceEnd
 
-    def __str__(self):
+    def __str__(self) -> str:
         runs = f"{len(self.runs):,} run{'s' * (len(self.runs) != 1)}"
         return (
             f"{self.experiment}: the reference of {' or '.join(self.starts)} holds until "
@@ -169,20 +174,26 @@ class _Table:
     """Columns of an experiment's runs of the study, and its axes."""
 
     name: str
-    columns: dict
-    axes: tuple
-    meanings: dict
+    columns: dict[str, np.ndarray]
+    axes: tuple[str, ...]
+    meanings: dict[int, str]
 
     @property
-    def failed(self):
-        return (self.columns[MARKER] > 0) & (self.columns[STATUS] > COMPLETE)
+    def failed(self) -> NDArray[np.bool_]:
+        failed: NDArray[np.bool_] = (self.columns[MARKER] > 0) & (self.columns[STATUS] > COMPLETE)
+        return failed
 
     @property
-    def complete(self):
-        return (self.columns[MARKER] > 0) & (self.columns[STATUS] == COMPLETE)
+    def complete(self) -> NDArray[np.bool_]:
+        complete: NDArray[np.bool_] = (self.columns[MARKER] > 0) & (
+            self.columns[STATUS] == COMPLETE
+        )
+        return complete
 
 
-def failed_runs(store, experiments=(), most=None):
+def failed_runs(
+    store: str | Place | Store, experiments: str | Sequence[str] = (), most: int | None = None
+) -> Rows:
     """A row for each run of the study that failed.
 
     Parameters
@@ -216,7 +227,9 @@ def failed_runs(store, experiments=(), most=None):
     return rows
 
 
-def values_shared_by_failed_runs(store, experiments=()):
+def values_shared_by_failed_runs(
+    store: str | Place | Store, experiments: str | Sequence[str] = ()
+) -> list[Shared]:
     """What the failed runs have in common, a `Shared` for each experiment and status.
 
     Parameters as in `failed_runs`.
@@ -240,7 +253,9 @@ def values_shared_by_failed_runs(store, experiments=()):
     return found
 
 
-def references_that_end_early(store, experiments=()):
+def references_that_end_early(
+    store: str | Place | Store, experiments: str | Sequence[str] = ()
+) -> Rows:
     """The references that end before their last sample: since when, why, and what would do.
 
     Parameters
@@ -265,7 +280,7 @@ def references_that_end_early(store, experiments=()):
     )
 
 
-def _early_references_of_experiment(store, name):
+def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyReference]:
     group = references_group_name(name)
     if not (store.place / group / schema.REFERENCE_END).is_dir():  # none, or of an earlier version
         return
@@ -298,27 +313,32 @@ def _early_references_of_experiment(store, name):
             yield EarlyReference(name, starts, tuple(mine.tolist()), end)
 
 
-def _reference_of_each_run(arrays, references):
+def _reference_of_each_run(
+    arrays: Mapping[str, ArrayFiles], references: Mapping[str, ArrayFiles]
+) -> dict[int, int]:
     """The row of the reference of each run that one of those that end early may be of.
 
     Where several are of one initial state, that whose own error the run has stored.
     """
-    found = {}
+    found: dict[int, int] = {}
     for run, known in rows_measured_against(arrays, references).items():
         if len(known) > 1:
             (own,) = arrays[schema.REFERENCE_ERROR].read_rows(np.array([run]))
             errors = references["error"].read_rows(np.array(known))
-            known = [row for row, e in zip(known, errors, strict=True) if _is_start_of(own, e)]
+            own_errors = zip(known, errors, strict=True)
+            known = tuple(row for row, error in own_errors if _is_start_of(own, error))
         found |= {run: known[0]} if known else {}
     return found
 
 
-def _is_start_of(one, other):
+def _is_start_of(one: np.ndarray, other: np.ndarray) -> bool:
     size = min(len(one), len(other))
     return np.array_equal(one[:size], other[:size], equal_nan=True)
 
 
-def rows_measured_against(arrays, references):
+def rows_measured_against(
+    arrays: Mapping[str, ArrayFiles], references: Mapping[str, ArrayFiles]
+) -> dict[int, tuple[int, ...]]:
     """Rows of the references of each run that may be measured against one that ends early.
 
     Those of its initial state: several, where a study scans a parameter that starts do not depend
@@ -342,10 +362,10 @@ def rows_measured_against(arrays, references):
     ends = references[schema.REFERENCE_END].values()
     if not (ends > 0).any():
         return {}
-    known = {}
+    rows_of: dict[bytes, list[int]] = {}
     for row, state in _states_as_bytes(references[schema.INITIAL_STATE.name]):
-        known.setdefault(state, []).append(row)
-    known = {state: tuple(rows) for state, rows in known.items() if (ends[rows] > 0).any()}
+        rows_of.setdefault(state, []).append(row)
+    known = {state: tuple(rows) for state, rows in rows_of.items() if (ends[rows] > 0).any()}
     return {
         row: known[state]
         for row, state in _states_as_bytes(arrays[schema.INITIAL_STATE.name])
@@ -353,7 +373,7 @@ def rows_measured_against(arrays, references):
     }
 
 
-def _states_as_bytes(array):
+def _states_as_bytes(array: ArrayFiles) -> Iterator[tuple[int, bytes]]:
     """Row and initial state, without the rows that others have beyond it, of an array of these."""
     for i in range(array.grid[0]):
         rows = array.rows((i,))
@@ -362,7 +382,9 @@ def _states_as_bytes(array):
             yield row, state[~np.isnan(state).all(axis=1)].tobytes()
 
 
-def _conditions_shared_by_failures(table, failed):
+def _conditions_shared_by_failures(
+    table: _Table, failed: NDArray[np.bool_]
+) -> tuple[tuple[str, ...], int]:
     """The conditions as text, the fewest that leave out the most complete runs; who is left."""
     known = failed | table.complete
     found = []
@@ -372,7 +394,7 @@ def _conditions_shared_by_failures(table, failed):
             found.append(condition)
     complete = table.complete
 
-    def left(conditions):
+    def left(conditions: Sequence[Condition]) -> int:
         mask = complete.copy()
         for _, holds in conditions:
             mask &= holds
@@ -389,7 +411,9 @@ def _conditions_shared_by_failures(table, failed):
     return tuple(text for text, _ in found), least
 
 
-def _axis_condition_of_failures(axis, values, failed, known):
+def _axis_condition_of_failures(
+    axis: str, values: np.ndarray, failed: NDArray[np.bool_], known: NDArray[np.bool_]
+) -> Condition | None:
     """What `values` satisfy where `failed`, and where that holds; None if it leaves out none."""
     mine = values[failed]
     if values.dtype.kind == "f":
@@ -403,7 +427,9 @@ def _axis_condition_of_failures(axis, values, failed, known):
     return f"{axis} {' or '.join(chosen)}", holds
 
 
-def _axis_range_of_failures(axis, values, mine, known):
+def _axis_range_of_failures(
+    axis: str, values: np.ndarray, mine: np.ndarray, known: NDArray[np.bool_]
+) -> Condition | None:
     low, high = mine.min(), mine.max()
     others = values[known & np.isfinite(values)]
     above, below = low > others.min(), high < others.max()
@@ -422,7 +448,7 @@ def _axis_range_of_failures(axis, values, mine, known):
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _known_experiments(store, experiments):
+def _known_experiments(store: Store, experiments: str | Sequence[str]) -> Sequence[str]:
     """Names of experiments as `failed_runs` takes them, all if there are none."""
     experiments = (experiments,) if isinstance(experiments, str) else experiments
     for name in experiments:
@@ -430,7 +456,7 @@ def _known_experiments(store, experiments):
     return experiments or store.experiments
 
 
-def _run_status_tables_of_store(store, experiments):
+def _run_status_tables_of_store(store: Store, experiments: str | Sequence[str]) -> Iterator[_Table]:
     for name in _known_experiments(store, experiments):
         with store.naming_damage():
             check_files_are_there(store, name)
@@ -438,7 +464,7 @@ def _run_status_tables_of_store(store, experiments):
         yield table
 
 
-def _read_run_status_table(store, name):
+def _read_run_status_table(store: Store, name: str) -> _Table:
     directory = store.place / name
     attributes = files.read_zarr_metadata(directory).get("attributes", {})
     axes = (*STEPPING, *attributes["scanned"], *attributes["start_axes"])
@@ -454,23 +480,24 @@ def _read_run_status_table(store, name):
     return _Table(name, columns, axes, meanings)
 
 
-def _where_run_stopped(columns, name, row):
+def _where_run_stopped(columns: Mapping[str, np.ndarray], name: str, row: int) -> float:
     """Where a run stopped; a store of an earlier version has no times."""
     if name in columns:
-        return columns[name][row]
+        own: float = columns[name][row]
+        return own
     if name == "stop_time":
         return float(columns["stop_step"][row] * columns["step_size"][row])
     return math.nan
 
 
-def _to_python_scalar(value):
+def _to_python_scalar(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def failure_status_names(store):
+def failure_status_names(store: Store) -> dict[str, int]:
     """Names of the statuses of a store's runs that failed, as its arrays name them."""
     for name in store.experiments:
-        file = store.place / name / STATUS / files.METADATA
+        file = store.place / name / STATUS / METADATA
         if file.exists():
             flags = json.loads(file.read_text())["attributes"]
             named = zip(flags["flag_values"], flags["flag_meanings"].split(), strict=True)

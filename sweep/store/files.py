@@ -10,13 +10,28 @@ import functools
 import json
 import math
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.errors import Damaged, Unreachable
-from sweep.store.backends.places import METADATA, map_over_place, read_bytes_or_none
+from sweep.store.backends.places import (
+    METADATA,
+    Place,
+    map_over_place,
+    path_below,
+    read_bytes_or_none,
+)
+
+if TYPE_CHECKING:
+    from sweep.store.commit.records import Unfolded
+
+Index = tuple[int, ...]  # of a chunk or a shard, along each dimension of its array
+RowNumbers = NDArray[np.integer]
 
 FORMAT_VERSION = 2
 INTERNAL = "_geosweep"
@@ -25,12 +40,12 @@ CODECS = ("blosc", "crc32c")
 ABSENT = 2**64 - 1  # offset and size, in a shard's index, of a chunk that is not there
 
 
-def references_group_name(experiment):
+def references_group_name(experiment: str) -> str:
     """Name of the group with the references of an experiment."""
     return f"{INTERNAL}/{REFERENCES}/{experiment}"
 
 
-def end_checkpoints_group_name(place):
+def end_checkpoints_group_name(place: str) -> str:
     """Name of the group with the integrators' state at the end of a group's runs.
 
     Just below what is internal: each group above it would be one more object.
@@ -38,7 +53,7 @@ def end_checkpoints_group_name(place):
     return f"{INTERNAL}/{ENDS}.{place.replace('/', '.')}"
 
 
-def group_with_records_of(place):
+def group_with_records_of(place: str) -> str:
     """The group whose records a group's arrays are folded from: of end checkpoints, the runs'."""
     runs = place.removeprefix(end_checkpoints_group_name(""))
     return place if runs == place else runs.replace(".", "/")
@@ -60,17 +75,17 @@ class Part:
         What is wrong with it; empty if nothing is.
     """
 
-    index: tuple
-    extent: tuple
-    values: object
+    index: Index
+    extent: tuple[slice, ...]
+    values: np.ndarray | None
     damage: str
 
     @property
-    def rows(self):
+    def rows(self) -> slice:
         """Its slice of the first dimension."""
         return self.extent[0]
 
-    def span(self, begin):
+    def span(self, begin: Sequence[int]) -> tuple[slice, ...]:
         """Its extent from a corner on, tuple of slice."""
         return tuple(
             slice(s.start - b, s.stop - b) for s, b in zip(self.extent, begin, strict=True)
@@ -103,20 +118,20 @@ class ArrayFiles:
         Records that are not folded yet, and read as if they were.
     """
 
-    directory: object
-    shape: tuple
-    chunks: tuple
-    inner: tuple
-    dtype: np.dtype
-    dims: tuple
-    fill: object
-    attributes: dict
+    directory: Place
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    inner: tuple[int, ...]
+    dtype: np.dtype[Any]
+    dims: tuple[str, ...]
+    fill: float | int | bool | str
+    attributes: dict[str, Any]
     sharded: bool = False
     separator: str = "."
-    unfolded: object = None
+    unfolded: "Unfolded | None" = None
 
     @classmethod
-    def read(cls, directory, unfolded=None):
+    def read(cls, directory: Place, unfolded: "Unfolded | None" = None) -> "ArrayFiles":
         """The array in `directory`.
 
         Raises
@@ -127,7 +142,9 @@ class ArrayFiles:
         return cls.of(directory, read_zarr_metadata(directory), unfolded)
 
     @classmethod
-    def of(cls, directory, metadata, unfolded=None):
+    def of(
+        cls, directory: Place, metadata: Mapping[str, Any], unfolded: "Unfolded | None" = None
+    ) -> "ArrayFiles":
         """The array in `directory` that has these metadata; as `read`."""
         try:
             codecs = metadata["codecs"]
@@ -158,46 +175,46 @@ class ArrayFiles:
             raise Damaged(f"{directory / METADATA} lacks or garbles {error}") from None
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Of the array."""
         return self.directory.name
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
 
     @property
-    def grid(self):
+    def grid(self) -> tuple[int, ...]:
         """Number of files along each dimension."""
         return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunks, strict=True))
 
-    def file_name(self, index):
+    def file_name(self, index: Index) -> str:
         """The path of a chunk's file, or of a shard's, below the array's directory."""
         return self.separator.join(("c", *map(str, index)))
 
-    def file(self, index):
+    def file(self, index: Index) -> Place:
         """The file of a chunk, or of a shard."""
         return self.directory / self.file_name(index)
 
-    def index_of_file(self, file):
+    def index_of_file(self, file: Place) -> Index:
         """The index of the chunk, or of the shard, that a file has."""
-        path = str(file.relative_to(self.directory))
+        path = path_below(file, self.directory)
         return tuple(map(int, re.split(r"[./]", path)[1:]))
 
-    def row_shape(self, samples):
+    def row_shape(self, samples: int) -> tuple[int, ...]:
         """Shape of one row, tuple of int: without the first dimension, of so many samples."""
         sizes = zip(self.dims[1:], self.shape[1:], strict=True)
         return tuple(samples if dim == "time" else size for dim, size in sizes)
 
-    def rows(self, index):
+    def rows(self, index: Index) -> slice:
         """The file's slice of the first dimension."""
         start = index[0] * self.chunks[0]
         return slice(start, min(start + self.chunks[0], self.shape[0]))
 
     # --- reading -----------------------------------------------------------------------------
 
-    def chunk(self, index):
+    def chunk(self, index: Index) -> np.ndarray | None:
         """A file's values, or None if nothing of it is there.
 
         Raises
@@ -213,7 +230,9 @@ class ArrayFiles:
             values[part.span(begin)] = part.values
         return values
 
-    def _readable_parts(self, index, among=None):
+    def _readable_parts(
+        self, index: Index, among: Collection[int] | None = None
+    ) -> list[Part] | None:
         """Those of `parts` that are there; `Damaged` if one is."""
         parts = self.parts(index, among)
         for part in parts or ():
@@ -222,14 +241,14 @@ class ArrayFiles:
         return parts and [part for part in parts if part.values is not None]
 
     @contextlib.contextmanager
-    def naming_damage(self):
+    def naming_damage(self) -> Iterator[None]:
         """Within this, what is `Damaged` is said with the array's name."""
         try:
             yield
         except Damaged as damage:
             raise Damaged(f"{self.directory.parent.name}/{self.name}: {damage}") from None
 
-    def parts(self, index, among=None):
+    def parts(self, index: Index, among: Collection[int] | None = None) -> list[Part] | None:
         """The chunks of a file, each by itself.
 
         Parameters
@@ -263,7 +282,7 @@ class ArrayFiles:
                 found.append(self._part(own, data[offset : offset + size] if there else None))
         return found
 
-    def _part(self, at, data):
+    def _part(self, at: Index, data: bytes | None) -> Part:
         sizes = zip(at, self.inner, self.shape, strict=True)
         extent = tuple(slice(k * n, min(k * n + n, size)) for k, n, size in sizes)
         if data is None:
@@ -274,7 +293,7 @@ class ArrayFiles:
             return Part(at, extent, None, str(damage))
         return Part(at, extent, values[tuple(slice(s.stop - s.start) for s in extent)], "")
 
-    def read_file(self, index):
+    def read_file(self, index: Index) -> bytes | None:
         """The bytes of a file, with the records that are not folded yet; None if there are none.
 
         Raises
@@ -290,11 +309,11 @@ class ArrayFiles:
             raise Damaged(f"cannot be read: {error.strerror}") from None
         return data if self.unfolded is None else self.unfolded.shard_with(self, index, data)
 
-    def values(self):
+    def values(self) -> np.ndarray:
         """The whole array, which is one-dimensional; `Damaged`, with its name, if it is."""
         found = np.full(self.shape, self.fill, self.dtype)
 
-        def read(i):
+        def read(i: int) -> None:
             if (values := self.chunk((i,))) is not None:
                 found[self.rows((i,))] = values
 
@@ -302,7 +321,7 @@ class ArrayFiles:
             map_over_place(self.directory, read, range(self.grid[0]))
         return found
 
-    def read_rows(self, rows):
+    def read_rows(self, rows: RowNumbers) -> np.ndarray:
         """Some rows of the array, in their order.
 
         Parameters
@@ -318,10 +337,13 @@ class ArrayFiles:
                     parts = self._readable_parts((i, *rest), among)
                 for part in parts or ():
                     mine = np.flatnonzero(of_chunk == part.index[0])
-                    found[(mine, *part.extent[1:])] = part.values[rows[mine] - part.rows.start]
+                    if part.values is None:
+                        continue
+                    where: tuple[RowNumbers | slice, ...] = (mine, *part.extent[1:])
+                    found[where] = part.values[rows[mine] - part.rows.start]
         return found
 
-    def _extent(self, index):
+    def _extent(self, index: Index) -> tuple[int, ...]:
         """Shape of the part of a file that lies within the array."""
         sizes = zip(index, self.chunks, self.shape, strict=True)
         return tuple(min(chunk, shape - i * chunk) for i, chunk, shape in sizes)
@@ -329,11 +351,11 @@ class ArrayFiles:
     # --- files as bytes ----------------------------------------------------------------------
 
     @property
-    def inner_grid(self):
+    def inner_grid(self) -> tuple[int, ...]:
         """Number of chunks along each dimension of a shard."""
         return tuple(c // n for c, n in zip(self.chunks, self.inner, strict=True))
 
-    def chunk_places(self, data):
+    def chunk_places(self, data: bytes) -> NDArray[np.uint64]:
         """Offset and size of each chunk of a shard, `ABSENT` of one that is not there.
 
         Returns
@@ -355,7 +377,7 @@ class ArrayFiles:
             raise Damaged("has an index that points beyond it")
         return places
 
-    def decode_chunk(self, data, shape=None):
+    def decode_chunk(self, data: bytes, shape: tuple[int, ...] | None = None) -> np.ndarray:
         """The values of a chunk, or of a part of one that has a shape."""
         body = checked_bytes(data)
         try:
@@ -370,18 +392,19 @@ class ArrayFiles:
             raise Damaged(f"cannot be decoded: {error}") from None
 
 
-def encode_chunk(values):
+def encode_chunk(values: np.ndarray) -> bytes:
     """The bytes of a chunk of numbers, as zarr writes them."""
     return with_checksum(_blosc_codec().encode(np.ascontiguousarray(values)))
 
 
-def with_checksum(data):
+def with_checksum(data: bytes) -> bytes:
     """Bytes with their crc32c behind them."""
     data = bytes(data)
-    return data + google_crc32c.value(data).to_bytes(4, "little")
+    checksum: int = google_crc32c.value(data)
+    return data + checksum.to_bytes(4, "little")
 
 
-def checked_bytes(data):
+def checked_bytes(data: bytes) -> bytes:
     """The bytes before a crc32c; `Damaged` if they are not those that it is of."""
     body, stored = data[:-4], data[-4:]
     if len(stored) < 4 or google_crc32c.value(body) != int.from_bytes(stored, "little"):
@@ -390,13 +413,13 @@ def checked_bytes(data):
 
 
 @functools.cache
-def _blosc_codec():
+def _blosc_codec() -> Any:
     from numcodecs.blosc import SHUFFLE, Blosc
 
     return Blosc(cname="zstd", clevel=1, shuffle=SHUFFLE)
 
 
-def _decode_string_chunk(data):
+def _decode_string_chunk(data: bytes) -> np.ndarray:
     """Texts, equal ones shared."""
     from numcodecs.vlen import VLenUTF8
 
@@ -404,13 +427,13 @@ def _decode_string_chunk(data):
     first = data[4 : 8 + size]
     if data[4:] == first * count:  # as of most labels: all are the first
         return np.full(count, first[4:].decode(), dtype=object)
-    known = {}
-    found = VLenUTF8().decode(data)
+    known: dict[str, str] = {}
+    found: np.ndarray = VLenUTF8().decode(data)
     found[:] = [known.setdefault(text, text) for text in found.tolist()]
     return found
 
 
-def read_zarr_metadata(directory):
+def read_zarr_metadata(directory: Place) -> dict[str, Any]:
     """The metadata of a group or an array.
 
     Raises
@@ -432,7 +455,9 @@ def read_zarr_metadata(directory):
     return found
 
 
-def are_runs_computed_to_sample(counts, status, samples):
+def are_runs_computed_to_sample(
+    counts: NDArray[np.integer], status: NDArray[np.integer], samples: int
+) -> NDArray[np.bool_]:
     """Whether runs are computed up to the last of so many samples, or to where they failed.
 
     Parameters
@@ -444,7 +469,9 @@ def are_runs_computed_to_sample(counts, status, samples):
     return (counts >= samples) | ((counts > 0) & (status > 0))
 
 
-def read_1d_arrays(directory, names, unfolded=None):
+def read_1d_arrays(
+    directory: Place, names: Iterable[str], unfolded: "Unfolded | None" = None
+) -> dict[str, np.ndarray]:
     """One-dimensional arrays of a group by name; with what records have, if they are given.
 
     Raises

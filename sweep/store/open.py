@@ -2,7 +2,9 @@
 
 import math
 import secrets
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -12,10 +14,11 @@ from xarray.core import indexing
 
 from integrators.errors import InputError, check_known, shown
 from sweep.limits import MOST_RUNS
+from sweep.store.backends.places import Place
 from sweep.store.commit.fold import check_files_are_there
 from sweep.store.commit.records import unfolded_of_store
 from sweep.store.commit.zarr_stores import zarr_store_with_records
-from sweep.store.files import INTERNAL, are_runs_computed_to_sample
+from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
 from sweep.study import schema
@@ -26,7 +29,9 @@ ITEM_BYTES = 8
 DASK_CHUNK_BYTES = 2**28  # of the widest series, at most
 
 
-def open_study(store, chunks=None):
+def open_study(
+    store: str | Place | Store, chunks: Literal["auto"] | Mapping[str, int] | None = None
+) -> xr.DataTree:
     """Open a store as a DataTree, a Dataset for each experiment.
 
     Parameters
@@ -72,7 +77,7 @@ def open_study(store, chunks=None):
     unfolded = unfolded_of_store(store)
     try:
         tree = xr.open_datatree(
-            zarr_store_with_records(store, unfolded),
+            zarr_store_with_records(store, unfolded),  # type: ignore[arg-type]  # it takes zarr's
             engine="zarr",
             chunks=None,
             cache=chunks is None,
@@ -164,7 +169,7 @@ def open_experiment(
     return next(iter(found.values()))
 
 
-def _refuse_zarr_v2_arrays(store, metadata):
+def _refuse_zarr_v2_arrays(store: Store, metadata: Mapping[str, Any]) -> None:
     """Refuse arrays of Zarr v2 among the consolidated metadata: theirs may be pickles."""
     copies = metadata.get("consolidated_metadata") or {}
     for name, node in copies.get("metadata", {}).items():
@@ -172,7 +177,7 @@ def _refuse_zarr_v2_arrays(store, metadata):
             raise InputError(f"{store}: {name!r} is not of Zarr v3, which `sweep run` writes")
 
 
-def _refuse_oversized_metadata(store):
+def _refuse_oversized_metadata(store: Store) -> None:
     """Refuse metadata by which a few bytes of the store would fill the memory."""
     root = zarr.open_group(store.zarr_store, mode="r", zarr_format=3)  # as xarray reads it
     for name, array in root.members(max_depth=None):
@@ -187,7 +192,7 @@ def _refuse_oversized_metadata(store):
             )
 
 
-def _with_dask_series(dataset, sizes):
+def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Dataset:
     """A dataset whose series are Dask arrays, all of them with the same chunks.
 
     Parameters
@@ -204,17 +209,20 @@ def _with_dask_series(dataset, sizes):
     if unknown := set(sizes) - {"run", "time"}:
         raise InputError(f"chunks name {', '.join(map(repr, sorted(unknown)))}; 'run' and 'time' "
                          "are what series have in common", key="chunks")  # fmt: skip
-    sizes = _chunk_sizes_of_files(dataset.sizes, series.values()) | sizes
+    chunks: dict[Hashable, int] = dict(_chunk_sizes_of_files(dataset.sizes, series.values()))
+    chunks.update(sizes)
     opened = secrets.token_hex(8)  # when it is opened again, there may be more in the store
     return dataset.assign(
         {
-            name: array.chunk({dim: sizes[dim] for dim in array.dims}, name=f"{name}-{opened}")
+            name: array.chunk({dim: chunks[dim] for dim in array.dims}, name=f"{name}-{opened}")
             for name, array in series.items()
         }
     )
 
 
-def _chunk_sizes_of_files(extent, series):
+def _chunk_sizes_of_files(
+    extent: Mapping[Hashable, int], series: Iterable[xr.Variable]
+) -> dict[Hashable, int]:
     """Sizes of chunks by dimension: those of a shard, of fewer rows if the widest is too large."""
     sizes = dict(extent)
     for array in series:
@@ -226,12 +234,12 @@ def _chunk_sizes_of_files(extent, series):
     return sizes
 
 
-def _numbers_in_row(array, sizes):
+def _numbers_in_row(array: xr.Variable, sizes: Mapping[Hashable, int]) -> int:
     within = zip(array.dims[1:], array.shape[1:], strict=True)
     return math.prod(min(size, sizes[dim]) for dim, size in within)
 
 
-def _load_run_scalars(dataset, arrays):
+def _load_run_scalars(dataset: xr.Dataset, arrays: Mapping[str, ArrayFiles]) -> xr.Dataset:
     """A dataset with what is over runs alone in memory, and with labels that are read when used.
 
     They are read from the store's files, as zarr takes four times as long for many small chunks.
@@ -244,7 +252,7 @@ def _load_run_scalars(dataset, arrays):
     found = {}
     for name, variable in dataset.variables.items():
         if variable.dims == ("run",) and name not in dataset.indexes:
-            array = arrays[name]
+            array = arrays[str(name)]
             labels = array.dtype == object
             data = indexing.LazilyIndexedArray(_Labels(array)) if labels else array.values()
             # By the fast path, as xarray would make new texts of labels by way of pandas.
@@ -269,16 +277,17 @@ class _Labels(BackendArray):
     array : sweep.store.files.ArrayFiles
     """
 
-    def __init__(self, array):
+    def __init__(self, array: ArrayFiles) -> None:
         self._array, self.shape, self.dtype = array, array.shape, array.dtype
-        self._all = None
+        self._all: np.ndarray | None = None
 
-    def __getitem__(self, key):
-        return indexing.explicit_indexing_adapter(
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
+        labels: np.ndarray = indexing.explicit_indexing_adapter(
             key, self.shape, indexing.IndexingSupport.OUTER, self._decode
         )
+        return labels
 
-    def _decode(self, key):
+    def _decode(self, key: Any) -> np.ndarray:
         if self._all is None:
             rows = np.arange(self.shape[0])[key]
             if rows.shape != self.shape:

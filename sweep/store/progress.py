@@ -9,24 +9,43 @@ import contextlib
 import json
 import math
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.errors import Damaged
 from sweep.rows import Rows
 from sweep.store import files
-from sweep.store.backends.places import ObjectPlace, map_over_place
+from sweep.store.backends.places import ObjectPlace, Place, map_over_place
 from sweep.store.backends.trees import write_text_atomically
 from sweep.store.commit.fold import check_files_are_there
-from sweep.store.commit.records import CHECKPOINT, RECORD, records_by_group
-from sweep.store.files import INTERNAL, references_group_name
+from sweep.store.commit.records import CHECKPOINT, RECORD, Record, RecordsByGroup, records_by_group
+from sweep.store.files import INTERNAL, ArrayFiles, Index, RowNumbers, references_group_name
 from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 
 MARKER, STATUS, IN_STUDY, CPU_TIME = "sample_count", "status", "in_study", "cpu_time"
 TIME = "time"
+
+
+class RunningTask(Protocol):
+    """What a task says of the runs that it computes."""
+
+    @property
+    def group(self) -> str:
+        """Of its rows: of the experiment, or of its references."""
+
+    @property
+    def experiment(self) -> str:
+        """Its name."""
+
+    @property
+    def runs(self) -> int:
+        """Their number."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +81,17 @@ class Progress:
     cpu_seconds: float
 
     @property
-    def left(self):
+    def left(self) -> int:
         """Runs that are not committed: those that are being computed, and those that wait."""
         return self.runs - self.done
 
     @property
-    def pending(self):
+    def pending(self) -> int:
         """Runs that are neither committed nor being computed."""
         return self.left - self.running
 
 
-def status(store):
+def status(store: str | Place | Store) -> Rows:
     """How far each experiment of a store is.
 
     Parameters
@@ -99,11 +118,12 @@ class Counter:
     store : Store
     """
 
-    def __init__(self, store):
+    def __init__(self, store: Store) -> None:
         self.store = store
-        self._chunks = {}  # by file: what it was when it was read, and its values
+        # By file: what it was when it was read, and its values.
+        self._chunks: dict[Place, tuple[object, np.ndarray]] = {}
 
-    def count(self):
+    def count(self) -> list[Progress]:
         """The `Progress` of each experiment, in the order of the study.
 
         Raises
@@ -127,16 +147,18 @@ class Counter:
                 raise Damaged(f"the experiment {name!r} is gone")
         return counted
 
-    def _count(self, store, name, records, session, running):
+    def _count(
+        self, store: Store, name: str, records: RecordsByGroup, session: str, running: int
+    ) -> Progress:
         arrays = store.arrays_of_group(name)
         marker, status, seconds = (
             self._values(name, arrays, array) for array in (MARKER, STATUS, CPU_TIME)
         )
         # a count, so that `in_study`, true of all runs in most stores, need not be read
         some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
-        wanted = self._values(name, arrays, IN_STUDY) if some_left else np.ones(len(marker))
-        size = min(map(len, (marker, status, wanted)))  # a store that just grows has two lengths
-        marker, status, wanted = marker[:size], status[:size], wanted[:size].astype(bool)
+        in_study = self._values(name, arrays, IN_STUDY) if some_left else np.ones(len(marker))
+        size = min(map(len, (marker, status, in_study)))  # a store that just grows has two lengths
+        marker, status, wanted = marker[:size], status[:size], in_study[:size].astype(bool)
         samples = arrays[TIME].shape[0]
         done = files.are_runs_computed_to_sample(marker, status, samples)
         failed = int((wanted & done & (status > 0)).sum())
@@ -169,7 +191,7 @@ class Counter:
             + 1e-3 * milliseconds,
         )
 
-    def _cpu_seconds_of_references(self, store, name):
+    def _cpu_seconds_of_references(self, store: Store, name: str) -> float:
         """Of an experiment's references, as far as they are committed."""
         place = references_group_name(name)
         arrays = store.arrays_of_group(place)
@@ -178,7 +200,7 @@ class Counter:
         names = MARKER, CPU_TIME
         return _committed_cpu_seconds(*(self._values(place, arrays, own) for own in names))
 
-    def _values(self, place, arrays, name):
+    def _values(self, place: str, arrays: Mapping[str, ArrayFiles], name: str) -> np.ndarray:
         """The values of an array over runs; `Damaged`, with its name, if they are."""
         if (array := arrays.get(name)) is None:
             raise Damaged(f"{place}/{name} has no metadata")
@@ -187,7 +209,7 @@ class Counter:
             parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
 
-    def _chunk(self, array, index):
+    def _chunk(self, array: ArrayFiles, index: Index) -> np.ndarray:
         file, state = array.file(index), None
         known = self._chunks.get(file)
         if known is not None or not isinstance(file, ObjectPlace):  # there it is a request more
@@ -203,14 +225,16 @@ class Counter:
         return known[1]
 
 
-def _of_session(records, session):
+def _of_session(records: Iterable[Record], session: str) -> list[Record]:
     """The records, not checkpoints, that are of a session."""
     return [r for r in records if r.name.kind == RECORD and r.name.session == session]
 
 
-def _count_partly_computed_runs(records, done, samples):
+def _count_partly_computed_runs(
+    records: Iterable[Record], done: NDArray[np.bool_], samples: int
+) -> float:
     """Runs on their way, each counted as far as its checkpoints are."""
-    furthest = {}
+    furthest: dict[int, tuple[int, int]] = {}
     for name in (record.name for record in records if record.name.kind == CHECKPOINT):
         if name.start < len(done) and not done[name.start]:
             known = furthest.get(name.start, (0, 0))
@@ -218,13 +242,13 @@ def _count_partly_computed_runs(records, done, samples):
     return sum(n * (last - 1) / max(1, samples - 1) for last, n in furthest.values())
 
 
-def _committed_cpu_seconds(marker, seconds):
+def _committed_cpu_seconds(marker: NDArray[np.integer], seconds: NDArray[np.float64]) -> float:
     """Seconds of what is committed; a store that just grows has arrays of two lengths."""
     size = min(len(marker), len(seconds))
     return float(np.nansum(seconds[:size][marker[:size] > 0]))
 
 
-def _rows_of_record(record):
+def _rows_of_record(record: Record) -> RowNumbers:
     """The rows of a record, by its name alone where that says all; none if it was folded."""
     name = record.name
     if name.count == name.stop - name.start:
@@ -244,23 +268,23 @@ class Rate:
         Seconds that are looked back.
     """
 
-    def __init__(self, span=120.0):
+    def __init__(self, span: float = 120.0) -> None:
         self._span = span
-        self._seen = []
+        self._seen: list[tuple[float, float]] = []
 
-    def add(self, seconds, done):
+    def add(self, seconds: float, done: float) -> None:
         """Note that `done` runs were committed at a time in `seconds`."""
         self._seen.append((seconds, done))
         while len(self._seen) > 2 and self._seen[1][0] <= seconds - self._span:
             self._seen.pop(0)
 
     @property
-    def per_second(self):
+    def per_second(self) -> float:
         """Runs a second, 0 as long as none was seen to end."""
         (began, first), (now, last) = self._seen[0], self._seen[-1]
         return max(0.0, (last - first) / (now - began)) if now > began else 0.0
 
-    def seconds_left(self, pending):
+    def seconds_left(self, pending: float) -> float:
         """Until `pending` runs are done, NaN where that is not known."""
         if not pending:
             return 0.0
@@ -279,33 +303,34 @@ class InFlight:
     store : Store
     """
 
-    def __init__(self, store):
+    def __init__(self, store: Store) -> None:
         self._path = store.internal(IN_FLIGHT)
         self._every = EVERY_OBJECT if store.in_bucket else EVERY
         # What takes no longer than that is not worth two requests.
         self._since, self._is_noted = time.monotonic() if store.in_bucket else -math.inf, False
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if not self._is_noted:
             return
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 
-    def note(self, tasks):
+    def note(self, tasks: Iterable[RunningTask]) -> None:
         """Write down how many runs of each experiment `tasks` have, now and then."""
         if (now := time.monotonic()) < self._since + self._every:
             return
-        self._since, self._is_noted, runs = now, True, collections.Counter()
+        self._since, self._is_noted = now, True
+        runs: collections.Counter[str] = collections.Counter()
         for task in tasks:
             runs[task.experiment] += task.runs if task.group == task.experiment else 0
         with contextlib.suppress(OSError):  # nothing depends on it
             write_text_atomically(self._path, json.dumps(runs))
 
 
-def runs_in_flight(store):
+def runs_in_flight(store: Store) -> dict[str, int]:
     """Runs that are being computed, by experiment; none if nobody holds the store."""
     with contextlib.suppress(OSError, ValueError):
         found = parse_json_object(read_first_bytes_of_file(store.internal(IN_FLIGHT)))
@@ -338,7 +363,9 @@ class Prediction:
     before: float
 
 
-def write_plan_predictions(store, total, experiments):
+def write_plan_predictions(
+    store: Store, total: Prediction, experiments: Mapping[str, Prediction]
+) -> None:
     """Write what a plan expects, for `read_plan_predictions`.
 
     It is of what was pending when the plan was made, by a run, an extension or a retry; an
@@ -356,7 +383,7 @@ def write_plan_predictions(store, total, experiments):
     write_text_atomically(store.internal(PREDICTION), text)
 
 
-def read_plan_predictions(store):
+def read_plan_predictions(store: Store) -> tuple[Prediction | None, dict[str, Prediction]]:
     """The last plan of a store: in all, and by experiment; None, and nothing, without one."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads(store.internal(PREDICTION).read_text())

@@ -11,12 +11,18 @@ import math
 import platform
 import struct
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding
 
 from sweep.store.backends.trees import write_text_atomically
+from sweep.store.store import Store
+
+if TYPE_CHECKING:
+    from sweep.store.lease.sessions import Session
 
 FOLDER = "environments"
 ATTRIBUTE = "environments"  # of the root: what each number stands for
@@ -25,7 +31,7 @@ DIGITS = 7  # of a hash in hexadecimal, as a number: it fits an int32
 
 
 @functools.cache
-def describe_cpu_libm_and_versions():
+def describe_cpu_libm_and_versions() -> dict[str, str]:
     """What this process computes with, as a dict of texts."""
     return {
         "cpu": llvmlite.binding.get_host_cpu_name(),
@@ -36,19 +42,19 @@ def describe_cpu_libm_and_versions():
     }
 
 
-def provenance_number(description):
+def provenance_number(description: Mapping[str, str]) -> int:
     """The number of a description, never 0: that is of runs of which it is not known."""
     text = json.dumps(description, sort_keys=True)
     return int(hashlib.sha256(text.encode()).hexdigest()[:DIGITS], 16) + 1
 
 
-def cpu_and_libm_kind(description):
+def cpu_and_libm_kind(description: Mapping[str, str]) -> str:
     """What results depend on to the last bit, as a text: kind of CPU and libm."""
     return f"CPU {description['cpu']}, libm {description['libm']}"
 
 
 @functools.lru_cache(maxsize=64)
-def write_provenance_of_process(store, session):
+def write_provenance_of_process(store: Store, session: "Session") -> int:
     """This process's number, once the store says what that stands for: its root, or a file.
 
     Parameters
@@ -65,7 +71,7 @@ def write_provenance_of_process(store, session):
     return number
 
 
-def provenance_noted_by_workers(store):
+def provenance_noted_by_workers(store: Store) -> dict[str, Any]:
     """The root's attribute of what workers noted, with what it says already, as a dict.
 
     Parameters
@@ -83,7 +89,7 @@ def provenance_noted_by_workers(store):
     return {ATTRIBUTE: known | new} if new else {}
 
 
-def _hash_of_libm():
+def _hash_of_libm() -> str:
     """A hash of values of the functions that kernels take from libm: equal ones compute alike."""
     digest = hashlib.sha256()
     for k in range(1, ARGUMENTS + 1):
@@ -93,7 +99,7 @@ def _hash_of_libm():
     return digest.hexdigest()[:8]
 
 
-def versions():
+def versions() -> dict[str, str]:
     """Versions of Geosweep, Python and the packages that results depend on.
 
     Returns
@@ -110,7 +116,7 @@ def versions():
     return found | _git_commit()
 
 
-def _git_commit():
+def _git_commit() -> dict[str, str]:
     home = Path(__file__).resolve().parents[2]
     if not (home / ".git").exists():
         return {}

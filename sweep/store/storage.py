@@ -10,18 +10,25 @@ import dataclasses
 import json
 import math
 import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import zarr
+from numpy.typing import ArrayLike, NDArray
+from zarr.abc.store import Store as ZarrStore
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from integrators.status import COMPLETE
-from sweep.store.backends.places import METADATA, map_over_place
+from sweep.store.backends.places import METADATA, WriteCheck, map_over_place
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
 from sweep.store.commit.records import put_durably, unfolded_of_store
 from sweep.store.commit.zarr_stores import zarr_store_with_check, zarr_store_with_records
 from sweep.store.files import INTERNAL, are_runs_computed_to_sample, read_zarr_metadata
 from sweep.study import schema
+
+if TYPE_CHECKING:
+    from sweep.store.store import Store, ZarrMode
 
 COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # the latter: others may come
 # Without a checksum a flipped bit is read back as data.
@@ -29,14 +36,110 @@ FILES = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # without
 CODECS = {"compressors": [BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()]}
 
 
-def configure_zarr():
+class StoredAttributes(Protocol):
+    """Attributes of a group or an array, as zarr has them."""
+
+    def __getitem__(self, key: str, /) -> Any: ...
+
+    def __setitem__(self, key: str, value: object, /) -> None: ...
+
+    def __contains__(self, key: object, /) -> bool: ...
+
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """One of them, or the default."""
+
+    def update(self, attributes: Mapping[str, Any], /) -> None:
+        """Set some of them."""
+
+    def asdict(self) -> dict[str, Any]:
+        """All of them."""
+
+
+class StoredArray(Protocol):
+    """What the service uses of a `zarr.Array`, which says less of what it reads."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of its chunks."""
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of its values."""
+
+    @property
+    def attrs(self) -> StoredAttributes:
+        """Its attributes."""
+
+    @property
+    def oindex(self) -> "OrthogonalIndex":
+        """Indexing along each dimension by itself."""
+
+    def __getitem__(self, where: Any, /) -> np.ndarray: ...
+
+    def __setitem__(self, where: Any, values: Any, /) -> None: ...
+
+    def resize(self, shape: tuple[int, ...], /) -> None:
+        """Let it have another shape."""
+
+
+class OrthogonalIndex(Protocol):
+    """Values of an array by indices along each of its dimensions."""
+
+    def __getitem__(self, where: Any, /) -> np.ndarray: ...
+
+
+class StoredGroup(Protocol):
+    """What the service uses of a `zarr.Group`, below which it takes what it asks for as arrays."""
+
+    @property
+    def attrs(self) -> StoredAttributes:
+        """Its attributes."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened to be read."""
+
+    @property
+    def store(self) -> ZarrStore:
+        """Where zarr reads and writes it."""
+
+    def __contains__(self, name: str, /) -> bool: ...
+
+    def __getitem__(self, name: str, /) -> StoredArray: ...
+
+    def __delitem__(self, name: str, /) -> None: ...
+
+    def get(self, name: str, default: None = None, /) -> StoredArray | None:
+        """An array; None if it is not there."""
+
+    def groups(self) -> Iterable[tuple[str, object]]:
+        """The groups below it, by their names."""
+
+    def require_group(self, name: str, /) -> object:
+        """Make a group below it, unless it is there."""
+
+    def create_array(self, name: str, **settings: Any) -> StoredArray:
+        """Make an array."""
+
+
+def configure_zarr() -> None:
     """Zarr as every process here wants it; not persisted, so set in each worker."""
     zarr.config.set({"array.write_empty_chunks": True, "threading.max_workers": 1})
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
     warnings.filterwarnings("ignore", message="Object at .* is not recognized as a component")
 
 
-def open_root_of_store(store, mode="r", check=None):
+def open_root_of_store(
+    store: "Store", mode: "ZarrMode" = "r", check: WriteCheck | None = None
+) -> StoredGroup:
     """The root group of a `Store`; see its `root`."""
     if mode == "r":
         return open_root_group(zarr_store_with_records(store, unfolded_of_store(store)))
@@ -44,19 +147,21 @@ def open_root_of_store(store, mode="r", check=None):
     return open_root_group(place, mode)
 
 
-def open_root_group(place, mode="r"):
+def open_root_group(place: ZarrStore | str, mode: "ZarrMode" = "r") -> StoredGroup:
     """The root group of what zarr calls a store; never the consolidated copy of its metadata."""
     configure_zarr()
-    return zarr.open_group(place, mode=mode, zarr_format=3, use_consolidated=False)
+    root = zarr.open_group(place, mode=mode, zarr_format=3, use_consolidated=False)
+    return cast("StoredGroup", root)
 
 
-def open_zarr_group(root, name):
+def open_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
     """A group below the root; like the root's, its metadata as it is."""
-    mode = "r" if root.read_only else "r+"
-    return zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
+    mode: ZarrMode = "r" if root.read_only else "r+"
+    group = zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
+    return cast("StoredGroup", group)
 
 
-def read_root_group_or_none(store):
+def read_root_group_or_none(store: "Store") -> StoredGroup | None:
     """The root group of a `Store`; None if it cannot be read, or is not one that is ours."""
     try:
         root = open_root_group(store.zarr_store)
@@ -65,7 +170,9 @@ def read_root_group_or_none(store):
         return None
 
 
-def create_variable_array(group, variable, sizes, layout):
+def create_variable_array(
+    group: StoredGroup, variable: schema.Variable, sizes: Mapping[str, int], layout: Layout | None
+) -> StoredArray:
     """Create the array of a `schema.Variable`.
 
     Parameters
@@ -96,19 +203,23 @@ def create_variable_array(group, variable, sizes, layout):
     )
 
 
-def coordinate_chunk_size(size):
+def coordinate_chunk_size(size: int) -> int:
     """Values of a chunk of a coordinate that is made for so many."""
-    return max(LEAST_COORDINATE_CHUNK, min(COORDINATE_CHUNK, 2 ** math.ceil(math.log2(size + 1))))
+    return max(LEAST_COORDINATE_CHUNK, min(COORDINATE_CHUNK, 1 << math.ceil(math.log2(size + 1))))
 
 
-def write_coordinate_array(group, name, values, dim, **attributes):
+def write_coordinate_array(
+    group: StoredGroup, name: str, values: ArrayLike, dim: str, **attributes: str
+) -> None:
     """Write a coordinate along `dim`, growing it where there are more values than before."""
     values = np.asarray(values)
     array = require_coordinate_array(group, name, len(values), values.dtype, dim, **attributes)
     array[:] = values.astype(object) if values.dtype.kind in "UO" else values
 
 
-def require_coordinate_array(group, name, size, dtype, dim, **attributes):
+def require_coordinate_array(
+    group: StoredGroup, name: str, size: int, dtype: np.dtype[Any], dim: str, **attributes: str
+) -> StoredArray:
     """The array of a coordinate along `dim`, made if it is not there and grown if it is too short.
 
     Its chunks are to be replaced one by one, so that a reader or a crash never finds none.
@@ -131,12 +242,12 @@ def require_coordinate_array(group, name, size, dtype, dim, **attributes):
     return array
 
 
-def layout_of_group(group):
+def layout_of_group(group: StoredGroup) -> Layout:
     """The `Layout` of a group's arrays that tasks write."""
     return Layout(**json.loads(group.attrs["layout"]))
 
 
-def consolidate_zarr_metadata(store, check=None):
+def consolidate_zarr_metadata(store: "Store", check: WriteCheck | None = None) -> None:
     """Consolidate the metadata of each experiment and of the root, for fast opening.
 
     As `zarr.consolidate_metadata` does for each of them, but every file is read once.
@@ -159,17 +270,21 @@ def consolidate_zarr_metadata(store, check=None):
     _write_metadata(store, "", root, check)
 
 
-def _consolidated(metadata):
+def _consolidated(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What Zarr keeps in a group of the metadata of all below it, by path."""
     return {"kind": "inline", "must_understand": False, "metadata": metadata}
 
 
-def _write_metadata(store, name, metadata, check):
+def _write_metadata(
+    store: "Store", name: str, metadata: dict[str, Any], check: WriteCheck | None
+) -> None:
     text = json.dumps(metadata, indent=2)
     put_durably(store.place / name / METADATA, text.encode(), check or (lambda: None))
 
 
-def set_root_attributes(store, attributes, check=None):
+def set_root_attributes(
+    store: "Store", attributes: Mapping[str, object], check: WriteCheck | None = None
+) -> None:
     """Set attributes of the root, and keep its consolidated metadata."""
     metadata = store.anew().metadata
     if not metadata.get("consolidated_metadata"):  # a run that made them was cut short
@@ -179,12 +294,12 @@ def set_root_attributes(store, attributes, check=None):
     _write_metadata(store, "", metadata, check)
 
 
-def experiment_group_names(root):
+def experiment_group_names(root: StoredGroup) -> list[str]:
     """Names of the experiments' groups."""
     return sorted(name for name, _ in root.groups() if name != INTERNAL)
 
 
-def are_runs_committed(group, samples):
+def are_runs_committed(group: StoredGroup, samples: int) -> NDArray[np.bool_]:
     """Whether each run's results are in the store, up to so many samples; shape (runs,).
 
     Of references, too, which have no status.
@@ -195,10 +310,12 @@ def are_runs_committed(group, samples):
     return are_runs_computed_to_sample(counts, status[: len(counts)], samples)
 
 
-def to_attribute_json(value):
+def to_attribute_json(value: object) -> str:
     """JSON for an attribute; numpy's as numbers and lists, a dataclass as a table."""
     return json.dumps(value, default=_to_json_type, ensure_ascii=False)
 
 
-def _to_json_type(item):
-    return dataclasses.asdict(item) if dataclasses.is_dataclass(item) else item.tolist()
+def _to_json_type(item: Any) -> object:
+    if dataclasses.is_dataclass(item) and not isinstance(item, type):
+        return dataclasses.asdict(item)
+    return item.tolist()

@@ -7,14 +7,17 @@ import contextlib
 import functools
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
 
 from integrators.errors import InputError
 from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store import files
 from sweep.store.backends import places
-from sweep.store.backends.places import METADATA, ObjectPlace
+from sweep.store.backends.places import METADATA, ObjectPlace, Place, WriteCheck
 from sweep.store.commit.records import Unfolded
 from sweep.store.files import (
     FORMAT_VERSION,
@@ -23,6 +26,12 @@ from sweep.store.files import (
     end_checkpoints_group_name,
 )
 
+if TYPE_CHECKING:
+    from zarr.abc.store import Store as ZarrStore
+
+    from sweep.store.storage import StoredGroup
+
+ZarrMode = Literal["r", "r+", "a"]
 HALF_MADE = "creating"  # object in a bucket while a store is put there
 CREATING = ".creating"  # after the store's own name and a token: where a new one is put together
 LEASE = ".lock"  # likewise: who writes to the store
@@ -43,10 +52,10 @@ class Store:
     ['pendulum', 'three-bodies']
     """
 
-    place: object
+    place: Place
 
     @classmethod
-    def at(cls, store):
+    def at(cls, store: "str | Place | Store") -> "Store":
         """The store that a user names.
 
         Parameters
@@ -64,58 +73,60 @@ class Store:
         """
         return store if isinstance(store, Store) else cls(places.place_of_store_name(store))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.place)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type["Store"], tuple[Place]]:
         return Store, (self.place,)  # without what was read here
 
     # --- names -------------------------------------------------------------------------------
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The last part of its place."""
         return self.place.name
 
     @property
-    def in_bucket(self):
+    def in_bucket(self) -> bool:
         """Whether it is in a bucket, and in no directory."""
         return isinstance(self.place, ObjectPlace)
 
-    def absolute(self):
+    def absolute(self) -> "Store":
         """The same store by a path that does not depend on the working directory."""
         return Store(self.place.absolute())
 
     @property
-    def real(self):
+    def real(self) -> "Store":
         """The same store by its only name, without symbolic links."""
-        return self if self.in_bucket else Store(Path(os.path.realpath(self.place)))
+        if isinstance(self.place, ObjectPlace):
+            return self
+        return Store(Path(os.path.realpath(self.place)))
 
-    def sibling(self, ending):
+    def sibling(self, ending: str) -> Place:
         """The place beside the store that has its name and an ending."""
         return self.place.with_name(self.name + ending)
 
-    def product(self, ending):
+    def product(self, ending: str) -> Path:
         """Path of what is made of the store: beside it or, of one in a bucket, here."""
         name = f"{self.name.removesuffix('.zarr')}{ending}"
-        return Path(name) if self.in_bucket else self.place.with_name(name)
+        return Path(name) if isinstance(self.place, ObjectPlace) else self.place.with_name(name)
 
     @property
-    def lease_file(self):
+    def lease_file(self) -> Place:
         """The file beside the store that says who writes to it; one, whatever the store's name."""
         return self.real.sibling(LEASE)
 
-    def internal(self, *names):
+    def internal(self, *names: str) -> Place:
         """The place below ``/_geosweep``, where everything lives that is not a result."""
         return self.place.joinpath(INTERNAL, *names)
 
     @property
-    def session_file(self):
+    def session_file(self) -> Place:
         """The file that names the session whose records count."""
         return self.internal("session")
 
     @property
-    def session(self):
+    def session(self) -> str:
         """Name of the session whose records count, as it is now; empty if none do."""
         try:
             return self.session_file.read_text()
@@ -123,12 +134,12 @@ class Store:
             return ""
 
     @property
-    def half_made_sign(self):
+    def half_made_sign(self) -> Place:
         """The object in a bucket while a store is put there, whose ``zarr.json`` comes last."""
         return self.internal(HALF_MADE)
 
     @property
-    def half_made_directories(self):
+    def half_made_directories(self) -> list[Place]:
         """The directories beside it where it is put together, or was until that was cut short."""
         name = re.compile(re.escape(self.name) + r"\.[0-9a-f]{8}" + re.escape(CREATING))
         beside = self.place.parent.iterdir() if self.place.parent.is_dir() else ()
@@ -137,20 +148,20 @@ class Store:
     # --- what is there -----------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def reading(self, key=None):
+    def reading(self, key: str | None = None) -> Iterator[None]:
         """Within this, a bucket that does not answer is bad input; it is asked whether it does.
 
         `key` is that of a study, where one names the store.
         """
         try:
-            if self.in_bucket:
+            if isinstance(self.place, ObjectPlace):
                 self.place.check()
             yield
         except Unreachable as error:
             raise InputError(f"{self} cannot be read: {error}", key) from None
 
     @contextlib.contextmanager
-    def naming_damage(self):
+    def naming_damage(self) -> Iterator[None]:
         """Within this, a file of it that is damaged is a `StoreError`, which says what mends it."""
         try:
             yield
@@ -160,29 +171,34 @@ class Store:
                 "mends it"
             ) from None
 
-    def exists(self):
+    def exists(self) -> bool:
         """Whether there is anything at its place; also of a name that no file can have."""
-        return self.place.exists() if self.in_bucket else os.path.exists(self.place)
+        if isinstance(self.place, ObjectPlace):
+            return self.place.exists()
+        return os.path.exists(self.place)
 
-    def is_half_made(self):
+    def is_half_made(self) -> bool:
         """Whether its creation in a bucket was cut short, or is under way."""
         return self.half_made_sign.is_file() and not (self.place / METADATA).is_file()
 
-    def is_unwritable(self):
+    def is_unwritable(self) -> bool:
         """Whether it is in a directory that this user may not write."""
-        return not self.in_bucket and not os.access(self.place, os.W_OK | os.X_OK)
+        if isinstance(self.place, ObjectPlace):
+            return False
+        return not os.access(self.place, os.W_OK | os.X_OK)
 
-    def anew(self):
+    def anew(self) -> "Store":
         """The same store, of which nothing was read: `attributes` and `experiments` of now."""
         return Store(self.place)
 
     @property
-    def attributes(self):
+    def attributes(self) -> dict[str, Any]:
         """Attributes of the root; as `metadata`."""
-        return self.metadata["attributes"]
+        attributes: dict[str, Any] = self.metadata["attributes"]
+        return attributes
 
     @functools.cached_property
-    def metadata(self):
+    def metadata(self) -> dict[str, Any]:
         """Metadata of the root, its ``zarr.json``, read once; see `anew`.
 
         Raises
@@ -208,11 +224,11 @@ class Store:
             raise InputError(f"{self.place / METADATA} lacks its experiments: the store is damaged")
         return metadata
 
-    def check(self):
+    def check(self) -> None:
         """Raise `InputError` unless there is a store that can be read; see `metadata`."""
         _ = self.metadata
 
-    def check_format(self, attributes):
+    def check_format(self, attributes: Mapping[str, Any]) -> None:
         """Raise `InputError` unless the root's attributes are of a format that can be read."""
         if "format_version" not in attributes:
             raise InputError(f"{self} is a Zarr store, but not one that `sweep run` wrote")
@@ -228,7 +244,7 @@ class Store:
             )
 
     @property
-    def experiments(self):
+    def experiments(self) -> list[str]:
         """Names of the experiments: those of the study in its order, then those that left it."""
         names = [name for name in self.consolidated if "/" not in name]
         if not names:  # it was cut short when it was made or grown
@@ -237,15 +253,15 @@ class Store:
         return list(dict.fromkeys([*self.attributes["experiments"], *others]))
 
     @property
-    def consolidated(self):
+    def consolidated(self) -> dict[str, dict[str, Any]]:
         """Metadata of all groups and arrays, by their paths, as the root has them; or nothing."""
         return (self.metadata.get("consolidated_metadata") or {}).get("metadata") or {}
 
-    def list_files(self):
+    def list_files(self) -> set[str]:
         """The files of the store as they are now, a set of paths relative to it."""
         return places.files_below(self.place)
 
-    def array(self, *names):
+    def array(self, *names: str) -> ArrayFiles:
         """The `ArrayFiles` at a path below the store; `Damaged` if its metadata are.
 
         With what is not folded yet.
@@ -253,11 +269,13 @@ class Store:
         *group, _ = names
         return ArrayFiles.read(self.place.joinpath(*names), self.unfolded("/".join(group)))
 
-    def unfolded(self, place):
+    def unfolded(self, place: str) -> Unfolded | None:
         """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
         return Unfolded.of(self, files.group_with_records_of(place), self.session)
 
-    def arrays_of_group(self, place, unfolded=None):
+    def arrays_of_group(
+        self, place: str, unfolded: Unfolded | None = None
+    ) -> dict[str, ArrayFiles]:
         """The arrays of a group of runs or references, by name; `Damaged` if their metadata are.
 
         With the checkpoints at the ends of runs; and with what is not folded, where it is given.
@@ -278,23 +296,25 @@ class Store:
     # --- by zarr -----------------------------------------------------------------------------
 
     @property
-    def zarr_store(self):
+    def zarr_store(self) -> "ZarrStore | str":
         """What zarr, and xarray, call its place."""
-        return self.place.zarr_store() if self.in_bucket else str(self.place)
+        return self.place.zarr_store() if isinstance(self.place, ObjectPlace) else str(self.place)
 
-    def root(self, mode="r", check=None):
+    def root(self, mode: ZarrMode = "r", check: WriteCheck | None = None) -> "StoredGroup":
         """The root group; always the metadata as it is, never the consolidated copy.
 
         One that is only read has what is not folded yet. `check` is called before each write
         takes effect, and may raise.
         """
-        return _storage().open_root_of_store(self, mode, check)
+        root: StoredGroup = _storage().open_root_of_store(self, mode, check)
+        return root
 
-    def group(self, name, mode="r"):
+    def group(self, name: str, mode: ZarrMode = "r") -> "StoredGroup":
         """A group below the root; like the root's, its metadata as it is."""
-        return _storage().open_zarr_group(self.root(mode), name)
+        group: StoredGroup = _storage().open_zarr_group(self.root(mode), name)
+        return group
 
-    def existing_root(self):
+    def existing_root(self) -> "StoredGroup | None":
         """The root group; None if nothing is there.
 
         Raises
@@ -323,34 +343,34 @@ class Store:
             raise StoreError(str(error)) from None
         return self.root()
 
-    def _is_taken(self):
+    def _is_taken(self) -> bool:
         """Whether there is anything; OSError if there is not and a store cannot be made.
 
         Not what is left of a store in a bucket whose creation was cut short.
         """
-        if self.in_bucket:
+        if isinstance(self.place, ObjectPlace):
             self.place.check()
             return self.place.is_dir() and not self.is_half_made()
         if self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir())):
             return True
-        self._check_makable()
+        self._check_makable(self.place)
         return False
 
-    def _check_makable(self):
+    def _check_makable(self, place: Path) -> None:
         """Raise `StoreError` or OSError unless a directory for the store can be made."""
-        parent = self.place.parent
+        parent = place.parent
         while not os.path.lexists(parent):
             parent = parent.parent
         if not parent.is_dir():
             raise StoreError(f"{self} cannot be made: {parent} is not a directory")
-        beside = parent == self.place.parent
-        probe = self.sibling(CREATING) if beside else parent / f"{self.name}.probe"
+        beside = parent == place.parent
+        probe = place.with_name(self.name + CREATING) if beside else parent / f"{self.name}.probe"
         if not probe.exists():
             probe.mkdir()
             probe.rmdir()
 
 
-def _storage():
+def _storage() -> ModuleType:
     from sweep.store import storage  # with zarr, which `sweep status` need not wait for
 
     return storage

@@ -10,28 +10,38 @@ import dataclasses
 import json
 import os
 import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from integrators.errors import InputError, check_known, check_number
 from sweep.errors import StoreError
 from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins import approvals
 from sweep.store import diff
-from sweep.store.backends.places import place_is_file
-from sweep.store.files import METADATA
+from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_file
+from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
+from sweep.study.experiment import ResolvedExperiment
 from sweep.study.initial_conditions import from_store
+from sweep.study.initial_conditions.from_store import StoreStarts
 from sweep.study.model import Study, join_study_texts, load_study_file, parse_study
 from sweep.study.reader import read_time_axis
-from sweep.study.run_table import expand_experiment
-from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis, TimeAxis, extend_time_axis
+from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.time_axis import (
+    AnyTimeAxis,
+    ExtendedTimeAxis,
+    LogarithmicTimeAxis,
+    TimeAxis,
+    extend_time_axis,
+)
 from sweep.study.toml.nodes import Node, parse_toml
 from sweep.study.union import unite_studies
 
 ADDED = "# Added to decide "  # first words of a text that `sweep decide` adds
 
 
-def _load_starts_from_store(*arguments, **settings):
+def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
     from sweep.store import end_states  # with xarray and SciPy, which few studies need
 
     return end_states.load_starts_from_store(*arguments, read_study=stored_study, **settings)
@@ -42,7 +52,7 @@ def _load_starts_from_store(*arguments, **settings):
 from_store.register_end_state_reader(_load_starts_from_store)
 
 
-def check_study(study, trust_plugins=False):
+def check_study(study: str | Path, trust_plugins: bool = False) -> tuple[Study, list[RunTable]]:
     """Read a study as `sweep check` does: whole, without running anything but its plugins.
 
     Parameters
@@ -67,14 +77,16 @@ def check_study(study, trust_plugins=False):
     return read, [expand_experiment(experiment) for experiment in read.experiments]
 
 
-def names_existing_store(store):
+def names_existing_store(store: str | Place | Store) -> bool:
     """Whether there is a store at a str, a Path or a `Store`, rather than a study's file."""
     store = Store.at(store)
     with store.reading():
         return place_is_file(store.place / METADATA)
 
 
-def stored_study(store, directory=".", trust_plugins=False):
+def stored_study(
+    store: str | Place | Store, directory: str | Path = ".", trust_plugins: bool = False
+) -> Study:
     """The study that a store was brought up to: the union of those that it was asked for.
 
     Parameters
@@ -90,7 +102,12 @@ def stored_study(store, directory=".", trust_plugins=False):
     return unite_studies(stored_studies(store, directory, trust_plugins=trust_plugins))
 
 
-def stored_studies(store, directory=".", texts=None, trust_plugins=False):
+def stored_studies(
+    store: str | Place | Store,
+    directory: str | Path = ".",
+    texts: Sequence[str] | None = None,
+    trust_plugins: bool = False,
+) -> list[Study]:
     """The studies that a store was asked for, with the durations that it was extended to.
 
     The plugins that it keeps run.
@@ -129,13 +146,15 @@ def stored_studies(store, directory=".", texts=None, trust_plugins=False):
     return [_study_with_stored_time_axes(root, parse_study(text, *settings)) for text in texts]
 
 
-def _study_with_stored_time_axes(root, study):
+def _study_with_stored_time_axes(root: StoredGroup, study: Study) -> Study:
     """The study with the time axis of each experiment that its group in a store has."""
     made = (_experiment_with_stored_time_axis(root, one) for one in study.experiments)
     return dataclasses.replace(study, experiments=tuple(made))
 
 
-def _experiment_with_stored_time_axis(root, experiment):
+def _experiment_with_stored_time_axis(
+    root: StoredGroup, experiment: ResolvedExperiment
+) -> ResolvedExperiment:
     if experiment.name not in root:
         return experiment
     stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
@@ -144,7 +163,7 @@ def _experiment_with_stored_time_axis(root, experiment):
     return _experiment_over_time_axis(experiment, time_axis_as_stored(**stored))
 
 
-def stored_study_text(store):
+def stored_study_text(store: str | Place | Store) -> str:
     """The texts of the studies that a store was asked for, as `sweep show study` prints them.
 
     Durations that it was extended to are said in comments. No plugin is run for it.
@@ -173,7 +192,7 @@ def stored_study_text(store):
     return "".join(notes.values()) + join_study_texts(root.attrs["studies"])
 
 
-def time_axes_in_texts(texts):
+def time_axes_in_texts(texts: Iterable[str]) -> Iterator[tuple[str, float, AnyTimeAxis]]:
     """Experiments of study texts: name, unit of time and time axis as they are written.
 
     Of those where no plugin is needed to know them.
@@ -189,7 +208,11 @@ def time_axes_in_texts(texts):
                     yield name, table.optional("time_unit", Node.real, 1.0), axis
 
 
-def resolve_study_and_store(study, store=None, trust_plugins=False):
+def resolve_study_and_store(
+    study: str | Path | Store | Study,
+    store: str | Place | Store | None = None,
+    trust_plugins: bool = False,
+) -> tuple[Study, Store]:
     """The study of a file, or the one that a store keeps; and the store that it is run into.
 
     Parameters
@@ -207,30 +230,39 @@ def resolve_study_and_store(study, store=None, trust_plugins=False):
         made = stored_study(study, trust_plugins=trust_plugins)
         store = study if store is None else store
     else:
-        study = study.place if isinstance(study, Store) else study
-        known = _store_that_study_was_run_into(study, store)
-        made = load_study_file(study, known, trust_plugins)
+        file = str(study) if isinstance(study, Store) else study
+        known = _store_that_study_was_run_into(file, store)
+        made = load_study_file(file, known, trust_plugins)
         made = _with_additions_of_store(made, known, trust_plugins)
     return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
 
 
-def _with_additions_of_store(study, store, trust_plugins):
+def _with_additions_of_store(
+    study: Study, store: str | Place | Store | None, trust_plugins: bool
+) -> Study:
     """A study with what a store of just this one has more: durations, and runs that decide.
 
     Else as it is: of an edited study the store has what that asks for.
     """
+    if store is None:
+        return study
     with contextlib.suppress(InputError):  # no store, or none that can be read: said later
-        texts = Store.at(store).attributes["studies"] if store is not None else []
+        texts = Store.at(store).attributes["studies"]
         added = [text for text in texts if text.startswith(ADDED)]
         asked = [tomllib.loads(text) for text in texts if text not in added]
-        if asked == [tomllib.loads(own) for own in study.texts]:
-            own = _study_with_stored_time_axes(Store.at(store).existing_root(), study)
+        if (
+            asked == [tomllib.loads(text) for text in study.texts]
+            and (root := Store.at(store).existing_root()) is not None
+        ):
+            own = _study_with_stored_time_axes(root, study)
             more = stored_studies(store, texts=added, trust_plugins=trust_plugins) if added else []
             return unite_studies([own, *more])
     return study
 
 
-def _store_that_study_was_run_into(study, store):
+def _store_that_study_was_run_into(
+    study: str | Path, store: str | Place | Store | None
+) -> Store | None:
     """The store that a study may have been run into; None if there is none."""
     if store is None:
         try:
@@ -239,12 +271,15 @@ def _store_that_study_was_run_into(study, store):
         except (OSError, ValueError, KeyError):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"
-    store = Store.at(store)
-    there = names_existing_store(store) if store.in_bucket else os.path.isdir(store.place)
-    return store if there else None
+    found = Store.at(store)
+    if isinstance(found.place, ObjectPlace):
+        return found if names_existing_store(found) else None
+    return found if os.path.isdir(found.place) else None
 
 
-def study_with_longer_duration(study, duration, samples=None, names=()):
+def study_with_longer_duration(
+    study: Study, duration: float, samples: int | None = None, names: Sequence[str] = ()
+) -> Study:
     """A study whose experiments go on to a longer duration.
 
     Parameters
@@ -280,7 +315,9 @@ def study_with_longer_duration(study, duration, samples=None, names=()):
     return dataclasses.replace(study, experiments=tuple(made))
 
 
-def _experiment_with_longer_duration(experiment, duration, samples):
+def _experiment_with_longer_duration(
+    experiment: ResolvedExperiment, duration: float, samples: int | None
+) -> ResolvedExperiment:
     if abs(experiment.in_time_units(experiment.duration) - duration) <= 1e-12 * abs(duration):
         return experiment  # it was cut short: what is pending goes on
     diff.check_runs_allow_longer_duration(experiment)
@@ -291,7 +328,9 @@ def _experiment_with_longer_duration(experiment, duration, samples):
     return _experiment_over_time_axis(experiment, axis)
 
 
-def _experiment_over_time_axis(experiment, axis):
+def _experiment_over_time_axis(
+    experiment: ResolvedExperiment, axis: AnyTimeAxis
+) -> ResolvedExperiment:
     """An experiment over another time axis; its reference goes as far if it went to the end."""
     reference = experiment.reference
     if reference is not None and reference.until == experiment.duration:
@@ -300,11 +339,17 @@ def _experiment_over_time_axis(experiment, axis):
     return dataclasses.replace(experiment, time_axis=axis, reference=reference, parts=parts)
 
 
-def time_axis_as_stored(duration, samples):
+def time_axis_as_stored(duration: float, samples: int | dict[str, Any]) -> AnyTimeAxis:
     """The time axis of a duration and samples, as they are stored."""
-    if not isinstance(samples, dict):
-        return TimeAxis(duration, samples)
-    if "pieces" not in samples:
+    if isinstance(samples, dict) and "pieces" in samples:
+        pieces = tuple((stride, count) for stride, count in samples["pieces"])
+        return ExtendedTimeAxis(_time_axis_of_study(**samples["first"]), pieces)
+    return _time_axis_of_study(duration, samples)
+
+
+def _time_axis_of_study(
+    duration: float, samples: int | dict[str, Any]
+) -> TimeAxis | LogarithmicTimeAxis:
+    if isinstance(samples, dict):
         return LogarithmicTimeAxis(duration, **samples)
-    pieces = tuple((stride, count) for stride, count in samples["pieces"])
-    return ExtendedTimeAxis(time_axis_as_stored(**samples["first"]), pieces)
+    return TimeAxis(duration, samples)

@@ -15,7 +15,7 @@ from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.limits import MOST_RUNS, RUNS
 from sweep.plugins.registry import BUILT_IN, Library
-from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
+from sweep.study.time_axis import AnyTimeAxis
 
 STATISTICS = ("every_step", "none")
 TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
@@ -196,7 +196,7 @@ class ResolvedExperiment:
         For the adaptive ones that have none of their own.
     initial_conditions : tuple
         Of the classes in `sweep.study.initial_conditions.base`.
-    time_axis : TimeAxis or LogarithmicTimeAxis
+    time_axis : TimeAxis, LogarithmicTimeAxis or ExtendedTimeAxis
     record : tuple of str
         Quantities of the system, ``state``, ``step_size``, ``rejected_steps`` and the keys of
         `schema.STRUCTURE`.
@@ -232,7 +232,7 @@ class ResolvedExperiment:
     step_sizes: tuple
     tolerances: tuple
     initial_conditions: tuple
-    time_axis: TimeAxis | LogarithmicTimeAxis
+    time_axis: AnyTimeAxis
     record: tuple
     statistics: str
     reference: Reference | None

@@ -7,6 +7,7 @@ import inspect
 import math
 import re
 import reprlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import sweep
@@ -14,6 +15,7 @@ from integrators.errors import InputError, nearest
 from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError
 from sweep.limits import MOST_TEXT, read_regular_file
+from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.reader import FORMAT, read_study
@@ -267,7 +269,7 @@ Study.plugins = property(  # in the place of the argument's default
 )
 
 
-def join_study_texts(texts):
+def join_study_texts(texts: Sequence[str]) -> str:
     """The texts of studies as one, which `load_study` reads: each after a line that counts it."""
     if len(texts) == 1:
         return texts[0]
@@ -291,13 +293,13 @@ def _split_study_texts(text, source):
 
 
 def parse_study(
-    text,
-    source="study",
-    directory=".",
-    plugins=None,
-    kept=None,
-    trust_plugins=False,
-):
+    text: str,
+    source: str = "study",
+    directory: str | Path = ".",
+    plugins: "dict[str, Plugin] | None" = None,
+    kept: object = None,
+    trust_plugins: bool = False,
+) -> Study:
     """Read a study from its text.
 
     Parameters
@@ -331,7 +333,9 @@ def parse_study(
     return Study(**read, texts=(text,))
 
 
-def load_study_file(study, kept=None, trust_plugins=False):
+def load_study_file(
+    study: str | Path | Study, kept: object = None, trust_plugins: bool = False
+) -> Study:
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters

@@ -28,6 +28,10 @@ import math
 
 import numpy as np
 
+RunId = str  # 16 hexadecimal digits
+StepSize = float  # in the system's unit of time; NaN of an adaptive run
+Tolerance = float  # of an adaptive run; NaN of others
+
 
 def method_digest(system, integrator_name, options, step_size, tolerance=math.nan, plugins=None):
     """Digest of all that a run is but its initial state.

@@ -400,6 +400,9 @@ class ExtendedTimeAxis(Samples):
         return self.first._words
 
 
+AnyTimeAxis = TimeAxis | LogarithmicTimeAxis | ExtendedTimeAxis
+
+
 def _check_sample_count(samples):
     if samples > MOST_SAMPLES:
         shown = f"{samples:,}" if samples < 1e15 else f"{samples:.3g}"

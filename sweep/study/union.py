@@ -4,13 +4,18 @@ A union of grids is no grid: it has no runs that none of the studies names.
 """
 
 import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sweep.errors import CannotUnite
 from sweep.plugins.registry import unite_libraries
 from sweep.study.initial_conditions.base import RandomStarts
 
+if TYPE_CHECKING:
+    from sweep.study.model import Study
 
-def unite_studies(studies):
+
+def unite_studies(studies: "Sequence[Study]") -> "Study":
     """The study that has the runs of several; their texts are its texts, each once.
 
     Parameters

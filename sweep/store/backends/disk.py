@@ -7,29 +7,30 @@ import tempfile
 from pathlib import Path
 
 from sweep.errors import Unreachable
-from sweep.store.backends.places import ObjectPlace, place_of_store_name
+from sweep.store.backends.places import ObjectPlace, Place, place_of_store_name
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def is_storage_full_or_failing(error):
+def is_storage_full_or_failing(error: BaseException) -> bool:
     """Whether a disk, or a user's part of it, is full, or a bucket fails."""
     return isinstance(error, Unreachable) or (isinstance(error, OSError) and error.errno in FULL)
 
 
-def remedy_for_full_storage(error):
+def remedy_for_full_storage(error: BaseException) -> str:
     """What to do about it before the same is done again."""
     return "See to it" if isinstance(error, Unreachable) else "Free some"
 
 
-def explain_storage_failure(path, error=None):
+def explain_storage_failure(path: str | Place, error: BaseException | None = None) -> str:
     """How the bucket fails, or which disk is full, the one that a path is on, and what is left."""
     if isinstance(error, Unreachable):
         return str(error)
     # Of a store in a bucket it is a disk here: where its parts are put together, for example.
-    if isinstance(place_of_store_name(path), ObjectPlace):
-        path = getattr(error, "filename", None) or tempfile.gettempdir()
-    place = Path(os.path.realpath(path))
+    named = place_of_store_name(path)
+    if isinstance(named, ObjectPlace):
+        path = named = Path(getattr(error, "filename", None) or tempfile.gettempdir())
+    place = Path(os.path.realpath(named))
     while not place.exists():
         place = place.parent
     usage = shutil.disk_usage(place)

@@ -9,12 +9,21 @@ import contextlib
 import fnmatch
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, TypeVar
 
 from integrators.errors import InputError
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store as ZarrStore
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 SCHEME = "s3://"
 METADATA = "zarr.json"
@@ -22,7 +31,7 @@ AT_ONCE = 8  # requests
 EXPECTED = "expected a directory, or s3://BUCKET/PATH/NAME.zarr"
 
 
-def place_of_store_name(store):
+def place_of_store_name(store: "str | Place") -> "Place":
     """The place that a store's name stands for.
 
     Parameters
@@ -50,7 +59,7 @@ def place_of_store_name(store):
     return Path(store)
 
 
-def _parse_bucket_address(text):
+def _parse_bucket_address(text: str) -> "ObjectPlace":
     bucket, _, key = text.removeprefix(SCHEME).partition("/")
     key = key.removesuffix("/")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", bucket):
@@ -60,7 +69,7 @@ def _parse_bucket_address(text):
     return ObjectPlace(bucket, key)
 
 
-def require_local_path(output):
+def require_local_path(output: str | Path) -> Path:
     """What is written beside stores, as pictures and tables: always a path.
 
     Raises
@@ -88,64 +97,64 @@ class ObjectPlace:
     key: str
     patient: bool = field(default=True, compare=False)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{SCHEME}{self.bucket}/{self.key}"
 
     # --- names, as of a path -------------------------------------------------------------------
 
-    def __truediv__(self, name):
+    def __truediv__(self, name: str) -> "ObjectPlace":
         return self.joinpath(name)
 
-    def joinpath(self, *names):
+    def joinpath(self, *names: str) -> "ObjectPlace":
         """The place below."""
         return replace(self, key="/".join(filter(None, (self.key, *map(str, names)))))
 
     @property
-    def _path(self):
+    def _path(self) -> PurePosixPath:
         return PurePosixPath(self.key)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The last part of the key."""
         return self._path.name
 
     @property
-    def stem(self):
+    def stem(self) -> str:
         """The name without its ending."""
         return self._path.stem
 
     @property
-    def parent(self):
+    def parent(self) -> "ObjectPlace":
         """The place above."""
         return replace(self, key=self.key.rpartition("/")[0])
 
     @property
-    def parents(self):
+    def parents(self) -> "list[ObjectPlace]":
         """All places above, the nearest first."""
         return [self._with_key_path(path) for path in self._path.parents]
 
-    def with_name(self, name):
+    def with_name(self, name: str) -> "ObjectPlace":
         """The place of another name beside it."""
         return self._with_key_path(self._path.with_name(name))
 
-    def relative_to(self, other):
+    def relative_to(self, other: "ObjectPlace") -> PurePosixPath:
         """The part of the key below another place's."""
         return self._path.relative_to(other._path)
 
-    def absolute(self):
+    def absolute(self) -> "ObjectPlace":
         """Itself."""
         return self
 
-    def _with_key_path(self, path):
+    def _with_key_path(self, path: PurePosixPath) -> "ObjectPlace":
         return replace(self, key="" if path == PurePosixPath(".") else str(path))
 
     # --- what is there -------------------------------------------------------------------------
 
-    def exists(self):
+    def exists(self) -> bool:
         """Whether there is an object of this key, or one below."""
         return self.is_file() or self.is_dir()
 
-    def is_file(self):
+    def is_file(self) -> bool:
         """Whether there is an object of this key."""
         try:
             self.stat()
@@ -153,30 +162,30 @@ class ObjectPlace:
             return False
         return True
 
-    def is_dir(self):
+    def is_dir(self) -> bool:
         """Whether there are objects below."""
         return next(self.walk(), None) is not None
 
-    def iterdir(self):
+    def iterdir(self) -> "Iterator[ObjectPlace]":
         """The places just below."""
         with self._server() as (obstore, client):
             found = obstore.list_with_delimiter(client, self.key or None)
         keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
         return iter([replace(self, key=key) for key in keys])
 
-    def walk(self):
+    def walk(self) -> "Iterator[ObjectPlace]":
         """The objects below, at whatever depth."""
         with self._server() as (obstore, client):
             for batch in obstore.list(client, self.key or None, chunk_size=1000):
                 yield from (replace(self, key=found["path"]) for found in batch)
 
-    def glob(self, pattern):
+    def glob(self, pattern: str) -> "Iterator[ObjectPlace]":
         """The objects below that fit a pattern such as ``*.json`` or ``*/NAME``."""
         first, _, rest = pattern.partition("/")
         inner = (p for p in self.iterdir() if fnmatch.fnmatchcase(p.name, first))
         return (p / rest for p in inner if (p / rest).is_file()) if rest else inner
 
-    def stat(self):
+    def stat(self) -> SimpleNamespace:
         """When it was last written, and in the place of a file's number what its content is."""
         with self._server() as (obstore, client):
             found = obstore.head(client, self.key)
@@ -187,37 +196,38 @@ class ObjectPlace:
 
     # --- reading and writing -------------------------------------------------------------------
 
-    def read_bytes(self):
+    def read_bytes(self) -> bytes:
         """The object's content."""
         return self.read_tagged()[0]
 
-    def read_range(self, offset, size):
+    def read_range(self, offset: int, size: int) -> bytes:
         """A part of the object's content, shorter where that ends."""
         with self._server() as (obstore, client):
             found = obstore.get(client, self.key, options={"range": (offset, offset + size)})
-            return found.bytes().to_bytes()
+            data: bytes = found.bytes().to_bytes()
+            return data
 
-    def read_tagged(self):
+    def read_tagged(self) -> tuple[bytes, str | None]:
         """The object's content, and the tag that `put_if` knows it by."""
         with self._server() as (obstore, client):
             found = obstore.get(client, self.key)
             return found.bytes().to_bytes(), found.meta["e_tag"]
 
-    def read_text(self):
+    def read_text(self) -> str:
         """The object's content as text."""
         return self.read_bytes().decode()
 
-    def write_bytes(self, data):
+    def write_bytes(self, data: bytes) -> None:
         """Write the object; it is there whole, or the one before is."""
         in_parts = len(data) > _import_s3().MOST_AT_ONCE
         with self._server() as (obstore, client):
             obstore.put(client, self.key, bytes(data), use_multipart=in_parts)
 
-    def write_text(self, text):
+    def write_text(self, text: str) -> None:
         """Write the object as text."""
         self.write_bytes(text.encode())
 
-    def put_if(self, data, tag=None):
+    def put_if(self, data: bytes, tag: str | None = None) -> str | None:
         """Write the object if there is none, or if the one that is there has a tag.
 
         Returns
@@ -229,35 +239,37 @@ class ObjectPlace:
             mode = "create" if tag is None else {"e_tag": tag}
             refused = obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError
             try:
-                return obstore.put(client, self.key, data, mode=mode)["e_tag"]
+                new: str | None = obstore.put(client, self.key, data, mode=mode)["e_tag"]
+                return new
             except refused:
                 with contextlib.suppress(FileNotFoundError):  # was the first try's answer lost?
                     found, now = self.read_tagged()
                     return now if found == data else None
                 return None
 
-    def unlink(self, missing_ok=True):
+    def unlink(self, missing_ok: bool = True) -> None:
         """Remove the object."""
         self.delete([self.key])
 
-    def delete(self, keys):
+    def delete(self, keys: list[str]) -> None:
         """Remove objects of its bucket, at least one."""
         with self._server() as (obstore, client):
             obstore.delete(client, keys)
 
-    def copy(self, target):
+    def copy(self, target: "ObjectPlace") -> None:
         """Copy the object to another place; the server does it."""
         with self._server() as (obstore, client):
             obstore.copy(client, self.key, target.key)
 
-    def mkdir(self, parents=True, exist_ok=True):
+    def mkdir(self, parents: bool = True, exist_ok: bool = True) -> None:
         """Nothing: there are no directories."""
 
-    def zarr_store(self):
+    def zarr_store(self) -> "ZarrStore":
         """Where zarr reads and writes what is below."""
-        return _import_s3().zarr_store_of_bucket(self)
+        store: ZarrStore = _import_s3().zarr_store_of_bucket(self)
+        return store
 
-    def check(self, writes=False):
+    def check(self, writes: bool = False) -> None:
         """Find out whether the bucket answers, and can be written if that is asked for.
 
         Raises
@@ -267,26 +279,32 @@ class ObjectPlace:
         """
         _import_s3().check_bucket_answers(self, writes)
 
-    def _server(self):
+    def _server(self) -> AbstractContextManager[tuple[ModuleType, object]]:
         """A context with the module obstore and a client; what they raise becomes ours."""
-        return _import_s3().obstore_client_of_place(self)
+        context: AbstractContextManager[tuple[ModuleType, object]]
+        context = _import_s3().obstore_client_of_place(self)
+        return context
 
 
-def _import_s3():
+def _import_s3() -> ModuleType:
     from sweep.store.backends import s3  # with obstore, which is optional
 
     return s3
 
 
+Place = Path | ObjectPlace
+WriteCheck = Callable[[], object]  # raises unless the store is still this process's
+
+
 # --- of either kind -------------------------------------------------------------------------
 
 
-def place_is_file(place):
+def place_is_file(place: "Place") -> bool:
     """Whether a place is a file; also of a name that no file can have."""
     return place.is_file() if isinstance(place, ObjectPlace) else os.path.isfile(place)
 
 
-def read_bytes_or_none(place):
+def read_bytes_or_none(place: "Place") -> bytes | None:
     """The content of a file; None if there is none."""
     try:
         return place.read_bytes()
@@ -294,7 +312,7 @@ def read_bytes_or_none(place):
         return None
 
 
-def read_range_of_place(place, offset, size):
+def read_range_of_place(place: "Place", offset: int, size: int) -> bytes:
     """A part of a file's content, shorter where that ends."""
     if isinstance(place, ObjectPlace):
         return place.read_range(offset, size)
@@ -303,7 +321,16 @@ def read_range_of_place(place, offset, size):
         return file.read(size)
 
 
-def files_below(place):
+def path_below(place: "Place", top: "Place") -> str:
+    """The path of a place relative to one above it, with slashes."""
+    if isinstance(place, Path) and isinstance(top, Path):
+        return place.relative_to(top).as_posix()
+    if isinstance(place, ObjectPlace) and isinstance(top, ObjectPlace):
+        return str(place.relative_to(top))
+    raise ValueError(f"{place} is not below {top}")
+
+
+def files_below(place: "Place") -> set[str]:
     """The files below a directory, or a prefix, as a set of paths relative to it."""
     if isinstance(place, ObjectPlace):
         return {found.key[len(place.key) + 1 :] for found in place.walk()}
@@ -315,7 +342,9 @@ def files_below(place):
     }
 
 
-def map_over_place(place, function, items):
+def map_over_place(
+    place: "Place", function: Callable[[Item], Result], items: Iterable[Item]
+) -> list[Result]:
     """A list of ``function(item)``: of an object store some at the same time, in threads."""
     items = list(items)
     if len(items) < 2 or not isinstance(place, ObjectPlace):

@@ -10,10 +10,22 @@ import functools
 import importlib.util
 import os
 import secrets
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from sweep.errors import Unreachable
+from sweep.store.backends.places import ObjectPlace
+
+if TYPE_CHECKING:
+    from obstore.auth.boto3 import Boto3CredentialProvider
+    from obstore.store import ClientConfig, RetryConfig, S3Store
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import Buffer, BufferPrototype
+    from zarr.storage import ObjectStore
+
 
 MOST_AT_ONCE = 2**26  # bytes of a put; more are sent in parts
 AT_START, LATER = 5.0, 60.0  # seconds for which a request that fails is tried again
@@ -29,7 +41,7 @@ OWN_CREDENTIALS = (  # which obstore knows by itself
 )
 
 
-def check_bucket_answers(place, writes):
+def check_bucket_answers(place: ObjectPlace, writes: bool) -> None:
     """Raise `Unreachable` unless the bucket answers, and can be written if that is asked for."""
     with obstore_client_of_place(replace(place, patient=False)) as (obstore, client):
         next(iter(obstore.list(client, place.key, chunk_size=1)), None)
@@ -39,7 +51,7 @@ def check_bucket_answers(place, writes):
             obstore.delete(client, probe)
 
 
-def zarr_store_of_bucket(place):
+def zarr_store_of_bucket(place: ObjectPlace) -> "ObjectStore[S3Store]":
     """A zarr store of what is below a place."""
     with obstore_client_of_place(place):
         return _zarr_bucket_store_class()(
@@ -50,22 +62,25 @@ def zarr_store_of_bucket(place):
 
 
 @functools.cache
-def _zarr_bucket_store_class():
+def _zarr_bucket_store_class() -> "type[ObjectStore[S3Store]]":
     import obstore
+    from obstore.store import S3Store
     from zarr.storage import ObjectStore
 
-    class Objects(ObjectStore):
+    class Objects(ObjectStore[S3Store]):
         """Zarr's own, whose refusals are said as all others are."""
 
-        async def get(self, key, prototype, byte_range=None):
+        async def get(
+            self, key: str, prototype: "BufferPrototype", byte_range: "ByteRequest | None" = None
+        ) -> "Buffer | None":
             with _obstore_errors_as_oserrors(self.store):
                 return await super().get(key, prototype, byte_range)
 
-        async def exists(self, key):
+        async def exists(self, key: str) -> bool:
             with _obstore_errors_as_oserrors(self.store):
                 return await super().exists(key)
 
-        async def set(self, key, value):
+        async def set(self, key: str, value: "Buffer") -> None:
             self._check_writable()
             data = value.as_buffer_like()
             with _obstore_errors_as_oserrors(self.store):
@@ -73,11 +88,11 @@ def _zarr_bucket_store_class():
                     self.store, key, data, use_multipart=len(data) > MOST_AT_ONCE
                 )
 
-        async def delete(self, key):
+        async def delete(self, key: str) -> None:
             with _obstore_errors_as_oserrors(self.store):
                 await super().delete(key)
 
-        async def list_dir(self, prefix):
+        async def list_dir(self, prefix: str) -> AsyncGenerator[str, None]:
             with _obstore_errors_as_oserrors(self.store):
                 listed = super().list_dir(prefix)
                 found = [name async for name in listed]
@@ -91,7 +106,7 @@ def _zarr_bucket_store_class():
 
 
 @contextlib.contextmanager
-def obstore_client_of_place(place):
+def obstore_client_of_place(place: ObjectPlace) -> "Iterator[tuple[ModuleType, S3Store]]":
     """The module obstore and a client; what they raise becomes ours."""
     try:
         import obstore
@@ -109,21 +124,23 @@ def obstore_client_of_place(place):
         )
 
 
-def _request_timeout_of_bucket(place):
+def _request_timeout_of_bucket(place: ObjectPlace) -> float:
     return float(os.environ.get(PATIENCE, LATER)) if place.patient else AT_START
 
 
-def _s3_client_settings():
+def _s3_client_settings() -> tuple[tuple[str, str], ...]:
     """What a client depends on besides its bucket."""
     return tuple((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
 
 
 @functools.lru_cache(maxsize=64)
-def _cached_s3_client(bucket, seconds, settings, prefix=None):
+def _cached_s3_client(
+    bucket: str, seconds: float, settings: tuple[tuple[str, str], ...], prefix: str | None = None
+) -> "S3Store":
     from obstore.store import S3Store
 
     known = dict(settings)
-    options = {
+    options: ClientConfig = {
         "connect_timeout": timedelta(seconds=AT_START),
         "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
     }
@@ -134,7 +151,7 @@ def _cached_s3_client(bucket, seconds, settings, prefix=None):
         )
     if endpoint.startswith("http://"):
         options["allow_http"] = True
-    retries = {
+    retries: RetryConfig = {
         "max_retries": 1000,
         "retry_timeout": timedelta(seconds=seconds),
         "backoff": {"max_backoff": timedelta(seconds=min(5.0, seconds / 4))},
@@ -148,11 +165,11 @@ def _cached_s3_client(bucket, seconds, settings, prefix=None):
     )
 
 
-def _s3_endpoint(known):
+def _s3_endpoint(known: Mapping[str, str]) -> str:
     return next((known[name] for name in ENDPOINTS if known.get(name)), "")
 
 
-def _s3_credentials_from_boto3(known):
+def _s3_credentials_from_boto3(known: Mapping[str, str]) -> "Boto3CredentialProvider | None":
     """What boto3 finds, as in a profile, where the environment says nothing and boto3 is there."""
     if any(known.get(name) for name in OWN_CREDENTIALS):
         return None
@@ -173,7 +190,7 @@ def _s3_credentials_from_boto3(known):
 
 
 @contextlib.contextmanager
-def _obstore_errors_as_oserrors(asked):
+def _obstore_errors_as_oserrors(asked: "ObjectPlace | S3Store") -> Iterator[None]:
     """Make what obstore raises an OSError that says what is wrong; `asked` is a place or client."""
     try:
         yield
@@ -189,10 +206,10 @@ def _obstore_errors_as_oserrors(asked):
         raise _unreachable_bucket_error(asked, error) from None
 
 
-def _unreachable_bucket_error(asked, error):
+def _unreachable_bucket_error(asked: "ObjectPlace | S3Store", error: Exception) -> Unreachable:
     """The `Unreachable` that an obstore exception becomes."""
     text, kind = str(error), type(error).__name__
-    bucket = getattr(asked, "bucket", None) or asked.config["bucket"]
+    bucket = asked.bucket if isinstance(asked, ObjectPlace) else asked.config["bucket"]
     server = _s3_endpoint(os.environ) or "AWS"
     if "NoSuchBucket" in text:
         return Unreachable.for_reason(f"there is no bucket {bucket!r} at {server}")

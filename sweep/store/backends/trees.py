@@ -4,12 +4,20 @@ import fnmatch
 import os
 import secrets
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from sweep.store.backends.places import METADATA, ObjectPlace, map_over_place
+from sweep.store.backends.places import (
+    METADATA,
+    ObjectPlace,
+    Place,
+    WriteCheck,
+    map_over_place,
+    path_below,
+)
 
 
-def write_text_atomically(file, text):
+def write_text_atomically(file: Place, text: str) -> None:
     """Write a small file that is there whole, or not at all."""
     if isinstance(file, ObjectPlace):
         file.write_text(text)
@@ -23,7 +31,7 @@ def write_text_atomically(file, text):
         raise
 
 
-def remove_tree(place, ignore_errors=False, but=None):
+def remove_tree(place: Place, ignore_errors: bool = False, but: Place | None = None) -> None:
     """Remove a place and all that is below; `but` one object."""
     if isinstance(place, ObjectPlace):
         if keys := [found.key for found in place.walk() if found != but]:
@@ -37,7 +45,9 @@ def remove_tree(place, ignore_errors=False, but=None):
         shutil.rmtree(place)
 
 
-def copy_tree(source, target, ignore=(), check=lambda: None):
+def copy_tree(
+    source: Place, target: Place, ignore: Sequence[str] = (), check: WriteCheck = lambda: None
+) -> None:
     """Copy all that is below a place, but for files of some names; ``zarr.json`` of the top last.
 
     Parameters
@@ -52,11 +62,11 @@ def copy_tree(source, target, ignore=(), check=lambda: None):
         shutil.copytree(os.path.realpath(source), target, ignore=shutil.ignore_patterns(*ignore))
         return
 
-    def copied(file):
-        if isinstance(source, ObjectPlace) and isinstance(target, ObjectPlace):
-            file.copy(target / file.relative_to(source))
+    def copied(file: Place) -> None:
+        if isinstance(file, ObjectPlace) and isinstance(target, ObjectPlace):
+            file.copy(target / path_below(file, source))
             return
-        into = target / file.relative_to(source)
+        into = target / path_below(file, source)
         into.parent.mkdir(parents=True, exist_ok=True)
         into.write_bytes(file.read_bytes())
 
@@ -70,7 +80,7 @@ def copy_tree(source, target, ignore=(), check=lambda: None):
     copied(source / METADATA)
 
 
-def _files_below_place(place):
+def _files_below_place(place: Place) -> Iterable[Place]:
     if isinstance(place, ObjectPlace):
         return place.walk()
     return (file for file in place.rglob("*") if file.is_file())

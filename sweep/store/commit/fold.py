@@ -8,20 +8,32 @@ everything of them is folded. Readers list records first and read arrays after.
 
 import collections
 import contextlib
+import functools
 import json
 import math
 import secrets
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol, Self
 
 import numpy as np
 
 from sweep.errors import Damaged, LeaseLost
-from sweep.store.backends.places import ObjectPlace, files_below, read_bytes_or_none
+from sweep.store.backends.places import (
+    ObjectPlace,
+    Place,
+    WriteCheck,
+    files_below,
+    path_below,
+    read_bytes_or_none,
+)
 from sweep.store.backends.trees import remove_tree
 from sweep.store.commit.records import (
     CHECKPOINT,
     PARTIAL,
     RECORD,
+    Record,
     list_records,
     put_durably,
     records_by_group,
@@ -30,15 +42,30 @@ from sweep.store.commit.records import (
     sync_directories,
     unfolded_by_group,
 )
-from sweep.store.files import end_checkpoints_group_name
+from sweep.store.files import ArrayFiles, Index, RowNumbers, end_checkpoints_group_name
+from sweep.store.store import Store
 from sweep.study import schema
 
+# By the row of shards and the array: how far it is folded along its other dimensions.
+Book = dict[int, dict[str, list[int]]]
 CHECKPOINT_ARRAY = "checkpoint"  # which begins anew with each version of the code
 MOST_LOADED = 8  # records that are in memory at once
 BOOKS = "folded"  # by group: what is folded of each row of shards
 
 
-def written_by_tasks(arrays):
+class Task(Protocol):
+    """What a task says of the rows that it computes."""
+
+    @property
+    def group(self) -> str:
+        """Of the rows."""
+
+    @property
+    def rows(self) -> RowNumbers:
+        """In one row of shards."""
+
+
+def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
     """The arrays of a group that tasks write, the count of samples last.
 
     Parameters
@@ -49,7 +76,9 @@ def written_by_tasks(arrays):
     return dict(sorted(found.items(), key=lambda item: item[0] == schema.MARKER.name))
 
 
-def fold_group(store, place, session, rows, check=lambda: None):
+def fold_group(
+    store: Store, place: str, session: str, rows: Iterable[int], check: WriteCheck = lambda: None
+) -> int:
     """Fold the records of a session that a group has.
 
     Parameters
@@ -87,10 +116,16 @@ def fold_group(store, place, session, rows, check=lambda: None):
     return folded
 
 
-def _fold_shard_row(row, arrays, records, check, is_new):
+def _fold_shard_row(
+    row: int,
+    arrays: Mapping[str, ArrayFiles],
+    records: list[Record],
+    check: WriteCheck,
+    is_new: bool,
+) -> None:
     if len(records) <= MOST_LOADED:
         records = [record.load() for record in records]
-    written = set()
+    written: set[Path] = set()
     for array in arrays.values():
         if is_last := array.name == schema.MARKER.name:
             # At once: a file system that has written its journal has done it for all.
@@ -103,14 +138,27 @@ def _fold_shard_row(row, arrays, records, check, is_new):
             with array.naming_damage():
                 write_shard(
                     array, index,
-                    lambda old, a=array, i=index: shard_with_records(a, i, old, records),
+                    functools.partial(_grown_by_records, array, index, records),
                     check, is_new, syncs_directory=is_last,
                 )  # fmt: skip
-            if not isinstance(array.directory, ObjectPlace):
-                written.add(array.file(index).parent)
+            if isinstance(directory := array.file(index).parent, Path):
+                written.add(directory)
 
 
-def write_shard(array, index, grown, check=lambda: None, is_new=False, syncs_directory=True):
+def _grown_by_records(
+    array: ArrayFiles, index: Index, records: Sequence[Record], old: bytes | None
+) -> bytes | None:
+    return shard_with_records(array, index, old, records)
+
+
+def write_shard(
+    array: ArrayFiles,
+    index: Index,
+    grown: Callable[[bytes | None], bytes | None],
+    check: WriteCheck = lambda: None,
+    is_new: bool = False,
+    syncs_directory: bool = True,
+) -> None:
     """Write a shard anew.
 
     Parameters
@@ -150,12 +198,12 @@ def write_shard(array, index, grown, check=lambda: None, is_new=False, syncs_dir
 # --- the book --------------------------------------------------------------------------------
 
 
-def book_file(store, place):
+def book_file(store: Store, place: str) -> Place:
     """Where the book of a group is."""
     return store.internal(BOOKS, f"{place}.json")
 
 
-def book_of_group(store, place):
+def book_of_group(store: Store, place: str) -> Book:
     """What is folded of a group: by row of shards and array, how far along its other dimensions."""
     try:
         found = json.loads(book_file(store, place).read_bytes())
@@ -169,7 +217,13 @@ def book_of_group(store, place):
         raise Damaged(f"{book_file(store, place)} is not what was written") from None
 
 
-def note_folded(store, place, book, rows, check=lambda: None):
+def note_folded(
+    store: Store,
+    place: str,
+    book: Book,
+    rows: Mapping[int, Mapping[str, Sequence[int]]],
+    check: WriteCheck = lambda: None,
+) -> Book:
     """Note in a group's book how far rows of shards are folded; the new book."""
     new = dict(book)
     for row, extents in rows.items():
@@ -184,7 +238,7 @@ def note_folded(store, place, book, rows, check=lambda: None):
     return new
 
 
-def note_all_folded(store, place):
+def note_all_folded(store: Store, place: str) -> None:
     """Note what the arrays of a group have, as when its rows came otherwise."""
     arrays, rows = store.arrays_of_group(place), {}
     counts = arrays[schema.MARKER.name]
@@ -194,14 +248,16 @@ def note_all_folded(store, place):
     note_folded(store, place, book_of_group(store, place), rows)
 
 
-def _extents_of_rows(arrays, samples):
+def _extents_of_rows(arrays: Mapping[str, ArrayFiles], samples: int) -> dict[str, tuple[int, ...]]:
     """What is written of rows with so many samples; arrays may become larger, and get others."""
     return {
         name: array.row_shape(samples) for name, array in arrays.items() if name != CHECKPOINT_ARRAY
     }
 
 
-def missing_shards(store, place, arrays, paths):
+def missing_shards(
+    store: Store, place: str, arrays: Mapping[str, ArrayFiles], paths: set[str]
+) -> list[tuple[ArrayFiles, Index]]:
     """The shards that the book promises and that are not there, as (array, index).
 
     Parameters
@@ -215,7 +271,7 @@ def missing_shards(store, place, arrays, paths):
     """
     book, found = book_of_group(store, place), []
     for name, array in arrays.items():
-        directory = array.directory.relative_to(store.place).as_posix()
+        directory = path_below(array.directory, store.place)
         for row, extents in book.items():
             if name not in extents or row >= array.grid[0]:
                 continue
@@ -226,24 +282,26 @@ def missing_shards(store, place, arrays, paths):
     return found
 
 
-def _is_missing(array, index, directory, paths):
+def _is_missing(array: ArrayFiles, index: Index, directory: str, paths: set[str]) -> bool:
     """Whether a file is not there, nor was when the files in `paths` were listed."""
     listed = f"{directory}/{array.file_name(index)}" in paths
     return not listed and not array.file(index).is_file()
 
 
-def _missing_coordinates(store, arrays, paths):
+def _missing_coordinates(
+    store: Store, arrays: Mapping[str, ArrayFiles], paths: set[str]
+) -> list[tuple[ArrayFiles, Index]]:
     """The chunks of coordinates that are not there, as (array, index): all of them once were."""
     return [
         (array, index)
         for array in arrays.values()
         if not array.sharded
         for index in np.ndindex(array.grid)
-        if _is_missing(array, index, array.directory.relative_to(store.place).as_posix(), paths)
+        if _is_missing(array, index, path_below(array.directory, store.place), paths)
     ]
 
 
-def check_files_are_there(store, place, paths=None):
+def check_files_are_there(store: Store, place: str, paths: set[str] | None = None) -> None:
     """Raise `Damaged` if files of a group are gone that were there: of results, or coordinates.
 
     Parameters
@@ -263,13 +321,13 @@ def check_files_are_there(store, place, paths=None):
     if missing:
         array, index = missing[0]
         more = f", and {len(missing) - 1:,} others" * (len(missing) > 1)
-        raise Damaged(f"{array.file(index).relative_to(store.place)} is not there{more}")
+        raise Damaged(f"{path_below(array.file(index), store.place)} is not there{more}")
 
 
 # --- sessions --------------------------------------------------------------------------------
 
 
-def settle(store, check=lambda: None):
+def settle(store: Store, check: WriteCheck = lambda: None) -> None:
     """Fold what an earlier session has left, as who has just got the lease.
 
     What was not finished goes first: whoever wrote it has lost the lease, and cannot finish it.
@@ -285,7 +343,7 @@ def settle(store, check=lambda: None):
             fold_all(store, session, check)
 
 
-def remove_unfinished(store):
+def remove_unfinished(store: Store) -> None:
     """Remove what others have begun to write, or to remove, and cannot finish any more."""
     if store.in_bucket:  # objects are never there by half
         return
@@ -296,7 +354,7 @@ def remove_unfinished(store):
             (store.place / path).unlink(missing_ok=True)
 
 
-def fold_all(store, session, check=lambda: None):
+def fold_all(store: Store, session: str, check: WriteCheck = lambda: None) -> int:
     """Fold all records of a session, until there are none; how many they were."""
     folded = 0
     while waiting := _rows_to_fold(store, session):
@@ -305,13 +363,15 @@ def fold_all(store, session, check=lambda: None):
     return folded
 
 
-def _rows_to_fold(store, session):
+def _rows_to_fold(store: Store, session: str) -> dict[str, list[int]]:
     """Rows of shards of which a session has records, by group."""
     unfolded = unfolded_by_group(records_by_group(store), session)
     return {place: sorted(found.records) for place, found in unfolded.items()}
 
 
-def begin_session(store, session, check=lambda: None, is_new=False):
+def begin_session(
+    store: Store, session: str, check: WriteCheck = lambda: None, is_new: bool = False
+) -> None:
     """Let the records of a session count, and no others any more.
 
     Parameters
@@ -331,7 +391,7 @@ def begin_session(store, session, check=lambda: None, is_new=False):
         record.remove()
 
 
-def end_session(store, check=lambda: None, checkpoints=False):
+def end_session(store: Store, check: WriteCheck = lambda: None, checkpoints: bool = False) -> None:
     """Let no records count any more, all of which are folded.
 
     What is removed was listed before: a process that wakes here, when another one has the store,
@@ -352,13 +412,13 @@ def end_session(store, check=lambda: None, checkpoints=False):
         record.remove()
 
 
-def _list_all_records(store, kind=None):
+def _list_all_records(store: Store, kind: str | None = None) -> list[Record]:
     listed = records_by_group(store).values()
     every = [record for rows in listed for records in rows.values() for record in records]
     return [record for record in every if kind in (None, record.name.kind)]
 
 
-def forget_group(store, place, check):
+def forget_group(store: Store, place: str, check: WriteCheck) -> None:
     """Remove what is left of a group that is gone: records whose rows may be others in a new one.
 
     Parameters
@@ -372,7 +432,7 @@ def forget_group(store, place, check):
     discard(store, mine, check)
 
 
-def discard(store, places, check):
+def discard(store: Store, places: Iterable[Place], check: WriteCheck) -> None:
     """Remove files and trees of a store.
 
     In a directory each goes at once, to where whoever takes the store over removes what is not
@@ -386,18 +446,18 @@ def discard(store, places, check):
     check : callable
         Raises unless the store is still this process's.
     """
-    if store.in_bucket:
+    discarded = store.internal(f"{secrets.token_hex(8)}{PARTIAL}")
+    if isinstance(discarded, ObjectPlace):
         for place in places:
             check()
             place.unlink(missing_ok=True)
             remove_tree(place)
         return
-    discarded = store.internal(f"{secrets.token_hex(8)}{PARTIAL}")
     discarded.mkdir(parents=True)
     check()
     for number, place in enumerate(places):
         with contextlib.suppress(FileNotFoundError):
-            place.rename(discarded / f"{number}")
+            Path(str(place)).rename(discarded / f"{number}")
     remove_tree(discarded, ignore_errors=True)
 
 
@@ -414,41 +474,46 @@ class Folder:
         At the end of ``with`` all of them are folded.
     """
 
-    def __init__(self, store, session, check, tasks):
+    def __init__(
+        self, store: Store, session: str, check: WriteCheck, tasks: Sequence[Task]
+    ) -> None:
         self._store, self._session, self._check = store, session, check
-        self._left = collections.Counter()
+        self._left: collections.Counter[tuple[str, int]] = collections.Counter()
         self._rows = {
             place: store.arrays_of_group(place)[schema.MARKER.name].chunks[0]
             for place in {task.group for task in tasks}
         }
         for task in tasks:
             self._left[self._shard_row(task)] += 1
-        self._pool, self._folding = ThreadPoolExecutor(1), []
+        self._pool = ThreadPoolExecutor(1)
+        self._folding: list[Future[None]] = []
 
-    def _shard_row(self, task):
+    def _shard_row(self, task: Task) -> tuple[str, int]:
         return task.group, int(task.rows[0]) // self._rows[task.group]
 
-    def committed(self, task):
+    def committed(self, task: Task) -> None:
         """Note that a task is done."""
         place, row = self._shard_row(task)
         self._left[place, row] -= 1
         if not self._left[place, row]:
             self._folding.append(self._pool.submit(self._fold, place, row))
 
-    def _fold(self, place, row):
+    def _fold(self, place: str, row: int) -> None:
         fold_group(self._store, place, self._session, [row], self._check)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind, *rest):
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self._pool.shutdown(cancel_futures=kind is not None)
         if kind is None:
             for future in self._folding:
                 future.result()
 
 
-def remove_checkpoints(store, place, rows, check=lambda: None):
+def remove_checkpoints(
+    store: Store, place: str, rows: RowNumbers, check: WriteCheck = lambda: None
+) -> None:
     """Remove the checkpoints of a group that have some of these rows.
 
     Parameters

@@ -17,20 +17,36 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from sweep.errors import Damaged, Unreachable
 from sweep.store.backends.places import (
     ObjectPlace,
+    Place,
+    WriteCheck,
     files_below,
     place_is_file,
     read_bytes_or_none,
     read_range_of_place,
 )
 from sweep.store.commit.shards import Draft
-from sweep.store.files import INTERNAL, checked_bytes, encode_chunk, with_checksum
+from sweep.store.files import (
+    INTERNAL,
+    ArrayFiles,
+    Index,
+    RowNumbers,
+    checked_bytes,
+    encode_chunk,
+    with_checksum,
+)
+
+if TYPE_CHECKING:
+    from sweep.store.store import Store
 
 RECORD, CHECKPOINT = "record", "checkpoint"
 FOLDER = "records"
@@ -74,16 +90,17 @@ class RecordName:
     kind: str
 
     @classmethod
-    def parse(cls, text):
+    def parse(cls, text: str) -> "RecordName | None":
         """That of a file's name, None if it is no record's."""
         pattern = r"(\d+)-(\d+)_(\d+)_(\d+)-(\d+)_(\d+)_(\d+)_(\w+)_(\w+)\.(record|checkpoint)"
         found = re.fullmatch(pattern, text)
         if found is None:
             return None
-        parts = found.groups()
-        return cls(*map(int, parts[:7]), *parts[7:])
+        start, stop, count, first, last, failed, cpu = map(int, found.groups()[:7])
+        session, token, kind = found.groups()[7:]
+        return cls(start, stop, count, first, last, failed, cpu, session, token, kind)
 
-    def __str__(self):
+    def __str__(self) -> str:
         start, stop, count, first, last, failed, cpu, session, token, kind = astuple(self)
         runs = f"{start:09d}-{stop:09d}_{count}"
         return f"{runs}_{first}-{last}_{failed}_{cpu}_{session}_{token}.{kind}"
@@ -107,9 +124,9 @@ class Piece:
         Of its bytes, from the end of the header on.
     """
 
-    at: tuple
-    rows: tuple
-    spans: tuple
+    at: Index
+    rows: tuple[int, int]
+    spans: tuple[tuple[int, int], ...]
     whole: bool
     offset: int
     size: int
@@ -124,19 +141,20 @@ class Record:
     name : RecordName
     """
 
-    def __init__(self, place, name):
-        self.place, self.name, self._data = place, name, None
+    def __init__(self, place: Place, name: RecordName) -> None:
+        self.place, self.name = place, name
+        self._data: bytes | None = None
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type["Record"], tuple[Place, RecordName]]:
         return Record, (self.place, self.name)  # without what was read of it
 
     @property
-    def header(self):
+    def header(self) -> dict[str, Any]:
         """The header, as a dict; `Damaged` if it cannot be read."""
         return self._header_and_end[0]
 
     @functools.cached_property
-    def _header_and_end(self):
+    def _header_and_end(self) -> tuple[dict[str, Any], int]:
         """The header, and where it ends."""
         begin = len(MAGIC) + 8
         data = self._read(0, AT_FIRST)
@@ -151,11 +169,11 @@ class Record:
             raise Damaged(f"{self.place} has a header that is no JSON") from None
 
     @functools.cached_property
-    def rows(self):
+    def rows(self) -> RowNumbers:
         """Its rows, an ascending ndarray of int."""
         return np.concatenate([np.arange(a, b) for a, b in self.header["rows"]])
 
-    def pieces(self, variable):
+    def pieces(self, variable: str) -> list[Piece]:
         """The `Piece`s of a variable; none if it has none of it."""
         found = self.header["variables"].get(variable, ())
         return [
@@ -163,13 +181,13 @@ class Record:
             for at, rows, spans, whole, offset, size in found
         ]
 
-    def read_bytes(self, piece):
+    def read_bytes(self, piece: Piece) -> bytes:
         """The encoded bytes of a piece; `Damaged` if they are not those that were written."""
         data = self._read_behind_header(piece.offset, piece.size)
         self._checked(data)
         return data
 
-    def read_values(self, piece, array):
+    def read_values(self, piece: Piece, array: ArrayFiles) -> np.ndarray:
         """The values of a piece of an `ArrayFiles`."""
         shape = piece.rows[1] - piece.rows[0], *(b - a for a, b in piece.spans)
         if not piece.whole:
@@ -177,13 +195,13 @@ class Record:
         values = array.decode_chunk(self.read_bytes(piece))
         return values[tuple(slice(n) for n in shape)]
 
-    def read_state(self, name):
+    def read_state(self, name: str) -> np.ndarray:
         """What a checkpoint has of a name besides the variables, an ndarray."""
         dtype, shape, offset, size = self.header["state"][name]
         data = self._checked(self._read_behind_header(offset, size))
         return np.frombuffer(data, dtype).reshape(shape)
 
-    def check(self):
+    def check(self) -> None:
         """Raise `Damaged` unless all of it is what was written."""
         for variable in self.header["variables"]:
             for piece in self.pieces(variable):
@@ -191,29 +209,29 @@ class Record:
         for name in self.header["state"]:
             self.read_state(name)
 
-    def remove(self):
+    def remove(self) -> None:
         """Remove it."""
         self.place.unlink(missing_ok=True)
 
-    def load(self):
+    def load(self) -> "Record":
         """Read all of it at once, and keep it; itself."""
         self._data = self._read(0)
         return self
 
-    def _checked(self, data):
+    def _checked(self, data: bytes) -> bytes:
         """The bytes before a checksum; `Damaged`, with the record's place, if it fails."""
         try:
             return checked_bytes(data)
         except Damaged as damage:
             raise Damaged(f"{self.place} {damage}") from None
 
-    def _read_behind_header(self, offset, size):
+    def _read_behind_header(self, offset: int, size: int) -> bytes:
         return self._read(self._header_and_end[1] + offset, size)
 
-    def _read(self, offset, size=None):
+    def _read(self, offset: int, size: int | None = None) -> bytes:
         """A part of it; all of it without a size."""
         if self._data is not None:
-            return self._data[offset : offset + size]
+            return self._data[offset : None if size is None else offset + size]
         try:
             if size is None:
                 return self.place.read_bytes()
@@ -224,10 +242,21 @@ class Record:
             raise Damaged(f"{self.place} cannot be read: {error.strerror}") from None
 
 
+RecordsByGroup = dict[str, dict[int, list[Record]]]  # and by the row of shards
+
+
 # --- writing ---------------------------------------------------------------------------------
 
 
-def write_record(folder, name, arrays, rows, columns, identity="", state=None):
+def write_record(
+    folder: Place,
+    name: RecordName,
+    arrays: Mapping[str, ArrayFiles],
+    rows: RowNumbers,
+    columns: Mapping[str, np.ndarray],
+    identity: str = "",
+    state: Mapping[str, np.ndarray] | None = None,
+) -> Record:
     """Put a record; it is there whole, or not at all.
 
     Parameters
@@ -252,7 +281,7 @@ def write_record(folder, name, arrays, rows, columns, identity="", state=None):
     blobs, variables = [], {}
     offset = 0
 
-    def placed(data):
+    def placed(data: bytes) -> tuple[int, int]:
         nonlocal offset
         blobs.append(data)
         offset += len(data)
@@ -278,7 +307,9 @@ def write_record(folder, name, arrays, rows, columns, identity="", state=None):
     return Record(place, name)
 
 
-def _cut_along_chunks(array, rows, values, first):
+def _cut_along_chunks(
+    array: ArrayFiles, rows: RowNumbers, values: np.ndarray, first: int
+) -> Iterator[tuple[Index, tuple[int, int], list[tuple[int, int]], bool, np.ndarray]]:
     """The parts of rows' values that lie in a chunk each, as what `Piece` says of them."""
     begin = [first if dim == "time" else 0 for dim in array.dims[1:]]
     end = [a + n for a, n in zip(begin, values.shape[1:], strict=True)]
@@ -306,11 +337,13 @@ def _cut_along_chunks(array, rows, values, first):
             yield (i, *rest), (low, high), spans, whole, block
 
 
-def _shifted_slices(spans, begin):
+def _shifted_slices(spans: Sequence[tuple[int, int]], begin: Sequence[int]) -> tuple[slice, ...]:
     return tuple(slice(a - s, b - s) for (a, b), s in zip(spans, begin, strict=True))
 
 
-def put_durably(place, data, check=lambda: None, syncs_directory=True):
+def put_durably(
+    place: Place, data: bytes, check: WriteCheck = lambda: None, syncs_directory: bool = True
+) -> None:
     """Put a file that is there whole, or not at all, also after a power failure.
 
     Parameters
@@ -343,7 +376,7 @@ def put_durably(place, data, check=lambda: None, syncs_directory=True):
         sync_directories([place.parent])
 
 
-def sync_directories(directories):
+def sync_directories(directories: Iterable[Path]) -> None:
     """Make what was put into directories stay, also after a power failure."""
     for directory in directories:
         folder = os.open(directory, os.O_RDONLY)
@@ -353,7 +386,7 @@ def sync_directories(directories):
             os.close(folder)
 
 
-def _open_new_file(path):
+def _open_new_file(path: Path) -> BinaryIO:
     try:
         return open(path, "wb")
     except FileNotFoundError:  # mostly its directory is there, and to ask takes as long
@@ -364,13 +397,15 @@ def _open_new_file(path):
 # --- what is there ---------------------------------------------------------------------------
 
 
-def records_folder(store, place, shard_row=None):
+def records_folder(store: "Store", place: str, shard_row: int | None = None) -> Place:
     """Where the records of a group are, or those of a row of its shards."""
     names = (place,) if shard_row is None else (place, str(shard_row))
     return store.internal(FOLDER, *names)
 
 
-def list_records(folder, kind=None, session=None):
+def list_records(
+    folder: Place, kind: str | None = None, session: str | None = None
+) -> list[Record]:
     """The records in a folder, in the order of their names, which is the order in which they count.
 
     Parameters
@@ -392,7 +427,9 @@ def list_records(folder, kind=None, session=None):
     return sorted(found, key=lambda record: record.name)
 
 
-def records_by_group(store, paths=None, place=""):
+def records_by_group(
+    store: "Store", paths: set[str] | None = None, place: str = ""
+) -> RecordsByGroup:
     """All records of a store, or of one of its groups, from one listing.
 
     Parameters
@@ -411,7 +448,8 @@ def records_by_group(store, paths=None, place=""):
     top = "/".join(filter(None, (INTERNAL, FOLDER, place)))
     if paths is None:
         paths = {f"{top}/{path}" for path in files_below(store.place / top)}
-    found, skipped = {}, len(f"{INTERNAL}/{FOLDER}/")
+    found: RecordsByGroup = {}
+    skipped = len(f"{INTERNAL}/{FOLDER}/")
     for path in paths:
         folder, _, text = path.rpartition("/")
         if f"{folder}/".startswith(f"{top}/") and (name := RecordName.parse(text)):
@@ -433,25 +471,26 @@ class Unfolded:
         By the row of shards.
     """
 
-    def __init__(self, records):
+    def __init__(self, records: dict[int, list[Record]]) -> None:
         self.records = records
-        self._shards = {}  # the last ones as they would be, by the array's directory and the index
+        # The last ones as they would be, by the array's directory and the index.
+        self._shards: dict[tuple[Place, Index], bytes | None] = {}
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type["Unfolded"], tuple[dict[int, list[Record]]]]:
         return Unfolded, (self.records,)
 
     @classmethod
-    def of(cls, store, place, session):
+    def of(cls, store: "Store", place: str, session: str) -> "Unfolded | None":
         """Those of a group, of a session; None if there are none."""
         found = records_by_group(store, place=place) if session else {}
         return unfolded_by_group(found, session).get(place)
 
-    def leave_out(self, places):
+    def leave_out(self, places: Collection[Place]) -> None:
         """Leave records out, by their places."""
         for row, records in self.records.items():
             self.records[row] = [record for record in records if record.place not in places]
 
-    def shard_with(self, array, index, old):
+    def shard_with(self, array: ArrayFiles, index: Index, old: bytes | None) -> bytes | None:
         """The bytes of a shard as a fold would write it; None if nothing of it is there.
 
         Records that are gone meanwhile were folded: then the shard is read once more.
@@ -470,20 +509,20 @@ class Unfolded:
             return found
         return old
 
-    def _keep(self, key, data):
+    def _keep(self, key: tuple[Place, Index], data: bytes | None) -> None:
         """Keep a shard for the next reads of its chunks; of many the last ones."""
         self._shards[key] = data
         while len(self._shards) > 1 and sum(map(len, filter(None, self._shards.values()))) > KEPT:
             self._shards.pop(next(iter(self._shards)))
 
 
-def unfolded_of_store(store):
+def unfolded_of_store(store: "Store") -> dict[str, Unfolded]:
     """What is not folded yet of each group of a store; see `unfolded_by_group`."""
     records = records_by_group(store)
     return unfolded_by_group(records, store.session) if records else {}
 
 
-def unfolded_by_group(records, session):
+def unfolded_by_group(records: RecordsByGroup, session: str) -> dict[str, Unfolded]:
     """What is not folded yet of each group, as far as records of a session have something of it.
 
     Parameters
@@ -497,7 +536,7 @@ def unfolded_by_group(records, session):
     -------
     dict of str to Unfolded
     """
-    found = {}
+    found: RecordsByGroup = {}
     for place, rows in records.items():
         for row, listed in rows.items():
             mine = [r for r in listed if r.name.kind == RECORD and r.name.session == session]
@@ -506,7 +545,9 @@ def unfolded_by_group(records, session):
     return {place: Unfolded(rows) for place, rows in found.items()}
 
 
-def shard_with_records(array, index, old, records):
+def shard_with_records(
+    array: ArrayFiles, index: Index, old: bytes | None, records: Sequence[Record]
+) -> bytes | None:
     """A shard with what records have of it.
 
     It is the old one, grown at its end: a reader who has that one's index finds every chunk where
@@ -537,5 +578,6 @@ def shard_with_records(array, index, old, records):
             corner = [c * n for c, n in zip(piece.at, array.inner, strict=True)]
             rows = record.rows[slice(*piece.rows)] - corner[0]
             spans = _shifted_slices(piece.spans, corner[1:])
-            draft.values(at)[(rows, *spans)] = record.read_values(piece, array)
+            where: tuple[RowNumbers | slice, ...] = (rows, *spans)
+            draft.values(at)[where] = record.read_values(piece, array)
     return draft.data()

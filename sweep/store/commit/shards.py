@@ -5,9 +5,10 @@ with other offsets would be read wrong by who fetched the index before, and the 
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sweep.errors import Damaged
-from sweep.store.files import ABSENT, encode_chunk, with_checksum
+from sweep.store.files import ABSENT, ArrayFiles, Index, RowNumbers, encode_chunk, with_checksum
 
 
 class Draft:
@@ -23,9 +24,10 @@ class Draft:
         the index cannot.
     """
 
-    def __init__(self, array, old, lenient=False):
+    def __init__(self, array: ArrayFiles, old: bytes | None, lenient: bool = False) -> None:
         self._array, self._old, self._lenient, self._places = array, old, lenient, None
-        self._changed = {}  # by the place in the shard: a chunk's values, or its bytes
+        # By the place in the shard: a chunk's values, or its bytes.
+        self._changed: dict[Index, np.ndarray | bytes] = {}
         if old is not None:
             try:
                 self._places = array.chunk_places(old).copy()
@@ -34,7 +36,7 @@ class Draft:
                     raise
                 self._old = None
 
-    def values(self, at):
+    def values(self, at: Index) -> np.ndarray:
         """The values of a chunk, to be changed in place.
 
         Raises
@@ -47,11 +49,12 @@ class Draft:
             own = self._changed[at] = self._read(at, own)
         return own
 
-    def _read(self, at, data):
+    def _read(self, at: Index, data: bytes | None) -> np.ndarray:
         array = self._array
-        if data is None and self._places is not None and self._places[at][0] != ABSENT:
-            offset, size = map(int, self._places[at])
-            data = self._old[offset : offset + size]
+        places, old = self._places, self._old
+        if data is None and places is not None and old is not None and places[at][0] != ABSENT:
+            offset, size = map(int, places[at])
+            data = old[offset : offset + size]
         if data is not None:
             try:
                 return array.decode_chunk(data).copy()
@@ -60,15 +63,15 @@ class Draft:
                     raise
         return np.full(array.inner, array.fill, array.dtype)
 
-    def put(self, at, data):
+    def put(self, at: Index, data: bytes) -> None:
         """Put the bytes of a chunk."""
         self._changed[at] = data
 
-    def drop(self, at):
+    def drop(self, at: Index) -> None:
         """Let a chunk not be there."""
         self._changed[at] = b""
 
-    def data(self):
+    def data(self) -> bytes | None:
         """The shard's bytes; the old ones if nothing was changed, None if nothing is there."""
         if not self._changed:
             return self._old
@@ -85,12 +88,19 @@ class Draft:
         return b"".join([*parts, with_checksum(places.tobytes())])
 
 
-def blank_shard(array):
+def blank_shard(array: ArrayFiles) -> bytes:
     """A shard of an array in which no chunk is there."""
     return with_checksum(np.full((*array.inner_grid, 2), ABSENT, "<u8").tobytes())
 
 
-def shard_with_rows(array, index, old, rows, values, lenient=False):
+def shard_with_rows(
+    array: ArrayFiles,
+    index: Index,
+    old: bytes | None,
+    rows: RowNumbers,
+    values: ArrayLike,
+    lenient: bool = False,
+) -> bytes | None:
     """A shard of an array over runs alone with other values of some rows.
 
     Parameters

@@ -2,17 +2,24 @@
 
 import asyncio
 import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Self
 
-from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.abc.store import Store as ZarrStore
+from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, WrapperStore
 
-from sweep.store.backends.places import read_bytes_or_none
-from sweep.store.commit.records import put_durably
+from sweep.store.backends.places import ObjectPlace, WriteCheck, path_below, read_bytes_or_none
+from sweep.store.commit.records import Unfolded, put_durably
+from sweep.store.files import ArrayFiles, Index
+from sweep.store.store import Store
 
 CHUNK_KEY = re.compile(r"(.+?)/(c(?:[./]\d+)+)")
 
 
-def zarr_store_with_records(store, unfolded):
+def zarr_store_with_records(store: Store, unfolded: Mapping[str, Unfolded]) -> ZarrStore | str:
     """What zarr, and xarray, read a `Store` by: its place alone where all is folded.
 
     Parameters
@@ -27,51 +34,67 @@ def zarr_store_with_records(store, unfolded):
     for place in unfolded:
         for array in store.arrays_of_group(place).values():
             if array.sharded:
-                path = array.directory.relative_to(store.place).as_posix()
+                path = path_below(array.directory, store.place)
                 arrays[path] = array, unfolded[place]
-    inner = store.zarr_store if store.in_bucket else LocalStore(store.place, read_only=True)
+    inner: ZarrStore
+    if isinstance(store.place, ObjectPlace):
+        inner = store.place.zarr_store()
+    else:
+        inner = LocalStore(store.place, read_only=True)
     return _WithRecords(inner, arrays)
 
 
-class _WithRecords(WrapperStore):
+class _WithRecords(WrapperStore[ZarrStore]):
     """The shards that a fold would change, as it would write them; all else as it is.
 
     It travels to workers, with the names of records and without their contents.
     """
 
-    def __init__(self, store, arrays):
+    def __init__(self, store: ZarrStore, arrays: Mapping[str, tuple[ArrayFiles, Unfolded]]) -> None:
         super().__init__(store)
         self._arrays = arrays
 
-    def _with_store(self, store):
+    def _with_store(self, store: ZarrStore) -> Self:
         return type(self)(store, self._arrays)
 
-    def _shard(self, key):
-        """A shard's bytes, or `NotImplemented` of what records do not concern."""
+    def _shard_with_records(self, key: str) -> tuple[ArrayFiles, Index, Unfolded] | None:
+        """The array of a shard that has records, its index and the records; None of all else."""
         found = CHUNK_KEY.fullmatch(key)
-        array, unfolded = self._arrays.get(found and found[1], (None, None))
-        if array is None:
-            return NotImplemented
+        known = self._arrays.get(found[1]) if found else None
+        if found is None or known is None:
+            return None
+        array, unfolded = known
         index = array.index_of_file(array.directory / found[2])
         if index[0] not in unfolded.records:
-            return NotImplemented
-        return unfolded.shard_with(array, index, read_bytes_or_none(array.file(index)))
+            return None
+        return array, index, unfolded
 
-    async def get(self, key, prototype, byte_range=None):
-        data = self._shard(key)
-        if data is NotImplemented:
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        shard = self._shard_with_records(key)
+        if shard is None:
             return await self._store.get(key, prototype, byte_range)
+        data = _read_shard(*shard)
         return None if data is None else prototype.buffer.from_bytes(_part(data, byte_range))
 
-    async def get_partial_values(self, prototype, key_ranges):
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
         return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
-    async def exists(self, key):
-        data = self._shard(key)
-        return await self._store.exists(key) if data is NotImplemented else data is not None
+    async def exists(self, key: str) -> bool:
+        shard = self._shard_with_records(key)
+        if shard is None:
+            return await self._store.exists(key)
+        return _read_shard(*shard) is not None
 
 
-def _part(data, byte_range):
+def _read_shard(array: ArrayFiles, index: Index, unfolded: Unfolded) -> bytes | None:
+    return unfolded.shard_with(array, index, read_bytes_or_none(array.file(index)))
+
+
+def _part(data: bytes, byte_range: ByteRequest | None) -> bytes:
     match byte_range:
         case RangeByteRequest(start, end):
             return data[start:end]
@@ -82,7 +105,7 @@ def _part(data, byte_range):
     return data
 
 
-def zarr_store_with_check(store, check):
+def zarr_store_with_check(store: Store, check: WriteCheck) -> ZarrStore:
     """What zarr writes a `Store` by; `check` is called before each write takes effect.
 
     Parameters
@@ -91,26 +114,26 @@ def zarr_store_with_check(store, check):
     check : callable
         Raises unless the store is still this process's.
     """
-    if store.in_bucket:
-        return _Checked(store.zarr_store, check)
+    if isinstance(store.place, ObjectPlace):
+        return _Checked(store.place.zarr_store(), check)
     return _CheckedLocal(store.place, check)
 
 
-class _Checked(WrapperStore):
+class _Checked(WrapperStore[ZarrStore]):
     """Looks before each request."""
 
-    def __init__(self, store, check):
+    def __init__(self, store: ZarrStore, check: WriteCheck) -> None:
         super().__init__(store)
         self._check = check
 
-    def _with_store(self, store):
+    def _with_store(self, store: ZarrStore) -> Self:
         return type(self)(store, self._check)
 
-    async def set(self, key, value):
+    async def set(self, key: str, value: Buffer) -> None:
         self._check()
         await self._store.set(key, value)
 
-    async def delete(self, key):
+    async def delete(self, key: str) -> None:
         self._check()
         await self._store.delete(key)
 
@@ -118,22 +141,22 @@ class _Checked(WrapperStore):
 class _CheckedLocal(LocalStore):
     """Looks when a file is written and not in its place yet; see `put_durably`."""
 
-    def __init__(self, root, check, *, read_only=False):
+    def __init__(self, root: Path | str, check: WriteCheck, *, read_only: bool = False) -> None:
         super().__init__(root, read_only=read_only)
         self._check = check
 
-    def with_read_only(self, read_only=False):
+    def with_read_only(self, read_only: bool = False) -> Self:
         return type(self)(self.root, self._check, read_only=read_only)
 
-    async def set(self, key, value):
+    async def set(self, key: str, value: Buffer) -> None:
         self._check_writable()
         data = value.to_bytes()
         await asyncio.to_thread(put_durably, self.root / key, data, self._check)
 
-    async def set_if_not_exists(self, key, value):
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         if not (self.root / key).exists():
             await self.set(key, value)
 
-    async def delete(self, key):
+    async def delete(self, key: str) -> None:
         self._check()
         await super().delete(key)

@@ -17,10 +17,15 @@ import secrets
 import shlex
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sweep.store.backends.places import ObjectPlace
+from sweep.store.backends.places import ObjectPlace, Place
 from sweep.text import escape_control_characters
+
+if TYPE_CHECKING:
+    from sweep.store.lease.lease import Lease
 
 BEAT_SECONDS = 3.0
 MOST_BEAT_SECONDS, LEAST_BEAT_SECONDS = 3.0, 0.01  # that are believed
@@ -31,7 +36,9 @@ TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # which is part of a file's name
 DIGITS = 12  # of the counter
 UNKNOWN = "unknown"
 RELEASED = b"released\n"  # what the file in a bucket is left with, where none is removed
-MINE = {}  # by token: the leases that this process has or acquires
+Value = TypeVar("Value")
+# By token: the leases that this process has or acquires, with the thread and the lease's file.
+MINE: "dict[str, tuple[int, Place, Lease | None]]" = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +75,7 @@ class LeaseHolder:
     beat: int = 0
 
     @classmethod
-    def here(cls):
+    def here(cls) -> "LeaseHolder":
         """This process, with a new token."""
         return cls(
             token=secrets.token_hex(4),
@@ -83,11 +90,11 @@ class LeaseHolder:
         )
 
     @property
-    def patience(self):
+    def patience(self) -> float:
         """Seconds after which a heartbeat that does not change has stopped."""
         return BEATS * self.beat_seconds
 
-    def is_dead(self):
+    def is_dead(self) -> bool | None:
         """Whether its process is gone; None if that cannot be said from here."""
         if not self.place or self.place != _boot_and_process_namespace():
             return None
@@ -102,24 +109,27 @@ class LeaseHolder:
         born = _process_start_time(self.pid)
         return None if born is None else born != self.born
 
-    def content(self, beat):
+    def content(self, beat: int) -> bytes:
         """The whole file, as bytes, with the counter at `beat`."""
         return lease_holder_line(self) + heartbeat_counter_line(beat)
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.host == UNKNOWN:
             who = "somebody" if self.user == UNKNOWN else self.user
             return f"{who}, of whom its lease says no more,"
         return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
 
 
-def lease_holder_line(holder):
+IsOver = Callable[[LeaseHolder, Place], bool]  # whether the holder that a file names is dead
+
+
+def lease_holder_line(holder: LeaseHolder) -> bytes:
     """All of a holder but its counter, as bytes."""
     said = {name: value for name, value in vars(holder).items() if name != "beat"}
     return json.dumps(said).encode() + b"\n"
 
 
-def heartbeat_counter_line(beat):
+def heartbeat_counter_line(beat: int) -> bytes:
     """The counter, as bytes of fixed length."""
     return b"%0*d\n" % (DIGITS, beat)
 
@@ -127,7 +137,7 @@ def heartbeat_counter_line(beat):
 # --- small files that others may have written ------------------------------------------------
 
 
-def read_lease_holder(path):
+def read_lease_holder(path: Place) -> LeaseHolder | None:
     """The `LeaseHolder` that a file names, also of one that is not whole; None if none does."""
     try:
         content = read_first_bytes_of_file(path)
@@ -139,7 +149,7 @@ def read_lease_holder(path):
     return None if content == RELEASED else parse_lease_holder(content)
 
 
-def parse_lease_holder(content):
+def parse_lease_holder(content: bytes) -> LeaseHolder:
     """The `LeaseHolder` of a file's content; one without a name if it is not as ours are."""
     content = content[:MOST_BYTES]
     first, _, counter = content.partition(b"\n")
@@ -158,7 +168,7 @@ def parse_lease_holder(content):
         return LeaseHolder(hashlib.sha256(content).hexdigest()[:8])
 
 
-def read_first_bytes_of_file(path):
+def read_first_bytes_of_file(path: Place) -> bytes:
     """The content of a small file, up to `MOST_BYTES`; none of what is no file, as a pipe."""
     if isinstance(path, ObjectPlace):
         return path.read_bytes()[:MOST_BYTES]
@@ -171,7 +181,7 @@ def read_first_bytes_of_file(path):
         os.close(file)
 
 
-def parse_json_object(content):
+def parse_json_object(content: bytes | str) -> dict[str, Any]:
     """The object that JSON holds; ValueError if it holds none."""
     try:
         found = json.loads(content)
@@ -182,7 +192,7 @@ def parse_json_object(content):
     return found
 
 
-def check_printable_text(said, most=MOST_LETTERS):
+def check_printable_text(said: Mapping[str, Any], most: int = MOST_LETTERS) -> dict[str, str]:
     """Texts of another process as they may be printed; ValueError if one is no text."""
     return {
         name: escape_control_characters(_require_valid_value(v, lambda v: isinstance(v, str)))[
@@ -192,23 +202,24 @@ def check_printable_text(said, most=MOST_LETTERS):
     }
 
 
-def _require_valid_value(value, holds):
+def _require_valid_value(value: Value, holds: Callable[[Value], object]) -> Value:
     if not holds(value):
         raise ValueError
     return value
 
 
-def _clamp_heartbeat_interval(seconds):
+def _clamp_heartbeat_interval(seconds: Any) -> float:
     """The time between two beats, if it is one that a holder of ours has, or the nearest."""
     if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
         return BEAT_SECONDS
-    return min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
+    believed: float = min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
+    return believed
 
 
 # --- processes -------------------------------------------------------------------------------
 
 
-def _boot_and_process_namespace():
+def _boot_and_process_namespace() -> str:
     """The boot of this host and its numbering of processes; empty where that is not known."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -217,7 +228,7 @@ def _boot_and_process_namespace():
         return ""
 
 
-def _process_start_time(pid):
+def _process_start_time(pid: int) -> str | None:
     """When a process started, in ticks since the boot; "" if it has ended, None if unknown."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
@@ -227,13 +238,13 @@ def _process_start_time(pid):
     return "" if fields[0] in "ZX" else fields[19]
 
 
-def _user_name():
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"user {os.getuid()}"
 
 
-def _command_line_of_process():
+def _command_line_of_process() -> str:
     program, *arguments = sys.argv or ["python"]
     return shlex.join([Path(program).name or "python", *arguments])[:200]

@@ -11,13 +11,18 @@ import contextlib
 import os
 import threading
 import time
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol, cast
 
 from sweep.errors import Interrupted, StoreError, Unreachable
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
-from sweep.store.lease.holder import MINE, UNKNOWN, LeaseHolder, read_lease_holder
+from sweep.store.backends.places import Place
+from sweep.store.lease.holder import MINE, UNKNOWN, IsOver, LeaseHolder, read_lease_holder
 from sweep.store.lease.local import LocalLeaseFile
 from sweep.store.lease.s3 import S3LeaseFile
+from sweep.store.store import Store
 
 AGAIN_SECONDS = 0.02
 
@@ -36,21 +41,21 @@ class LeaseFile(Protocol):
         Who takes it.
     """
 
-    path: object
+    path: Place
 
-    def __init__(self, path, holder): ...
+    def __init__(self, path: Place, holder: LeaseHolder) -> None: ...
 
     @staticmethod
-    def current(path):
+    def current(path: Place) -> LeaseHolder | None:
         """The `LeaseHolder` that has the lease of a path by now, dead or not; None if none has."""
 
-    def prepared(self):
+    def prepared(self) -> AbstractContextManager[None]:
         """A context within which the file can be taken: whatever it needs to be written is there.
 
         What was made for it and is of no use to others is removed at the end.
         """
 
-    def take(self, is_over):
+    def take(self, is_over: IsOver) -> bool:
         """Take the lease if nobody has it; of any number of newcomers just one does.
 
         Parameters
@@ -64,28 +69,28 @@ class LeaseFile(Protocol):
             False if others have changed the file meanwhile: to be tried again.
         """
 
-    def beat(self, beat):
+    def beat(self, beat: int) -> None:
         """Write the counter, after `take`; never over what another holder has written."""
 
-    def close(self):
+    def close(self) -> None:
         """Give up what `take` has opened: no further `beat` follows."""
 
-    def release(self):
+    def release(self) -> None:
         """Let the next one take the lease at once, after `close`; not another holder's."""
 
 
-def lease_backend_of_store(store):
-    """The kind of `LeaseFile` that a store has."""
-    return S3LeaseFile if store.in_bucket else LocalLeaseFile
+def lease_backend_of_store(store: Store) -> type[LeaseFile]:
+    """The kind of `LeaseFile` that a store has, for files of its place."""
+    return cast("type[LeaseFile]", S3LeaseFile if store.in_bucket else LocalLeaseFile)
 
 
-def lease_holder_of_store(store):
+def lease_holder_of_store(store: Store) -> LeaseHolder | None:
     """The `LeaseHolder` of a store that lives, as far as can be said at once; None if none does."""
     found = lease_backend_of_store(store).current(store.lease_file)
     return found if found is not None and not found.is_dead() else None
 
 
-def is_lease_held_by_another(store, token):
+def is_lease_held_by_another(store: Store, token: str) -> bool:
     """Whether the lease of a store is another one than that of a token."""
     found = read_lease_holder(store.lease_file)
     return found is not None and found.token != token
@@ -105,7 +110,9 @@ class Lease:
         Called with the reason, from the thread of the heartbeat, when the lease is lost.
     """
 
-    def __init__(self, store, file, holder, on_loss):
+    def __init__(
+        self, store: Store, file: LeaseFile, holder: LeaseHolder, on_loss: Callable[[str], object]
+    ) -> None:
         self.lost = ""
         self._store, self._file, self._holder, self._on_loss = store, file, holder, on_loss
         self._end = threading.Event()
@@ -113,22 +120,22 @@ class Lease:
         self._thread.start()
 
     @property
-    def token(self):
+    def token(self) -> str:
         """Unique token of this lease."""
         return self._holder.token
 
-    def is_held(self):
+    def is_held(self) -> bool:
         """Whether this process still has it, looked up now."""
         with contextlib.suppress(OSError):
             self._look()
         return not self.lost
 
-    def check(self):
+    def check(self) -> None:
         """Raise `sweep.errors.Interrupted` unless this process still has it."""
         if not self.is_held():
             raise Interrupted(self.lost)
 
-    def release(self):
+    def release(self) -> None:
         """End the heartbeat and release the lease, if this process still has it."""
         self._end.set()
         self._thread.join()
@@ -137,7 +144,7 @@ class Lease:
             if not self.lost:
                 self._file.release()
 
-    def _beat(self):
+    def _beat(self) -> None:
         beat = 0
         while not self._end.wait(self._holder.beat_seconds):
             beat += 1
@@ -148,7 +155,7 @@ class Lease:
                     return
                 self._file.beat(beat)
 
-    def _look(self):
+    def _look(self) -> None:
         found = read_lease_holder(self._file.path)
         if found is None:
             self.lost = f"the lease file of {self._store} was removed"
@@ -158,8 +165,11 @@ class Lease:
 
 @contextlib.contextmanager
 def acquire_lease(
-    store, on_loss=lambda reason: None, between=lambda: None, on_wait=lambda who, s: None
-):
+    store: Store,
+    on_loss: Callable[[str], object] = lambda reason: None,
+    between: Callable[[], object] = lambda: None,
+    on_wait: Callable[[LeaseHolder, float], object] = lambda who, s: None,
+) -> Iterator[Lease]:
     """Have the lease of a store, within ``with``, for everything that writes to it.
 
     Parameters
@@ -214,7 +224,13 @@ def acquire_lease(
         yield lease
 
 
-def _is_lease_holder_dead(store, holder, where, between, on_wait):
+def _is_lease_holder_dead(
+    store: Store,
+    holder: LeaseHolder,
+    where: Place,
+    between: Callable[[], object],
+    on_wait: Callable[[LeaseHolder, float], object],
+) -> bool:
     """Whether the holder is dead; False if it is another one by now, `StoreError` if it lives."""
     dead = holder.is_dead()
     if dead is None:
@@ -238,9 +254,9 @@ def _is_lease_holder_dead(store, holder, where, between, on_wait):
     return True
 
 
-def _lease_file_error(store, place, path, error):
+def _lease_file_error(store: Store, place: Place, path: Place, error: OSError) -> StoreError:
     """The `StoreError` of a lease whose file cannot be made."""
-    if not os.path.lexists(place):
+    if isinstance(place, Path) and not os.path.lexists(place):
         above = place.parent
         while not os.path.lexists(above):
             above = above.parent

@@ -12,8 +12,16 @@ import dataclasses
 import errno
 import os
 import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from sweep.store.lease.holder import heartbeat_counter_line, lease_holder_line, read_lease_holder
+from sweep.store.lease.holder import (
+    IsOver,
+    LeaseHolder,
+    heartbeat_counter_line,
+    lease_holder_line,
+    read_lease_holder,
+)
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -27,17 +35,17 @@ class LocalLeaseFile:
     holder : sweep.store.lease.holder.LeaseHolder
     """
 
-    def __init__(self, path, holder):
-        self.path, self._holder, self._file = path, holder, None
+    def __init__(self, path: Path, holder: LeaseHolder) -> None:
+        self.path, self._holder, self._file = path, holder, -1  # it is not open
 
     @staticmethod
-    def current(path):
+    def current(path: Path) -> LeaseHolder | None:
         """As `LeaseFile.current`: the last of the chain."""
         chain = chain_of_lease_successors(path)
         return chain[-1][0] if chain else None
 
     @contextlib.contextmanager
-    def prepared(self):
+    def prepared(self) -> Iterator[None]:
         """As `LeaseFile.prepared`: makes directories, and removes those that stay empty."""
         made = _make_missing_directories(self.path.parent)
         try:
@@ -45,14 +53,14 @@ class LocalLeaseFile:
         finally:
             _remove_empty_directories(made)
 
-    def take(self, is_over):
+    def take(self, is_over: IsOver) -> bool:
         """As `LeaseFile.take`."""
         taken = self._take(is_over)
         if taken:
             self._file = os.open(self.path, os.O_WRONLY)  # stays ours when another one follows
         return taken
 
-    def _take(self, is_over):
+    def _take(self, is_over: IsOver) -> bool:
         chain = chain_of_lease_successors(self.path)
         if not chain:
             return _create_lease_file(self.path, self._holder)
@@ -68,16 +76,16 @@ class LocalLeaseFile:
             path.unlink(missing_ok=True)
         return True
 
-    def beat(self, beat):
+    def beat(self, beat: int) -> None:
         """As `LeaseFile.beat`."""
         os.pwrite(self._file, heartbeat_counter_line(beat), len(lease_holder_line(self._holder)))
         os.fsync(self._file)
 
-    def close(self):
+    def close(self) -> None:
         """As `LeaseFile.close`."""
         os.close(self._file)
 
-    def release(self):
+    def release(self) -> None:
         """As `LeaseFile.release`: removes the file, unless a newcomer takes it over just now."""
         found = read_lease_holder(self.path)
         if found is None or found.token != self._holder.token:
@@ -93,7 +101,7 @@ class LocalLeaseFile:
             after.unlink(missing_ok=True)
 
 
-def chain_of_lease_successors(path):
+def chain_of_lease_successors(path: Path) -> list[tuple[LeaseHolder, Path]]:
     """The holder that a file names and its successors, each with its file."""
     chain, where = {}, path
     # A file that names itself as its successor, as no holder does, would be an endless chain.
@@ -103,12 +111,12 @@ def chain_of_lease_successors(path):
     return [(found, where) for where, found in chain.items()]
 
 
-def _successor_lease_file(path, holder):
+def _successor_lease_file(path: Path, holder: LeaseHolder) -> Path:
     """The file of the holder's successor, before it takes the place of the lease's."""
     return path.with_name(f"{path.name}.{holder.token}")
 
 
-def _create_lease_file(path, holder):
+def _create_lease_file(path: Path, holder: LeaseHolder) -> bool:
     """Make the holder's file at `path`, complete from the first moment; False if one is there."""
     prepared = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
@@ -131,7 +139,7 @@ def _create_lease_file(path, holder):
             prepared.unlink()
 
 
-def _write_new_lease_file(path, content):
+def _write_new_lease_file(path: Path, content: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         with contextlib.suppress(OSError):
@@ -142,13 +150,13 @@ def _write_new_lease_file(path, content):
         os.close(file)
 
 
-def _make_missing_directories(path):
+def _make_missing_directories(path: Path) -> list[Path]:
     """Make a directory and those above it; the ones that were made, the deepest first."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)
         path = path.parent
-    made = []
+    made: list[Path] = []
     try:
         for directory in reversed(missing):
             directory.mkdir(exist_ok=True)
@@ -159,7 +167,7 @@ def _make_missing_directories(path):
     return made
 
 
-def _remove_empty_directories(directories):
+def _remove_empty_directories(directories: Iterable[Path]) -> None:
     """Remove those that are empty."""
     with contextlib.suppress(OSError):
         for directory in directories:

@@ -10,6 +10,8 @@ import json
 import secrets
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from sweep.store.backends.trees import write_text_atomically
 from sweep.store.lease.holder import (
@@ -19,7 +21,9 @@ from sweep.store.lease.holder import (
     read_first_bytes_of_file,
 )
 from sweep.store.lease.lease import lease_holder_of_store
+from sweep.store.store import Store
 
+Read = TypeVar("Read")
 SUBMITTED, CANCEL = ".submitted", ".cancel"
 MOST_LETTERS = 1000  # of a text in such a file: there may be an error's
 LOOK_SECONDS = 2.0  # between two looks whether a run is to end
@@ -57,13 +61,13 @@ class Submission:
     why: str = ""
 
     @classmethod
-    def here(cls, study, scheduler):
+    def here(cls, study: str, scheduler: str) -> "Submission":
         """One of this process."""
         me = LeaseHolder.here()
         name = f"geosweep-{study}-{secrets.token_hex(4)}"
         return cls(name, study, scheduler, f"{me.user} on {me.host}", me.since)
 
-    def __str__(self):
+    def __str__(self) -> str:
         since = f"submitted by {self.by} at {self.since} to {self.scheduler}"
         if self.state == QUEUED:
             return f"{since}; its coordinator has not begun"
@@ -72,19 +76,19 @@ class Submission:
         return f"{since}; ended{f' on {self.host}' * bool(self.host)}: {self.why}"
 
 
-def submission_of_store(store):
+def submission_of_store(store: Store) -> Submission | None:
     """The `Submission` of a store, None if there is none."""
     return _read_request_file(
         store, SUBMITTED, lambda found: Submission(**check_printable_text(found, MOST_LETTERS))
     )
 
 
-def note_submission(store, submission):
+def note_submission(store: Store, submission: Submission) -> None:
     """Note a submission, instead of any before."""
     write_text_atomically(store.real.sibling(SUBMITTED), json.dumps(dataclasses.asdict(submission)))
 
 
-def remove_submission_note(store):
+def remove_submission_note(store: Store) -> None:
     """Remove what was noted of a submission."""
     store.real.sibling(SUBMITTED).unlink(missing_ok=True)
 
@@ -92,27 +96,29 @@ def remove_submission_note(store):
 # --- to be ended -----------------------------------------------------------------------------
 
 
-def request_cancellation(store, names):
+def request_cancellation(store: Store, names: Sequence[str]) -> None:
     """Ask those who go by one of some names to end: tokens of holders, names of submissions."""
     me = LeaseHolder.here()
     said = {"names": names, "reason": f"cancelled by {me.user} on {me.host}"}
     write_text_atomically(store.real.sibling(CANCEL), json.dumps(said))
 
 
-def cancellation_reason(store, *names):
+def cancellation_reason(store: Store, *names: str) -> str:
     """The reason for which who goes by one of some names is to end; empty if it is not."""
     found = _read_request_file(store, CANCEL, _parse_cancellation_request)
     return found[0] if found and {*names} & found[1] else ""
 
 
-def withdraw_cancellation(store):
+def withdraw_cancellation(store: Store) -> None:
     """Remove the request that somebody ends."""
     with contextlib.suppress(OSError):
         store.real.sibling(CANCEL).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def watching_for_cancellation(store, names, on_request):
+def watching_for_cancellation(
+    store: Store, names: Sequence[str], on_request: Callable[[str], object]
+) -> Iterator[None]:
     """Within this, a request that one of `names` ends is looked for, and told with its reason.
 
     Parameters
@@ -124,7 +130,7 @@ def watching_for_cancellation(store, names, on_request):
     """
     end = threading.Event()
 
-    def look():
+    def look() -> None:
         while not end.wait(LOOK_SECONDS):
             with contextlib.suppress(OSError):
                 if reason := cancellation_reason(store, *names):
@@ -143,7 +149,7 @@ def watching_for_cancellation(store, names, on_request):
                 withdraw_cancellation(store)
 
 
-def wait_until_lease_released(store, names, seconds):
+def wait_until_lease_released(store: Store, names: Sequence[str], seconds: float) -> bool:
     """Wait until nobody of some names has the lease of a store; False if that takes longer."""
     deadline = time.monotonic() + seconds
     while (found := lease_holder_of_store(store)) is not None and found.token in names:
@@ -156,13 +162,15 @@ def wait_until_lease_released(store, names, seconds):
 # --- files -----------------------------------------------------------------------------------
 
 
-def _parse_cancellation_request(found):
+def _parse_cancellation_request(found: Mapping[str, Any]) -> tuple[str, set[str]]:
     """The reason of a request that somebody ends, and whom it names."""
     reason = check_printable_text({"reason": found["reason"]}, MOST_LETTERS)["reason"]
     return reason, {name for name in found["names"] if isinstance(name, str)}
 
 
-def _read_request_file(store, ending, make):
+def _read_request_file(
+    store: Store, ending: str, make: Callable[[dict[str, Any]], Read]
+) -> Read | None:
     """What is in one of these files, None if there is none, or none as we write them."""
     try:
         return make(parse_json_object(read_first_bytes_of_file(store.real.sibling(ending))))

@@ -5,8 +5,16 @@ Who releases it writes that into it, since removing has no condition everywhere.
 
 import contextlib
 import dataclasses
+from collections.abc import Iterator
 
-from sweep.store.lease.holder import RELEASED, parse_lease_holder, read_lease_holder
+from sweep.store.backends.places import ObjectPlace
+from sweep.store.lease.holder import (
+    RELEASED,
+    IsOver,
+    LeaseHolder,
+    parse_lease_holder,
+    read_lease_holder,
+)
 
 
 class S3LeaseFile:
@@ -18,21 +26,22 @@ class S3LeaseFile:
     holder : sweep.store.lease.holder.LeaseHolder
     """
 
-    def __init__(self, path, holder):
-        self.path, self._holder, self._tag = dataclasses.replace(path, patient=False), holder, None
+    def __init__(self, path: ObjectPlace, holder: LeaseHolder) -> None:
+        self.path, self._holder = dataclasses.replace(path, patient=False), holder
+        self._tag: str | None = None
 
     @staticmethod
-    def current(path):
+    def current(path: ObjectPlace) -> LeaseHolder | None:
         """As `LeaseFile.current`."""
         return read_lease_holder(path)
 
     @contextlib.contextmanager
-    def prepared(self):
+    def prepared(self) -> Iterator[None]:
         """As `LeaseFile.prepared`: tries whether the bucket can be written."""
         self.path.check(writes=True)
         yield
 
-    def take(self, is_over):
+    def take(self, is_over: IsOver) -> bool:
         """As `LeaseFile.take`."""
         content, tag = RELEASED, None
         with contextlib.suppress(FileNotFoundError):
@@ -42,18 +51,18 @@ class S3LeaseFile:
         self._tag = self.path.put_if(self._holder.content(0), tag)
         return self._tag is not None
 
-    def beat(self, beat):
+    def beat(self, beat: int) -> None:
         """As `LeaseFile.beat`; nothing is written if another one has taken it over."""
         self._write(self._holder.content(beat))
 
-    def close(self):
+    def close(self) -> None:
         """As `LeaseFile.close`."""
 
-    def release(self):
+    def release(self) -> None:
         """As `LeaseFile.release`: says so in it, unless a newcomer has taken it over."""
         self._write(RELEASED)
 
-    def _write(self, content):
+    def _write(self, content: bytes) -> None:
         tag = self.path.put_if(content, self._tag)
         if tag is None:
             found, now = self.path.read_tagged()

@@ -8,27 +8,30 @@ import platform
 import secrets
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
 from sweep.errors import Interrupted, LeaseLost, StoreUnseen, VersionMismatch
 from sweep.store.lease.lease import is_lease_held_by_another
+from sweep.store.store import Store
 
 LOOK_SECONDS = 1.0  # between two looks of an attempt whether the store takes its records
 
-_stopped = set()  # names of sessions that are to end, in this process
+_stopped: set[str] = set()  # names of sessions that are to end, in this process
 _leaving = threading.Event()  # this process is to end
-_working = set()  # threads that compute a task
-_told = []  # what is called when this process is to end
+_working: set[int] = set()  # threads that compute a task
+_told: list[Callable[[str], object]] = []  # what is called when this process is to end
 
 
 @functools.cache
-def kernel_code_hash():
+def kernel_code_hash() -> str:
     """What all processes of a run must have in common: a hash of the code that computes."""
-    return sources_hash(frozenset({"integrators", "systems", "sweep"}))
+    found: str = sources_hash(frozenset({"integrators", "systems", "sweep"}))
+    return found
 
 
-def end_tasks_of_process():
+def end_tasks_of_process() -> None:
     """Let all tasks of this process end after their segments, as it is to end itself."""
     _leaving.set()
     for call in list(_told):
@@ -36,7 +39,7 @@ def end_tasks_of_process():
 
 
 @contextlib.contextmanager
-def calling_when_process_leaves(call):
+def calling_when_process_leaves(call: Callable[[str], object]) -> Iterator[None]:
     """Within this, ``call(reason)`` is called when this process is to end."""
     _told.append(call)
     try:
@@ -45,13 +48,13 @@ def calling_when_process_leaves(call):
         _told.remove(call)
 
 
-def is_process_leaving():
+def is_process_leaving() -> bool:
     """Whether this process is to end."""
     return _leaving.is_set()
 
 
 @contextlib.contextmanager
-def marking_thread_as_computing():
+def marking_thread_as_computing() -> Iterator[None]:
     """Within this, a task is computed by this thread."""
     _working.add(threading.get_ident())
     try:
@@ -60,12 +63,12 @@ def marking_thread_as_computing():
         _working.discard(threading.get_ident())
 
 
-def is_process_computing_tasks():
+def is_process_computing_tasks() -> bool:
     """Whether tasks are computed in this process."""
     return bool(_working)
 
 
-def worker_sees_no_store_message(worker, store, why):
+def worker_sees_no_store_message(worker: str, store: Store, why: str) -> str:
     """What is said of a worker that does not see a store."""
     return (
         f"the worker {worker} does not see the store {store} ({why}); expected a file system that "
@@ -93,20 +96,20 @@ class Session:
     code: str
 
     @property
-    def is_stopped(self):
+    def is_stopped(self) -> bool:
         """Whether nothing more is to begin."""
         return self.name in _stopped or is_process_leaving()
 
-    def stop(self):
+    def stop(self) -> None:
         """End its tasks in this process, each after its segment; called from another thread."""
         _stopped.add(self.name)
 
-    def check_stopped(self):
+    def check_stopped(self) -> None:
         """Raise `Interrupted` if nothing more is to begin."""
         if self.is_stopped:
             raise Interrupted("its worker was told to stop")
 
-    def check(self, store):
+    def check(self, store: Store) -> None:
         """Whether the store takes this session's records.
 
         Raises
@@ -127,7 +130,7 @@ class Session:
             worker_sees_no_store_message(here, store, f"{store.session_file} is not there")
         )
 
-    def check_code(self):
+    def check_code(self) -> None:
         """Raise `VersionMismatch` if this process has another version of the code."""
         if kernel_code_hash() != self.code:
             raise VersionMismatch(
@@ -148,16 +151,16 @@ class Attempt:
     session : Session
     """
 
-    def __init__(self, store, session):
+    def __init__(self, store: Store, session: Session) -> None:
         self.session, self._store, self.token = session, store, secrets.token_hex(8)
         self._looked = -math.inf
 
     @property
-    def is_stopped(self):
+    def is_stopped(self) -> bool:
         """Whether nothing more is to begin."""
         return self.session.is_stopped
 
-    def check(self):
+    def check(self) -> None:
         """As `Session.check`, at most once in `LOOK_SECONDS`: a record too late counts for none."""
         if time.monotonic() >= self._looked + LOOK_SECONDS:
             self.session.check(self._store)

@@ -5,14 +5,21 @@ of samples goes first: whatever is killed, a run counts as computed only with al
 it. The caller holds the store, of which all is folded.
 """
 
+import functools
+
 import numpy as np
 
+from sweep.store.backends.places import WriteCheck
 from sweep.store.commit import fold
 from sweep.store.commit.shards import shard_with_rows
+from sweep.store.files import ArrayFiles, Index, RowNumbers
+from sweep.store.store import Store
 from sweep.study import schema
 
 
-def mark_runs_not_computed(store, place, rows, check=lambda: None):
+def mark_runs_not_computed(
+    store: Store, place: str, rows: RowNumbers, check: WriteCheck = lambda: None
+) -> None:
     """Take runs' count of samples away.
 
     Parameters
@@ -32,7 +39,7 @@ def mark_runs_not_computed(store, place, rows, check=lambda: None):
             _set_rows(arrays[name], np.asarray(rows), value, check)
 
 
-def _set_rows(array, rows, value, check):
+def _set_rows(array: ArrayFiles, rows: RowNumbers, value: int, check: WriteCheck) -> None:
     """Set rows to a value; what cannot be read of a chunk reads as blank afterwards."""
     of = rows // array.chunks[0]
     for i in np.unique(of).tolist():
@@ -40,6 +47,12 @@ def _set_rows(array, rows, value, check):
         fold.write_shard(
             array,
             (i,),
-            lambda old, i=i, mine=mine: shard_with_rows(array, (i,), old, mine, value, True),
+            functools.partial(_with_rows_set, array, (i,), mine, value),
             check,
         )
+
+
+def _with_rows_set(
+    array: ArrayFiles, index: Index, rows: RowNumbers, value: int, old: bytes | None
+) -> bytes | None:
+    return shard_with_rows(array, index, old, rows, value, True)

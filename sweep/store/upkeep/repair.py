@@ -8,26 +8,32 @@ same: an id is a hash of all that determines a run.
 
 import dataclasses
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.errors import Damaged, InputError
 from sweep.plugins import approvals
 from sweep.store import create, diff, files, storage
+from sweep.store.backends.places import Place, WriteCheck
 from sweep.store.commit import fold
 from sweep.store.commit.fold import write_shard
 from sweep.store.commit.records import put_durably
 from sweep.store.commit.shards import Draft, blank_shard
-from sweep.store.files import ArrayFiles, group_with_records_of, references_group_name
+from sweep.store.files import ArrayFiles, RowNumbers, group_with_records_of, references_group_name
 from sweep.store.lease.lease import acquire_lease
+from sweep.store.storage import StoredArray, StoredGroup
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
-from sweep.store.upkeep.verify import experiment_of_group, verify
+from sweep.store.upkeep.verify import Finding, experiment_of_group, verify
 from sweep.study import schema
-from sweep.study.run_table import expand_experiment
+from sweep.study.model import Study
+from sweep.study.run_table import RunTable, expand_experiment
 
 ROUNDS = 5  # metadata that come back show what is wrong with their arrays, and so on
 LOST = "lost"  # an id that says that a row's own cannot be found again
@@ -47,12 +53,16 @@ class Mended:
         What is still wrong.
     """
 
-    findings: tuple
-    marked: dict
-    left: tuple
+    findings: tuple[Finding, ...]
+    marked: dict[str, int]
+    left: tuple[Finding, ...]
 
 
-def repair(store, trust_plugins=False, progress=lambda done, of: None):
+def repair(
+    store: str | Place | Store,
+    trust_plugins: bool = False,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+) -> Mended:
     """Mend a store as far as that is possible; runs that must be computed again are marked.
 
     Parameters
@@ -87,7 +97,12 @@ def repair(store, trust_plugins=False, progress=lambda done, of: None):
         )
 
 
-def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: None):
+def mend_held_store(
+    store: Store,
+    study: Callable[[], Study],
+    progress: Callable[[int, int], object] = lambda done, of: None,
+    check: WriteCheck = lambda: None,
+) -> Mended:
     """Mend a store as far as that is possible. The caller holds it.
 
     Parameters
@@ -104,7 +119,10 @@ def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: 
     -------
     Mended
     """
-    every, marked, lost, before = {}, {}, {}, None
+    every: dict[object, Finding] = {}
+    marked: dict[str, set[int]] = {}
+    lost: dict[object, Finding] = {}
+    before = None
     fold.remove_unfinished(store)
     for _ in range(ROUNDS):
         findings = verify(store, progress)
@@ -127,7 +145,7 @@ def mend_held_store(store, study, progress=lambda done, of: None, check=lambda: 
     return Mended(tuple(every.values()), counts, (*findings, *lost.values()))
 
 
-def _put_back_metadata(store, findings, check):
+def _put_back_metadata(store: Store, findings: Sequence[Finding], check: WriteCheck) -> None:
     """Put back the copies of metadata that are gone or garbled."""
     known = store.consolidated
     for finding in findings:
@@ -140,7 +158,9 @@ def _put_back_metadata(store, findings, check):
             put_durably(finding.path, json.dumps(own, indent=2).encode(), check)
 
 
-def _forget_experiments_that_are_gone(store, findings, check):
+def _forget_experiments_that_are_gone(
+    store: Store, findings: Sequence[Finding], check: WriteCheck
+) -> Store:
     """Take experiments without a directory out of the store; the store as it is then."""
     gone = {finding.place for finding in findings if finding.text == GONE}
     for name in gone:
@@ -152,9 +172,11 @@ def _forget_experiments_that_are_gone(store, findings, check):
     return store.anew()
 
 
-def _mark_damaged_runs(store, findings, check):
+def _mark_damaged_runs(
+    store: Store, findings: Sequence[Finding], check: WriteCheck
+) -> dict[str, RowNumbers]:
     """Mark the runs concerned; rows by group."""
-    rows = {}
+    rows: dict[str, list[RowNumbers]] = {}
     for finding in findings:
         if finding.remedy == RUN:
             rows.setdefault(finding.place, []).append(finding.rows)
@@ -166,14 +188,14 @@ def _mark_damaged_runs(store, findings, check):
     return marked
 
 
-def _remove_damaged_records(store, findings, check):
+def _remove_damaged_records(store: Store, findings: Sequence[Finding], check: WriteCheck) -> None:
     """Remove records that cannot be read, before the others are folded; and stray files."""
     damaged = [f.path for f in findings if f.remedy == REMOVE and not f.path.is_dir()]
     if damaged:
         fold.discard(store, damaged, check)
 
 
-def _remove_damaged_files(store, findings, check):
+def _remove_damaged_files(store: Store, findings: Sequence[Finding], check: WriteCheck) -> None:
     """Remove stray directories and chunks that cannot be read; what marking wrote anew can be."""
     for finding in findings:
         if finding.remedy == REMOVE and finding.path.is_dir():
@@ -182,7 +204,7 @@ def _remove_damaged_files(store, findings, check):
             _remove_damaged_chunk(store, finding, check)
 
 
-def _remove_damaged_chunk(store, finding, check):
+def _remove_damaged_chunk(store: Store, finding: Finding, check: WriteCheck) -> None:
     """Remove a chunk of a shard, unless it can be read; of one without an index, all chunks."""
     array = ArrayFiles.read(store.place / finding.place / finding.array)
     index = array.index_of_file(finding.path)
@@ -196,7 +218,7 @@ def _remove_damaged_chunk(store, finding, check):
     damaged = [part.index for part in parts if part.damage]
     if damaged:
 
-        def dropped(old):
+        def dropped(old: bytes | None) -> bytes | None:
             draft = Draft(array, old)
             for at in damaged:
                 draft.drop(tuple(k % n for k, n in zip(at, array.inner_grid, strict=True)))
@@ -208,9 +230,11 @@ def _remove_damaged_chunk(store, finding, check):
 # --- from the study --------------------------------------------------------------------------
 
 
-def _rewrite_damage_from_study(store, findings, study, check):
+def _rewrite_damage_from_study(
+    store: Store, findings: Sequence[Finding], study: Callable[[], Study], check: WriteCheck
+) -> list[Finding]:
     """Write coordinates and initial states again; findings of what the study does not know."""
-    damaged = {}
+    damaged: dict[str, dict[str, list[Finding]]] = {}
     for finding in findings:
         if finding.remedy == STUDY:
             damaged.setdefault(finding.place, {}).setdefault(finding.array, []).append(finding)
@@ -231,7 +255,14 @@ def _rewrite_damage_from_study(store, findings, study, check):
     return lost
 
 
-def _mend_reference_states(store, root, place, arrays, table, check):
+def _mend_reference_states(
+    store: Store,
+    root: StoredGroup,
+    place: str,
+    arrays: Mapping[str, Sequence[Finding]],
+    table: RunTable,
+    check: WriteCheck,
+) -> None:
     """Initial states of references; one without an id is computed again when it is needed."""
     group = storage.open_zarr_group(root, place)
     if set(arrays) - {schema.INITIAL_STATE.name}:
@@ -239,6 +270,8 @@ def _mend_reference_states(store, root, place, arrays, table, check):
         create.create_or_grow_reference_arrays(root, table)
         return
     references = diff.references_of_run_table(table)
+    if references is None:  # it left the study
+        return
     states = {
         str(run_id): table.initial_state(run)
         for run_id, run in zip(references.ids, references.first_run, strict=True)
@@ -248,9 +281,15 @@ def _mend_reference_states(store, root, place, arrays, table, check):
     )
 
 
-def _mend_experiment_group(store, root, place, arrays, table):
+def _mend_experiment_group(
+    store: Store,
+    root: StoredGroup,
+    place: str,
+    arrays: Mapping[str, Sequence[Finding]],
+    table: RunTable,
+) -> list[Finding]:
     """Write what is damaged of an experiment; findings of rows that left the study."""
-    lost = []
+    lost: list[Finding] = []
     group = storage.open_zarr_group(root, place)
     _rewrite_damaged_axes(group, arrays, table)
     columns = create.run_coordinate_columns(group, table)
@@ -276,7 +315,9 @@ def _mend_experiment_group(store, root, place, arrays, table):
     return lost
 
 
-def _rewrite_damaged_axes(group, arrays, table):
+def _rewrite_damaged_axes(
+    group: StoredGroup, arrays: Mapping[str, Sequence[Finding]], table: RunTable
+) -> None:
     """Write those of the coordinates ``time``, ``row`` and ``component`` that are damaged."""
     size = group["row"].shape[0]
     labels = create.state_row_labels(table.systems)
@@ -290,7 +331,13 @@ def _rewrite_damaged_axes(group, arrays, table):
             storage.write_coordinate_array(group, name, values[name], name)
 
 
-def _rewrite_damaged_run_coordinate(stored, array, findings, rows, values):
+def _rewrite_damaged_run_coordinate(
+    stored: ArrayFiles,
+    array: StoredArray,
+    findings: Sequence[Finding],
+    rows: RowNumbers,
+    values: np.ndarray,
+) -> Iterator[Finding]:
     """Write the damaged chunks of a coordinate along ``run`` anew.
 
     Yields
@@ -314,7 +361,12 @@ def _rewrite_damaged_run_coordinate(stored, array, findings, rows, values):
             yield dataclasses.replace(finding, text=text, remedy=NOTHING, rows=gone, runs=len(gone))
 
 
-def _rewrite_damaged_initial_states(group, findings, ids, states):
+def _rewrite_damaged_initial_states(
+    group: StoredGroup,
+    findings: Sequence[Finding],
+    ids: np.ndarray,
+    states: Mapping[str, NDArray[np.float64]],
+) -> None:
     """Write the damaged chunks of initial states anew, NaN where the study has none."""
     array = group[schema.INITIAL_STATE.name]
     for chunk in {finding.chunk[0] for finding in findings}:
@@ -327,7 +379,14 @@ def _rewrite_damaged_initial_states(group, findings, ids, states):
         array[rows.start : rows.stop] = filled
 
 
-def _find_run_ids_again(store, root, place, arrays, columns, table):
+def _find_run_ids_again(
+    store: Store,
+    root: StoredGroup,
+    place: str,
+    arrays: Mapping[str, Sequence[Finding]],
+    columns: Mapping[str, np.ndarray],
+    table: RunTable,
+) -> None:
     """Find the ids of rows again by their other coordinates, which no two rows share.
 
     A row whose id is not found keeps its place, and is a run that no study asks for.
@@ -350,13 +409,14 @@ def _find_run_ids_again(store, root, place, arrays, columns, table):
         for row, key in enumerate(_keys_that_tell_rows_apart(stored))
         if not ids[row] and of_study[row]
     }
-    taken, known = set(ids.tolist()), {}
+    taken = set(ids.tolist())
+    known: dict[tuple[Any, ...], list[str]] = {}
     for run_id, key in zip(
         table.run_id.tolist(), _keys_that_tell_rows_apart(columns, usable), strict=True
     ):
         if run_id not in taken:
             known.setdefault(key, []).append(run_id)
-    rows_of = {}
+    rows_of: dict[tuple[Any, ...], list[int]] = {}
     for row, key in mine.items():
         rows_of.setdefault(key, []).append(row)
     for key, rows in rows_of.items():
@@ -376,14 +436,16 @@ def _find_run_ids_again(store, root, place, arrays, columns, table):
         )
 
 
-def _rows_that_study_has(directory, arrays, size):
+def _rows_that_study_has(directory: Place, arrays: Iterable[str], size: int) -> NDArray[np.bool_]:
     """Whether each row belongs to the study, as far as that can be read."""
     if "in_study" in arrays:
         return np.ones(size, dtype=bool)
     return files.read_1d_arrays(directory, ["in_study"])["in_study"].astype(bool)
 
 
-def _keys_that_tell_rows_apart(columns, names=None):
+def _keys_that_tell_rows_apart(
+    columns: Mapping[str, np.ndarray], names: Iterable[str] | None = None
+) -> list[tuple[Any, ...]]:
     """What tells rows apart, a tuple for each; NaN equals NaN."""
     chosen = [np.asarray(columns[name]) for name in names or columns]
     lists = [

@@ -7,26 +7,39 @@ import contextlib
 import itertools
 import os
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.errors import Damaged
 from sweep.rows import Rows
 from sweep.store import files
-from sweep.store.backends.places import map_over_place
+from sweep.store.backends.places import METADATA, Place, map_over_place, path_below
 from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks
-from sweep.store.commit.records import PARTIAL, RECORD, records_by_group, unfolded_by_group
+from sweep.store.commit.records import (
+    PARTIAL,
+    RECORD,
+    RecordsByGroup,
+    Unfolded,
+    records_by_group,
+    unfolded_by_group,
+)
 from sweep.store.failures import rows_measured_against
 from sweep.store.files import (
     INTERNAL,
     REFERENCES,
     ArrayFiles,
+    Index,
     Part,
+    RowNumbers,
     group_with_records_of,
     references_group_name,
 )
+from sweep.store.lease.holder import LeaseHolder
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.study import schema
@@ -63,15 +76,19 @@ class Finding:
 
     place: str
     array: str
-    chunk: tuple
+    chunk: Index
     text: str
     remedy: str
-    rows: np.ndarray
+    rows: RowNumbers
     runs: int
-    path: object
+    path: Place
 
 
 NO_ROWS = np.zeros(0, dtype=np.int64)
+
+
+# By the array's name and the index of the file: its chunks, None if there are none.
+ChunksRead = dict[tuple[str, Index], list[Part] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,21 +111,28 @@ class Group:
     """
 
     place: str
-    arrays: dict
-    counts: np.ndarray
-    status: np.ndarray
-    adaptive: np.ndarray
+    arrays: dict[str, ArrayFiles]
+    counts: NDArray[np.int64]
+    status: NDArray[np.int64]
+    adaptive: NDArray[np.bool_]
     samples: int
-    held: dict
-    read: dict
+    held: dict[int, tuple[int, ...]]
+    read: ChunksRead
 
     @property
-    def is_reference(self):
+    def is_reference(self) -> bool:
         """Whether its rows are references."""
         return self.place.startswith(INTERNAL)
 
 
-def verify(store, progress=lambda done, of: None, writer=None):
+Job = tuple[Group, ArrayFiles, Index]  # a file to be checked
+
+
+def verify(
+    store: str | Place | Store,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+    writer: LeaseHolder | None = None,
+) -> Rows:
     """All that is wrong with a store.
 
     Parameters
@@ -158,9 +182,9 @@ def verify(store, progress=lambda done, of: None, writer=None):
     return Rows(found)
 
 
-def _check_chunks_in_threads(jobs):
+def _check_chunks_in_threads(jobs: Iterator[Job]) -> Iterator[tuple[int, list[Finding]]]:
     """Check chunks in threads; a window of batches bounds the memory."""
-    waiting = deque()
+    waiting: deque[tuple[int, Future[list[Finding]]]] = deque()
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
         batches = iter(lambda: list(itertools.islice(jobs, BATCH)), [])
         for batch in itertools.chain(batches, [None] * 2 * THREADS):
@@ -171,33 +195,33 @@ def _check_chunks_in_threads(jobs):
                 yield size, future.result()
 
 
-def _check_batch_of_chunks(batch):
+def _check_batch_of_chunks(batch: Sequence[Job]) -> list[Finding]:
     return [finding for job in batch for finding in _check_file(*job)]
 
 
 # --- what is there ---------------------------------------------------------------------------
 
 
-def _read_metadata(store, paths):
+def _read_metadata(store: Store, paths: set[str]) -> dict[str, dict[str, Any]]:
     """Metadata of the groups and arrays below the root, by their paths; where they can be read."""
 
-    def read(name):
+    def read(name: str) -> dict[str, Any] | None:
         try:
             return files.read_zarr_metadata(store.place / name)
         except Damaged:
             return None
 
-    ending = f"/{files.METADATA}"
+    ending = f"/{METADATA}"
     names = sorted(path.removesuffix(ending) for path in paths if path.endswith(ending))
     found = zip(names, map_over_place(store.place, read, names), strict=True)
     return {name: metadata for name, metadata in found if metadata is not None}
 
 
-def _find_stray_files(store, paths):
+def _find_stray_files(store: Store, paths: set[str]) -> Iterator[Finding]:
     """Files that no store has when nobody writes to it."""
     for place in () if store.in_bucket else store.half_made_directories:
         yield _finding_of_stray_file(place, place.name, "a store whose creation was cut short")
-    if (sign := store.half_made_sign.relative_to(store.place).as_posix()) in paths:
+    if (sign := path_below(store.half_made_sign, store.place)) in paths:
         yield _finding_of_stray_file(
             store.place / sign, sign, "is there only while a store is made"
         )
@@ -205,26 +229,26 @@ def _find_stray_files(store, paths):
         yield _finding_of_stray_file(store.place / path, path, "a file that was not finished")
 
 
-def _finding_of_stray_file(file, place, text):
+def _finding_of_stray_file(file: Place, place: str, text: str) -> Finding:
     return Finding(place, "", (), text, REMOVE, NO_ROWS, 0, file)
 
 
-def _find_damaged_records(store, records):
+def _find_damaged_records(store: Store, records: RecordsByGroup) -> Iterator[Finding]:
     """Records that cannot be read: what they have is computed again when they are gone."""
     for record in (r for rows in records.values() for listed in rows.values() for r in listed):
         try:
             record.check()
         except Damaged as damage:
-            where = str(record.place.relative_to(store.place))
+            where = path_below(record.place, store.place)
             runs = f"; without it {record.name.count:,} runs are to be computed again"
             said = str(damage).removeprefix(f"{record.place} ")
             text = f"{said}{runs * (record.name.kind == RECORD)}"
             yield Finding(where, "", (), text, REMOVE, NO_ROWS, 0, record.place)
 
 
-def _find_missing_shards(store, group, paths):
+def _find_missing_shards(store: Store, group: Group, paths: set[str]) -> Iterator[Finding]:
     """Files of results that were there and are gone."""
-    if str(book_file(store, group.place).relative_to(store.place)) not in paths:
+    if path_below(book_file(store, group.place), store.place) not in paths:
         return
     try:
         missing = missing_shards(store, group.place, written_by_tasks(group.arrays), paths)
@@ -238,7 +262,9 @@ def _find_missing_shards(store, group, paths):
         yield Finding(group.place, array.name, (), "is not there", RUN, rows, runs, file)
 
 
-def _find_damaged_metadata(store, names, metadata):
+def _find_damaged_metadata(
+    store: Store, names: Sequence[str], metadata: Mapping[str, dict[str, Any]]
+) -> Iterator[Finding]:
     """Metadata that are gone or garbled; those of the root can be read."""
     path, copies = store.place, store.consolidated
     for name in dict.fromkeys([*copies, *names]):
@@ -255,13 +281,18 @@ def _find_damaged_metadata(store, names, metadata):
             place, _, array = name.rpartition("/")
             text = "metadata are gone or garbled"
             text += "" if has else ", and there is no copy of them"
-            where = path / name / files.METADATA
+            where = path / name / METADATA
             yield Finding(place, array, (), text, COPY if has else NOTHING, NO_ROWS, 0, where)
 
 
-def _groups_to_verify(store, names, metadata, unfolded):
+def _groups_to_verify(
+    store: Store,
+    names: Sequence[str],
+    metadata: Mapping[str, dict[str, Any]],
+    unfolded: Mapping[str, Unfolded],
+) -> Iterator[Group]:
     """The groups that have arrays: experiments, then what is internal; as folded."""
-    found = {name: {} for name in names}
+    found: dict[str, dict[str, ArrayFiles]] = {name: {} for name in names}
     for path in sorted(metadata):
         place, _, name = path.rpartition("/")
         with contextlib.suppress(Damaged):  # said already
@@ -274,9 +305,11 @@ def _groups_to_verify(store, names, metadata, unfolded):
             yield _group_to_verify(place, arrays, found.get(references_group_name(place), {}))
 
 
-def _group_to_verify(place, arrays, references):
+def _group_to_verify(
+    place: str, arrays: dict[str, ArrayFiles], references: Mapping[str, ArrayFiles]
+) -> Group:
     size = arrays[schema.MARKER.name].shape[0] if schema.MARKER.name in arrays else 0
-    names, read = (schema.MARKER.name, "status", "adaptive"), {}
+    names, read = (schema.MARKER.name, "status", "adaptive"), ChunksRead()
     counts, status, adaptive = (
         _readable_values_or_zero(arrays.get(name), size, read) for name in names
     )
@@ -285,7 +318,9 @@ def _group_to_verify(place, arrays, references):
     return Group(place, arrays, counts, status, adaptive.astype(bool), samples, held, read)
 
 
-def _samples_at_which_references_hold(arrays, references):
+def _samples_at_which_references_hold(
+    arrays: Mapping[str, ArrayFiles], references: Mapping[str, ArrayFiles]
+) -> dict[int, tuple[int, ...]]:
     """`Group.held`; empty where that cannot be read, or is of an earlier version."""
     try:
         if schema.REFERENCE_END in arrays:
@@ -302,10 +337,14 @@ def _samples_at_which_references_hold(arrays, references):
     return {}
 
 
-def _readable_values_or_zero(array, size, read):
+def _readable_values_or_zero(
+    array: ArrayFiles | None, size: int, read: ChunksRead
+) -> NDArray[np.int64]:
     """Values of an array over runs, 0 where they cannot be read; chunks are noted in `read`."""
     values = np.zeros(size, dtype=int)
-    for i in range(array.grid[0] if array else 0):
+    if array is None:
+        return values
+    for i in range(array.grid[0]):
         with contextlib.suppress(Damaged):
             read[array.name, (i,)] = array.parts((i,))
         for part in read.get((array.name, (i,))) or ():
@@ -320,7 +359,7 @@ def _readable_values_or_zero(array, size, read):
 # --- chunks ----------------------------------------------------------------------------------
 
 
-def _check_file(group, array, index):
+def _check_file(group: Group, array: ArrayFiles, index: Index) -> Iterator[Finding]:
     """Findings in a file of an array."""
     over_runs = array.dims[:1] == ("run",)
     try:
@@ -344,22 +383,22 @@ def _check_file(group, array, index):
         yield from _check_part(group, array, part, over_runs)
 
 
-def _whole_file(array, index, damage=""):
+def _whole_file(array: ArrayFiles, index: Index, damage: str = "") -> Part:
     """The `Part` of a file that is not there, or damaged as a whole."""
     sizes = zip(index, array.chunks, array.shape, strict=True)
     extent = tuple(slice(i * c, min(i * c + c, n)) for i, c, n in sizes)
     return Part(index, extent, None, damage)
 
 
-def _rows_of_group(group, where):
+def _rows_of_group(group: Group, where: slice) -> RowNumbers:
     return np.arange(where.start, min(where.stop, len(group.counts)))
 
 
-def _count(group, rows):
+def _count(group: Group, rows: RowNumbers) -> int:
     return int(np.sum(group.counts[rows] > 0))
 
 
-def _check_part(group, array, part, over_runs):
+def _check_part(group: Group, array: ArrayFiles, part: Part, over_runs: bool) -> Iterator[Finding]:
     """Findings in a chunk."""
     rows = _rows_of_group(group, part.rows) if over_runs else NO_ROWS
     committed = rows[group.counts[rows] > 0]
@@ -387,12 +426,20 @@ def _check_part(group, array, part, over_runs):
             yield _finding_of_chunk(group, array, part.index, text, RUN, lost, lost)
 
 
-def _finding_of_chunk(group, array, index, text, remedy, rows, runs):
-    file = array.file([k // n for k, n in zip(index, array.inner_grid, strict=True)])
+def _finding_of_chunk(
+    group: Group,
+    array: ArrayFiles,
+    index: Index,
+    text: str,
+    remedy: str,
+    rows: RowNumbers,
+    runs: RowNumbers,
+) -> Finding:
+    file = array.file(tuple(k // n for k, n in zip(index, array.inner_grid, strict=True)))
     return Finding(group.place, array.name, index, text, remedy, rows, len(runs), file)
 
 
-def _remedy(group, array):
+def _remedy(group: Group, array: ArrayFiles) -> str:
     """How a chunk is mended: results are computed again, all else is written from the study."""
     if array.sharded:
         return RUN
@@ -400,7 +447,9 @@ def _remedy(group, array):
     return STUDY if known else NOTHING
 
 
-def _committed_rows_without_values(group, array, values, rows, first):
+def _committed_rows_without_values(
+    group: Group, array: ArrayFiles, values: np.ndarray, rows: RowNumbers, first: int
+) -> RowNumbers:
     """Of committed rows those without the values that they must have.
 
     A run that failed may be NaN before its last samples, as where an energy overflows; at its
@@ -424,15 +473,20 @@ def _committed_rows_without_values(group, array, values, rows, first):
     if group.is_reference or array.attributes.get("kind") == "state_error":
         for i in np.flatnonzero(known):
             must[i] &= _where_a_reference_holds(group.held[int(rows[i])], at, np.isnan(flat[i]))
-    return rows[(np.isnan(flat) & must).any(axis=1)]
+    without: RowNumbers = rows[(np.isnan(flat) & must).any(axis=1)]
+    return without
 
 
-def _where_a_reference_holds(held, at, lost):
+def _where_a_reference_holds(
+    held: Sequence[int], at: RowNumbers, lost: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Which samples it holds at, of the numbers that it may hold: that which tells what is lost."""
     return next((at < own for own in held if np.array_equal(at >= own, lost)), at < max(held))
 
 
-def _required_sample_ranges(group, array, counts):
+def _required_sample_ranges(
+    group: Group, array: ArrayFiles, counts: RowNumbers
+) -> tuple[int, RowNumbers]:
     """The first sample that a variable must have, and the one after the last, of each run."""
     name = array.name
     own = {REFERENCE_STATES, "error"} if group.is_reference else set()
@@ -451,7 +505,7 @@ REFERENCE_STATES = "states"
 # --- rows ------------------------------------------------------------------------------------
 
 
-def _find_bad_commit_markers(group):
+def _find_bad_commit_markers(group: Group) -> Iterator[Finding]:
     """Markers and statuses that no run has."""
     if schema.MARKER.name not in group.arrays:
         return
@@ -470,7 +524,7 @@ def _find_bad_commit_markers(group):
         yield _finding_of_chunk(group, array, (int(i),), text, RUN, rows, rows)
 
 
-def _find_rows_without_id(group, array, part):
+def _find_rows_without_id(group: Group, array: ArrayFiles, part: Part) -> Iterator[Finding]:
     """Committed runs without an id: nothing says what they are."""
     rows = part.rows.start + np.flatnonzero(part.values == "")
     rows = rows[rows < len(group.counts)]
@@ -480,7 +534,7 @@ def _find_rows_without_id(group, array, part):
         yield _finding_of_chunk(group, array, part.index, text, STUDY, rows, rows)
 
 
-def experiment_of_group(place):
+def experiment_of_group(place: str) -> str:
     """Name of the experiment that a group belongs to; empty if to none."""
     parts = place.split("/")
     return parts[2] if parts[:2] == [INTERNAL, REFERENCES] and len(parts) > 2 else parts[0]
