@@ -3,6 +3,7 @@
 import datetime
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import trustme
@@ -10,13 +11,18 @@ import trustme
 from integrators.errors import InputError, check_whole
 
 ROLES = ("scheduler", "worker", "client")
-AUTHORITY = "ca"
+AUTHORITY, OWNER = "ca", "Geosweep"
 NAMES = tuple(f"{role}{part}.pem" for role in (AUTHORITY, *ROLES) for part in ("", "-key"))
 BEFORE = datetime.timedelta(hours=1)  # for hosts whose clocks are late
 MOST_DAYS = 36500
 
 
-def make_test_certificates(directory, hosts=(), days=365, now=None):
+def make_test_certificates(
+    directory: str | Path,
+    hosts: Sequence[str] = (),
+    days: int = 365,
+    now: datetime.datetime | None = None,
+) -> Path:
     """Write ``ca.pem``, and ``ROLE.pem`` of each of `ROLES`, with their keys ``…-key.pem``.
 
     Each key is readable by its owner alone, and has no password, as Dask needs it. The authority
@@ -48,13 +54,16 @@ def make_test_certificates(directory, hosts=(), days=365, now=None):
         raise InputError(f"days = {days}; expected at most {MOST_DAYS}")
     folder = Path(directory).absolute()
     now = now or datetime.datetime.now(datetime.UTC)
-    valid = {"not_before": now - BEFORE, "not_after": now + datetime.timedelta(days=days)}
+    begin, end = now - BEFORE, now + datetime.timedelta(days=days)
     hosts = hosts or (socket.gethostname(), "localhost", "127.0.0.1")
-    authority = trustme.CA(path_length=0, **_certificate_subject(f"test {AUTHORITY}"))
+    authority = _certificate_authority(f"test {AUTHORITY}")
     made = {AUTHORITY: (authority.private_key_pem, authority.cert_pem)}
     for role in ROLES:
         try:
-            pair = authority.issue_cert(*hosts, **_certificate_subject(f"test {role}"), **valid)
+            pair = authority.issue_cert(
+                *hosts, organization_name=OWNER, organization_unit_name=f"test {role}",
+                not_before=begin, not_after=end,
+            )  # fmt: skip
         except ValueError as error:
             said = f"hosts are {' '.join(hosts)!r}: {error}"
             raise InputError(f"{said}; expected names or IP addresses") from None
@@ -78,11 +87,12 @@ def make_test_certificates(directory, hosts=(), days=365, now=None):
     return folder
 
 
-def make_self_signed_certificate():
+def make_self_signed_certificate() -> tuple[str, str]:
     """A certificate that is its own authority, and its key: both new, and in PEM format."""
-    authority = trustme.CA(path_length=0, **_certificate_subject("run"))
-    return tuple(pem.bytes().decode() for pem in (authority.cert_pem, authority.private_key_pem))
+    authority = _certificate_authority("run")
+    certificate, key = authority.cert_pem, authority.private_key_pem
+    return certificate.bytes().decode(), key.bytes().decode()
 
 
-def _certificate_subject(name):
-    return {"organization_name": "Geosweep", "organization_unit_name": name}
+def _certificate_authority(name: str) -> trustme.CA:
+    return trustme.CA(path_length=0, organization_name=OWNER, organization_unit_name=name)

@@ -9,16 +9,20 @@ import math
 import ssl
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import dask
 import distributed
-from distributed import Client
+from distributed import Client, Security
 from distributed.comm import CommClosedError
 from distributed.versions import VersionMismatchWarning
 
 from integrators.errors import InputError
 from sweep.clusters import tls
+from sweep.clusters.spec import Check, ClusterSpec
 
 CONNECT_SECONDS = 10
 WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
@@ -32,7 +36,11 @@ EXPECTED = (
 
 
 @contextlib.contextmanager
-def client_of_running_scheduler(spec, check=lambda: None, told=lambda text: None):
+def client_of_running_scheduler(
+    spec: ClusterSpec,
+    check: Check = lambda: None,
+    told: Callable[[str], object] = lambda text: None,
+) -> Iterator[Client]:
     """A client of the running scheduler of a `ClusterSpec`, with its workers.
 
     Parameters
@@ -64,7 +72,13 @@ def client_of_running_scheduler(spec, check=lambda: None, told=lambda text: None
         yield client
 
 
-def wait_for_workers(client, check, told, seconds=math.inf, workers=1):
+def wait_for_workers(
+    client: Client,
+    check: Check,
+    told: Callable[[], object],
+    seconds: float = math.inf,
+    workers: int = 1,
+) -> bool:
     """Wait until a cluster has workers; False if its scheduler ends, or that takes longer.
 
     Parameters
@@ -91,16 +105,17 @@ def wait_for_workers(client, check, told, seconds=math.inf, workers=1):
     return True
 
 
-def _task_slots_by_worker(client):
+def _task_slots_by_worker(client: Client) -> dict[str, int]:
     """Task slots of each worker; none if the scheduler is gone."""
     try:
-        return client.nthreads()
+        slots: dict[str, int] = client.nthreads()
+        return slots
     except OSError:
         return {}
 
 
 @contextlib.contextmanager
-def _silenced_dask_logger(name):
+def _silenced_dask_logger(name: str) -> Iterator[None]:
     """Within this, one of Dask's loggers is silent."""
     logger = logging.getLogger(name)
     before = logger.level
@@ -111,23 +126,26 @@ def _silenced_dask_logger(name):
         logger.setLevel(before)
 
 
-def scheduler_address(spec, check=lambda: None):
+def scheduler_address(spec: ClusterSpec, check: Check = lambda: None) -> str:
     """The address of the scheduler that a `ClusterSpec` names."""
     address = spec.scheduler
     if address is None:
+        if spec.scheduler_file is None:
+            raise InputError("neither a scheduler's address nor its file is given")
         address = _read_scheduler_file(spec.scheduler_file, check)
     return f"tls://{address}" if spec.tls and "://" not in address else address
 
 
-def _read_scheduler_file(path, check):
+def _read_scheduler_file(path: str | Path, check: Check) -> str:
     """The address in a scheduler's file, which may be about to be written."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
             with open(path, encoding="utf-8") as file:
                 found = json.load(file)
-            if isinstance(found, dict) and isinstance(found.get("address"), str):
-                return found["address"]
+            address = found.get("address") if isinstance(found, dict) else None
+            if isinstance(address, str):
+                return address
             said = "has no address"
         except FileNotFoundError:
             said = f"is not there, and was not written within {CONNECT_SECONDS} s"
@@ -147,7 +165,7 @@ def _read_scheduler_file(path, check):
         time.sleep(0.1)
 
 
-def check_dask_versions(address, security, check=lambda: None):
+def check_dask_versions(address: str, security: Security, check: Check = lambda: None) -> None:
     """Refuse what is no scheduler, does not let us in, or has another version of Dask than we.
 
     Parameters
@@ -165,11 +183,11 @@ def check_dask_versions(address, security, check=lambda: None):
         asked = pool.submit(
             asyncio.run, _ask_scheduler_for_versions(address, security, check)
         ).result()
-    if asked.exception() is not None:
-        refusal = InputError(_explain_scheduler_failure(address, security, asked.exception()))
+    if (failure := asked.exception()) is not None:
+        refusal = InputError(_explain_scheduler_failure(address, security, failure))
         # What failed may have left a connection open, which Dask would log when it is collected.
         with _silenced_dask_logger("distributed.comm.tcp"):
-            del asked
+            del asked, failure
             gc.collect()
         raise refusal
     for who, answer in asked.result().items():
@@ -183,7 +201,9 @@ def check_dask_versions(address, security, check=lambda: None):
             )
 
 
-async def _ask_scheduler_for_versions(address, security, check):
+async def _ask_scheduler_for_versions(
+    address: str, security: Security, check: Check
+) -> "asyncio.Task[dict[str, Any]]":
     """The task of asking for versions, which has ended; it ends early where `check` raises."""
     asking = asyncio.create_task(_dask_versions_of_cluster(address, security))
     while not asking.done():
@@ -192,11 +212,11 @@ async def _ask_scheduler_for_versions(address, security, check):
     return asking
 
 
-async def _dask_versions_of_cluster(address, security):
+async def _dask_versions_of_cluster(address: str, security: Security) -> dict[str, Any]:
     """What a scheduler, as "", and its workers say of their versions; nothing is unpickled."""
     with warnings.catch_warnings():  # the client's, of what is said more clearly here
         warnings.simplefilter("ignore", VersionMismatchWarning)
-        client = Client(
+        client: Any = Client(  # whose methods are coroutines here
             address, security=security, timeout=CONNECT_SECONDS, asynchronous=True,
             set_as_default=False,
         )  # fmt: skip
@@ -213,7 +233,7 @@ async def _dask_versions_of_cluster(address, security):
             await client.close()
 
 
-def _explain_scheduler_failure(address, security, error):
+def _explain_scheduler_failure(address: str, security: Security, error: BaseException) -> str:
     """Why a client of a scheduler failed, and what to do about it."""
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:

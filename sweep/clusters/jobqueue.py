@@ -10,12 +10,14 @@ import re
 import shlex
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import dask
+from distributed import Security, SpecCluster
 
 from integrators.errors import InputError
 from sweep.clusters.adaptive import Resubmitting
-from sweep.clusters.profiles import JOBS, KUBERNETES, dask_cluster_class
+from sweep.clusters.profiles import JOBS, KUBERNETES, Profile, dask_cluster_class
 
 DEATHS = 5  # of workers, with one task each time, before a cluster that we start hands it back
 SETTINGS = {
@@ -30,7 +32,9 @@ SIZES = ("cores", "memory", "processes", "job_cpu", "job_mem", "mem", "ncpus", "
 STANDARD_IMAGE = "ghcr.io/dask/dask"
 
 
-def start_batch_jobs(profile, workers, security):
+def start_batch_jobs(
+    profile: Profile, workers: int | None, security: Security | None
+) -> SpecCluster:
     """A cluster of a batch system's jobs, which are submitted; one that has ended, again.
 
     Parameters
@@ -49,7 +53,7 @@ def start_batch_jobs(profile, workers, security):
     made = dask_cluster_class(profile.kind)
     options, jobs, adapt = _batch_cluster_options(profile, workers)
     with dask.config.set(SETTINGS):
-        cluster = made(security=security, **options)
+        cluster: SpecCluster = made(security=security, **options)
     try:
         cluster.sync(_submit_batch_jobs, cluster, jobs)
     except BaseException:
@@ -62,7 +66,9 @@ def start_batch_jobs(profile, workers, security):
     return cluster
 
 
-def _batch_cluster_options(profile, workers):
+def _batch_cluster_options(
+    profile: Profile, workers: int | None
+) -> tuple[dict[str, Any], int, dict[str, Any]]:
     """Arguments of the cluster's class, number of jobs to begin with, arguments of ``adapt``."""
     name = _config_name(profile)
     setting = functools.partial(_jobqueue_setting, name)
@@ -90,11 +96,13 @@ def _batch_cluster_options(profile, workers):
     return options, *_initial_jobs_and_adapt(profile, workers, options["processes"])
 
 
-def _jobqueue_setting(name, key):
+def _jobqueue_setting(name: str, key: str) -> Any:
     return dask.config.get(f"jobqueue.{name}.{key}", None)
 
 
-def _initial_jobs_and_adapt(profile, workers, processes):
+def _initial_jobs_and_adapt(
+    profile: Profile, workers: int | None, processes: int
+) -> tuple[int, dict[str, Any]]:
     """Number of jobs to begin with, and the arguments of ``adapt``."""
     scale, adapt = {} if workers else profile.scale, {} if workers else profile.adapt
     workers = workers or scale.get("workers")
@@ -107,7 +115,7 @@ def _initial_jobs_and_adapt(profile, workers, processes):
     return adapt.get("minimum_jobs") or math.ceil(adapt["minimum"] / processes), adapt
 
 
-def missing_worker_count_message(profile):
+def missing_worker_count_message(profile: Profile) -> str:
     """The message that the number of workers is not said."""
     return (
         f"how many workers is not said for a cluster of kind {profile.kind}; expected --workers N "
@@ -116,7 +124,7 @@ def missing_worker_count_message(profile):
     )
 
 
-def adapt_from_one_worker(adapt):
+def adapt_from_one_worker(adapt: dict[str, Any]) -> dict[str, Any]:
     """Arguments of ``adapt`` with a worker to begin with: only its work calls for others."""
     if not adapt:
         return {}
@@ -124,12 +132,12 @@ def adapt_from_one_worker(adapt):
     return {**adapt, least: max(1, adapt.get(least, 0))}
 
 
-def _batch_job_of_worker(worker):
+def _batch_job_of_worker(worker: Any) -> str:
     """Jobs of several processes are ended only when all of them are idle."""
     return str(worker.name).rpartition("-")[0]
 
 
-def check_coordinator_profile(profile, workers):
+def check_coordinator_profile(profile: Profile, workers: int | None) -> None:
     """Refuse a profile by which no coordinator can be submitted; parameters as `start_batch_jobs`.
 
     Raises
@@ -145,7 +153,7 @@ def check_coordinator_profile(profile, workers):
     seconds_of_coordinator_job(profile)
 
 
-def submit_coordinator_job(profile, name, function, text):
+def submit_coordinator_job(profile: Profile, name: str, function: str, text: str) -> str:
     """Submit a job that calls a function of Python with a text as its standard input.
 
     Parameters
@@ -183,7 +191,8 @@ def submit_coordinator_job(profile, name, function, text):
         job._command_template = "\n".join(lines)
         with job.job_file() as file, ThreadPoolExecutor(1) as pool:  # here may be a running loop
             said = pool.submit(asyncio.run, job._submit_job(file)).result()
-        return job._job_id_from_submit_output(said)
+        number: str = job._job_id_from_submit_output(said)
+        return number
     except (RuntimeError, ValueError, TypeError, OSError) as error:
         said = " ".join(line for line in str(error).splitlines() if line.strip())
         raise InputError(
@@ -192,11 +201,12 @@ def submit_coordinator_job(profile, name, function, text):
         ) from error
 
 
-def _config_name(profile):
-    return profile.options.get("config_name", profile.kind)
+def _config_name(profile: Profile) -> str:
+    name: str = profile.options.get("config_name", profile.kind)
+    return name
 
 
-def _coordinator_job(profile, name):
+def _coordinator_job(profile: Profile, name: str) -> tuple[Any, dict[str, Any]]:
     """The class of a coordinator's job, and its arguments."""
     made = dask_cluster_class(profile.kind).job_cls
     known = {key for base in made.__mro__ for key in inspect.signature(base.__init__).parameters}
@@ -205,7 +215,7 @@ def _coordinator_job(profile, name):
     return made, {key: value for key, value in options.items() if key in known}
 
 
-def seconds_of_coordinator_job(profile):
+def seconds_of_coordinator_job(profile: Profile) -> float:
     """The time limit of a coordinator's job in seconds, infinite without one.
 
     Raises
@@ -228,14 +238,14 @@ def seconds_of_coordinator_job(profile):
     return ((days * 24.0 + hours) * 60.0 + minutes) * 60.0 + seconds
 
 
-async def _submit_batch_jobs(cluster, jobs):
+async def _submit_batch_jobs(cluster: SpecCluster, jobs: int) -> None:
     """Submit jobs, and raise what the batch system says; ``scale`` would only log it."""
     for _ in range(jobs):
         cluster.worker_spec.update(cluster.new_worker_spec())
     await cluster
 
 
-def start_kubernetes_pods(profile, workers, security):
+def start_kubernetes_pods(profile: Profile, workers: int | None, security: Security | None) -> Any:
     """A cluster of pods, which Dask's operator starts; parameters as of `start_batch_jobs`."""
     made, options = dask_cluster_class(KUBERNETES), dict(profile.options)
     if security is not None:
@@ -257,7 +267,7 @@ def start_kubernetes_pods(profile, workers, security):
     return cluster
 
 
-def _check_kubernetes_answers():
+def _check_kubernetes_answers() -> None:
     """Refuse to start where no Kubernetes answers: the cluster's class leaves a mess then."""
     import kr8s
 
@@ -270,10 +280,10 @@ def _check_kubernetes_answers():
         ) from None
 
 
-def _complete_pod_options(options, profile):
+def _complete_pod_options(options: dict[str, Any], profile: Profile) -> None:
     """Add what the pods need, unless their whole specification is given."""
 
-    def setting(key):
+    def setting(key: str) -> Any:
         return options.get(key) or dask.config.get(f"kubernetes.{key}", None)
 
     if setting("custom_cluster_spec"):

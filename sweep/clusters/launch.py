@@ -4,10 +4,13 @@ import contextlib
 import functools
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from typing import Any
 
 import dask
-from distributed import Client
+from distributed import Client, Security
 
 from integrators.errors import InputError
 from sweep.clusters import tls
@@ -25,12 +28,18 @@ from sweep.clusters.jobqueue import (
     start_kubernetes_pods,
 )
 from sweep.clusters.local import start_local_cluster
-from sweep.clusters.profiles import JOBS, KUBERNETES, resolve_cluster_spec
-from sweep.clusters.spec import LOCAL, ClusterSpec
+from sweep.clusters.profiles import JOBS, KUBERNETES, Profile, resolve_cluster_spec
+from sweep.clusters.spec import LOCAL, Check, ClusterSpec
+
+Connect = Callable[..., Client]  # of the number of tasks, which may be left out
 
 
 @contextlib.contextmanager
-def starting_or_connecting(spec, check=lambda: None, told=lambda text: None):
+def starting_or_connecting(
+    spec: ClusterSpec,
+    check: Check = lambda: None,
+    told: Callable[[str], object] = lambda text: None,
+) -> Iterator[Connect]:
     """A function that gives the client of a cluster, as soon as that has a worker.
 
     A running scheduler is connected, and jobs are submitted, before; a local cluster starts
@@ -66,13 +75,17 @@ def starting_or_connecting(spec, check=lambda: None, told=lambda text: None):
 
 
 @contextlib.contextmanager
-def start_or_connect(spec, check=lambda: None, told=lambda text: None):
+def start_or_connect(
+    spec: ClusterSpec,
+    check: Check = lambda: None,
+    told: Callable[[str], object] = lambda text: None,
+) -> Iterator[Client]:
     """The client of a cluster that has workers; parameters as of `starting_or_connecting`."""
     with starting_or_connecting(spec, check, told) as connected:
         yield connected()
 
 
-def local_cluster_client(workers=None):
+def local_cluster_client(workers: int | None = None) -> AbstractContextManager[Client]:
     """A client of a local cluster that ends with it, for several runs in a row.
 
     Parameters
@@ -84,7 +97,13 @@ def local_cluster_client(workers=None):
 
 
 @contextlib.contextmanager
-def _starting_local_cluster(profile, workers, security, check, told):
+def _starting_local_cluster(
+    profile: Profile,
+    workers: int | None,
+    security: Security | None,
+    check: Check,
+    told: Callable[[str], object],
+) -> Iterator[Connect]:
     """As `starting_or_connecting`; the processes start in the background."""
     workers = workers or profile.scale.get("workers")
     adapt = {} if workers else adapt_from_one_worker(profile.adapt)
@@ -96,14 +115,14 @@ def _starting_local_cluster(profile, workers, security, check, told):
         )
 
         @functools.cache
-        def connected(tasks=workers):
+        def connected(tasks: int = workers) -> Client:
             try:
                 cluster = starting.result()
             except (RuntimeError, TypeError, ValueError, OSError) as error:
                 if profile.options or security:
                     raise InputError(_cluster_start_failure_message(profile, error)) from error
                 raise
-            client = stack.enter_context(Client(cluster))
+            client: Client = stack.enter_context(Client(cluster))
             _wait_for_queued_worker(client, profile, check, told)
             if len(cluster.worker_spec) < (needed := min(tasks, workers)):
                 cluster.scale(needed)
@@ -119,7 +138,13 @@ def _starting_local_cluster(profile, workers, security, check, told):
 
 
 @contextlib.contextmanager
-def _starting_queue_or_kubernetes(profile, workers, security, check, told):
+def _starting_queue_or_kubernetes(
+    profile: Profile,
+    workers: int | None,
+    security: Security | None,
+    check: Check,
+    told: Callable[[str], object],
+) -> Iterator[Connect]:
     """As `starting_or_connecting`, for a batch system or Kubernetes."""
     start = start_kubernetes_pods if profile.kind == KUBERNETES else start_batch_jobs
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
@@ -135,36 +160,39 @@ def _starting_queue_or_kubernetes(profile, workers, security, check, told):
             raise InputError(_cluster_start_failure_message(profile, error)) from error
 
         @functools.cache
-        def connected(tasks=None):
-            client = stack.enter_context(Client(cluster))
+        def connected(tasks: int | None = None) -> Client:
+            client: Client = stack.enter_context(Client(cluster))
             _wait_for_queued_worker(client, profile, check, told)
-            check_dask_versions(client.scheduler.address, client.security, check)
+            scheduler: Any = client.scheduler  # which a connected client has
+            check_dask_versions(scheduler.address, client.security, check)
             return client
 
         yield connected
 
 
-def _close_started_cluster(starting):
+def _close_started_cluster(starting: Future[Any]) -> None:
     """End a cluster that has started, with its jobs that run and that wait."""
     if starting.exception() is None:
         with contextlib.suppress(TimeoutError, AssertionError):
             starting.result().close()
 
 
-def _wait_for_queued_worker(client, profile, check, told):
+def _wait_for_queued_worker(
+    client: Client, profile: Profile, check: Check, told: Callable[[str], object]
+) -> None:
     """Wait until there is one, as long as jobs queue."""
     if not wait_for_workers(client, check, lambda: told(_waiting_for_jobs_message(profile))):
         raise InputError(_cluster_start_failure_message(profile, "its scheduler has ended"))
 
 
-def _waiting_for_jobs_message(profile):
+def _waiting_for_jobs_message(profile: Profile) -> str:
     where = {"slurm": "squeue", "pbs": "qstat", "lsf": "bjobs", "sge": "qstat"}
     look = f", `{where[profile.kind]}` shows its jobs" if profile.kind in JOBS else ""
     look = ", `kubectl get pods` shows its pods" if profile.kind == KUBERNETES else look
     return f"Waiting for the first worker of {profile.name} ({profile.kind}{look}); Ctrl-C ends it"
 
 
-def _cluster_start_failure_message(profile, error):
+def _cluster_start_failure_message(profile: Profile, error: object) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines) if lines else type(error).__name__
     return f"the cluster of profile {profile.name!r} ({profile.kind}) does not start: {said}"

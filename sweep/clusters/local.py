@@ -11,10 +11,12 @@ import copy
 import logging
 import os
 import signal
+from collections.abc import Collection, Iterator
 from multiprocessing import resource_tracker
+from typing import Any
 
 import dask
-from distributed import Nanny, Scheduler, SpecCluster, Worker
+from distributed import Nanny, Scheduler, Security, SpecCluster, Worker
 from distributed.core import Status
 from distributed.worker_memory import parse_memory_limit
 
@@ -36,7 +38,9 @@ FORKED = (*PRELOADS, "sweep.clusters.workers", "integrators.registry", "systems.
 class LocalScheduler(Scheduler):
     """Dask's, without a server for HTTP unless there is to be a dashboard."""
 
-    def start_http_server(self, routes, dashboard_address, *arguments, **options):
+    def start_http_server(
+        self, routes: Any, dashboard_address: Any, *arguments: Any, **options: Any
+    ) -> None:
         """Called by Dask as it starts."""
         if dashboard_address is not None:
             super().start_http_server(routes, dashboard_address, *arguments, **options)
@@ -45,14 +49,14 @@ class LocalScheduler(Scheduler):
 class LocalWorker(Worker):
     """Dask's, without a server for HTTP."""
 
-    def start_http_server(self, *arguments, **options):
+    def start_http_server(self, *arguments: Any, **options: Any) -> None:
         """Called by Dask as it starts."""
 
 
 class LocalNanny(Nanny):
     """Dask's, that also starts a worker again which is killed before it has started."""
 
-    async def instantiate(self):
+    async def instantiate(self) -> Status:
         """Called by Dask as it starts, and when its worker has ended."""
         for _ in range(MOST_STARTS):
             status = await super().instantiate()
@@ -62,9 +66,11 @@ class LocalNanny(Nanny):
 
 
 def start_local_cluster(
-    workers, security=None, adapt=None, at_first=None, *, host=None, interface=None,
-    dashboard_address=None, memory_limit="auto", **options,
-):  # fmt: skip
+    workers: int, security: Security | None = None, adapt: dict[str, Any] | None = None,
+    at_first: int | None = None, *, host: str | None = None, interface: str | None = None,
+    dashboard_address: int | str | None = None, memory_limit: float | str | None = "auto",
+    **options: Any,
+) -> SpecCluster:  # fmt: skip
     """A local cluster: processes of one thread each.
 
     Parameters
@@ -131,14 +137,14 @@ def start_local_cluster(
     return cluster
 
 
-def _private_tls_security():
+def _private_tls_security() -> PrivateSecurity:
     # Slow to import, and no worker needs it.
     from sweep.clusters.certificates import make_self_signed_certificate
 
     return PrivateSecurity(*make_self_signed_certificate())
 
 
-def _dashboard_options(address):
+def _dashboard_options(address: int | str | None) -> dict[str, Any]:
     """Options of a scheduler for a dashboard at an address."""
     if address is None:
         return {"dashboard": False}
@@ -150,7 +156,7 @@ def _dashboard_options(address):
     return {"dashboard": True, "dashboard_address": f"{host or LOOPBACK}:{port}"}
 
 
-def _choose_start_method():
+def _choose_start_method() -> None:
     """Let workers be forked from a process that has imported what they need, and has no threads."""
     for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
         if value is not None:  # a nanny sets them as well, when this process has loaded BLAS
@@ -159,7 +165,7 @@ def _choose_start_method():
 
 
 @contextlib.contextmanager
-def _signals_blocked(signals):
+def _signals_blocked(signals: Collection[signal.Signals]) -> Iterator[None]:
     """Block signals in this thread and in the threads and processes that it starts."""
     resource_tracker.ensure_running()  # which would unblock them when it is started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)

@@ -7,14 +7,17 @@ local cluster start with these signals blocked, so that none ends them before th
 
 import os
 import signal
+from types import FrameType
+
+from distributed import Worker
 
 from sweep.shutdown import ENDING
 
 
-def dask_setup(worker):
+def dask_setup(worker: Worker) -> None:
     """Called by Dask in the worker's main thread."""
 
-    def terminated(number, frame):
+    def terminated(number: int, frame: FrameType | None) -> None:
         if worker.state.executing_count == 0:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

@@ -8,13 +8,16 @@ what Dask sends of a script, it sends by value.
 import contextlib
 import sys
 import types
+from collections.abc import Sequence
 from multiprocessing import context, forkserver, popen_forkserver, popen_spawn_posix, spawn
+from multiprocessing.process import BaseProcess
+from typing import Any
 
 FORKED, SPAWNED = "geosweep-forkserver", "geosweep-spawn"
 SCRIPT = ("init_main_from_name", "init_main_from_path")  # what a new process is told of it
 
 
-def start_method(preloads):
+def start_method(preloads: Sequence[str]) -> str:
     """The name of the start method to use; its fork server runs until this process ends.
 
     Parameters
@@ -35,7 +38,7 @@ def start_method(preloads):
     return SPAWNED
 
 
-def _preparation_without_script(name):
+def _preparation_without_script(name: str) -> dict[str, Any]:
     data = spawn.get_preparation_data(name)
     return {key: value for key, value in data.items() if key not in SCRIPT}
 
@@ -45,7 +48,7 @@ _SPAWN = types.SimpleNamespace(
 )
 
 
-def _launching_without_script(popen):
+def _launching_without_script(popen: types.ModuleType) -> types.FunctionType:
     """Python's `_launch` of a start method, which finds `_SPAWN` where it looks for `spawn`."""
     launch = popen.Popen._launch
     return types.FunctionType(launch.__code__, vars(popen) | {"spawn": _SPAWN}, launch.__name__)
@@ -61,13 +64,13 @@ class _SpawnedPopen(popen_spawn_posix.Popen):
 
 class _ForkedProcess(context.ForkServerProcess):
     @staticmethod
-    def _Popen(process):
+    def _Popen(process: BaseProcess) -> _ForkedPopen:
         return _ForkedPopen(process)
 
 
 class _SpawnedProcess(context.SpawnProcess):
     @staticmethod
-    def _Popen(process):
+    def _Popen(process: BaseProcess) -> _SpawnedPopen:
         return _SpawnedPopen(process)
 
 
@@ -80,4 +83,5 @@ class _SpawnedContext(context.SpawnContext):
 
 
 # As joblib does with its own: `multiprocessing` has no public function to add one.
-context._concrete_contexts |= {FORKED: _ForkedContext(), SPAWNED: _SpawnedContext()}
+_known: dict[str, context.BaseContext] = vars(context)["_concrete_contexts"]
+_known |= {FORKED: _ForkedContext(), SPAWNED: _SpawnedContext()}

@@ -17,7 +17,9 @@ import contextlib
 import importlib
 import inspect
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import dask
 
@@ -67,12 +69,12 @@ class Profile:
 
     name: str
     kind: str
-    options: dict = field(default_factory=dict)
-    scale: dict = field(default_factory=dict)
-    adapt: dict = field(default_factory=dict)
-    coordinator: dict = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    scale: dict[str, int] = field(default_factory=dict)
+    adapt: dict[str, Any] = field(default_factory=dict)
+    coordinator: dict[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         where = f"profile {self.name!r}"
         for key in self.options:
             known = ("scale", "adapt", *known_profile_options(self.kind))
@@ -101,30 +103,30 @@ class Profile:
         if self.kind == KUBERNETES and self.adapt and "maximum" not in self.adapt:
             raise InputError(f"{where} has no maximum in adapt, which Kubernetes needs")
 
-    def _check_bounds(self, where, low, high):
+    def _check_bounds(self, where: str, low: str, high: str) -> None:
         least = check_whole(f"{where}: {low}", self.adapt.get(low, 0), 0)
         if high in self.adapt:
             check_whole(f"{where}: {high}", self.adapt[high], max(1, least))
 
     @property
-    def _units(self):
+    def _units(self) -> tuple[str, ...]:
         return ("workers", "jobs") if self.kind in JOBS else ("workers",)
 
     @property
-    def _adapt_keys(self):
+    def _adapt_keys(self) -> tuple[str, ...]:
         if self.kind == KUBERNETES:
             return BOUNDS
         return BOUNDS + (JOB_BOUNDS if self.kind in JOBS else ()) + PACE
 
 
-def _check_scheduler_profile(where, profile):
+def _check_scheduler_profile(where: str, profile: Profile) -> None:
     if profile.scale or profile.adapt:
         raise InputError(f"{where} is a running scheduler's: expected no scale and no adapt")
     if len([name for name in ADDRESS if name in profile.options]) != 1:
         raise InputError(f"{where} is a scheduler's: expected an address or a scheduler-file")
 
 
-def find_cluster_profile(name):
+def find_cluster_profile(name: str) -> Profile:
     """The `Profile` of a name in Dask's configuration, or of a kind.
 
     Raises
@@ -143,7 +145,7 @@ def find_cluster_profile(name):
     return _parse_cluster_profile(name, profiles[name])
 
 
-def _unknown_profile_error(name, profiles):
+def _unknown_profile_error(name: str, profiles: dict[str, Any]) -> str:
     every = [*dict.fromkeys([*KINDS, *profiles])]
     every.remove(SCHEDULER)
     near = nearest(name, every) if profiles else ""
@@ -155,7 +157,7 @@ def _unknown_profile_error(name, profiles):
     )
 
 
-def _parse_cluster_profile(name, found):
+def _parse_cluster_profile(name: str, found: Any) -> Profile:
     where = f"profile {name!r}"
     if not isinstance(found, dict):
         raise InputError(f"{where} is {found!r}; expected a mapping with a kind")
@@ -182,7 +184,7 @@ def _parse_cluster_profile(name, found):
     return Profile(name, kind, keys, scale or {}, adapt, coordinator)
 
 
-def known_profile_options(kind):
+def known_profile_options(kind: str) -> tuple[str, ...]:
     """Names of the arguments that a profile of a kind may have, beside scale and adapt."""
     if kind == LOCAL:
         return (*LOCAL_OPTIONS, *TLS)
@@ -201,7 +203,7 @@ def known_profile_options(kind):
     return (*(name for name in names if name not in OURS), *(TLS if kind in JOBS else ()))
 
 
-def dask_cluster_class(kind):
+def dask_cluster_class(kind: str) -> Any:
     """The class of a queue's or Kubernetes' cluster, of an optional package.
 
     Raises
@@ -222,17 +224,17 @@ def dask_cluster_class(kind):
 
 
 @contextlib.contextmanager
-def _signal_handlers_kept():
+def _signal_handlers_kept() -> Iterator[None]:
     """dask_jobqueue sets a handler for Ctrl-C as it is imported, which would end us at once."""
     setter = signal.signal
-    signal.signal = lambda number, handler: signal.getsignal(number)
+    signal.signal = lambda signalnum, handler: signal.getsignal(signalnum)
     try:
         yield
     finally:
         signal.signal = setter
 
 
-def resolve_cluster_spec(spec):
+def resolve_cluster_spec(spec: ClusterSpec) -> tuple[ClusterSpec, Profile | None]:
     """What to start or to reach, for a `ClusterSpec`.
 
     Returns

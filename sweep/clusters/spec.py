@@ -1,11 +1,13 @@
 """Which workers to compute on, and how they are reached; nothing here loads Dask."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from integrators.errors import InputError, check_whole
 
 LOCAL = "local"
+Check = Callable[[], object]  # called again and again while something is waited for; may raise
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class ClusterSpec:
     tls_cert: str | Path | None = None
     tls_key: str | Path | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.profile == "":
             raise InputError("`profile` is empty; expected the name of a profile, such as local")
         running = [name for name in ("scheduler", "scheduler_file") if self._has(name)]
@@ -78,7 +80,7 @@ class ClusterSpec:
             check_whole("workers", self.workers)
         self._check_tls()
 
-    def _check_tls(self):
+    def _check_tls(self) -> None:
         given = [name for name in ("tls_ca_file", "tls_cert", "tls_key") if self._has(name)]
         for needed in ("tls_ca_file", "tls_cert"):
             if given and needed not in given:
@@ -88,23 +90,28 @@ class ClusterSpec:
                     "and its key unless that is in the same file"
                 )
 
-    def _has(self, name):
+    def _has(self, name: str) -> bool:
         return getattr(self, name) is not None
 
     @property
-    def is_running(self):
+    def is_running(self) -> bool:
         """Whether it is a running scheduler's, which goes on afterwards."""
         return self._has("scheduler") or self._has("scheduler_file")
 
     @property
-    def tls(self):
+    def tls(self) -> TlsFiles | None:
         """The `TlsFiles` that are given, with absolute paths; None if there are none."""
-        if not self._has("tls_cert"):
+        if self.tls_ca_file is None or self.tls_cert is None:  # one is not without the other
             return None
-        return TlsFiles(*map(_absolute_path, (self.tls_ca_file, self.tls_cert, self.tls_key)))
+        key = None if self.tls_key is None else _absolute_path(self.tls_key)
+        return TlsFiles(_absolute_path(self.tls_ca_file), _absolute_path(self.tls_cert), key)
 
 
-def cluster_spec_from_arguments(cluster=None, workers=None, scheduler=None):
+def cluster_spec_from_arguments(
+    cluster: ClusterSpec | str | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+) -> ClusterSpec:
     """The `ClusterSpec` of arguments of `sweep.run`.
 
     Parameters
@@ -121,5 +128,5 @@ def cluster_spec_from_arguments(cluster=None, workers=None, scheduler=None):
     return cluster
 
 
-def _absolute_path(path):
-    return None if path is None else Path(path).expanduser().absolute()
+def _absolute_path(path: str | Path) -> Path:
+    return Path(path).expanduser().absolute()

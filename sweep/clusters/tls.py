@@ -5,11 +5,16 @@ import datetime
 import os
 import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from distributed import Security
 from distributed.comm import parse_address
 
 from integrators.errors import InputError
+from sweep.clusters.spec import TlsFiles
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 ROLES = ("client", "scheduler", "worker")
 OPTIONS = ("--tls-ca-file", "--tls-cert", "--tls-key")
@@ -31,21 +36,23 @@ class PrivateSecurity(Security):
         In PEM format.
     """
 
-    def __init__(self, certificate, key):
+    def __init__(self, certificate: str, key: str) -> None:
         super().__init__(**_dask_security_options(certificate, certificate, key))
 
-    def _get_tls_context(self, tls, purpose):
+    def _get_tls_context(self, tls: dict[str, Any], purpose: ssl.Purpose) -> ssl.SSLContext | None:
         """As Dask's, which would write the key to a temporary file for OpenSSL to read."""
         if not hasattr(os, "memfd_create"):
-            return super()._get_tls_context(tls, purpose)
+            of_files: ssl.SSLContext | None = super()._get_tls_context(tls, purpose)
+            return of_files
         with os.fdopen(os.memfd_create("certificate"), "w") as file:  # without a name
             file.write(tls["cert"] + tls["key"])
             file.flush()
             pair = {"cert": f"/proc/self/fd/{file.fileno()}", "key": None}
-            return super()._get_tls_context({**tls, **pair}, purpose)
+            made: ssl.SSLContext | None = super()._get_tls_context({**tls, **pair}, purpose)
+            return made
 
 
-def tls_security_of_started_cluster(files):
+def tls_security_of_started_cluster(files: TlsFiles | None) -> Security | None:
     """The `Security` of a cluster to start, checked; None if it is not to be encrypted.
 
     It is encrypted if there are `files`, or ``distributed.comm.require-encryption`` says so.
@@ -61,7 +68,7 @@ def tls_security_of_started_cluster(files):
     return security if needed_by else None
 
 
-def tls_security_of_client(address, files):
+def tls_security_of_client(address: str, files: TlsFiles | None) -> Security:
     """The `Security` for a running scheduler, checked.
 
     Parameters
@@ -84,7 +91,7 @@ def tls_security_of_client(address, files):
     return security
 
 
-def _dask_security_from_files(files):
+def _dask_security_from_files(files: TlsFiles | None) -> Security:
     if files is None:
         try:
             return Security()
@@ -95,14 +102,18 @@ def _dask_security_from_files(files):
     )
 
 
-def _dask_security_options(authority, cert, key):
+def _dask_security_options(
+    authority: str | None, cert: str | None, key: str | None
+) -> dict[str, Any]:
     """Arguments of a `Security` that has the same certificate for all roles."""
     pairs = {f"tls_{role}_cert": cert for role in ROLES}
     pairs |= {f"tls_{role}_key": key for role in ROLES}
     return {"require_encryption": True, "tls_ca_file": authority, **pairs}
 
 
-def _check_certificates_of_role(security, role, given, needed_by):
+def _check_certificates_of_role(
+    security: Security, role: str, given: TlsFiles | None, needed_by: str
+) -> None:
     """Refuse files of a role that are bad, or missing where something needs them.
 
     Also where nothing does: Dask loads those that it is told of.
@@ -118,16 +129,18 @@ def _check_certificates_of_role(security, role, given, needed_by):
         _check_certificate_files(*files, *names)
 
 
-def _check_certificate_files(ca_file, cert, key, ca_name, cert_name, key_name):
+def _check_certificate_files(
+    ca_file: str, cert: str, key: str | None, ca_name: str, cert_name: str, key_name: str
+) -> None:
     """Refuse files that cannot be read, do not hold what they should, or are not valid now."""
     from cryptography import exceptions, x509  # takes a while, and is needed here alone
 
     at = f"{key} ({key_name})" if key else f"{cert} ({cert_name}; {key_name} is not given)"
 
-    def refuse_password():
+    def refuse_password() -> NoReturn:
         raise InputError(f"the key in {at} has a password; expected one without, as Dask needs it")
 
-    def has_signed(issuer, certificate):
+    def has_signed(issuer: "Certificate", certificate: "Certificate") -> bool:
         with contextlib.suppress(exceptions.InvalidSignature, ValueError, TypeError):
             certificate.verify_directly_issued_by(issuer)
             return True

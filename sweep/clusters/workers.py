@@ -10,17 +10,23 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from distributed import KilledWorker, WorkerPlugin
+import distributed
+from distributed import Client, KilledWorker, WorkerPlugin
 from distributed.core import CommClosedError, Status
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
 from sweep.clusters.connect import wait_for_workers
-from sweep.shutdown import process_age
+from sweep.clusters.spec import Check
+from sweep.shutdown import Drain, process_age
 from sweep.store import provenance
 from sweep.store.lease import holder, sessions
+from sweep.store.lease.sessions import Session
+from sweep.store.store import Store
 
 LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
 IDENTITY = "identity"  # a file of a cache of kernels
@@ -32,6 +38,9 @@ ASIDE_SECONDS = 5.0  # that the end of a run waits for workers to be told of it
 ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
 LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
 MOST_OF_LIFETIME = 0.25  # of a short one
+
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -54,12 +63,12 @@ class Worker:
     host: str
     system: str
     code: str
-    environment: dict
+    environment: dict[str, str]
     cache: str
     blind: str
 
 
-def describe_this_worker(store, token):
+def describe_this_worker(store: Store, token: str) -> Worker:
     """This process as a `Worker`; whether it sees the lock that the coordinator holds."""
     deadline = time.monotonic() + SEEN_SECONDS
     while (blind := _why_worker_sees_no_lock(store, token)) and time.monotonic() < deadline:
@@ -74,7 +83,7 @@ def describe_this_worker(store, token):
     )
 
 
-def _kernel_cache_identity():
+def _kernel_cache_identity() -> str:
     """What tells this process's cache of kernels from another one, also if their paths agree."""
     file = cache_root() / IDENTITY
     try:
@@ -91,7 +100,7 @@ def _kernel_cache_identity():
         return f"{platform.node()} {file}"
 
 
-def _why_worker_sees_no_lock(store, token):
+def _why_worker_sees_no_lock(store: Store, token: str) -> str:
     lock = store.lease_file
     try:
         found = holder.read_lease_holder(lock)
@@ -102,7 +111,7 @@ def _why_worker_sees_no_lock(store, token):
     return "" if found.token == token else f"{lock} is another one there"
 
 
-def inspect_workers(client, store, token, drain):
+def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> dict[str, Worker]:
     """All workers, by address; each can do the work.
 
     Parameters
@@ -152,15 +161,15 @@ def inspect_workers(client, store, token, drain):
     return found
 
 
-def _describe_all_workers(client, store, token):
+def _describe_all_workers(client: Client, store: Store, token: str) -> dict[str, Any]:
     """What `describe_this_worker` says in each worker, by address; `OSError` if all are lost."""
-    seen = client.run(describe_this_worker, store, token, on_error="return")
+    seen: dict[str, Any] = client.run(describe_this_worker, store, token, on_error="return")
     if not any(not isinstance(one, OSError) for one in seen.values()):
         raise CommClosedError("all workers are lost")
     return seen
 
 
-def ask_cluster_with_retries(client, call, check):
+def ask_cluster_with_retries(client: Client, call: Callable[[], Answer], check: Check) -> Answer:
     """What a call to a cluster gives; repeated where a worker is lost during it.
 
     Every call before tasks are computed goes through here: Dask lets one worker's end fail what
@@ -195,18 +204,18 @@ def ask_cluster_with_retries(client, call, check):
         time.sleep(AGAIN_SECONDS)
 
 
-def _worker_addresses(client):
+def _worker_addresses(client: Client) -> set[str] | None:
     """Of the workers that are there; none if the scheduler is gone."""
     with contextlib.suppress(OSError):
         return set(client.nthreads())
     return None
 
 
-def _answer_or_interrupt(client, call, check):
+def _answer_or_interrupt(client: Client, call: Callable[[], Answer], check: Check) -> Answer:
     """What a call gives that may wait for ever, as Dask does for a suspended worker."""
-    answers = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
-    def called():
+    def called() -> None:
         try:
             answers.put((call(), None))
         except BaseException as error:  # also a CancelledError, of a client that is closed
@@ -220,7 +229,8 @@ def _answer_or_interrupt(client, call, check):
             found, error = answers.get(timeout=AGAIN_SECONDS)
             if error is not None:
                 raise error
-            return found
+            answer: Answer = found
+            return answer
     workers = client.scheduler_info(n_workers=-1)["workers"]
     silent = min(workers, key=lambda address: workers[address]["last_seen"], default="")
     raise InputError(
@@ -229,10 +239,10 @@ def _answer_or_interrupt(client, call, check):
     )
 
 
-def call_in_side_thread(call, seconds):
+def call_in_side_thread(call: Callable[[], object], seconds: float) -> None:
     """Call something that may wait for a suspended worker, and wait for it so long at most."""
 
-    def called():
+    def called() -> None:
         with contextlib.suppress(Exception):  # of a worker, or a scheduler, that is lost
             call()
 
@@ -241,16 +251,16 @@ def call_in_side_thread(call, seconds):
     thread.join(seconds)
 
 
-def stop_session_on_workers(client, session):
+def stop_session_on_workers(client: Client, session: Session) -> None:
     """Tell the workers to end the tasks of a session after the segments that they are at."""
     call_in_side_thread(lambda: client.run(session.stop, on_error="ignore"), ASIDE_SECONDS)
 
 
-def _why_worker_cannot_load_geosweep(error):
+def _why_worker_cannot_load_geosweep(error: object) -> str:
     return f"cannot load Geosweep ({type(error).__name__}: {error}), or not this version of"
 
 
-def hosts_of_workers(workers):
+def hosts_of_workers(workers: Iterable[Worker]) -> list[dict[str, Any]]:
     """The hosts of the workers: name, system, kind of CPU and number of workers of each.
 
     Parameters
@@ -266,7 +276,7 @@ def hosts_of_workers(workers):
     ]
 
 
-def first_worker_of_each_kind(workers):
+def first_worker_of_each_kind(workers: dict[str, Worker]) -> list[str]:
     """Addresses of workers that compile for others: one for each CPU and cache of kernels.
 
     None for the CPU and the cache of this process.
@@ -276,13 +286,16 @@ def first_worker_of_each_kind(workers):
     workers : dict of str to Worker
         By address.
     """
-    kinds = {(provenance.describe_cpu_libm_and_versions()["cpu"], _kernel_cache_identity()): None}
+    own = provenance.describe_cpu_libm_and_versions()["cpu"], _kernel_cache_identity()
+    kinds: dict[tuple[str, str], str | None] = {own: None}
     for address, worker in workers.items():
         kinds.setdefault((worker.environment["cpu"], worker.cache), address)
     return [address for address in kinds.values() if address is not None]
 
 
-def call_on_workers(client, addresses, function, drain):
+def call_on_workers(
+    client: Client, addresses: Sequence[str], function: Callable[[], object], drain: Drain
+) -> None:
     """Call a function on some workers at once, as a task of each, and wait for all.
 
     One that is lost meanwhile is not waited for. What the function raises is raised.
@@ -321,10 +334,10 @@ class Ending(WorkerPlugin):
         For whose time it is there; other runs on the cluster have their own.
     """
 
-    def __init__(self, session):
+    def __init__(self, session: Session) -> None:
         self.name = f"geosweep-{session.name}"
 
-    def setup(self, worker):
+    def setup(self, worker: distributed.Worker) -> None:
         """Called by Dask in each worker, also in those that come later."""
         if worker.lifetime:
             margin = min(LEAVE_BEFORE, MOST_OF_LIFETIME * worker.lifetime)
@@ -332,11 +345,10 @@ class Ending(WorkerPlugin):
             worker.io_loop.call_later(max(left, 0.0), _end_worker_after_its_task, worker)
         in_main = threading.current_thread() is threading.main_thread()
         if worker.nanny is not None and in_main:  # a batch job sends it to all processes
-            worker.io_loop.asyncio_loop.add_signal_handler(
-                signal.SIGTERM, _end_worker_after_its_task, worker
-            )
+            loop: Any = worker.io_loop  # Tornado's on asyncio
+            loop.asyncio_loop.add_signal_handler(signal.SIGTERM, _end_worker_after_its_task, worker)
 
-    async def teardown(self, worker):
+    async def teardown(self, worker: distributed.Worker) -> None:
         """Called by Dask when the worker closes."""
         if worker.status == Status.closing:
             sessions.end_tasks_of_process()
@@ -344,7 +356,7 @@ class Ending(WorkerPlugin):
 
 
 @contextlib.contextmanager
-def ending_workers_in_order(client, session, check):
+def ending_workers_in_order(client: Client, session: Session, check: Check) -> Iterator[None]:
     """Within this, workers of a cluster, also those that come later, end as `Ending` says.
 
     `check` is called while it waits for them, and may raise.
@@ -358,7 +370,7 @@ def ending_workers_in_order(client, session, check):
             call_in_side_thread(lambda: client.unregister_worker_plugin(plugin.name), ASIDE_SECONDS)
 
 
-def _end_worker_after_its_task(worker):
+def _end_worker_after_its_task(worker: distributed.Worker) -> None:
     """End the worker when its task has committed."""
     if not sessions.is_process_leaving():
         sessions.end_tasks_of_process()
@@ -366,7 +378,7 @@ def _end_worker_after_its_task(worker):
         worker.io_loop.add_callback(_close_worker_when_idle, worker)
 
 
-async def _close_worker_when_idle(worker):
+async def _close_worker_when_idle(worker: distributed.Worker) -> None:
     await _wait_until_worker_is_idle()
     with contextlib.suppress(OSError):  # of a scheduler that is gone
         await worker.scheduler.retire_workers(
@@ -375,7 +387,7 @@ async def _close_worker_when_idle(worker):
     await worker.close(nanny=not worker.lifetime_restart, reason=LEAVING)
 
 
-async def _wait_until_worker_is_idle():
+async def _wait_until_worker_is_idle() -> None:
     """Wait until no task is computed, or has taken too long."""
     deadline = time.monotonic() + ENDING_SECONDS
     while sessions.is_process_computing_tasks() and time.monotonic() < deadline:

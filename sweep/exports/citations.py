@@ -1,13 +1,18 @@
 """The works that a study's methods, systems and analyses are from, as BibTeX."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 from integrators import bibliography
 from integrators.precision import DOUBLE_DOUBLE
 from integrators.registry import sources
 from sweep.plugins.registry import Library
+from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
+from sweep.study.model import Study
 from sweep.study.schema import MEGNO
 
 GEOSWEEP = """@software{{geosweep,
@@ -31,13 +36,13 @@ class Citation:
 
     key: str
     entry: str
-    of: tuple
+    of: tuple[str, ...]
 
     def __str__(self) -> str:
         return f"% {', '.join(self.of)}\n{self.entry or f'% {self.key}: no entry is given'}"
 
 
-def citations(study, *, trust_plugins: bool = False) -> list[Citation]:
+def citations(study: str | Path | Store | Study, *, trust_plugins: bool = False) -> list[Citation]:
     """The works that a study's integrators, systems, reference and recorded quantities are from.
 
     Parameters
@@ -57,7 +62,7 @@ def citations(study, *, trust_plugins: bool = False) -> list[Citation]:
     >>> text = "\\n\\n".join(map(str, citations("quickstart")))
     """
     made = resolve_study_and_store(study, trust_plugins=trust_plugins)[0]
-    found: dict[str, tuple[str, dict]] = {}
+    found: dict[str, tuple[str, dict[str, None]]] = {}
     for experiment in made.experiments:
         for name, keys in _sources_of_experiment(experiment.expanded(), made.library):
             for source in keys:
@@ -67,7 +72,9 @@ def citations(study, *, trust_plugins: bool = False) -> list[Citation]:
     return [own, *(Citation(key, entry, tuple(of)) for key, (entry, of) in found.items())]
 
 
-def _sources_of_experiment(asked: dict, library: Library):
+def _sources_of_experiment(
+    asked: dict[str, Any], library: Library
+) -> Iterator[tuple[str, Sequence[str]]]:
     """What an experiment has, and the sources of each."""
     yield asked["system"], library.system_class(asked["system"]).sources
     precise = False

@@ -1,8 +1,10 @@
 """Write experiments to files of other programs: NetCDF, CSV and Parquet."""
 
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -17,6 +19,7 @@ NETCDF, CSV, PARQUET = "netcdf", "csv", "parquet"
 FORMATS = (NETCDF, CSV, PARQUET)
 ENDINGS = {".nc": NETCDF, ".nc4": NETCDF, ".csv": CSV, ".parquet": PARQUET, ".pq": PARQUET}
 PARTIAL = ".partial"
+Exportable = xr.DataTree | xr.Dataset | Mapping[str, xr.Dataset] | str | Path | ObjectPlace | Store
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,22 @@ class Exported:
         How many runs of each status but ``complete`` there are among them.
     """
 
-    paths: tuple
-    experiments: tuple
+    paths: tuple[Path, ...]
+    experiments: tuple[str, ...]
     runs: int
     rows: int
-    unfinished: dict
+    unfinished: dict[str, int]
 
 
-def export(data, path, format=None, *, series=False, columns=None, force=False):
+def export(
+    data: Exportable,
+    path: str | Path,
+    format: str | None = None,
+    *,
+    series: bool = False,
+    columns: Sequence[str] | None = None,
+    force: bool = False,
+) -> Exported:
     """Write experiments, or a selection of their runs, to a file.
 
     Parameters
@@ -107,7 +118,9 @@ def export(data, path, format=None, *, series=False, columns=None, force=False):
     )
 
 
-def _checked_export_format(path, format, series, columns):
+def _checked_export_format(
+    path: Path, format: str | None, series: bool, columns: Sequence[str] | None
+) -> str:
     kind = _export_format_of_path(path, format)
     if kind == NETCDF and (series or columns):
         raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
@@ -116,12 +129,12 @@ def _checked_export_format(path, format, series, columns):
     return kind
 
 
-def csv_units_file(path):
+def csv_units_file(path: Path) -> Path:
     """Where the units of a CSV file's columns stand: ``runs.columns.csv`` beside ``runs.csv``."""
     return path.with_name(f"{path.stem}.columns.csv")
 
 
-def _export_format_of_path(path, format):
+def _export_format_of_path(path: Path, format: str | None) -> str:
     if format is not None:
         check_known("format", format, FORMATS, key="format")
         return format
@@ -134,13 +147,15 @@ def _export_format_of_path(path, format):
     return ENDINGS[path.suffix.lower()]
 
 
-def _experiments_to_export(data):
+def _experiments_to_export(data: Exportable) -> tuple[dict[str | None, xr.Dataset], dict[Any, Any]]:
     """The run tables by experiment, under None if there is one without a name; root attributes."""
     if isinstance(data, (str, Path, ObjectPlace, Store)):
         data = open_study(data)
     if isinstance(data, xr.DataTree):
         if data.children:
-            tables = {name: run_table(node) for name, node in data.children.items()}
+            tables: dict[str | None, xr.Dataset] = {
+                name: run_table(node) for name, node in data.children.items()
+            }
             return tables, data.attrs
         return {data.name: run_table(data)}, data.root.attrs
     if isinstance(data, xr.Dataset):
@@ -148,7 +163,7 @@ def _experiments_to_export(data):
     return {name: run_table(dataset) for name, dataset in data.items()}, {}
 
 
-def _check_export_file(path, force):
+def _check_export_file(path: Path, force: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a directory; expected a file to write", key="output")
     if not path.absolute().parent.is_dir():
@@ -160,7 +175,7 @@ def _check_export_file(path, force):
         )
 
 
-def _export_whole_or_nothing(paths, write):
+def _export_whole_or_nothing(paths: Sequence[Path], write: Callable[[list[Path]], int]) -> int:
     """Call ``write(partial paths)`` and give what it wrote its names, or leave nothing."""
     partial = [path.with_name(path.name + PARTIAL) for path in paths]
     try:
@@ -175,15 +190,15 @@ def _export_whole_or_nothing(paths, write):
     return result
 
 
-def _count_unfinished_exported_runs(datasets):
-    found = {}
+def _count_unfinished_exported_runs(datasets: Iterable[xr.Dataset]) -> dict[str, int]:
+    found: dict[str, int] = {}
     for dataset in datasets:
         for status, count in _count_unfinished_by_status(dataset).items():
             found[status] = found.get(status, 0) + count
     return found
 
 
-def _count_unfinished_by_status(dataset):
+def _count_unfinished_by_status(dataset: xr.Dataset) -> dict[str, int]:
     """How many runs of each status but ``complete``; complete ones without all samples are not."""
     if "status" not in dataset:
         return {}

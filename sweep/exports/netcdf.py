@@ -3,8 +3,12 @@
 import json
 import math
 import numbers
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from sweep.analysis.runs.blocks import ROWS, slices_of_runs, slices_of_samples
 
@@ -13,7 +17,9 @@ TIMES = 1024  # samples of a chunk
 CODEC = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
-def write_netcdf(path, experiments, attributes):
+def write_netcdf(
+    path: Path, experiments: Mapping[str | None, xr.Dataset], attributes: Mapping[Any, Any]
+) -> int:
     """Write run tables.
 
     Parameters
@@ -42,7 +48,7 @@ def write_netcdf(path, experiments, attributes):
     return sum(dataset.sizes["run"] for dataset in experiments.values())
 
 
-def _write_netcdf_variable(group, name, dataset):
+def _write_netcdf_variable(group: Any, name: str, dataset: xr.Dataset) -> None:
     array = dataset[name].variable
     text, boolean = array.dtype.kind in "OTU", array.dtype.kind == "b"
     options = {"dtype": "i1" if boolean else array.dtype}
@@ -66,7 +72,7 @@ def _write_netcdf_variable(group, name, dataset):
         made[place] = values.astype("i1") if boolean else values
 
 
-def _auxiliary_coordinates(dataset, array):
+def _auxiliary_coordinates(dataset: xr.Dataset, array: xr.Variable) -> list[str]:
     """Names of the coordinates that belong to a variable and are no dimensions."""
     return [
         str(name)
@@ -75,17 +81,17 @@ def _auxiliary_coordinates(dataset, array):
     ]
 
 
-def _netcdf_chunk_extents(array):
+def _netcdf_chunk_extents(array: xr.Variable) -> tuple[int, ...]:
     """Extents of a chunk: whole in all but runs and times."""
     sizes = array.sizes
     times = min(sizes.get("time", 1), TIMES)
     inner = math.prod(size for dim, size in sizes.items() if dim not in ("run", "time"))
     rows = 2 ** int(math.log2(max(1, CHUNK // max(1, times * inner))))
-    extents = {"time": times, "run": min(rows, ROWS, sizes.get("run", 1))}
+    extents: dict[Hashable, int] = {"time": times, "run": min(rows, ROWS, sizes.get("run", 1))}
     return tuple(max(1, extents.get(dim, size)) for dim, size in sizes.items())
 
 
-def _blocks_that_fit_memory(array):
+def _blocks_that_fit_memory(array: xr.Variable) -> Sequence[tuple[slice, ...]]:
     """Index tuples that cover an array, each of a size that fits into memory."""
     if array.dims[:1] != ("run",):
         return [(slice(None),) * array.ndim] if array.ndim else [()]
@@ -100,7 +106,9 @@ def _blocks_that_fit_memory(array):
     ]
 
 
-def _set_netcdf_attributes(owner, attributes, dtype=None):
+def _set_netcdf_attributes(
+    owner: Any, attributes: Mapping[Any, Any], dtype: np.dtype[Any] | None = None
+) -> None:
     """Attributes that NetCDF has: numbers, lists of them, text; anything else as JSON."""
     for name, value in attributes.items():
         if isinstance(value, bool) or not isinstance(value, (str, numbers.Number, list)):
@@ -110,7 +118,7 @@ def _set_netcdf_attributes(owner, attributes, dtype=None):
         owner.attrs[str(name)] = value
 
 
-def _list_as_netcdf_attribute(values, dtype):
+def _list_as_netcdf_attribute(values: list[Any], dtype: np.dtype[Any] | None) -> Any:
     if values and all(isinstance(value, numbers.Number) for value in values):
         return np.array(values, dtype=dtype if dtype is not None and dtype.kind in "if" else None)
     return json.dumps(values, ensure_ascii=False)

@@ -2,9 +2,14 @@
 
 import csv
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from sweep.analysis.runs.selection import RUN_COORDINATES
 from sweep.analysis.runs.summaries import (
@@ -26,8 +31,11 @@ class Field:
     """A column of the file: its type (``str``, ``bool``, ``int`` or ``float``) and what it is."""
 
     kind: str
-    units: dict
-    long_names: dict
+    units: dict[str | None, str]
+    long_names: dict[str | None, str]
+
+
+Piece = tuple[int, dict[str, np.ndarray]]  # rows, and columns by name
 
 
 @dataclass(frozen=True)
@@ -45,13 +53,18 @@ class Source:
         By the name of the column, in order.
     """
 
-    experiments: dict
+    experiments: Mapping[str | None, xr.Dataset]
     series: bool
-    columns: dict
-    fields: dict
+    columns: dict[str | None, list[str]]
+    fields: dict[str, Field]
 
     @classmethod
-    def of_experiments(cls, experiments, series, columns):
+    def of_experiments(
+        cls,
+        experiments: Mapping[str | None, xr.Dataset],
+        series: bool,
+        columns: Sequence[str] | None,
+    ) -> "Source":
         """The union of the columns of all experiments; `InputError` for one that none has."""
         asked = {
             name: _columns_of_sample_export(dataset)
@@ -68,7 +81,7 @@ class Source:
                 fields[key] = Field(_common_column_kind(old.kind, kind), units, texts)
         return cls(experiments, series, asked, fields)
 
-    def column_batches(self):
+    def column_batches(self) -> Iterator[Piece]:
         """The table in pieces, each a dict of columns (arrays or None), and the piece's rows."""
         for name, dataset in self.experiments.items():
             pieces = _export_pieces_by_sample if self.series else _export_pieces_by_run
@@ -78,37 +91,39 @@ class Source:
                 yield rows, values
 
 
-def _chosen_run_columns(dataset, columns):
+def _chosen_run_columns(dataset: xr.Dataset, columns: Sequence[str] | None) -> list[str]:
     chosen = default_result_columns(dataset) if columns is None else list(dict.fromkeys(columns))
     for text in chosen:
         parse_result_column(dataset, text)
     return chosen
 
 
-def _columns_of_sample_export(dataset):
+def _columns_of_sample_export(dataset: xr.Dataset) -> list[str]:
     of_rows = [str(name) for name, array in dataset.data_vars.items() if _has_rows(array)]
     return [*names_of_time_series(dataset), *of_rows]
 
 
-def _has_rows(array):
+def _has_rows(array: xr.DataArray) -> bool:
     """Whether a variable over time has a vector for each row of the state."""
     return {"time", "row"} <= set(array.dims)
 
 
-def _common_column_kind(one, other):
+def _common_column_kind(one: str, other: str) -> str:
     kinds = {one, other}
     if len(kinds) == 1:
         return one
     return "str" if "str" in kinds else "float"
 
 
-def _column_kind(array):
+def _column_kind(array: xr.DataArray) -> str:
     if array.name == "status" or array.dtype.kind in "OTU":
         return "str"
     return {"b": "bool", "i": "int", "u": "int"}.get(array.dtype.kind, "float")
 
 
-def _describe_export_columns(dataset, series, columns):
+def _describe_export_columns(
+    dataset: xr.Dataset, series: bool, columns: Sequence[str]
+) -> Iterator[tuple[str, str, Mapping[Any, Any]]]:
     """Name, kind and attributes of each column of an experiment, in order."""
     for name in _run_coordinates_in_order(dataset):
         yield name, _column_kind(dataset[name]), dataset[name].attrs
@@ -125,7 +140,7 @@ def _describe_export_columns(dataset, series, columns):
             yield text, kind, result_column_attributes(dataset, one)
 
 
-def _run_coordinates_in_order(dataset):
+def _run_coordinates_in_order(dataset: xr.Dataset) -> list[str]:
     """Names of the runs' coordinates, those that a study chooses first."""
     names = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
     scanned = [name for name in names if name not in RUN_COORDINATES]
@@ -133,12 +148,12 @@ def _run_coordinates_in_order(dataset):
     return [name for name in order if name in names and name != "run"]  # the place in the store
 
 
-def _row_column_names(dataset, name):
+def _row_column_names(dataset: xr.Dataset, name: str) -> list[str]:
     rows, components = dataset["row"].values.tolist(), dataset["component"].values.tolist()
     return [f"{name}_{row}_{component}" for row in rows for component in components]
 
 
-def _export_pieces_by_run(dataset, columns):
+def _export_pieces_by_run(dataset: xr.Dataset, columns: Sequence[str]) -> Iterator[Piece]:
     for start in range(0, dataset.sizes["run"], BATCH):
         piece = dataset.isel(run=slice(start, start + BATCH))
         table = results(piece, columns)
@@ -149,7 +164,7 @@ def _export_pieces_by_run(dataset, columns):
         yield piece.sizes["run"], {name: _exported_values(table[name]) for name in names}
 
 
-def _export_pieces_by_sample(dataset, columns):
+def _export_pieces_by_sample(dataset: xr.Dataset, columns: Sequence[str]) -> Iterator[Piece]:
     """A row for each sample that a run has: none of runs that are pending."""
     times = dataset["time"].values
     step = max(1, SAMPLES // len(times))
@@ -174,7 +189,7 @@ def _export_pieces_by_sample(dataset, columns):
         yield len(run), values
 
 
-def _exported_values(array):
+def _exported_values(array: xr.DataArray) -> np.ndarray:
     """The values; of the status its name."""
     if array.name != "status" or "flag_meanings" not in array.attrs:
         return array.values
@@ -184,7 +199,9 @@ def _exported_values(array):
     return np.array([of.get(v, str(v)) for v in distinct.tolist()], dtype=object)[place]
 
 
-def write_csv_or_parquet(paths, source, kind, attributes):
+def write_csv_or_parquet(
+    paths: Sequence[Path], source: Source, kind: str, attributes: Mapping[str, Any]
+) -> int:
     """Write a `Source`.
 
     Parameters
@@ -227,7 +244,7 @@ def write_csv_or_parquet(paths, source, kind, attributes):
     return total
 
 
-def _arrow_column(pa, values, dtype, rows):
+def _arrow_column(pa: ModuleType, values: np.ndarray | None, dtype: Any, rows: int) -> Any:
     """An array of Arrow; what is NaN or missing is null."""
     if values is None:
         return pa.nulls(rows, dtype)
@@ -236,16 +253,16 @@ def _arrow_column(pa, values, dtype, rows):
     return pa.array(values, type=dtype, from_pandas=True)
 
 
-def _parquet_field_metadata(field):
+def _parquet_field_metadata(field: Field) -> dict[str, str]:
     return {
         "units": column_metadata_text(field.units),
         "long_name": column_metadata_text(field.long_names),
     }
 
 
-def column_metadata_text(by_experiment):
+def column_metadata_text(by_experiment: Mapping[str | None, str]) -> str:
     """What all experiments say, or what each of them does."""
-    texts = {}
+    texts: dict[str, list[str]] = {}
     for name, text in by_experiment.items():
         texts.setdefault(text, []).append(str(name))
     if len(texts) <= 1:
@@ -253,7 +270,7 @@ def column_metadata_text(by_experiment):
     return "; ".join(f"{text} ({', '.join(names)})" for text, names in texts.items())
 
 
-def _write_csv_units_file(path, fields):
+def _write_csv_units_file(path: Path, fields: Mapping[str, Field]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["column", "units", "long_name"])

@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from integrators.compiler.ownership import make_private, why_shared
@@ -21,7 +22,9 @@ FILE = "approved-plugins"
 DIGITS = 64  # of a hash, which each line begins with; the plugin's name follows for the reader
 
 
-def approved_plugins_of_store(attributes, store, trust_plugins=False):
+def approved_plugins_of_store(
+    attributes: loader.Attributes, store: object, trust_plugins: bool = False
+) -> dict[str, loader.Plugin]:
     """The plugins that a store brings, which may run.
 
     Parameters
@@ -56,7 +59,7 @@ def approved_plugins_of_store(attributes, store, trust_plugins=False):
     return {plugin.name: dataclasses.replace(plugin, trusted=True) for plugin in found}
 
 
-def approved_plugin_hashes():
+def approved_plugin_hashes() -> set[str]:
     """The hashes that this user has approved, as a set.
 
     Raises
@@ -81,7 +84,7 @@ def approved_plugin_hashes():
     return {line[:DIGITS] for line in lines}
 
 
-def approve_plugins(found):
+def approve_plugins(found: Iterable[loader.Plugin]) -> None:
     """Remember the hashes of plugins; where that cannot be, it is said on stderr.
 
     Parameters
@@ -99,7 +102,7 @@ def approve_plugins(found):
         print(f"Warning: the approval of plugins is not remembered: {error}", file=sys.stderr)
 
 
-def _append_plugin_approvals(lines):
+def _append_plugin_approvals(lines: str) -> None:
     file = _plugin_approvals_file()
     if file is None:
         raise InputError("there is no home directory; set XDG_CONFIG_HOME")
@@ -109,7 +112,7 @@ def _append_plugin_approvals(lines):
         opened.write(lines)
 
 
-def _plugin_approvals_file():
+def _plugin_approvals_file() -> Path | None:
     """Where approvals are kept; None where there is no home."""
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if not base.is_absolute():  # which the specification ignores

@@ -8,14 +8,24 @@ that are tangent to the manifold,
 whose own error is some 1e-11 of V.
 """
 
-import numpy as np
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from integrators.compiler.elements import TANGENTS
+import numpy as np
+from numpy.typing import NDArray
+
+from integrators.compiler.elements import TANGENTS, Element
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError
 from integrators.forms.forms import SpheresLagrangian, velocities
 from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
+from integrators.method import Integrator
+from sweep.plugins.exports import Source
+from systems import Quantity, System
+
+if TYPE_CHECKING:
+    from sweep.plugins.registry import Library
 
 EPSILON = 6e-6  # the cube root of double precision
 AGREED = 1e-5  # of the gradient and of V; a mistake is rarely smaller
@@ -26,7 +36,26 @@ GUARD = 8  # numbers behind an array that a kernel has no business with
 UNTOUCHED = -1.2345e67
 
 
-def check_gradient(system, states):
+Array = NDArray[np.float64]
+WritingCall = Callable[[Array, Array, Array], object]  # of parameters, out and work
+
+
+class Entry(Protocol):
+    """What is needed of a `sweep.study.IntegratorEntry`."""
+
+    @property
+    def name(self) -> str:
+        """Of the integrator, with its modifiers."""
+
+    @property
+    def label(self) -> str:
+        """By which the store knows it."""
+
+    def integrator(self) -> Integrator:
+        """The integrator."""
+
+
+def check_gradient(system: System, states: NDArray[np.float64]) -> float | None:
     """Compare the gradient that a system gives with differences of what it is the gradient of.
 
     Parameters
@@ -68,7 +97,7 @@ def check_gradient(system, states):
             expected, found = (ahead - behind) / (2 * EPSILON), float(np.sum(slope * along))
             if not np.isfinite([found, expected]).all() and index:
                 continue
-            off = abs(found - expected) / (np.linalg.norm(slope) + abs(ahead) + 1e-300)
+            off = float(abs(found - expected) / (np.linalg.norm(slope) + abs(ahead) + 1e-300))
             if not off <= AGREED:
                 raise InputError(
                     f"{names} of {system.name!r} is {found:.9g} along a direction in which the "
@@ -79,7 +108,9 @@ def check_gradient(system, states):
     return worst
 
 
-def _random_tangent_direction(q, unit, generator):
+def _random_tangent_direction(
+    q: NDArray[np.float64], unit: bool, generator: np.random.Generator
+) -> NDArray[np.float64]:
     """A random direction, tangent to the spheres at q where these are unit vectors."""
     along = generator.standard_normal(q.shape)
     if unit:
@@ -87,17 +118,26 @@ def _random_tangent_direction(q, unit, generator):
     return along / np.linalg.norm(along)
 
 
-def _point_moved_by_step(q, step, unit):
+def _point_moved_by_step(
+    q: NDArray[np.float64], step: NDArray[np.float64], unit: bool
+) -> NDArray[np.float64]:
     moved = q + step
     return moved / np.linalg.norm(moved, axis=1, keepdims=True) if unit else moved
 
 
-def _point_in_words(q):
+def _point_in_words(q: NDArray[np.float64]) -> str:
     first = ", ".join(f"{x:.3g}" for x in q[0])
     return f"({first})" + (f" and {len(q) - 1} more" if len(q) > 1 else "")
 
 
-def evaluate_plugin_kernel(function, state, parameters, rows, work, what):
+def evaluate_plugin_kernel(
+    function: Kernel,
+    state: NDArray[np.float64],
+    parameters: NDArray[np.float64],
+    rows: int,
+    work: int,
+    what: str,
+) -> NDArray[np.float64]:
     """The `rows` rows that a kernel of the whole state writes with scratch of `work` numbers.
 
     They are NaN where it leaves a row, or what it takes from its scratch, unwritten, or reads
@@ -109,13 +149,17 @@ def evaluate_plugin_kernel(function, state, parameters, rows, work, what):
         If it writes beyond its arrays.
     """
 
-    def call(own, out, scratch):
+    def call(
+        own: NDArray[np.float64], out: NDArray[np.float64], scratch: NDArray[np.float64]
+    ) -> None:
         function.scalar(0.0, state, own, out, scratch)
 
     return _rows_written_by_call(call, parameters, rows, work, what)
 
 
-def _rows_written_by_call(call, parameters, rows, work, what):
+def _rows_written_by_call(
+    call: WritingCall, parameters: NDArray[np.float64], rows: int, work: int, what: str
+) -> NDArray[np.float64]:
     """As `evaluate_plugin_kernel`, of ``call(parameters, out, work)``."""
     unwritten, guard = np.full(3 * rows + work, np.nan), np.full(GUARD, UNTOUCHED)
     out, scratch = (np.append(unwritten[:size], guard) for size in (3 * rows, work))
@@ -128,7 +172,9 @@ def _rows_written_by_call(call, parameters, rows, work, what):
     return mine
 
 
-def try_plugin_system(library, name, system, start):
+def try_plugin_system(
+    library: "Library", name: str, system: System, start: NDArray[np.float64]
+) -> None:
     """Try a plugin's system at and about a start; `InputError` if it is wrong.
 
     Parameters
@@ -161,19 +207,21 @@ def try_plugin_system(library, name, system, start):
             )
 
 
-def _try_plugin_force(system, start):
+def _try_plugin_force(system: System, start: NDArray[np.float64]) -> None:
     """Refuse a force that does not write a row for each body, and nothing else."""
-    form = system.form
+    form: Any = system.form
     force = getattr(form, "force", None)
     if force is None:
         return
     n, what = form.bodies, f"the force on {system.name!r}"
     q, omega = (np.ascontiguousarray(part) for part in (start[:n], start[n : 2 * n]))
 
-    def call(own, out, scratch):
+    def call(
+        own: NDArray[np.float64], out: NDArray[np.float64], scratch: NDArray[np.float64]
+    ) -> None:
         force.scalar(0.0, q, omega, own, out, scratch)
 
-    own = np.array(form.parameters, dtype=float)
+    own: Array = np.array(form.parameters, dtype=float)
     found = _rows_written_by_call(call, own, n, force.work(form.rows), what)
     if not np.isfinite(found).all():
         raise InputError(
@@ -182,12 +230,19 @@ def _try_plugin_force(system, start):
         )
 
 
-def try_plugin_observables(library, record, system, start, elements=()):
+def try_plugin_observables(
+    library: "Library",
+    record: Sequence[str],
+    system: System,
+    start: NDArray[np.float64],
+    elements: Iterable[Element] = (),
+) -> None:
     """Try the plugins' observables that are recorded of a system; `InputError` if one fails.
 
     For element types besides double they are compiled only.
     """
-    own = np.array(system.form.parameters, dtype=float)
+    form: Any = system.form
+    own: Array = np.array(form.parameters, dtype=float)
     state = velocities(start) if isinstance(system.form, SpheresLagrangian) else start
     for quantity in library.quantities(system):
         plugin = library.origin("observable", quantity.name)
@@ -198,7 +253,9 @@ def try_plugin_observables(library, record, system, start, elements=()):
                 _compile_plugin_kernel(plugin, quantity.function, element)
 
 
-def _try_plugin_quantity(quantity, start, parameters, name):
+def _try_plugin_quantity(
+    quantity: Quantity, start: NDArray[np.float64], parameters: NDArray[np.float64], name: str
+) -> None:
     what = f"{quantity.name!r} of {name!r}"
     work = quantity.function.work(len(start))
     rows = len(start) if quantity.each_row else 1
@@ -207,7 +264,9 @@ def _try_plugin_quantity(quantity, start, parameters, name):
         raise InputError(f"{what} is NaN at a start, or leaves a component of its row unwritten")
 
 
-def try_plugin_integrators(library, entries, system, with_tangents=False):
+def try_plugin_integrators(
+    library: "Library", entries: Iterable[Entry], system: System, with_tangents: bool = False
+) -> None:
     """Compile integrators for a system where one of both is from a plugin; or `InputError`.
 
     Of other element types than that of a run alone only the plugin's own kernels are compiled: of
@@ -230,7 +289,7 @@ def try_plugin_integrators(library, entries, system, with_tangents=False):
                 _compile_plugin_kernel(plugin, made, element)
 
 
-def kernels_of_source(kernels, plugin):
+def kernels_of_source(kernels: Iterable[Any], plugin: Source) -> list[Kernel]:
     """Of kernels, and those that they are made from, the ones that a plugin's file has."""
     found, left = {}, list(kernels)
     while left:
@@ -242,7 +301,7 @@ def kernels_of_source(kernels, plugin):
     return list(found.values())
 
 
-def _compile_plugin_kernel(plugin, made, element):
+def _compile_plugin_kernel(plugin: Source, made: Kernel, element: Element) -> None:
     name = made.function.__name__
     with plugin.blame_plugin_for_errors(f"has {name!r}, which does not compile for {element.name}"):
         made.compiled(element)

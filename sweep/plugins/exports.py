@@ -5,6 +5,8 @@ import dataclasses
 import inspect
 import re
 import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 from integrators.errors import InputError
 from integrators.method import Method
@@ -32,17 +34,17 @@ class Export:
 
     key: str
     words: str
-    type: type
+    type: type[Any]
     names: str = "[A-Za-z][A-Za-z0-9_]*"
     naming: str = "a letter, then letters, digits and '_'"
 
-    def is_of_kind(self, item):
+    def is_of_kind(self, item: object) -> bool:
         """Whether `item` is such a thing."""
         if self.type is System:
             return isinstance(item, type) and issubclass(item, System)
         return isinstance(item, self.type)
 
-    def check_export_name(self, of, name):
+    def check_export_name(self, of: str, name: object) -> None:
         """Raise `InputError` unless studies and command lines can say the name."""
         if not isinstance(name, str) or not re.fullmatch(self.names, name):
             raise InputError(f"{of} has the name {name!r}; expected {self.naming}")
@@ -69,52 +71,69 @@ UNKNOWN = re.compile(  # of Numba, where an element type lacks a function
 class Source:
     """Where things come from that are not built in: a plugin, or an installed distribution.
 
-    A subclass has `exports_of_kind`, `in_words`, `hash` of the source, and `file`, its name in
-    tracebacks.
+    A subclass has `exports_of_kind`, `in_words`, `file` and `hash`.
     """
 
-    def exports_of_kind(self, kind):
+    def exports_of_kind(self, kind: str) -> tuple[Any, ...]:
         """The tuple of what it adds of a kind, a key of `EXPORTS`."""
         raise NotImplementedError
 
     @property
-    def systems(self):
+    def in_words(self) -> str:
+        """What it is, for messages."""
+        raise NotImplementedError
+
+    @property
+    def file(self) -> str:
+        """Its name in tracebacks."""
+        raise NotImplementedError
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the source, in hexadecimal."""
+        raise NotImplementedError
+
+    @property
+    def systems(self) -> tuple[type[System], ...]:
         """The classes of systems that it adds."""
         return self.exports_of_kind("system")
 
     @property
-    def methods(self):
+    def methods(self) -> tuple[Method, ...]:
         """The `integrators.Method`s that it adds."""
         return self.exports_of_kind("integrator")
 
     @property
-    def observables(self):
+    def observables(self) -> tuple[Observable, ...]:
         """The `systems.Observable`s that it adds."""
         return self.exports_of_kind("observable")
 
     @property
-    def plots(self):
+    def plots(self) -> tuple[PlotKind, ...]:
         """The `PlotKind`s that it adds."""
         return self.exports_of_kind("plot")
 
     @property
-    def exported_names(self):
+    def exported_names(self) -> tuple[tuple[str, str], ...]:
         """What it adds, as pairs of a kind and a name."""
         return tuple((kind, item.name) for kind in EXPORTS for item in self.exports_of_kind(kind))
 
     @contextlib.contextmanager
-    def blame_plugin_for_errors(self, doing, kept=(InputError,)):
+    def blame_plugin_for_errors(
+        self, doing: str, kept: tuple[type[BaseException], ...] = (InputError,)
+    ) -> Iterator[None]:
         """Turn whatever its code raises, but for `kept`, into an `InputError` that says where."""
+        passed: tuple[type[BaseException], ...] = (*kept, Interrupted)
         try:
             yield
-        except (*kept, Interrupted):
+        except passed:
             raise
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"{self.in_words} {doing}: {self._plugin_error_in_words(error)}"
             ) from error
 
-    def _plugin_error_in_words(self, error):
+    def _plugin_error_in_words(self, error: BaseException) -> str:
         if isinstance(error, SyntaxError) and error.filename == self.file:
             return f"line {error.lineno}: {error.msg}"
         frames = traceback.extract_tb(error.__traceback__)
@@ -132,7 +151,7 @@ class Source:
         return f"{where}{type(error).__name__}" + (f": {message}" if message else "")
 
 
-def check_plugin_export(source, kind, item, of):
+def check_plugin_export(source: Source, kind: str, item: Any, of: str) -> None:
     """Raise `InputError` unless a `Source` may add `item` as a thing of a kind; `of` says where."""
     export = EXPORTS[kind]
     if not export.is_of_kind(item):
@@ -142,11 +161,11 @@ def check_plugin_export(source, kind, item, of):
     export.check_export_name(of, item.name)
 
 
-def _check_plugin_system(source, item):
+def _check_plugin_system(source: Source, item: type[System]) -> None:
     """Raise `InputError` for a class of systems that lacks something."""
     name = item.__name__
 
-    def refuse(what):
+    def refuse(what: str) -> NoReturn:
         raise InputError(f"{source.in_words}: the system {name} {what}")
 
     if inspect.isabstract(item):
@@ -168,7 +187,7 @@ def _check_plugin_system(source, item):
             refuse(f"has {quantity!r} among its quantities; expected systems.Quantity")
 
 
-def _check_plugin_units(item, refuse):
+def _check_plugin_units(item: type[System], refuse: Callable[[str], object]) -> None:
     units, own = getattr(item, "units", None), getattr(item, "parameter_units", None)
     keys = ("energy", "momentum", "time")
     if not isinstance(units, dict) or not set(keys) <= set(units):

@@ -15,10 +15,13 @@ import contextlib
 import functools
 import hashlib
 import sys
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from integrators.errors import InputError
 from sweep.plugins.exports import EXPORTS, Source, check_plugin_export
@@ -49,37 +52,39 @@ class Installed(Source):
     hash: str = ""
 
     @property
-    def in_words(self):
+    def in_words(self) -> str:
         """The entry point, for messages."""
         return f"the entry point {self.name!r} ({GROUPS[self.kind]}) of {self.distribution}"
 
     @property
-    def file(self):
+    def file(self) -> str:
         """The name of its module in tracebacks."""
         with contextlib.suppress(Exception):  # which are told when it is loaded
-            return find_spec(self.entry_point.module).origin
+            spec = find_spec(self.entry_point.module)
+            if spec is not None and spec.origin is not None:
+                return spec.origin
         return self.value
 
     @property
-    def entry_point(self):
+    def entry_point(self) -> EntryPoint:
         """As the metadata have it."""
         return EntryPoint(self.name, self.value, GROUPS[self.kind])
 
-    def exports_of_kind(self, kind):
+    def exports_of_kind(self, kind: str) -> tuple[Any, ...]:
         """The tuple of what it adds of a kind; loaded when it is asked for."""
         return (_installed_with_same_hash(self),) if kind == self.kind else ()
 
     @property
-    def exported_names(self):
+    def exported_names(self) -> tuple[tuple[str, str], ...]:
         """What it adds, as pairs of a kind and a name; it is not loaded."""
         return ((self.kind, self.name),)
 
-    def with_source_hash(self):
+    def with_source_hash(self) -> "Installed":
         """The same with the hash of the source that is installed here."""
         return replace(self, hash=_load_entry_point(self)[1])
 
 
-def offered_entry_points(kind, taken):
+def offered_entry_points(kind: str, taken: Container[str]) -> dict[str, Installed]:
     """What distributions add of a kind, not loaded.
 
     Parameters
@@ -98,7 +103,7 @@ def offered_entry_points(kind, taken):
     InputError
         If a name is taken, or is no name.
     """
-    found = {}
+    found: dict[str, Installed] = {}
     for one in map(_installed_of_entry_point, entry_points(group=GROUPS[kind])):
         EXPORTS[kind].check_export_name(one.in_words, one.name)
         if one.name in taken or one.name in found:
@@ -111,14 +116,15 @@ def offered_entry_points(kind, taken):
     return found
 
 
-def _installed_of_entry_point(point):
+def _installed_of_entry_point(point: EntryPoint) -> Installed:
     kind = next(kind for kind, group in GROUPS.items() if group == point.group)
-    owner = f"{point.dist.name} {point.dist.version}"
+    dist = point.dist
+    owner = "" if dist is None else f"{dist.name} {dist.version}"  # all that are found have one
     return Installed(kind, point.name, point.value, owner)
 
 
 @functools.cache
-def _installed_with_same_hash(one):
+def _installed_with_same_hash(one: Installed) -> Any:
     """What is installed here under a name, if its source has the hash that is asked for."""
     points = entry_points(group=GROUPS[one.kind], name=one.name)
     here = next(map(_installed_of_entry_point, points), None)
@@ -135,7 +141,7 @@ def _installed_with_same_hash(one):
 
 
 @functools.cache
-def _load_entry_point(one):
+def _load_entry_point(one: Installed) -> tuple[Any, str]:
     """What an entry point names, checked, and the hash of its source when it was loaded."""
     with one.blame_plugin_for_errors("cannot be loaded", kept=()):
         item = one.entry_point.load()
@@ -147,13 +153,13 @@ def _load_entry_point(one):
 
 
 @functools.cache
-def _hash_of_module_source(module):
+def _hash_of_module_source(module: ModuleType) -> str:
     """SHA-256 of a module's source; of a package's module, of all that the package has.
 
     As it was when the module was loaded, whatever becomes of the files.
     """
     package = sys.modules[module.__name__.partition(".")[0]]
-    file = Path(getattr(package, "__file__", None) or module.__file__)
+    file = Path(getattr(package, "__file__", None) or module.__file__ or "")
     if file.name != "__init__.py":
         return hashlib.sha256(file.read_bytes()).hexdigest()
     digest = hashlib.sha256()

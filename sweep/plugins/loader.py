@@ -18,6 +18,8 @@ import os
 import sys
 import threading
 from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Protocol
 
 from integrators.errors import InputError
 from sweep.limits import read_regular_file
@@ -25,6 +27,13 @@ from sweep.plugins.exports import EXPORTS, Source, check_plugin_export
 
 MOST_BYTES = 1_000_000  # it is sent with each task
 _loading = threading.Lock()
+
+
+class Attributes(Protocol):
+    """Attributes of a store's root."""
+
+    def get(self, key: str, default: Any, /) -> Any:
+        """One of them, or the default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,26 +56,26 @@ class Plugin(Source):
     trusted: bool = False
 
     @property
-    def hash(self):
+    def hash(self) -> str:
         """SHA-256 of the source, in hexadecimal: what ``sha256sum`` says of the file."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
-    def in_words(self):
+    def in_words(self) -> str:
         """The plugin, for messages."""
         return f"plugin {self.name!r}"
 
     @property
-    def file(self):
+    def file(self) -> str:
         """Its name in tracebacks."""
         return self.name
 
-    def exports_of_kind(self, kind):
+    def exports_of_kind(self, kind: str) -> tuple[Any, ...]:
         """The tuple of what it adds of a kind."""
         return _exports_of_plugin(self)[kind]
 
 
-def read_plugin_source(name, directory):
+def read_plugin_source(name: str, directory: Path) -> Plugin:
     """The `Plugin` of a name in a study.
 
     Parameters
@@ -101,7 +110,7 @@ def read_plugin_source(name, directory):
         raise InputError(f"{name!r} is no UTF-8 text, in line {line}") from None
 
 
-def plugins_kept_in_store(attributes, store):
+def plugins_kept_in_store(attributes: Attributes, store: object) -> tuple[Plugin, ...]:
     """The plugins that a store brings, none of which may run yet.
 
     Parameters
@@ -130,7 +139,7 @@ def plugins_kept_in_store(attributes, store):
     return tuple(Plugin(name, source) for name, source in sources.items())
 
 
-def _check_plugin_size(name, data):
+def _check_plugin_size(name: str, data: bytes) -> None:
     if len(data) > MOST_BYTES:
         raise InputError(
             f"{name!r} has {len(data):,} bytes; expected at most {MOST_BYTES:,}: it is sent with "
@@ -138,7 +147,7 @@ def _check_plugin_size(name, data):
         )
 
 
-def _source_file_of_module(name, directory):
+def _source_file_of_module(name: str, directory: Path) -> Path:
     """The source file of an importable module, or `InputError`; a package has several."""
     beside = directory / f"{name}.py"
     hint = f" Did you mean {beside.name!r}?" if os.path.isfile(beside) else ""
@@ -164,13 +173,13 @@ def _source_file_of_module(name, directory):
 class _Loader(importlib.abc.InspectLoader):
     """Makes a module of a plugin's text; tracebacks and the kernel cache ask for its source."""
 
-    def __init__(self, plugin):
+    def __init__(self, plugin: Plugin) -> None:
         self._plugin = plugin
 
-    def get_source(self, fullname):
+    def get_source(self, fullname: str) -> str:
         return self._plugin.text
 
-    def get_code(self, fullname):
+    def get_code(self, fullname: str) -> CodeType:
         # Not its bytes: of these a first line chooses the encoding, and other source could run
         # than the one that is shown.
         text = self._plugin.text.removeprefix("\ufeff")
@@ -178,7 +187,7 @@ class _Loader(importlib.abc.InspectLoader):
 
 
 @functools.cache
-def _load_plugin_module(plugin):
+def _load_plugin_module(plugin: Plugin) -> ModuleType:
     """The module of a plugin, loaded once; its name tells it from an edited one."""
     if not plugin.trusted:
         raise InputError(f"plugin {plugin.name!r}, sha256 {plugin.hash}, is not approved to run")
@@ -186,11 +195,12 @@ def _load_plugin_module(plugin):
     with _loading:
         if name in sys.modules:
             return sys.modules[name]
-        spec = importlib.util.spec_from_loader(name, _Loader(plugin))
+        own = _Loader(plugin)
+        spec = importlib.machinery.ModuleSpec(name, own)
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             with plugin.blame_plugin_for_errors("cannot be imported", kept=()):
-                spec.loader.exec_module(module)
+                own.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise
@@ -198,7 +208,7 @@ def _load_plugin_module(plugin):
 
 
 @functools.cache
-def _exports_of_plugin(plugin):
+def _exports_of_plugin(plugin: Plugin) -> dict[str, tuple[Any, ...]]:
     """What a plugin exports, checked: a tuple by each kind of `EXPORTS`."""
     module, keys = _load_plugin_module(plugin), [export.key for export in EXPORTS.values()]
     if not any(key in vars(module) for key in keys):
@@ -212,7 +222,7 @@ def _exports_of_plugin(plugin):
     }
 
 
-def _checked_plugin_exports(plugin, kind, items):
+def _checked_plugin_exports(plugin: Plugin, kind: str, items: Any) -> tuple[Any, ...]:
     """What is exported of a kind, as a tuple."""
     export = EXPORTS[kind]
     of = f"{plugin.in_words}: {export.key}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -21,5 +22,5 @@ class PlotKind:
     """
 
     name: str
-    draw: Callable
+    draw: Callable[..., Any]
     error: str | None = None

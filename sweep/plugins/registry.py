@@ -2,12 +2,16 @@
 
 import contextlib
 import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
 
 import integrators
 import systems
 from integrators.errors import InputError, check_known
-from integrators.method import STEPS_OF
+from integrators.method import STEPS_OF, Integrator, Method
 from sweep.errors import (
     CannotUnite,
     Gathered,
@@ -17,6 +21,50 @@ from sweep.errors import (
 )
 from sweep.plugins import installed
 from sweep.plugins import loader as plugins
+from sweep.plugins.exports import Source
+from sweep.plugins.installed import Installed
+from sweep.plugins.loader import Plugin
+from sweep.plugins.plots import PlotKind
+from systems import Observable, Quantity, System
+
+
+class StudySource(Protocol):
+    """What is needed of a `sweep.study.toml.nodes.Source`."""
+
+    @property
+    def plugins(self) -> Mapping[str, Plugin] | None:
+        """All that the study can name; None if they are files."""
+
+    @property
+    def directory(self) -> Path:
+        """That paths are relative to."""
+
+    def where(self, path: tuple[str | int, ...]) -> str:
+        """``file:line: key.path``."""
+
+
+class StudyNode(Protocol):
+    """What is needed of a `sweep.study.toml.nodes.Node`."""
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """Keys and indices from the top of the text."""
+
+    @property
+    def source(self) -> StudySource:
+        """The text."""
+
+    def label(self) -> str:
+        """The value as a string that things can be called by."""
+
+    def elements(self, least: int = 1) -> Sequence["StudyNode"]:
+        """The nodes of an array."""
+
+    def error(self, message: str) -> StudyError:
+        """The error that says where the value stands."""
+
+    def context(self) -> AbstractContextManager[None]:
+        """Within this, an `InputError` says where the value stands."""
 
 
 @dataclass(frozen=True)
@@ -33,31 +81,31 @@ class Library:
         Those that are asked for; see `with_installed_plugins`.
     """
 
-    plugins: tuple = ()
-    installed: tuple = ()
+    plugins: tuple[Plugin, ...] = ()
+    installed: tuple[Installed, ...] = ()
 
     @property
-    def sources(self):
+    def sources(self) -> tuple[Source, ...]:
         """Plugins and entry points: each a `sweep.plugins.exports.Source`."""
         return (*self.plugins, *self.installed)
 
     @property
-    def systems(self):
+    def systems(self) -> tuple[type[System], ...]:
         """The classes of systems that these add."""
         return tuple(system for source in self.sources for system in source.systems)
 
     @property
-    def methods(self):
+    def methods(self) -> tuple[Method, ...]:
         """The `integrators.Method`s that these add."""
         return tuple(method for source in self.sources for method in source.methods)
 
     @property
-    def observables(self):
+    def observables(self) -> tuple[Observable, ...]:
         """The `systems.Observable`s that these add."""
         return tuple(item for source in self.sources for item in source.observables)
 
     @property
-    def plots(self):
+    def plots(self) -> tuple[PlotKind, ...]:
         """The `PlotKind`s that these add; what their code raises is an `InputError`."""
         return tuple(
             _plot_kind_blaming_plugin(source, kind)
@@ -65,11 +113,11 @@ class Library:
             for kind in source.plots
         )
 
-    def system_class(self, name):
+    def system_class(self, name: str) -> type[System]:
         """The class of a system, or `InputError`."""
         return systems.named(name, self.systems)
 
-    def system(self, name, parameters):
+    def system(self, name: str, parameters: Mapping[str, Any]) -> System:
         """The system of a name with a dict of parameters.
 
         Parameters
@@ -97,22 +145,28 @@ class Library:
                 _ = made.form, made.quantities
             return made
 
-    def integrator(self, name, options):
+    def integrator(self, name: str, options: Mapping[str, Any]) -> Integrator:
         """The `integrators.Integrator` of a name with a dict of options, or `InputError`."""
         return integrators.made(name, options, self.methods)
 
-    def quantities(self, system):
+    def quantities(self, system: System) -> tuple[Quantity, ...]:
         """What can be recorded of a system: its own `Quantity`s, then observables that it has."""
         own = (item for item in self.observables if item.belongs_to(system))
         return (*system.quantities, *own)
 
-    def origin(self, kind, name):
+    def origin(self, kind: str, name: str) -> Source | None:
         """The source of the ``"system"``, ``"integrator"`` and so on; None if it is built in."""
         return next(
             (source for source in self.sources if (kind, name) in source.exported_names), None
         )
 
-    def hashes(self, system=None, integrator=None, options=None, observables=()):
+    def hashes(
+        self,
+        system: str | None = None,
+        integrator: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        observables: Iterable[str] = (),
+    ) -> dict[str, str]:
         """Hashes of the plugins and distributions that some things are from.
 
         Parameters
@@ -139,9 +193,10 @@ class Library:
 BUILT_IN = Library()
 
 
-def unite_libraries(libraries):
+def unite_libraries(libraries: Iterable[Library]) -> Library:
     """A `Library` of all that several have; `CannotUnite` if two have other plugins of one name."""
-    plugins, found = {}, {}
+    plugins: dict[str, Plugin] = {}
+    found: dict[Installed, None] = {}
     for library in libraries:
         for plugin in library.plugins:
             if plugins.setdefault(plugin.name, plugin).hash != plugin.hash:
@@ -150,18 +205,20 @@ def unite_libraries(libraries):
     return Library(tuple(plugins.values()), tuple(found))
 
 
-def _plot_kind_blaming_plugin(source, kind):
+def _plot_kind_blaming_plugin(source: Source, kind: PlotKind) -> PlotKind:
     """A `PlotKind` whose errors are the source's."""
 
     @functools.wraps(kind.draw)
-    def draw(*arguments, **options):
+    def draw(*arguments: Any, **options: Any) -> Any:
         with source.blame_plugin_for_errors(f"cannot draw {kind.name!r}"):
             return kind.draw(*arguments, **options)
 
     return replace(kind, draw=draw)
 
 
-def with_installed_plugins(library, kind, names=None, taken=()):
+def with_installed_plugins(
+    library: Library, kind: str, names: Iterable[str] | None = None, taken: Iterable[str] = ()
+) -> Library:
     """A library, and what installed distributions add to it that is neither built in nor there.
 
     Nothing is looked for where all names are known.
@@ -193,13 +250,13 @@ def with_installed_plugins(library, kind, names=None, taken=()):
     return replace(library, installed=(*library.installed, *new))
 
 
-def _built_in_names(kind):
+def _built_in_names(kind: str) -> list[str]:
     if kind == "system":
         return systems.names()
     return [m.name for m in integrators.ALL_INTEGRATORS] if kind == "integrator" else []
 
 
-def read_plugin_library(node):
+def read_plugin_library(node: StudyNode) -> Library:
     """The `Library` of a study's array of plugins.
 
     Parameters
@@ -223,7 +280,7 @@ def read_plugin_library(node):
     return library
 
 
-def read_plugins_of_study(node):
+def read_plugins_of_study(node: StudyNode) -> tuple[Plugin, ...]:
     """The plugins of a study's array of them; their source is read and not run.
 
     Parameters
@@ -242,7 +299,7 @@ def read_plugins_of_study(node):
     return read_nodes_gathering_problems(_read_plugin_node, node.elements(least=0))
 
 
-def _read_plugin_node(node):
+def _read_plugin_node(node: StudyNode) -> Plugin:
     name, kept = node.label(), node.source.plugins
     with node.context():
         if kept is None:
@@ -252,14 +309,14 @@ def _read_plugin_node(node):
         return kept[name]
 
 
-def _run_plugin_node(node):
+def _run_plugin_node(node: StudyNode) -> Plugin:
     plugin = _read_plugin_node(node)
     with node.context():
         _ = plugin.exported_names
     return plugin
 
 
-def _check_distinct_plugin_names(nodes, library):
+def _check_distinct_plugin_names(nodes: Sequence[StudyNode], library: Library) -> None:
     """Refuse a name that something built in has, or that stands in two plugins."""
     kinds = ("system", "integrator")
     taken = {(kind, name): "is built in" for kind in kinds for name in _built_in_names(kind)}
@@ -274,7 +331,7 @@ def _check_distinct_plugin_names(nodes, library):
             taken[pair] = f"is added by {plugin.name!r}"
 
 
-def _check_systems_of_observables(node, plugin, library):
+def _check_systems_of_observables(node: StudyNode, plugin: Plugin, library: Library) -> None:
     known = [*systems.names(), *(system.name for system in library.systems)]
     with node.context():
         for observable in plugin.observables:
@@ -282,7 +339,13 @@ def _check_systems_of_observables(node, plugin, library):
                 check_known(f"system of the observable {observable.name!r}:", name, known)
 
 
-def family_without_observable_clashes(table, family, library, names_of, taken):
+def family_without_observable_clashes(
+    table: StudyNode,
+    family: tuple[System, ...],
+    library: Library,
+    names_of: Callable[[Observable], set[str]],
+    taken: Callable[[System], set[str]],
+) -> tuple[System, ...]:
     """`family`, unless one of the observables of a system has a name that is taken there.
 
     Parameters
@@ -299,7 +362,9 @@ def family_without_observable_clashes(table, family, library, names_of, taken):
     StudyError
         Which names one.
     """
-    paths = [("plugins", index) for index in range(len(library.plugins))]
+    paths: list[tuple[str | int, ...]] = [
+        ("plugins", index) for index in range(len(library.plugins))
+    ]
     paths += [(*table.path, "record")] * len(library.installed)
     for path, source in zip(paths, library.sources, strict=True):
         for observable in source.observables:
