@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sweep.plots.style import units_with_superscripts
+from sweep.reports.sections import LOOKS
 from sweep.text import value_for_json
 
 COLUMNS = ("panel", "curve", "x_quantity", "x", "y_quantity", "y", "low", "high", "mark")
@@ -47,12 +48,16 @@ class Curve:
     z : array_like, optional
         On a sphere.
     low, high : array_like, optional
-        Ends of bars; of a band where `band` is true.
+        Ends of bars, or of a band.
     marks : sequence of str, optional
         How each point is drawn, ``filled``, ``open`` or ``large``; none: a line.
     cells : sequence of dict, optional
         Whose runs each point is of, one for all if there is only one: ``integrator``,
         ``step_size``, ….
+    line, band : bool, optional
+        On a sphere whether points are joined; whether `low` and `high` are ends of a band.
+    part : str, optional
+        What of several that have the name it is, as a body.
     """
 
     name: str
@@ -68,6 +73,7 @@ class Curve:
     cells: object = ()
     line: bool = True
     band: bool = False
+    part: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +106,14 @@ class Figure:
         ``curves``, ``strips`` (low panels, each with a scale of its own) or ``spheres``.
     panels : list of Panel
     tables : list of sweep.tables.Table
-    remarks : list of str
-        What is to be known of it.
+    remark : str
+        How to read it.
     """
 
     kind: str
     panels: list
     tables: list = field(default_factory=list)
-    remarks: list = field(default_factory=list)
+    remark: str = ""
 
     @property
     def sentences(self):
@@ -124,7 +130,8 @@ class Figure:
                 {"title": t.title, "headers": t.headers, "rows": t.rows, "notes": list(t.notes)}
                 for t in self.tables
             ],
-            "remarks": self.remarks,
+            "remark": self.remark,
+            "looks": LOOKS,
         }
 
     def as_csv(self):
@@ -132,12 +139,12 @@ class Figure:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         spatial = self.kind == "spheres"
-        writer.writerow(("panel", "curve", "e1", "e2", "e3") if spatial else COLUMNS)
+        writer.writerow(("panel", "curve", "part", "e1", "e2", "e3") if spatial else COLUMNS)
         for panel in self.panels:
             for curve in panel.curves:
                 if spatial:
                     rows = zip(curve.x, curve.y, curve.z, strict=True)
-                    writer.writerows((panel.title, curve.name, *row) for row in rows)
+                    writer.writerows((panel.title, curve.name, curve.part, *row) for row in rows)
                     continue
                 blank = [""] * len(curve.x)
                 columns = [c if len(c) else blank for c in (curve.low, curve.high, curve.marks)]

@@ -7,9 +7,12 @@ const MEASURES = { evaluations: "evaluations", steps: "steps", cpu_time: "CPU ti
 const MARKERS = { o: "circle", s: "square", D: "diamond", "^": "triangle-up", v: "triangle-down",
                   P: "cross", X: "x", "<": "triangle-left", ">": "triangle-right", "*": "star",
                   h: "hexagon", p: "pentagon" };
+const MOST_ROWS = 24;  // of a table that is open
+const MOST_NAMED = 24;  // curves that a legend names
 const POLL = 1000;  // ms between two looks at the progress
 const AGAIN = 5;  // times as long as the last answer took is the next one waited for
 
+const dark = matchMedia("(prefers-color-scheme: dark)");
 const $ = (id) => document.getElementById(id);
 const narrow = () => window.innerWidth < 800;
 let state = new URLSearchParams(location.search);
@@ -31,10 +34,27 @@ function table(headers, rows, caption = "") {
   const numeric = headers.map((_, i) => i > 0 && rows.every((row) => /^[–±≤+-]?[\d.]|^–|^±|^≤/.test(row[i])));
   const cells = (row, tag) => row.map((cell, i) =>
     el(tag, { className: numeric[i] ? "number" : "" }, cell));
-  return el("div", { className: "scroll" }, el("table", {},
-    caption ? el("caption", {}, caption) : null,
+  return el("div", {}, caption ? el("p", { className: "soft" }, caption) : null, el("div", { className: "scroll" }, el("table", {},
     el("thead", {}, el("tr", {}, ...cells(headers, "th"))),
-    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row, "td"))))));
+    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row, "td")))))));
+}
+
+// A table whose verdicts are coloured, and stand first where there is little room.
+function verdictTable({ title, headers, rows }, looks) {
+  const place = headers.indexOf("verdict");
+  const ordered = (row) => place > 1 && narrow()
+    ? [row[0], row[place], ...row.slice(1, place), ...row.slice(place + 1)] : row;
+  const made = table(ordered(headers), rows.map(ordered), title);
+  for (const cell of made.querySelectorAll("td")) {
+    if (Object.hasOwn(looks, cell.textContent)) cell.classList.add(looks[cell.textContent]);
+  }
+  return made;
+}
+
+// A long table opens when it is asked for.
+function folded({ rows }, shown) {
+  return rows.length <= MOST_ROWS ? shown
+    : el("details", {}, el("summary", {}, `${count(rows.length)} rows`), shown);
 }
 
 // --- the server --------------------------------------------------------------------------------
@@ -168,7 +188,7 @@ function showChoices() {
   const form = $("choices").querySelector("form"), open = document.activeElement?.id;
   const quantities = own.views[view()];
   const parts = [
-    select("experiment", "Experiment", known.map((one) => [one.name, one.title || one.name]), own.name),
+    select("experiment", "Experiment", known.map((one) => [one.name, one.name]), own.name),
     quantities.length > 1 ? select("quantity", "Quantity", quantities.map((name) =>
       [name, name === "self" ? "difference between step sizes" : name.replaceAll("_", " ")]),
       state.get("quantity") || quantities[0]) : null,
@@ -217,10 +237,10 @@ function boxes(name, title, axis) {
   } }, on ? "all" : "none");
   const labels = axis.values.map((one, i) => {
     const swatch = one.colour ? el("span", { className: "swatch" }) : null;
-    if (swatch) swatch.style.background = one.colour === "#000000" ? "var(--text)" : one.colour;
-    return el("label", {}, inputs[i], swatch, ` ${one.text}`);
+    if (swatch) swatch.style.background = colourOf(one.colour, looks());
+    return el("label", { title: one.text }, inputs[i], swatch, ` ${one.label}`);
   });
-  const short = texts.every((text) => text.length < 9);
+  const short = axis.values.every((one) => one.label.length < 9);
   return el("fieldset", {}, el("legend", {}, `${title}${axis.units ? ` [${axis.units}]` : ""} `, all(true), all(false)),
     el("div", { className: short ? "values short" : "values" }, ...labels));
 }
@@ -248,11 +268,13 @@ async function showAnswer() {
   answered = performance.now();
   $("figure").classList.remove("busy");
   $("figure").hidden = $("actions").hidden = $("tables").hidden = Boolean(error);
-  $("sentence").textContent = error ? error.message : [...found.sentences, ...found.remarks].join(" ");
+  $("title").textContent = own.title || own.name;
+  $("sentence").replaceChildren(...(error ? [error.message] : found.sentences).map((text) => el("p", {}, text)));
+  $("remark").textContent = error ? "" : found.remark;
   if (error) return;
   await draw($("figure"), found, `${shown}-${own.name}-${view()}`, true);
   $("tables").replaceChildren(...found.tables.flatMap((one) => [
-    table(one.headers, one.rows, one.title),
+    folded(one, verdictTable(one, found.looks)),
     ...one.notes.map((note) => el("p", { className: "soft" }, note))]));
   showActions(found);
 }
@@ -262,10 +284,12 @@ function showActions(found) {
   const flat = found.kind !== "spheres";
   const data = el("a", { href: `${address("data", state)}&token=${encodeURIComponent(state.get("token"))}`,
                          download: `${name}.csv` }, "Data (CSV)");
-  const picture = (format) => el("button", { type: "button", onclick: () => Plotly.downloadImage(
-    { ...layoutOf(found, { width: 1000, text: "#1c1c1c", rule: "#d9d9d9" }), config: {} },
-    { format, filename: name, width: 1000, height: heightOf(found, 1000), scale: format === "png" ? 2 : 1 }) },
-    `Figure (${format.toUpperCase()})`);
+  const picture = (format) => el("button", { type: "button", onclick: () => {
+    const { data, layout } = layoutOf(found, { width: 1000, text: "#1c1c1c", rule: "#d9d9d9" });
+    layout.paper_bgcolor = "#ffffff";
+    Plotly.downloadImage({ data, layout }, { format, filename: name, width: layout.width,
+      height: layout.height, scale: format === "png" ? 2 : 1 });
+  } }, `Figure (${format.toUpperCase()})`);
   const copy = el("button", { type: "button" }, "Copy address");
   copy.onclick = async () => {
     await navigator.clipboard.writeText(location.href);
@@ -277,96 +301,157 @@ function showActions(found) {
 
 // --- drawing -------------------------------------------------------------------------------------
 
-function grid(found, width) {
-  const n = found.panels.length;
-  const most = found.kind === "strips" ? (width > 1000 ? 2 : 1) : width > 1250 && n > 4 ? 3 : width > 700 ? 2 : 1;
-  const columns = Math.min(most, n), rows = Math.ceil(n / columns);
-  const high = { curves: narrow() ? 330 : 430, strips: 170, spheres: narrow() ? 380 : 520 }[found.kind];
-  return { columns, rows, high };
-}
+const ROW = { curves: [430, 330], strips: [165, 165], spheres: [520, 360] };  // px of a row, narrow
+const LEFT = 66, RIGHT = 14, BELOW = 44, LINE = 20;
 
 const names = (found) => [...new Set(found.panels.flatMap((panel) => panel.curves.map((curve) => curve.name)))];
 
-function heightOf(found, width) {
-  const { rows, high } = grid(found, width);
-  const legend = found.kind === "strips" ? 0 : 24 * Math.ceil(names(found).length / Math.max(1, Math.floor(width / 330)));
-  return rows * high + legend + 30;
+// Where everything is, in px.
+function geometryOf(found, width) {
+  const n = found.panels.length;
+  const most = found.kind === "strips" ? (width > 1000 ? 2 : 1)
+    : width > 1250 && n > 4 ? 3 : width > 700 ? 2 : 1;
+  const columns = Math.min(most, n), rows = Math.ceil(n / columns);
+  const high = ROW[found.kind][width < 500 ? 1 : 0];
+  const own = names(found), legend = found.kind !== "strips" && own.length > 1 && own.length <= MOST_NAMED;
+  const entry = Math.min(width - 60, 12 + 6.6 * Math.max(...own.map((name) => name.length)));
+  const across = Math.max(1, Math.floor(width / (entry + 48)));
+  const below = legend ? LINE * Math.ceil(own.length / across) + 8 : 0;
+  return { width, columns, rows, high, wide: width / columns, legend, entry, below, plot: rows * high };
 }
 
 function layoutOf(found, look) {
-  const { columns, rows } = grid(found, look.width), legended = new Set();
-  const height = heightOf(found, look.width);
+  const place = geometryOf(found, look.width), legended = new Set();
   const layout = {
-    height, width: look.width, autosize: false, showlegend: found.kind !== "strips",
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    width: place.width, height: place.plot + place.below, autosize: false, showlegend: place.legend,
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", annotations: [], hovermode: "closest",
     font: { color: look.text, size: 12, family: "system-ui, -apple-system, Segoe UI, Roboto, Arial, sans-serif" },
-    margin: { l: 0, r: 8, t: 8, b: 8 }, annotations: [], hovermode: "closest",
-    legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, itemclick: false, itemdoubleclick: false },
+    margin: { l: 0, r: 0, t: 0, b: place.below, autoexpand: false },
+    dragmode: narrow() ? false : "zoom",
+    legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, itemclick: false,
+              itemdoubleclick: false, tracegroupgap: 0, maxheight: 1, entrywidth: place.entry, entrywidthmode: "pixels" },
   };
   const data = [];
-  const left = 62 / look.width, right = 12 / look.width;
-  const top = 26 + (found.panels.some((panel) => panel.said) ? 16 : 0), bottom = 46;
-  const legend = height - 30 - rows * grid(found, look.width).high;
-  const usable = height - 16 - legend;
   found.panels.forEach((panel, k) => {
-    const column = k % columns, row = Math.floor(k / columns), id = k ? String(k + 1) : "";
-    const x = [column / columns + left, (column + 1) / columns - right];
-    const yTop = 1 - (row * usable / rows + top) / (height - 16);
-    const y = [1 - ((row + 1) * usable / rows - bottom) / (height - 16), yTop];
-    if (found.kind === "spheres") {
-      layout[`scene${id}`] = sphereScene(look, [column / columns, (column + 1) / columns], [y[0] - bottom / height, y[1]]);
-      data.push(ball(`scene${id}`, look));
+    const column = k % place.columns, row = Math.floor(k / place.columns), id = k ? String(k + 1) : "";
+    const titles = [panel.title, panel.said].filter(Boolean), top = 8 + 18 * titles.length;
+    const flat = found.kind !== "spheres";
+    const left = column * place.wide + (flat ? LEFT : 4), begin = row * place.high + top;
+    const most = Math.floor((place.wide - LEFT) / 6.6);
+    const cut = (text) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
+    const x = [left / place.width, ((column + 1) * place.wide - RIGHT) / place.width];
+    const y = [1 - ((row + 1) * place.high - (flat ? BELOW : 0)) / place.plot, 1 - begin / place.plot];
+    if (flat) {
+      layout[`xaxis${id}`] = axisOf(found, panel, "x", look, { domain: x, anchor: `y${id}` });
+      layout[`yaxis${id}`] = axisOf(found, panel, "y", look, { domain: y, anchor: `x${id}` });
     } else {
-      layout[`xaxis${id}`] = axisOf(panel.x, look, { domain: x, anchor: `y${id}` });
-      layout[`yaxis${id}`] = axisOf(panel.y, look, { domain: y, anchor: `x${id}` });
+      layout[`scene${id}`] = sphereScene(look, x, y);
+      data.push(ball(`scene${id}`, look), stubs(`scene${id}`, look));
     }
-    for (const [j, text] of [panel.title, panel.said].entries()) {
-      if (text) layout.annotations.push({ text: j ? plain(text) : `<b>${plain(text)}</b>`, showarrow: false,
-        xref: "paper", yref: "paper", x: x[0], y: yTop, xanchor: "left", yanchor: "bottom", align: "left",
-        yshift: j ? 1 : panel.said ? 17 : 3, font: { size: j ? 11.5 : 13 } });
-    }
-    for (const curve of panel.curves) data.push(...tracesOf(curve, found.kind, id, look, legended));
+    titles.forEach((text, j) => layout.annotations.push({
+      text: j ? plain(cut(text)) : `<b>${plain(cut(text))}</b>`, showarrow: false, xref: "paper", yref: "paper",
+      x: x[0], y: y[1], xanchor: "left", yanchor: "bottom", align: "left",
+      yshift: 18 * (titles.length - 1 - j) + 2, font: { size: j ? 11.5 : 12.5 } }));
+    for (const curve of panel.curves) data.push(...tracesOf(curve, panel, found.kind, id, look, legended));
   });
   return { data, layout };
 }
 
-function axisOf(axis, look, more) {
-  return { ...more, title: { text: plain(axis.text), standoff: 4 }, type: axis.log ? "log" : "linear",
-    exponentformat: "power", showexponent: "all", gridcolor: look.rule, linecolor: look.rule, zeroline: false,
-    dtick: null, minor: {}, automargin: false, nticks: axis.log ? 8 : 6, tickformat: axis.log ? "" : "~g" };
+function axisOf(found, panel, which, look, more) {
+  const axis = panel[which], low = which === "y" && found.kind === "strips";
+  const made = { ...more, title: { text: low ? "" : plain(axis.text), standoff: 6 }, gridcolor: look.rule,
+                 linecolor: look.rule, zeroline: false, type: axis.log ? "log" : "linear" };
+  const alike = axis.log ? found.panels.filter((other) => other[which].text === axis.text) : [panel];
+  const values = alike.flatMap((other) => other.curves).flatMap((curve) => [curve[which], ...(which === "y" ? [curve.low, curve.high] : [])])
+    .flat().filter((value) => value !== null && (!axis.log || value > 0));
+  if (axis.log) {
+    const ends = [Math.min(...values), Math.max(...values)].map(Math.log10);
+    const pad = Math.max(0.04 * (ends[1] - ends[0]), 0.03);
+    made.range = [ends[0] - pad, ends[1] + pad];
+    return Object.assign(made, logTicks(made.range));
+  }
+  return { ...made, nticks: low ? 4 : 7, exponentformat: "power" };
 }
 
-const colourOf = (colour, look) => colour === "#000000" ? look.text : colour;
+// Ticks of a logarithmic axis between two powers of ten: decades, or 1, 2, 5 where they are few.
+function logTicks([low, high]) {
+  const span = high - low, every = Math.ceil(span / 7);
+  const multiples = span < 0.7 ? [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8] : span < 2.3 ? [1, 2, 5] : [1];
+  const tickvals = [];
+  for (let power = Math.floor(low); power <= high; power++) {
+    if (multiples.length > 1 || power % every === 0) tickvals.push(...multiples.map((m) => m * 10 ** power));
+  }
+  const seen = tickvals.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
+  return { tickmode: "array", tickvals: seen, ticktext: seen.map(shortNumber) };
+}
 
-function tracesOf(curve, kind, id, look, legended) {
+function shortNumber(value) {
+  if (value >= 0.001 && value < 1e5) return String(Number(value.toPrecision(3)));
+  const [digits, power] = value.toExponential(1).split("e");
+  const raised = String(Number(power)).replace(/./g, (c) => c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]);
+  return `${Number(digits) === 1 ? "" : `${Number(digits)}·`}10${raised}`;
+}
+
+// After a zoom: ticks of the part that is seen.
+function tickAnew(target, event) {
+  const changed = {};
+  for (const key of Object.keys(event)) {
+    const axis = /^([xy]axis\d*)\.(range\[0\]|autorange)$/.exec(key)?.[1];
+    const now = axis && target.layout[axis];
+    if (now?.type === "log") {
+      for (const [name, value] of Object.entries(logTicks(now.range))) changed[`${axis}.${name}`] = value;
+    }
+  }
+  if (Object.keys(changed).length) Plotly.relayout(target, changed);
+}
+
+// The colour of a curve; on dark paper black is white, and others are paler.
+function colourOf(colour, look) {
+  if (!look.dark) return colour;
+  if (colour === "#000000") return look.text;
+  return `#${[1, 3, 5].map((i) => Math.round(0.75 * parseInt(colour.slice(i, i + 2), 16) + 64)
+    .toString(16).padStart(2, "0")).join("")}`;
+}
+
+function tracesOf(curve, panel, kind, id, look, legended) {
   const colour = colourOf(curve.colour, look);
-  const base = { name: plain(curve.name), legendgroup: curve.name, showlegend: !legended.has(curve.name),
+  const base = { name: plain(curve.name), legendgroup: curve.name, showlegend: false,
                  customdata: curve.x.map((_, i) => curve.cells[curve.cells.length > 1 ? i : 0] || null) };
+  const first = !legended.has(curve.name);
   legended.add(curve.name);
   if (kind === "spheres") {
-    return [{ ...base, type: "scatter3d", scene: `scene${id}`, x: curve.x, y: curve.y, z: curve.z,
+    return [{ ...base, showlegend: first, type: "scatter3d", scene: `scene${id}`, x: curve.x, y: curve.y, z: curve.z,
       mode: curve.line ? "lines" : "markers", line: { color: colour, width: 3 },
-      marker: { color: colour, size: 2 }, hovertemplate: "%{x:.4f}, %{y:.4f}, %{z:.4f}<extra>%{fullData.name}</extra>" }];
+      marker: { color: colour, size: 2 }, hovertemplate: "%{x:.4f}, %{y:.4f}, %{z:.4f}<extra>%{fullData.name}" +
+        `${curve.part ? `, ${plain(curve.part)}` : ""}</extra>` }];
   }
   const made = [], axes = { xaxis: `x${id}`, yaxis: `y${id}` };
-  if (curve.band && curve.low.length) {
-    made.push({ ...axes, legendgroup: curve.name, showlegend: false, hoverinfo: "skip", type: "scatter", mode: "none",
-      x: [...curve.x, ...[...curve.x].reverse()], y: [...curve.high, ...[...curve.low].reverse()], fill: "toself",
-      fillcolor: faint(colour), line: { width: 0 } });
+  const positive = curve.y.filter((value) => value > 0), floor = positive.length ? Math.min(...positive) : 0;
+  const y = panel.y.log ? curve.y.map((value) => value > 0 ? value : null) : curve.y;
+  const low = panel.y.log ? curve.low.map((value) => value > 0 ? value : floor) : curve.low;
+  if (curve.band && low.length) {
+    const there = curve.x.map((_, i) => i).filter((i) => curve.high[i] > 0 || !panel.y.log);
+    const back = there.toReversed();
+    made.push({ ...axes, showlegend: false, hoverinfo: "skip", type: "scatter", mode: "none",
+      x: [...there, ...back].map((i) => curve.x[i]),
+      y: [...there.map((i) => curve.high[i]), ...back.map((i) => low[i])],
+      fill: "toself", fillcolor: faint(colour), line: { width: 0 } });
   }
-  const open = curve.marks.map((mark) => mark === "open");
   const symbol = MARKERS[curve.marker] || "circle";
-  const trace = { ...base, ...axes, type: "scatter", x: curve.x, y: curve.y,
-    mode: curve.marks.length ? (curve.line ? "lines+markers" : "markers") : "lines",
+  const trace = { ...base, ...axes, type: "scatter", x: curve.x, y,
+    mode: curve.marks.length ? "lines+markers" : "lines",
     line: { color: colour, width: 1.4, dash: curve.dash },
-    marker: { color: colour, line: { color: colour, width: 1.2 }, symbol: open.map((one) => one ? `${symbol}-open` : symbol),
-              size: curve.marks.map((mark) => mark === "large" ? 11 : 7) },
+    marker: { color: colour, line: { color: colour, width: 1.2 },
+              symbol: curve.marks.map((mark) => mark === "open" ? `${symbol}-open` : symbol),
+              size: curve.marks.map((mark) => mark === "large" ? 12 : 7) },
     hovertemplate: "%{x:.4g}, %{y:.3e}<extra>%{fullData.name}</extra>" };
-  if (!curve.band && curve.low.length) {
+  if (!curve.band && low.length) {
     trace.error_y = { type: "data", symmetric: false, color: colour, thickness: 1, width: 0,
-      array: curve.y.map((value, i) => curve.high[i] - value), arrayminus: curve.y.map((value, i) => value - curve.low[i]) };
+      array: curve.y.map((value, i) => curve.high[i] - value), arrayminus: curve.y.map((value, i) => value - low[i]) };
   }
-  return [...made, trace];
+  const named = { ...trace, x: [null], y: [null], showlegend: first, error_y: {},
+                  marker: { color: colour, symbol, size: 7 } };
+  return [...made, trace, named];
 }
 
 function faint(colour) {
@@ -375,10 +460,18 @@ function faint(colour) {
 }
 
 function sphereScene(look, x, y) {
-  const axis = (text) => ({ title: { text }, range: [-1.15, 1.15], showbackground: false, gridcolor: look.rule,
-    zerolinecolor: look.rule, tickvals: [-1, 0, 1], color: look.text });
-  return { domain: { x, y }, aspectmode: "cube", dragmode: "orbit", xaxis: axis("e₁"), yaxis: axis("e₂"), zaxis: axis("e₃"),
-           camera: { eye: { x: 0.9, y: 1.05, z: 0.6 } } };
+  const axis = { range: [-1.2, 1.2], visible: false };
+  return { domain: { x, y }, aspectmode: "cube", dragmode: "orbit", xaxis: axis, yaxis: axis, zaxis: axis,
+           camera: { eye: { x: 1.0, y: 1.17, z: 0.63 } } };
+}
+
+// Where the axes come out of the sphere.
+function stubs(scene, look) {
+  const ends = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+  const along = (i) => ends.flatMap((end) => [0.985 * end[i], 1.18 * end[i], null]);
+  return { type: "scatter3d", scene, x: along(0), y: along(1), z: along(2), mode: "lines+text", hoverinfo: "skip",
+    text: ["e₁", "e₂", "e₃"].flatMap((name) => ["", name, ""]), textposition: "top center", showlegend: false,
+    line: { color: look.text, width: 2 }, textfont: { color: look.text } };
 }
 
 function ball(scene, look) {
@@ -399,7 +492,7 @@ function ball(scene, look) {
 
 function looks(width) {
   const style = getComputedStyle(document.documentElement);
-  return { width, text: style.getPropertyValue("--text").trim(), rule: style.getPropertyValue("--rule").trim() };
+  return { width, dark: dark.matches, text: style.getPropertyValue("--text").trim(), rule: style.getPropertyValue("--rule").trim() };
 }
 
 async function draw(target, found, name, clickable) {
@@ -408,6 +501,7 @@ async function draw(target, found, name, clickable) {
   target.found = found;
   if (clickable && !target.clicked) {
     target.clicked = true;
+    target.on("plotly_relayout", (event) => tickAnew(target, event));
     target.on("plotly_click", (event) => {
       const cell = event.points[0].customdata;
       if (cell) openRun(cell);
@@ -465,6 +559,6 @@ $("stores").querySelector("select").onchange = (event) => {
 addEventListener("popstate", () => { state = new URLSearchParams(location.search); show(); });
 let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(redraw, 150); });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+dark.addEventListener("change", show);
 if (narrow()) $("choices").open = false;
 show().then(poll);

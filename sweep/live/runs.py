@@ -11,8 +11,12 @@ from sweep.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
 from sweep.plots.style import COLOURS, units_with_superscripts
 from sweep.text import format_number
 
+STOPS = ("stop_step", "stop_time", "stop_residual")
 MOST_SAMPLES = 2000  # of a series that are drawn
+PLUGINS = "# with the plugins of the study: sweep show plugins {store}\n"
 AGAIN = """\
+{plugins}import numpy as np
+
 import integrators
 import sweep
 import systems
@@ -65,10 +69,12 @@ def describe_run(dataset, place, quantity, store, experiment):
 
 
 def _setting(run, dataset):
-    system = json.loads(run.attrs.get("system", "{}"))
-    facts = [("System", system.get("name", ""))]
-    facts += [(key, format_number(value)) for key, value in system.get("parameters", {}).items()]
-    return [*facts, *_facts(run, [*_axes(dataset), "initial_condition"])]
+    system = json.loads(run.attrs["system"])
+    parameters = system["parameters"] | _scanned_parameters(run)
+    facts = [("System", system["name"])]
+    facts += [(key, format_number(value)) for key, value in parameters.items()]
+    axes = [name for name in _axes(dataset) if name not in parameters]
+    return [*facts, *_facts(run, [*axes, "initial_condition"])]
 
 
 def _axes(dataset):
@@ -81,7 +87,9 @@ def _results(run):
     meanings = run["status"].attrs.get("flag_meanings", "").split()
     flags = dict(zip(run["status"].attrs.get("flag_values", ()), meanings, strict=False))
     status = flags.get(int(run["status"]), str(int(run["status"])))
-    others = [name for name in names if name not in ("status", "environment", "sample_count")]
+    stopped = int(run["status"]) > 0
+    hidden = ("status", "environment", "sample_count", *(() if stopped else STOPS))
+    others = [name for name in names if name not in hidden]
     return [("Status", status), *_facts(run, others)]
 
 
@@ -93,7 +101,8 @@ def _facts(run, names):
             continue
         units = units_with_superscripts(run[name].attrs.get("units", "1"))
         text = f"{format_number(value, 6)} {units}".strip()
-        found.append((name.replace("_", " ").capitalize(), text))
+        words = name.replace("_", " ").replace("cpu", "CPU")
+        found.append((f"{words[:1].upper()}{words[1:]}", text))
     return found
 
 
@@ -111,26 +120,34 @@ def _figure(run, quantity):
 
 def _how_to_compute_it_again(run, store, experiment):
     """A script that computes the run's states."""
-    system = json.loads(run.attrs["system"])
-    axis = json.loads(run.attrs.get("time_axis", "{}"))
-    label = run["integrator"].item()
+    fixed = json.loads(run.attrs["fixed"])
+    label, size, tolerance = (run[k].item() for k in ("integrator", "step_size", "tolerance"))
     described = integrator_descriptions(run).get(label, {})
-    size = run["step_size"].item()
-    step = f"step_size={size!r}"
-    if np.isnan(size):
-        step = f"tolerance={run['tolerance'].item()!r}"
+    widths = np.diff(run["time"].values)
+    even = np.allclose(widths, widths[0])
     return AGAIN.format(
+        plugins=PLUGINS.format(store=store) if fixed["plugins"] else "",
         store=store,
         experiment=experiment,
         row=int(run["run"]),
-        system=system["name"],
-        parameters=_arguments(system.get("parameters", {})),
+        system=fixed["system"],
+        parameters=_arguments(fixed["parameters"] | _scanned_parameters(run)),
         method=described.get("name", label),
         options=_arguments(described.get("options", {})),
-        duration=run.attrs.get("duration"),
-        samples=axis.get("samples", run.sizes["time"] - 1),
-        step=step,
+        duration=float(run["time"][-1]),
+        samples=len(widths) if even else 1,
+        step=f"tolerance={tolerance!r}" if np.isnan(size) else f"step_size={size!r}",
     )
+
+
+def _scanned_parameters(run):
+    """The values of a run's scanned parameters; of labelled ones what the label stands for."""
+    found = {}
+    for axis in json.loads(run.attrs["experiment"])["scan"]:
+        value = run[axis["name"]].item()
+        known = axis["labels"] is not None
+        found[axis["name"]] = axis["values"][axis["labels"].index(value)] if known else value
+    return found
 
 
 def _arguments(values):

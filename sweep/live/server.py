@@ -71,7 +71,8 @@ def _files():
 async def _serve(stores, files, token, host, port, told):
     from tornado.httpserver import HTTPServer
 
-    logging.getLogger("tornado.access").setLevel(logging.ERROR)
+    logging.getLogger("tornado.access").setLevel(logging.CRITICAL)
+    logging.getLogger("tornado.application").disabled = False  # a traceback of ours is to be seen
     server = HTTPServer(application(stores, files, token))
     bound = _listen(server, host, port)
     told(f"http://{f'[{host}]' if ':' in host else host}:{bound}/?token={token}")

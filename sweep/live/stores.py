@@ -5,7 +5,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from sweep.live.views import VIEWS, quantities_of_view
 from sweep.plots.style import curve_looks_of_integrators, units_with_superscripts
 from sweep.store.open import open_study
 from sweep.store.store import Store
+from sweep.text import format_number
 
 ALL = "all"  # starts, of an experiment with so many that views are of some
-MOST_VALUES = 2_000_000  # of a series, that views are made of unless all starts are asked for
+MOST_RUNS, MOST_VALUES = 20_000, 2_000_000  # that views are made of, unless all are asked for
 FEWEST_STARTS = 16
 MOST_LISTED = 200  # starts to choose from
 MOST_BYTES = 400_000_000  # of the series of an experiment that are kept in memory
+UNUSED = ("run_id", "ensemble")  # labels, which take long to read
 MOST_ANSWERS = 200  # that are kept
 AGAIN = 10  # times as long as it took is a store not opened again
 
@@ -67,6 +69,7 @@ class Experiment:
 
     def __init__(self, name, dataset):
         asked = dataset["in_study"].values.astype(bool)
+        dataset = dataset.drop_vars([key for key in UNUSED if key in dataset])
         self.name = name
         self.whole = dataset if asked.all() else take_runs(dataset, np.flatnonzero(asked))
         self._axes = {
@@ -82,9 +85,9 @@ class Experiment:
 
     def _runs_of_some_starts(self):
         """Runs of starts spread evenly over all, if all are too many to be answered at once."""
-        values = self.whole.sizes["run"] * self.whole.sizes["time"]
-        starts = len(self._starts)
-        few = max(FEWEST_STARTS, MOST_VALUES * starts // max(1, values))
+        runs, starts = self.whole.sizes["run"], len(self._starts)
+        most = min(MOST_RUNS, MOST_VALUES // self.whole.sizes["time"])
+        few = max(FEWEST_STARTS, most * starts // runs)
         if few >= starts:
             return None
         chosen = np.zeros(starts, dtype=bool)
@@ -93,11 +96,12 @@ class Experiment:
         return np.flatnonzero(chosen[self._start])
 
     def load(self):
-        """Read the series that views are made of into memory, as far as they fit."""
+        """Read what views are made of into memory, as far as it fits."""
         room = MOST_BYTES
-        for variable in self.some.variables.values():
-            if variable.dims == ("run", "time") and (room := room - variable.nbytes) > 0:
-                variable.load()
+        for name, variable in self.some.variables.items():
+            if variable.dims[:1] == ("run",) and name != "state":
+                room -= variable.nbytes
+                _ = variable.load() if room > 0 else None
 
     def choices(self):
         """What there is to choose, as JSON."""
@@ -144,6 +148,14 @@ class Experiment:
             raise InputError("no run has all that is chosen: choose more")
         return dataset if holds.all() else take_runs(dataset, np.flatnonzero(holds))
 
+    def figure(self, choice):
+        """The `Figure` of a choice, which says of how many starts it is."""
+        figure = VIEWS[choice.view].draw(self.selected(choice), choice, self)
+        if choice.starts or self._some is None:
+            return figure
+        of = f"Of {self.starts_shown:,} of {len(self._starts):,} starts, spread evenly."
+        return replace(figure, remark=f"{figure.remark} {of}".strip())
+
     def place_of_run(self, row):
         """Where the run of a row of the store's table is; `InputError` if there is none."""
         places = np.flatnonzero(self.whole["run"].values == row)
@@ -157,17 +169,25 @@ class _Axis:
     """The values of a coordinate along the runs, and their texts in an address."""
 
     texts: list
+    labels: list
     code: np.ndarray
     units: str
 
     @classmethod
     def of_coordinate(cls, coordinate):
         distinct, code = distinct_values_and_codes(coordinate.values)
-        texts = [str(value) for value in distinct.tolist()]
-        return cls(texts, code, units_with_superscripts(coordinate.attrs.get("units", "1")))
+        distinct = distinct.tolist()
+        texts, labels = map(str, distinct), (format_number(value, 4) for value in distinct)
+        units = units_with_superscripts(coordinate.attrs.get("units", "1"))
+        return cls(list(texts), list(labels), code, units)
 
     def for_json(self):
-        values = [{"text": text} for text in self.texts if text != "nan"]
+        """The values with their labels, which are not as long."""
+        values = [
+            {"text": text, "label": label}
+            for text, label in zip(self.texts, self.labels, strict=True)
+            if text != "nan"
+        ]
         return {"units": self.units, "values": values}
 
     def holds(self, name, texts, rows):
@@ -176,6 +196,17 @@ class _Axis:
             check_known(name.replace("_", " "), text, self.texts)
         wanted = np.array([text in texts or text == "nan" for text in self.texts])
         return wanted[self.code if rows is None else self.code[rows]]
+
+
+def _open_experiments(store):
+    """The experiments of a store that have runs, by name."""
+    found = {}
+    for name, node in open_study(store).children.items():
+        dataset = node.to_dataset()
+        if dataset["in_study"].values.any():
+            found[name] = Experiment(name, dataset)
+            found[name].load()
+    return found
 
 
 class OpenedStore:
@@ -195,23 +226,27 @@ class OpenedStore:
         self._lock = threading.Lock()
         self._version, self._took, self._when = None, 0.0, 0.0
         self._experiments, self._answers = {}, collections.OrderedDict()
+        threading.Thread(target=self._prepare, daemon=True).start()
+
+    def _prepare(self):
+        """Open it before somebody asks."""
+        with contextlib.suppress(Exception):  # who asks is told
+            self.choices()
 
     def experiments(self):
         """The experiments by name: opened again if the store has grown, but not all the time."""
         with self._lock:
-            version = self.watched.version()
-            now = time.monotonic()
+            version, now = self.watched.version(), time.monotonic()
             if version != self._version and now > self._when + AGAIN * self._took:
-                tree = open_study(self._store)
-                found = {
-                    name: Experiment(name, node.to_dataset())
-                    for name, node in tree.children.items()
-                    if node.to_dataset()["in_study"].values.any()
-                }
-                for experiment in found.values():
-                    experiment.load()
-                self._experiments, self._answers = found, collections.OrderedDict()
-                self._version, self._when = version, time.monotonic()
+                try:
+                    found = _open_experiments(self._store)
+                except (InputError, OSError, ValueError, KeyError):  # as while it grows
+                    if not self._experiments:
+                        raise
+                else:
+                    self._experiments, self._version = found, version
+                    self._answers = collections.OrderedDict()
+                self._when = time.monotonic()
                 self._took = self._when - now
             return self._experiments
 
@@ -229,9 +264,7 @@ class OpenedStore:
         """The `Figure` of a choice."""
         experiment = self.experiment(choice.experiment)
         check_known("view", choice.view, VIEWS)
-        return self._kept(
-            choice, lambda: VIEWS[choice.view].draw(experiment.selected(choice), choice, experiment)
-        )
+        return self._kept(choice, lambda: experiment.figure(choice))
 
     def run(self, name, row, quantity):
         """What there is to say of one run, as JSON."""

@@ -59,7 +59,7 @@ def draw_orders(runs, choice, experiment):
         y,
     )
     table = tables.orders_as_table(rows, runs["step_size"].attrs.get("units", "1"))
-    return Figure("curves", panels, tables=[table], remarks=[f"{OPEN} for the order."])
+    return Figure("curves", panels, [table], f"{OPEN} for the order.")
 
 
 def _order_curve(row, looks, once):
@@ -92,7 +92,8 @@ def draw_work(runs, choice, experiment):
         Axis.of_array(runs[error], f"{rows[0].error.replace('_', ' ')}", log=True),
     )
     remark = f"Large marks are best of their family. {OPEN}."
-    return Figure("curves", panels, tables=tables.work_as_tables(every, against), remarks=[remark])
+    precision, *least = tables.work_as_tables(every, against)
+    return Figure("curves", panels, [*least, precision], remark)
 
 
 def _work_curves(rows, against, looks):
@@ -153,8 +154,12 @@ def draw_drifts(runs, choice, experiment):
     if not panels:
         raise InputError("none of the chosen runs is complete.")
     _refuse_too_many(panels)
-    remark = "Window means: median and 90 % of the starts; dark: the drift with its 95 % interval."
-    return Figure("strips", panels, tables=tables.drifts_as_tables(rows), remarks=[remark])
+    name = panels[0].y.text
+    remark = (
+        f"{name[:1].upper()}{name[1:]}, window means: median and 90 % of the starts; dark: the "
+        "drift with its 95 % interval."
+    )
+    return Figure("strips", panels, tables.drifts_as_tables(rows), remark)
 
 
 def _strip_curves(strip, look):
@@ -197,8 +202,7 @@ def draw_series(runs, choice, experiment):
     y = Axis.of_array(shown[name], f"|{name.replace('_', ' ')}|" if error else name, log=error)
     made = [Panel(title, x, y, curves) for title, curves in panels.items()]
     _refuse_too_many(made)
-    remarks = ["Median and range over the starts."]
-    return Figure("curves", made, remarks=remarks)
+    return Figure("curves", made, remark="Median and range over the starts.")
 
 
 def _series_curve(series, key, name, looks, place):
@@ -230,14 +234,20 @@ def draw_spheres(runs, choice, experiment):
         curves = []
         few = max(1, MOST_POINTS // max(1, panel.directions[..., 0].size // len(panel.times)))
         for i, start in enumerate(panel.starts):
+            cells = [{"run": str(runs["run"].values[panel.runs[i]])}]
             for j, body in enumerate(picture.bodies):
                 path = panel.directions[i, :few, j]
-                label = [picture.starts[start], *([body] if picture.of_several else [])]
-                x, y, z = path.T
+                names = picture.starts[start], body if picture.of_several else ""
+                name, part = reversed(names) if picture.colours_are_bodies and names[1] else names
                 colour = MORE_COLOURS[colours[i, j]]
-                curves.append(Curve(", ".join(label), colour, x, y, z=z, line=lines))
+                curves.append(
+                    Curve(
+                        name, colour, *path.T[:2], z=path.T[2], cells=cells, line=lines, part=part
+                    )
+                )
         panels.append(Panel(panel.title, Axis("e₁"), Axis("e₂"), curves))
-    return Figure("spheres", panels, remarks=picture.said)
+    said = ", ".join(picture.said)
+    return Figure("spheres", panels, remark=f"{said[:1].upper()}{said[1:]}. Drag to turn.")
 
 
 @dataclass(frozen=True)

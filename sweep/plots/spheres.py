@@ -67,6 +67,8 @@ class Panel:
         Unit vectors; NaN where there are none.
     starts : ndarray of int, shape (starts,)
         The place of each start in the study.
+    runs : ndarray of int, shape (starts,)
+        The place of each run in the run table.
     unit : bool
         Whether the states themselves have unit length.
     """
@@ -75,6 +77,7 @@ class Panel:
     times: np.ndarray
     directions: np.ndarray
     starts: np.ndarray
+    runs: np.ndarray
     unit: bool
 
     @property
@@ -226,9 +229,8 @@ def prepare_sphere_picture(dataset, rows, names, step_size, count):
     for key, members in cells:
         integrator = key.pop("integrator")
         methods.append(f"{integrator}, {words[axis_values_in_words(key), integrator]}")
-        panels.append(
-            _prepare_sphere_panel(axis_values_in_words(key), shown, members, rows, count, place)
-        )
+        panel = _prepare_sphere_panel(axis_values_in_words(key), shown, members, rows, count, place)
+        panels.append(replace(panel, runs=runs[panel.runs]))
     said = []
     if len(set(methods)) == 1:
         said.append(methods[0])
@@ -260,7 +262,7 @@ def _prepare_sphere_panel(title, shown, members, rows, count, place):
     with np.errstate(invalid="ignore"):  # 0 has no direction
         directions = state / length
     unit = not np.any(np.abs(length - 1.0) > UNIT)
-    return Panel(title, shown["time"].values[times], directions, place[members], unit)
+    return Panel(title, shown["time"].values[times], directions, place[members], members, unit)
 
 
 def _evenly_spaced_places(size, count):
