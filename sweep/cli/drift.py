@@ -47,12 +47,14 @@ def command(store, experiment, where, quantity, all_steps, growth, arithmetic, s
       √t                 a random walk of its own in each start; it takes 32 starts
       linear             like t, as far as the interval of the exponent tells
       worse than linear  like a power of t above 1, or faster
+      grows              surely, but by none of these laws as far as it is told
+      wanders            about as slowly as the run is long: not surely bounded, and by no law
       at round-off       the error is a few roundings, and no drift of more than one is seen
       undecided          below the table stands why, and how much would decide
 
     Beside it "≥ 92× less than rk4" compares it, surely for 95 % of such pairs, with the integrator
     that drifts least of those that surely drift more, at equal step size, and in no more CPU time
-    where that was measured.
+    where that was measured. Where most runs fail, they are judged until the first one does.
 
     Its tests are at 99.7 % or stricter. An oscillation of less than one cycle in the run, and a
     memory of more than a fifth of it, are drift as far as the run shows. With --growth the

@@ -177,7 +177,7 @@ KEYS = {
     "an ensemble of starts": {
         "random": "number of members",
         "seed": "each member is drawn from it and its own number",
-        "around": "a named start, or anywhere unless given",
+        "around": "a named start, or a table of a single state, as below; anywhere unless given",
         "spread": "with `around`: standard deviation, in radians",
         "label": LABEL,
     },
