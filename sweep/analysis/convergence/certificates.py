@@ -251,7 +251,9 @@ def _why_too_few_step_sizes(fit, declared, curve, error):
 
 def _why_complete_runs_lack_errors(curve, error):
     """Why runs that are complete have no error, and what would decide."""
-    numbers = {"runs": f"{curve.complete} run{' is' if curve.complete == 1 else 's are'} complete"}
+    one, several = ("counts", "count") if curve.stopped else ("is complete", "are complete")
+    runs = f"run {one}" if curve.complete == 1 else f"runs {several}"
+    numbers = {"runs": f"{curve.complete} {runs}"}
     if error == SELF:
         remedies = (Remedy("more step sizes", 1, 1),)
         return Reason("neighbouring step sizes", 0, FEWEST, remedies, numbers)

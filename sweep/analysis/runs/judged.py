@@ -48,7 +48,9 @@ def judged_runs(cell, enough):
     if "sample_count" not in cell or 2 * complete.sum() >= ended.sum():
         return JudgedRuns(np.flatnonzero(complete), whole, 0)
     samples = np.where(ended, np.minimum(cell["sample_count"].values, whole), 0)
-    counts = np.unique(samples[ended])
+    counts = np.unique(samples[samples > 1])  # of the start alone nothing can be said
+    if not len(counts):
+        return JudgedRuns(np.flatnonzero(complete), whole, 0)
     sufficient = counts[counts > enough]
     counts = sufficient if len(sufficient) else counts
     most = counts[np.argmax([count * np.sum(samples >= count) for count in counts])]

@@ -276,6 +276,9 @@ def test_runs_that_fail_are_judged_until_the_first_of_them_does():
     assert row.verdict == "undecided" and row.stopped == 4
     (remedy,) = row.why[0].remedies
     assert (remedy.what, remedy.number, remedy.now) == ("samples", 200.0, 100)
+    table["sample_count"][:] = 1  # the start alone
+    assert only(drift_table(table)).sentence == "no drift measured: no run is complete"
+    table["sample_count"][:] = 5
     # Runs of fewer steps than that have no drift, and a longer run of what fails is no advice.
     row = only(drift_table(table.assign_coords(step_size=("run", np.ones(4)))))
     assert [(one.tested, one.value, one.remedies) for one in row.why] == [

@@ -70,7 +70,7 @@ def test_what_holds_for_all_rows_is_said_once(table):
     assert (
         text.splitlines()[-1]
         == "all 20: no drift measured: needs 8 sample intervals, has 4: 8 samples at "
-        "equal intervals tell"
+        "equal intervals tell, or 2 times the duration"
     )
 
 
