@@ -20,18 +20,19 @@ CLAUSES = {
     "largest error": "the error is exactly 0",
     "zeros": "the error is exactly 0 at {value:.0f} of the times",
     "rise of the mean": "it falls",
-    "independent starts": "{starts} count as {value:.2g} of the {threshold:.0f} independent ones "
-    "that tell a drift from a random walk or an oscillation slower than the run",
+    "independent starts": "to tell a drift from a random walk or an oscillation slower than the "
+    "run it needs {threshold:.0f} independent starts, has {value:.2g} ({starts})",
     "mean": "its mean grows, {value:.2g} times its standard error, but single starts hardly",
     "memory": "it wanders, with a memory of about {value:.1g} of the run",
     "bending": "it grows, like √t or like t: its trend stands out above the oscillation, but the "
     "slow modes beside it rise as a random walk's do by {value:.2g} standard errors only, "
     "{threshold:.3g} tell",
-    "lasting": "it grows like √t, or wanders about as slowly as the run is long: {starts} count "
-    "as {effective:.2g} independent ones",
+    "lasting": "it grows like √t, or wanders about as slowly as the run is long, as far as "
+    "{effective:.2g} independent starts tell ({starts})",
     "slowing": "it drifts, ever slower, {power}",
-    "exponent": "it drifts, {power}, which does not tell surely if it is like t",
-    "hidden drift": "a drift of {value:.2g} times the error could hide",
+    "exponent": "it grows, {power} as far as one law fits, which is not surely like t",
+    "hidden drift": "a drift {value:.3g} times as large as the error could hide; below 1 none is "
+    "seen",
     "complete starts": "needs {threshold:.0f} starts that are complete, has {value:.0f}",
     "samples in the last decade": "needs {threshold:.0f} samples in the last decade, has "
     "{value:.0f}",
@@ -219,12 +220,14 @@ def drift_verdict_in_words(row, grows, signs):
     grows, signs : bool
         Whether the verdict says that something grows, and whether a sign matters to it.
     """
-    words = [row.verdict + (f": {row.advice}" if row.why else "")]
+    sign = drift_sign_in_words(row, row.shared) if grows and signs else ""
+    first = ", ".join(filter(None, [row.verdict, row.why and sign]))  # before what would decide
+    words = [first + (f": {row.advice}" if row.why else "")]
     if row.verdict == "at round-off":
         words.append(roundings_in_words(row))
     if grows and not row.why and np.isfinite(row.exponent_low):  # which a reason says itself
         words.append(f"like t^{row.exponent_low:.2f} – t^{row.exponent_high:.2f}")
-    if grows and signs and (sign := drift_sign_in_words(row, row.shared)):
+    if sign and not row.why:
         words.append(sign)
     if grows and np.isfinite(row.grown) and not row.shared:
         units = "" if row.units == "1" else f" {row.units}"

@@ -201,7 +201,7 @@ def test_far_starts_are_not_told_to_lie_further_apart():
         walks = np.cumsum(rng.normal(size=(8, 64)), axis=1)
         row = judged(sizes * (walks + 0.1 * MIDDLES))
         assert "further apart" not in row.in_words
-        if "starts count as" in row.in_words:
+        if "independent starts, has" in row.in_words:
             told += 1
             assert "starts or more" in row.in_words
     assert told > 3
@@ -215,7 +215,7 @@ def test_alike_and_close_starts_are_told_so_with_the_likeness():
     (reason,) = row.why
     assert (reason.tested, reason.threshold) == ("independent starts", 8)
     assert reason.value == row.effective
-    assert "17 starts count as 1 of the 8" in row.in_words
+    assert "needs 8 independent starts, has 1 (17 starts)" in row.in_words
     assert "starts further apart (likeness 0.062, not 1) tell" in row.in_words
 
 
