@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators import status as status_of
 from integrators.compiler import elements
@@ -53,7 +54,7 @@ class Trajectories:
 def integrate(
     system: SystemOrForm,
     integrator: Integrator,
-    state: Any,
+    state: ArrayLike,
     *,
     duration: float,
     samples: int,
@@ -62,7 +63,7 @@ def integrate(
     start_time: float = 0.0,
     history: bool = False,
     arithmetic: str | None = None,
-    state_low: Any = None,
+    state_low: ArrayLike | None = None,
 ) -> Trajectories:
     """Integrate `system` from `state` for `duration`, sampled at equal intervals.
 

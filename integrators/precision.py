@@ -14,14 +14,17 @@ import functools
 import itertools
 import math
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.errors import GeosweepError, InputError, check_known
+
+Number = Any  # a float, or a precise number of mpmath
 
 DOUBLE, DOUBLE_DOUBLE = ARITHMETICS = ("double", "double-double")
 ARITHMETIC = "arithmetic"  # the option of integrators that names one of these
@@ -91,7 +94,7 @@ def _between(low: Fraction | float, high: Fraction | float, closed: bool) -> Fra
     return found
 
 
-def fractions(values: Any) -> np.ndarray:
+def fractions(values: ArrayLike) -> np.ndarray:
     """The `simplest` fractions of floats, as an array of objects; of tableaux."""
     return _each(simplest, np.asarray(values, dtype=float))
 
@@ -122,7 +125,7 @@ def precise(value: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _meant(x: float) -> Any:
+def _meant(x: float) -> Number:
     fraction = simplest(x)
     if fraction.denominator > PLAIN and abs(x) < math.pi * TURNS:
         multiple = Fraction(x / math.pi).limit_denominator(DEGREES)
@@ -132,12 +135,12 @@ def _meant(x: float) -> Any:
     return _number(fraction)
 
 
-def exactly(values: Any) -> np.ndarray:
+def exactly(values: ArrayLike) -> np.ndarray:
     """Precise numbers that are the doubles given, as an array; of states that users give."""
     return _each(lambda x: _context().mpf(float(x)), np.asarray(values, dtype=float))
 
 
-def _number(value: Fraction | float) -> Any:
+def _number(value: Fraction | float) -> Number:
     """The precise number next to a rational one, or an infinite float."""
     mpf = _context().mpf
     if isinstance(value, Fraction):
@@ -155,14 +158,14 @@ def _each(made: Callable[[Any], object], values: np.ndarray) -> np.ndarray:
 # --- of both arithmetics -----------------------------------------------------------------------
 
 
-def is_precise(values: Any) -> bool:
+def is_precise(values: ArrayLike) -> bool:
     """Whether a number is precise, or an array of objects."""
     if isinstance(values, np.ndarray):
         return values.dtype.hasobject
     return hasattr(values, "_mpf_")
 
 
-def numbers(values: Any, copy: bool = False) -> np.ndarray:
+def numbers(values: ArrayLike, copy: bool = False) -> np.ndarray:
     """Numbers as an array: of float, or of precise numbers if one of them is.
 
     Parameters
@@ -189,12 +192,12 @@ def numbers(values: Any, copy: bool = False) -> np.ndarray:
     return np.array(values, dtype=float) if copy else np.asarray(values, dtype=float)
 
 
-def only_precise(values: Any) -> np.ndarray:
+def only_precise(values: ArrayLike) -> np.ndarray:
     """Numbers as an array of precise ones; `LostDigits` for floats with digits of their own."""
     return _each(_own, np.asarray(values))
 
 
-def _own(value: Any) -> Any:
+def _own(value: Any) -> Number:
     """A precise number as it is; another that is exact as it stands, as a precise one."""
     if hasattr(value, "_mpf_"):
         return value
@@ -203,7 +206,7 @@ def _own(value: Any) -> Any:
     return _context().mpf(_short(value))
 
 
-def rounded(values: Any) -> np.ndarray:
+def rounded(values: ArrayLike) -> np.ndarray:
     """Numbers of either arithmetic, or fractions, as the nearest doubles."""
     values = np.asarray(values)
     if values.dtype != object:
@@ -211,7 +214,7 @@ def rounded(values: Any) -> np.ndarray:
     return pairs(values)[..., 0]
 
 
-def pairs(values: Any) -> np.ndarray:
+def pairs(values: ArrayLike | Sequence[Fraction]) -> np.ndarray:
     """Precise numbers as double-double ones.
 
     Parameters
@@ -244,7 +247,7 @@ def _pair(value: Any) -> tuple[float, float]:
     return high, float(Fraction(value) - Fraction(high))
 
 
-def _fraction(number: Any) -> Fraction | float:
+def _fraction(number: Number) -> Fraction | float:
     """A precise number as a fraction; an infinite one, or NaN, as a float."""
     sign, mantissa, exponent, _ = number._mpf_
     if not mantissa and exponent:
@@ -252,7 +255,7 @@ def _fraction(number: Any) -> Fraction | float:
     return Fraction(-mantissa if sign else mantissa) * Fraction(2) ** exponent
 
 
-def all_finite(values: Any) -> bool:
+def all_finite(values: ArrayLike) -> bool:
     """Whether every number of an array of either arithmetic is finite."""
     return bool(np.all(np.isfinite(rounded(values))))
 
@@ -280,7 +283,7 @@ class Doubles:
     total = staticmethod(math.fsum)
 
     @staticmethod
-    def array(values: Any) -> np.ndarray:
+    def array(values: ArrayLike) -> np.ndarray:
         """Numbers as an array of such numbers."""
         return np.array(values, dtype=float)
 
@@ -295,12 +298,12 @@ class PreciseNumbers:
     name = DOUBLE_DOUBLE
 
     @property
-    def pi(self) -> Any:
+    def pi(self) -> Number:
         """π"""
         return +_context().pi
 
     @staticmethod
-    def number(value: Any) -> Any:
+    def number(value: Any) -> Number:
         """A number of the system's arithmetic."""
         if isinstance(value, float) and math.isfinite(value):
             written = Decimal(repr(float(value)))
@@ -308,32 +311,32 @@ class PreciseNumbers:
                 value = Fraction(written)
         return _own(value)
 
-    def array(self, values: Any) -> np.ndarray:
+    def array(self, values: ArrayLike) -> np.ndarray:
         """Numbers as an array of such numbers."""
         return _each(self.number, np.asarray(values))
 
-    def sqrt(self, x: Any) -> Any:
+    def sqrt(self, x: Number) -> Number:
         """√x"""
         return self.number(x).sqrt()
 
-    def sin(self, x: Any) -> Any:
+    def sin(self, x: Number) -> Number:
         """The sine."""
         return self.number(x).sin()
 
-    def cos(self, x: Any) -> Any:
+    def cos(self, x: Number) -> Number:
         """The cosine."""
         return self.number(x).cos()
 
-    def expm1(self, x: Any) -> Any:
+    def expm1(self, x: Number) -> Number:
         """exp(x) − 1"""
         return self.number(x).expm1()
 
-    def radians(self, degrees: Any) -> Any:
+    def radians(self, degrees: Number) -> Number:
         """An angle in radians."""
         return self.number(degrees) * self.pi / 180
 
     @staticmethod
-    def total(values: Iterable[Any]) -> Any:
+    def total(values: Iterable[Number]) -> Number:
         """The sum."""
         return sum(values)
 

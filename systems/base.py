@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array, check_known, check_number, check_whole
@@ -497,7 +498,7 @@ class System(ABC):
         self.check_state(centre)
         return centre
 
-    def check_state(self, state: Any) -> None:
+    def check_state(self, state: ArrayLike) -> None:
         """Raise `InputError` unless `state` is finite, of the right shape, on the manifold."""
         state = self.form.completed(check_array("state", state, f"({self.rows}, 3)"))
         if state.shape != (self.rows, 3):
@@ -510,7 +511,7 @@ class System(ABC):
         self._check_manifold(state)
         self.check_positions(state[: self.bodies])
 
-    def refined(self, states: Any) -> np.ndarray:
+    def refined(self, states: ArrayLike) -> np.ndarray:
         """States in doubles, such as those of an ensemble, brought to the manifold to 32 digits.
 
         Their doubles are taken for exact, and change by what they are off the manifold.

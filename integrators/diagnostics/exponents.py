@@ -27,9 +27,10 @@ depend on that, but their values after a finite time t do, by an amount that fal
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.elements import TANGENTS, aligned
 from integrators.compiler.kernels import IS_COMPILED, Kernel, inlined, types, whole_state
@@ -84,14 +85,14 @@ class LyapunovExponents:
 def lyapunov_exponents(
     system: SystemOrForm,
     integrator: Integrator,
-    state: Any,
+    state: ArrayLike,
     *,
     duration: float,
     samples: int,
     step_size: float | None = None,
     tolerance: float | None = None,
     count: int = 1,
-    directions: Any = None,
+    directions: ArrayLike | None = None,
     start_time: float = 0.0,
 ) -> LyapunovExponents:
     """Lyapunov exponents and MEGNO of a run, from its own tangent map.
@@ -283,7 +284,9 @@ def _orthonormal(vectors: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(made.T).reshape(vectors.shape)
 
 
-def _checked_directions(form: Form, directions: Any, state: np.ndarray, count: int) -> np.ndarray:
+def _checked_directions(
+    form: Form, directions: ArrayLike, state: np.ndarray, count: int
+) -> np.ndarray:
     found = check_array("directions", directions, f"{(count, *state.shape)}")
     if found.shape != (count, *state.shape) or not np.all(np.isfinite(found)):
         raise InputError(

@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.forms.flows import SystemOrForm
 from integrators.forms.forms import form_of, system_name
@@ -28,7 +29,7 @@ def limited(integrator: Integrator, system: SystemOrForm) -> bool:
     return np.isfinite(limit) and isinstance(form_of(system), SpinHamiltonian)
 
 
-def frequencies(system: SystemOrForm, states: Any, time: float = 0.0) -> np.ndarray:
+def frequencies(system: SystemOrForm, states: ArrayLike, time: float = 0.0) -> np.ndarray:
     """How fast the fastest spin turns, max_i |∂H/∂w_i| / |κ_i|.
 
     Parameters
@@ -57,7 +58,7 @@ def frequencies(system: SystemOrForm, states: Any, time: float = 0.0) -> np.ndar
     return np.max(np.linalg.norm(gradients, axis=2) / np.abs(form.divisors), axis=1)
 
 
-def largest_step(integrator: Integrator, frequency: Any) -> Any:
+def largest_step(integrator: Integrator, frequency: ArrayLike) -> Any:
     """The step size below which the integrator is linearly stable at a frequency, or several.
 
     A composition takes steps of γ h: the largest |γ| counts.

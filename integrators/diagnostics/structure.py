@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.errors import InputError, check_number, check_whole
@@ -66,7 +67,7 @@ NONE = SymplecticDefect(np.nan, np.nan)
 def symplectic_defect(
     system: SystemOrForm,
     integrator: Integrator,
-    state: Any,
+    state: ArrayLike,
     *,
     step_size: float | None = None,
     steps: int = 1,
@@ -315,7 +316,7 @@ class _Extrapolation:
 def reversal_error(
     system: SystemOrForm,
     integrator: Integrator,
-    state: Any,
+    state: ArrayLike,
     *,
     step_size: float,
     steps: int,

@@ -16,9 +16,9 @@ systems*, section 3.
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.kernels import Kernel, state_value, whole_state
 from integrators.compiler.vectors import add, cross, get, put
@@ -74,7 +74,7 @@ class GroupHamiltonian:
         """The parameters as kernels read them."""
         return self.parameters
 
-    def completed(self, state: Any) -> np.ndarray:
+    def completed(self, state: ArrayLike) -> np.ndarray:
         """The state as an array; it has nothing but its rows."""
         return numbers(state)
 

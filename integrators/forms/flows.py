@@ -3,9 +3,10 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.kernels import Kernel, whole_state
 from integrators.compiler.vectors import dot, get
@@ -44,7 +45,7 @@ class FormOfStates(Form, Protocol):
     def packed(self) -> np.ndarray:
         """The parameters as kernels read them."""
 
-    def completed(self, state: Any) -> np.ndarray:
+    def completed(self, state: ArrayLike) -> np.ndarray:
         """A state as an array, with its row for the work."""
 
 
@@ -250,7 +251,7 @@ class HomogeneousFlow:
         """The parameters as kernels read them."""
         return numbers(self.parameters)
 
-    def completed(self, state: Any) -> np.ndarray:
+    def completed(self, state: ArrayLike) -> np.ndarray:
         """A state with its row for the work, which is 0 where that is left out."""
         return with_work(state, self.rows) if self.forced else numbers(state)
 
@@ -296,7 +297,7 @@ def _check_rotation(row: int, matrix: np.ndarray) -> None:
         raise InputError(f"{where} are a reflection, of determinant −1", key="state")
 
 
-def with_work(state: Any, rows: int) -> np.ndarray:
+def with_work(state: ArrayLike, rows: int) -> np.ndarray:
     """A state with a last row of zeros, for work, where it has `rows` but for that one.
 
     Parameters

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array
@@ -92,7 +93,7 @@ class SpheresLagrangian:
         """Whether there is a non-conservative force."""
         return self.force is not None
 
-    def completed(self, state: Any) -> np.ndarray:
+    def completed(self, state: ArrayLike) -> np.ndarray:
         """A state with its row for the work, which is 0 where only q and ω are given.
 
         Parameters
@@ -223,7 +224,7 @@ def _conversions(layout: int) -> tuple[Kernel, Kernel]:
     return momenta.to_momenta_kernel(layout), momenta.to_angular_velocities_kernel(layout)
 
 
-def checked_inertia(inertia: Any) -> np.ndarray:
+def checked_inertia(inertia: ArrayLike) -> np.ndarray:
     """An inertia matrix, or the diagonal of one, as a new float array.
 
     Parameters
@@ -295,7 +296,7 @@ def _is_positive_definite(inertia: np.ndarray) -> bool:
     return True
 
 
-def parts(state: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def parts(state: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows of q, of ω (or q̇) and, where the system has one, of the work.
 
     Parameters
@@ -312,14 +313,14 @@ def parts(state: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return state[..., :n, :], state[..., n : 2 * n, :], state[..., 2 * n :, :]
 
 
-def velocities(state: Any) -> np.ndarray:
+def velocities(state: ArrayLike) -> np.ndarray:
     """(q, ω) to (q, q̇): q̇_i = ω_i × q_i. Shape ``(…, rows, 3)`` to the same."""
     q, omega, work = parts(state)
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
         return np.concatenate([q, np.cross(omega, q), work], axis=-2)
 
 
-def angular_velocities(state: Any) -> np.ndarray:
+def angular_velocities(state: ArrayLike) -> np.ndarray:
     """(q, q̇) to (q, ω): ω_i = q_i × q̇_i / (q_i·q_i), the inverse of `velocities`."""
     q, velocity, work = parts(state)
     with np.errstate(all="ignore"):
@@ -337,7 +338,7 @@ def system_name(system: SystemOrForm) -> str:
     return getattr(system, "in_words", repr(type(system).__name__))
 
 
-def checked_members(system: SystemOrForm, state: Any) -> np.ndarray:
+def checked_members(system: SystemOrForm, state: ArrayLike) -> np.ndarray:
     """A state or states as an array of shape (members, rows, 3), or `InputError`."""
     form = form_of(system)
     rows = form.rows
@@ -355,7 +356,9 @@ def checked_members(system: SystemOrForm, state: Any) -> np.ndarray:
     return members
 
 
-def high_and_low(state: Any, low: Any, arithmetic: str) -> tuple[Any, Any]:
+def high_and_low(
+    state: ArrayLike, low: ArrayLike | None, arithmetic: str
+) -> tuple[ArrayLike, ArrayLike | None]:
     """A state and what it has beyond doubles, which may be its last axis."""
     shape = np.shape(state)
     if arithmetic != DOUBLE_DOUBLE:
@@ -371,7 +374,7 @@ def high_and_low(state: Any, low: Any, arithmetic: str) -> tuple[Any, Any]:
     return state, low
 
 
-def checked_low(system: SystemOrForm, low: Any, members: np.ndarray) -> np.ndarray:
+def checked_low(system: SystemOrForm, low: ArrayLike | None, members: np.ndarray) -> np.ndarray:
     """What `members` have beyond doubles, of their shape (members, rows, 3), or `InputError`."""
     if low is None:
         return np.zeros_like(members)

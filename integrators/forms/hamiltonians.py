@@ -3,9 +3,9 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
@@ -106,7 +106,7 @@ class SpinHamiltonian:
         """Rows of the state."""
         return self.bodies
 
-    def completed(self, state: Any) -> np.ndarray:
+    def completed(self, state: ArrayLike) -> np.ndarray:
         """The state as an array; a spin's state has nothing but its rows."""
         return numbers(state)
 
@@ -181,7 +181,7 @@ class NambuHamiltonian:
             raise InputError("the matrix of C must be 3×3, symmetric, finite and not 0")
         object.__setattr__(self, "matrix", matrix)
 
-    def completed(self, state: Any) -> np.ndarray:
+    def completed(self, state: ArrayLike) -> np.ndarray:
         """The state as an array."""
         return numbers(state)
 

@@ -1,7 +1,6 @@
 """Batches of trajectories of one problem with a fixed step, up to eight at once, from arrays."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from integrators.compiler.elements import TANGENTS, Element, aligned
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.compiler.tangents import COUNT
 from integrators.errors import InputError, check_number
-from integrators.precision import is_precise, pairs, precise
+from integrators.precision import Number, is_precise, pairs, precise
 from integrators.stepping import loop as kernels
 from integrators.stepping.checkpoint import Standing, values_at
 from integrators.stepping.formulations import canonical, in_formulation
@@ -69,11 +68,11 @@ def counters_of(
 def run_batch(
     problem: Problem,
     members: np.ndarray,
-    step_size: Any,
+    step_size: Number,
     steps: int | np.ndarray,
     samples: int,
     statistics: bool = False,
-    start_time: Any = 0.0,
+    start_time: Number = 0.0,
     checkpoints: np.ndarray | None = None,
 ) -> Batch:
     """Integrate up to eight initial states of one problem: in lanes, or scalar if there is one.
@@ -110,11 +109,11 @@ def run_batch(
 def run_states(
     problem: Problem,
     initial: np.ndarray,
-    step_size: Any,
+    step_size: Number,
     steps: int | np.ndarray,
     samples: int,
     statistics: bool = False,
-    start_time: Any = 0.0,
+    start_time: Number = 0.0,
     checkpoints: np.ndarray | None = None,
 ) -> Batch:
     """`run_batch` from states in the problem's formulation."""
@@ -151,7 +150,7 @@ def run_states(
     )
 
 
-def clock_of(element: Element, start_time: Any, step_size: Any) -> np.ndarray:
+def clock_of(element: Element, start_time: Number, step_size: Number) -> np.ndarray:
     """The time of step 0 and the step size as a loop takes them; floats or precise numbers."""
     if not element.numbers:
         return np.array([start_time, step_size], dtype=float)
@@ -162,9 +161,9 @@ def run_images(
     problem: Problem,
     element: Element,
     states: np.ndarray,
-    step_size: Any,
+    step_size: Number,
     steps: int,
-    start_time: Any = 0.0,
+    start_time: Number = 0.0,
 ) -> np.ndarray:
     """Take steps from states of an `Element` in the problem's formulation, in place.
 
@@ -194,9 +193,9 @@ def run_images(
 def run_ends(
     problem: Problem,
     members: np.ndarray,
-    step_size: Any,
+    step_size: Number,
     steps: int,
-    start_time: Any = 0.0,
+    start_time: Number = 0.0,
     lanes: bool = True,
 ) -> np.ndarray:
     """The states that many initial states of one problem lead to, by one call of a kernel.
@@ -241,9 +240,9 @@ def run_tangents(
     problem: Problem,
     state: np.ndarray,
     directions: np.ndarray,
-    step_size: Any,
+    step_size: Number,
     steps: int,
-    start_time: Any = 0.0,
+    start_time: Number = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The state that one leads to, and how it moves when the first one does.
 

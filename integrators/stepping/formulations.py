@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.elements import DOUBLE, Element
 from integrators.compiler.kernels import Kernel, inlined, kernel
@@ -40,7 +41,7 @@ class Bound(Protocol):
         """The `Element` of one trajectory alone, and that of trajectories side by side."""
 
 
-def in_formulation(problem: Bound, states: Any, element: Element | None = None) -> np.ndarray:
+def in_formulation(problem: Bound, states: ArrayLike, element: Element | None = None) -> np.ndarray:
     """Stored states in the problem's formulation; shape ``(…, rows, 3)`` to the same.
 
     There are the axes of `element` besides, here and below: that of one trajectory alone unless
@@ -84,7 +85,7 @@ def _turned(
     problem: Bound,
     of_doubles: Callable[[Any], np.ndarray],
     conversion: Kernel,
-    states: Any,
+    states: ArrayLike,
     element: Element | None = None,
 ) -> np.ndarray:
     if (element or problem.elements[0]) is DOUBLE:
@@ -120,7 +121,7 @@ def _to_angular_velocities(t, y, p, out, work):
 
 
 def _converted(
-    problem: Bound, conversion: Kernel, states: Any, element: Element | None = None
+    problem: Bound, conversion: Kernel, states: ArrayLike, element: Element | None = None
 ) -> np.ndarray:
     element = element or problem.elements[0]
     shape = (-1, problem.rows, 3, *element.shape)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from integrators.compiler.kernels import Kernel, generalized_force, kernel
 from integrators.compiler.vectors import cross, get, put, scale
@@ -243,7 +244,7 @@ def quantities_of_spheres(
     return tuple(result)
 
 
-def axes_along(vectors: Any) -> str:
+def axes_along(vectors: ArrayLike) -> str:
     """The axes to which all of `vectors`, shape (k, 3), are parallel: ``"xyz"`` for none at all."""
     vectors = np.reshape(np.asarray(vectors, dtype=float), (-1, 3))
     return "".join(

@@ -13,7 +13,7 @@ follows from that of (ξ, ρ), at the rate θ̇, and of m about e1, at φ̇: two
 division for all. F must be neither 0 nor along e1.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -151,7 +151,9 @@ def link_deviations(t, y, p, out, work):
 # --- before a run -------------------------------------------------------------------------------
 
 
-def wanted_directions(t: float, y: Any, v: Any, p: np.ndarray) -> np.ndarray:
+def wanted_directions(
+    t: float, y: np.ndarray | Sequence[float], v: np.ndarray | Sequence[float], p: np.ndarray
+) -> np.ndarray:
     """The directions q_id, for starts and for what they are checked for.
 
     Parameters

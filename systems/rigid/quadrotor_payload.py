@@ -49,7 +49,7 @@ multiple quadrotor UAVs with a suspended payload* (2013).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -244,7 +244,13 @@ def _on_path(system: "QuadrotorPayload") -> np.ndarray:
     )  # fmt: skip
 
 
-def _state(y: Any, v: Any, spins: Any, q: Any, omega: Any) -> np.ndarray:
+def _state(
+    y: np.ndarray | Sequence[float],
+    v: np.ndarray | Sequence[float],
+    spins: np.ndarray,
+    q: np.ndarray,
+    omega: np.ndarray,
+) -> np.ndarray:
     """A state with R_i = 1, without its row for the work; shape (14, 3)."""
     one = np.eye(3)
     bodies = [*one, spins[0], *one, spins[1]]
@@ -462,7 +468,9 @@ class QuadrotorPayload(RigidSystem):
                      (0, 1, 2) if free else (2,)),
         )  # fmt: skip
 
-    def wanted_directions(self, y: Any, v: Any, t: float = 0.0) -> np.ndarray:
+    def wanted_directions(
+        self, y: np.ndarray | Sequence[float], v: np.ndarray | Sequence[float], t: float = 0.0
+    ) -> np.ndarray:
         """The directions q_id in which the controller wants the links, shape (2, 3).
 
         Parameters
