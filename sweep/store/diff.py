@@ -171,8 +171,8 @@ def _diff_entry_of_experiment(
 ) -> Entry:
     table = expand_experiment(experiment)
     if root is None or experiment.name not in root:
-        rows, none = np.arange(table.size, dtype=np.int32), np.broadcast_to(0, table.size)
-        return Entry(table, rows, np.ones(table.size, dtype=bool), none, 0, 0)
+        every, none = np.arange(table.size, dtype=np.int32), np.broadcast_to(0, table.size)
+        return Entry(table, every, np.ones(table.size, dtype=bool), none, 0, 0)
     if store.is_unwritable():
         raise StoreError(f"{store} cannot be written: no permission")
     group = storage.open_zarr_group(root, experiment.name)
@@ -194,6 +194,7 @@ def _rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int
     They are known without the runs' identifiers where the group says that its rows are those of
     just this table.
     """
+    rows: RowNumbers
     in_order = group.attrs.get(ROWS_OF) == hash_of_run_table(table.experiment)
     if in_order and group["run_id"].shape == (table.size,):
         return np.arange(table.size, dtype=np.int32), table.size

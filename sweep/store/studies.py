@@ -267,7 +267,7 @@ def _store_that_study_was_run_into(
     if store is None:
         try:
             text = read_regular_file(Path(study), MOST_TEXT, "a study").decode("utf-8-sig")
-            name = parse_toml(text, study)["name"].string()
+            name = parse_toml(text, str(study))["name"].string()
         except (OSError, ValueError, KeyError):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"

@@ -1,12 +1,15 @@
 """What an experiment varies: systems, step sizes, times and integrators, as read."""
 
 import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from integrators.errors import InputError, check_known
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
 from sweep import limits
 from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_gathering_problems
+from sweep.plugins.registry import Library
 from sweep.study.experiment import (
     ENTRY_KEYS,
     TOLERANCE_KEYS,
@@ -16,8 +19,15 @@ from sweep.study.experiment import (
     count_scan_combinations,
     scan_combinations,
 )
+from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.system_defaults import ALL, ALL_ENTRY, DECLARED
-from sweep.study.time_axis import PerDecade, TimeAxis, check_range_count, spaced_values
+from sweep.study.time_axis import (
+    LogarithmicTimeAxis,
+    PerDecade,
+    TimeAxis,
+    check_range_count,
+    spaced_values,
+)
 from sweep.study.toml.nodes import Node
 from sweep.study.toml.shapes import (
     ANYTHING,
@@ -33,13 +43,15 @@ from sweep.study.toml.shapes import (
     shaped,
     table_of,
 )
+from systems import System
 
 SPACINGS = ("linear", "log")
+Family = tuple[System, ...]  # the systems of an experiment, one for each combination scanned
 SETTING = any_of(NUMBER, STRING, {"type": "array", "minItems": 1})  # of a parameter
 
 
 @shaped(choice_of(SPACINGS))
-def _read_spacing(node):
+def _read_spacing(node: Node) -> str:
     return node.choice("spacing", SPACINGS)
 
 
@@ -55,14 +67,14 @@ STEP_SIZES = any_of(one_or_more(NUMBER), RANGE.shape)
 
 
 @shaped(STRING)
-def read_system_class(node, library):
+def read_system_class(node: Node, library: Library) -> type[System]:
     """The class of the system of a `Library` that `node` names."""
     with node.context():
         return library.system_class(node.string())
 
 
 @shaped(table_of({}, others=SETTING))
-def read_fixed_parameters(node, system):
+def read_fixed_parameters(node: Node, system: type[System]) -> dict[str, Any]:
     """A table of parameters of a class of systems, as a dict."""
     node.table(system.parameter_names(), kind="parameter")
     values = read_nodes_gathering_problems(_read_setting, [node[key] for key in node.value])
@@ -70,7 +82,7 @@ def read_fixed_parameters(node, system):
 
 
 @shaped(SETTING)
-def _read_setting(node):
+def _read_setting(node: Node) -> Any:
     """A number, a string, or an array of them as a tuple."""
     if type(node.value) is list:
         return read_nodes_gathering_problems(_read_setting, node.elements())
@@ -82,7 +94,9 @@ SCANNED = any_of(RANGE.shape, list_of(any_of(NUMBER, STRING, LABELLED.shape)))
 
 
 @shaped(table_of({}, others=SCANNED))
-def read_scan_axes(node, system, fixed, together):
+def read_scan_axes(
+    node: Node, system: type[System], fixed: Mapping[str, Any], together: Collection[str]
+) -> tuple[Axis, ...]:
     """A table of scanned parameters, as a tuple of `Axis`; those in `fixed` are refused.
 
     Values may stand twice on the axes named in `together`, which advance with others.
@@ -96,8 +110,8 @@ def read_scan_axes(node, system, fixed, together):
     )
 
 
-def _read_scan_axis(node, together):
-    name = node.path[-1]
+def _read_scan_axis(node: Node, together: Collection[str]) -> Axis:
+    name = str(node.path[-1])
     if type(node.value) is dict:
         return Axis(name, read_value_range(node), where=node.where)
     nodes = node.elements()
@@ -117,13 +131,13 @@ def _read_scan_axis(node, together):
     return Axis(name, values, labels, where=node.where)
 
 
-def _read_scalar(node):
+def _read_scalar(node: Node) -> float:
     if type(node.value) is list:
         raise node.error('a vector needs a label: write { label = "…", value = […] }')
     return node.number()
 
 
-def read_value_range(node):
+def read_value_range(node: Node) -> tuple[float, ...]:
     """A table of ``start``, ``stop``, ``count`` and ``spacing`` as a tuple of numbers."""
     given = node.fields(RANGE)
     with node.context():
@@ -134,14 +148,14 @@ def read_value_range(node):
         )
 
 
-def names_in_zip_groups(node):
+def names_in_zip_groups(node: Node) -> set[str]:
     """The names in groups of axes, as far as they are any: `read_zip_groups` says what is wrong."""
     groups = node.value if type(node.value) is list else []
     return {name for group in groups if type(group) is list for name in group if type(name) is str}
 
 
 @shaped(list_of(list_of(STRING, 2)))
-def read_zip_groups(node, scan):
+def read_zip_groups(node: Node, scan: Sequence[Axis]) -> tuple[tuple[str, ...], ...]:
     """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
     lengths = {axis.name: len(axis.values) for axis in scan}
     groups = node.elements()
@@ -159,19 +173,26 @@ def read_zip_groups(node, scan):
     return tuple(tuple(group.value) for group in groups)
 
 
-def _read_zipped_axis(node, lengths):
+def _read_zipped_axis(node: Node, lengths: Mapping[str, int]) -> str:
     with node.context():
         check_known("axis", node.string(), (*lengths, "step_size"))
-    return node.value
+    return node.string()
 
 
-def make_system_family(table, library, system, fixed, scan, zipped):
+def make_system_family(
+    table: Node,
+    library: Library,
+    system: type[System],
+    fixed: Mapping[str, Any],
+    scan: Sequence[Axis],
+    zipped: Sequence[Sequence[str]],
+) -> Family:
     """The systems of an experiment's table: a tuple, one for each combination of `scan`."""
     family = []
     table.get("scan", table).take(limits.SYSTEMS, count_scan_combinations(scan, zipped))
     for chosen in scan_combinations(scan, zipped):
         try:
-            one = library.system(system.name, fixed | chosen)
+            one = library.system(system.name, {**fixed, **chosen})
             family.append(one)
             table["system"].take(limits.ROWS, one.rows)
             table["system"].take(limits.MEMORY, _system_bytes(one))
@@ -190,27 +211,30 @@ def make_system_family(table, library, system, fixed, scan, zipped):
     return tuple(family)
 
 
-def _system_bytes(system):
+def _system_bytes(system: System) -> int:
     """Bytes of a system's arrays, and of its parameters as Python's numbers."""
     arrays = sum(getattr(value, "nbytes", 0) for value in vars(system.form).values())
     return arrays + 100 * system.rows
 
 
-def _place_of_parameter(table, scan, name, chosen):
+def _place_of_parameter(
+    table: Node, scan: Sequence[Axis], name: str | None, chosen: Mapping[str, Any]
+) -> Node:
     for axis in scan:
         if axis.name == name:
-            node = table["scan"][name]
+            node = table["scan"][axis.name]
             is_range = type(node.value) is dict
-            return node if is_range else node[axis.values.index(chosen[name])]
-    given = "parameters" in table and name in table["parameters"]
-    return table["parameters"][name] if given else table["system"]
+            return node if is_range else node[axis.values.index(chosen[axis.name])]
+    if name is not None and "parameters" in table and name in table["parameters"]:
+        return table["parameters"][name]
+    return table["system"]
 
 
 # --- time, step sizes, integrators ------------------------------------------------------------
 
 
 @shaped(any_of(INTEGER, PER_DECADE.shape))
-def read_sample_count(node):
+def read_sample_count(node: Node) -> int | PerDecade:
     """The number of sample intervals, or so many `PerDecade`."""
     if type(node.value) is not dict:
         return node.integer()
@@ -218,7 +242,9 @@ def read_sample_count(node):
     return PerDecade(given["per_decade"], given.get("first"))
 
 
-def make_time_axis(table, duration, samples):
+def make_time_axis(
+    table: Node, duration: float, samples: int | PerDecade
+) -> TimeAxis | LogarithmicTimeAxis:
     """The time axis of an experiment's table."""
     with table.context():
         equal = TimeAxis(duration, 1 if isinstance(samples, PerDecade) else samples)
@@ -229,7 +255,7 @@ def make_time_axis(table, duration, samples):
         return samples.axis(duration, largest, generated)
 
 
-def _largest_step_size(table, samples):
+def _largest_step_size(table: Node, samples: PerDecade) -> tuple[Node, float, bool]:
     """The largest step size of an experiment: where it stands, its value, whether of a range."""
     entries = table["integrators"].one_or_more() if "integrators" in table else []
     tables = [table, *(node for node in entries if type(node.value) is dict)]
@@ -253,13 +279,15 @@ def _largest_step_size(table, samples):
     return table["samples"], samples.first, False
 
 
-def _range_ends(node):
+def _range_ends(node: Node) -> tuple[float, float]:
     given = node.fields(RANGE)
     return given["start"], given["stop"]
 
 
 @shaped(any_of(STEP_SIZES, {"const": DECLARED}))
-def read_step_sizes(node, time_axis, together):
+def read_step_sizes(
+    node: Node, time_axis: TimeAxis | LogarithmicTimeAxis, together: Collection[str]
+) -> tuple[StepSize, ...]:
     """A number, an array or a range as step sizes; those of a range are snapped.
 
     Each once, unless ``step_size`` is in `together`, the names of axes that advance with others.
@@ -282,7 +310,7 @@ def read_step_sizes(node, time_axis, together):
     return values
 
 
-def _read_step_size(node, time_axis):
+def _read_step_size(node: Node, time_axis: TimeAxis | LogarithmicTimeAxis) -> StepSize:
     value = node.real()
     with node.context():
         time_axis.steps(value)
@@ -290,7 +318,7 @@ def _read_step_size(node, time_axis):
 
 
 @shaped(any_of(one_or_more(NUMBER), RANGE.shape))
-def read_tolerances(node, entries):
+def read_tolerances(node: Node, entries: Sequence[IntegratorEntry]) -> tuple[Tolerance, ...]:
     """A number, an array or a range as tolerances of those of `entries` that are adaptive."""
     found = {entry.arithmetic for entry in entries if entry.adaptive}
     arithmetic = DOUBLE_DOUBLE if found == {DOUBLE_DOUBLE} else DOUBLE
@@ -304,12 +332,12 @@ def read_tolerances(node, entries):
     return values
 
 
-def _read_tolerance(node, arithmetic):
+def _read_tolerance(node: Node, arithmetic: str) -> Tolerance:
     with node.context():
         return check_tolerance(node.real(), arithmetic)
 
 
-def check_steps_are_used(table, entries):
+def check_steps_are_used(table: Node, entries: Sequence[IntegratorEntry]) -> None:
     """Refuse step sizes or tolerances that an experiment gives and none of `entries` takes."""
     kinds = {entry.adaptive for entry in entries}
     if "tolerance" in table.value and True not in kinds:
@@ -345,7 +373,9 @@ INTEGRATOR = {
 
 
 @shaped(one_or_more(INTEGRATOR))
-def read_integrator_entries(node, family, library):
+def read_integrator_entries(
+    node: Node, family: Family, library: Library
+) -> tuple[IntegratorEntry, ...]:
     """Integrators of a `Library` that fit all systems in `family`: a tuple of `IntegratorEntry`.
 
     Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
@@ -360,7 +390,7 @@ def read_integrator_entries(node, family, library):
     return entries
 
 
-def _read_integrator_entry(node, family, library):
+def _read_integrator_entry(node: Node, family: Family, library: Library) -> IntegratorEntry:
     named, options = node, {}
     if type(node.value) is dict:
         named = node.table(required=ENTRY.required)["name"]
@@ -391,7 +421,7 @@ def _read_integrator_entry(node, family, library):
     return IntegratorEntry(label, *own, where=node.where, library=library)
 
 
-def _read_option(node):
+def _read_option(node: Node) -> Any:
     """A number or a string; an array or a table of them, which may be empty, as tuple or dict."""
     if type(node.value) is dict:
         values = read_nodes_gathering_problems(_read_option, [node[key] for key in node.value])
@@ -401,14 +431,21 @@ def _read_option(node):
     return _read_setting(node)
 
 
-def with_own_step_sizes(node, entries, time_axis, shared, shared_tolerances, together):
+def with_own_step_sizes(
+    node: Node,
+    entries: Sequence[IntegratorEntry],
+    time_axis: TimeAxis | LogarithmicTimeAxis,
+    shared: tuple[StepSize, ...],
+    shared_tolerances: tuple[Tolerance, ...],
+    together: Collection[str],
+) -> tuple[IntegratorEntry, ...]:
     """`entries`, the integrators of `node`, with step sizes or tolerances of their own.
 
     Without them they take the `shared` ones of the experiment, of which there must be some.
     """
     made = []
 
-    def read(own, entry):
+    def read(own: Node, entry: IntegratorEntry) -> None:
         if entry.adaptive:
             mine = _tolerances_of_entry(own, entry, shared_tolerances)
             made.append(dataclasses.replace(entry, tolerances=mine))
@@ -423,7 +460,9 @@ def with_own_step_sizes(node, entries, time_axis, shared, shared_tolerances, tog
     return tuple(made)
 
 
-def _tolerances_of_entry(node, entry, shared):
+def _tolerances_of_entry(
+    node: Node, entry: IntegratorEntry, shared: tuple[Tolerance, ...]
+) -> tuple[Tolerance, ...] | None:
     for key in TOLERANCE_KEYS:
         if key in node:
             return read_tolerances(node[key], [entry])
@@ -437,7 +476,12 @@ def _tolerances_of_entry(node, entry, shared):
     return None
 
 
-def _step_sizes_of_entry(node, time_axis, shared, together):
+def _step_sizes_of_entry(
+    node: Node,
+    time_axis: TimeAxis | LogarithmicTimeAxis,
+    shared: tuple[StepSize, ...],
+    together: Collection[str],
+) -> tuple[StepSize, ...] | None:
     if "step_size" in node:
         return read_step_sizes(node["step_size"], time_axis, together)
     if not shared:

@@ -2,8 +2,10 @@
 
 import dataclasses
 import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known, nearest
 
@@ -34,13 +36,13 @@ class Condition:
     operator: str
     value: float | str
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.value, str) and self.operator not in ("==", "!="):
             raise InputError(f"labels are compared by '==' or '!=', got {self.operator!r}")
         check_known("operator", self.operator, ("==", "!=", "<", "<=", ">", ">="))
 
     @classmethod
-    def parse(cls, column, written, labels):
+    def parse(cls, column: str, written: float | str, labels: Sequence[str] | None) -> "Condition":
         """Condition as a study has it: a value to be equal to, or a string such as ``">= 0.05"``.
 
         Parameters
@@ -69,45 +71,51 @@ class Condition:
                 f"expected a number or a comparison such as '>= 0.05', got {written!r}"
             ) from None
 
-    def holds(self, values):
+    def holds(self, values: np.ndarray) -> NDArray[np.bool_]:
         """Where the condition holds for the column `values`: a boolean array of its shape.
 
         It holds for no run that has no such value: an adaptive one has no step size.
         """
+        same: NDArray[np.bool_]
         if isinstance(self.value, str):
             same = values == self.value
         else:
             same = np.abs(values - self.value) <= EQUAL * abs(self.value)
+        found: NDArray[np.bool_]
         match self.operator:
             case "==":
-                return same
+                found = same
             case "!=":
-                return ~same & (values == values)
+                found = ~same & (values == values)
             case "<":
-                return (values < self.value) & ~same
+                found = (values < self.value) & ~same
             case "<=":
-                return (values < self.value) | same
+                found = (values < self.value) | same
             case ">":
-                return (values > self.value) & ~same
-            case ">=":
-                return (values > self.value) | same
+                found = (values > self.value) & ~same
+            case _:  # ">="
+                found = (values > self.value) | same
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
     """Leaves out the runs for which all `conditions`, a tuple of `Condition`, hold."""
 
-    conditions: tuple
+    conditions: tuple[Condition, ...]
 
-    def holds(self, where):
+    def holds(self, where: Callable[[Condition], NDArray[np.bool_]]) -> NDArray[np.bool_]:
         """Where all conditions hold; `where` takes a `Condition` to a boolean array of the runs."""
-        return np.logical_and.reduce([where(condition) for condition in self.conditions])
+        found: NDArray[np.bool_] = np.logical_and.reduce([where(own) for own in self.conditions])
+        return found
 
-    def scaled(self, column, factor):
+    def scaled(self, column: str, factor: float) -> "Rule":
         """The same rule, a number that a column is compared with multiplied by `factor`."""
         return Rule(
             tuple(
-                dataclasses.replace(c, value=c.value * factor) if c.column == column else c
+                dataclasses.replace(c, value=c.value * factor)
+                if c.column == column and not isinstance(c.value, str)
+                else c
                 for c in self.conditions
             )
         )

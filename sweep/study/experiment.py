@@ -6,16 +6,24 @@ import itertools
 import math
 import re
 import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import integrators
 from integrators.errors import InputError, check_known
+from integrators.method import Integrator
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.limits import MOST_RUNS, RUNS
 from sweep.plugins.registry import BUILT_IN, Library
+from sweep.study.exclude import Rule
+from sweep.study.initial_conditions.base import Start
+from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.time_axis import AnyTimeAxis
+from systems import System
 
 STATISTICS = ("every_step", "none")
 TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
@@ -38,12 +46,12 @@ class Axis:
     """
 
     name: str
-    values: tuple
-    labels: tuple | None = None
+    values: tuple[Any, ...]
+    labels: tuple[str, ...] | None = None
     where: str = dataclasses.field(default="", compare=False)
 
     @property
-    def column(self):
+    def column(self) -> np.ndarray:
         """The coordinate of the axis: an array of numbers or labels."""
         return np.array(self.values if self.labels is None else self.labels)
 
@@ -71,33 +79,34 @@ class IntegratorEntry:
 
     label: str
     name: str
-    options: dict
-    step_sizes: tuple | None = None
-    tolerances: tuple | None = None
+    options: dict[str, Any]
+    step_sizes: tuple[StepSize, ...] | None = None
+    tolerances: tuple[Tolerance, ...] | None = None
     where: str = dataclasses.field(default="", compare=False)
     library: Library = dataclasses.field(default=BUILT_IN, compare=False)
 
     @property
-    def adaptive(self):
+    def adaptive(self) -> bool:
         """Whether it chooses its steps by a tolerance."""
         return self.integrator().adaptive
 
     @property
-    def arithmetic(self):
+    def arithmetic(self) -> str:
         """One of `integrators.precision.ARITHMETICS`."""
-        return self.options.get(ARITHMETIC, DOUBLE)
+        name: str = self.options.get(ARITHMETIC, DOUBLE)
+        return name
 
     @property
-    def is_precise(self):
+    def is_precise(self) -> bool:
         """Whether it computes in double-double."""
         return self.arithmetic != DOUBLE
 
-    def integrator(self):
+    def integrator(self) -> Integrator:
         """The `integrators.Integrator`."""
         return self.library.integrator(self.name, self.options)
 
     @functools.cached_property
-    def identity(self):
+    def identity(self) -> dict[str, Any]:
         """The options by which its runs are identified."""
         return self.integrator().identity
 
@@ -125,10 +134,10 @@ class Reference:
     tolerance: float
     until: float
 
-    options: typing.ClassVar[dict] = {}
-    least: typing.ClassVar[tuple] = SMALLEST_TOLERANCES[DOUBLE]  # and in words
+    options: typing.ClassVar[dict[str, Any]] = {}
+    least: typing.ClassVar[tuple[float, str]] = SMALLEST_TOLERANCES[DOUBLE]  # and in words
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         least, words = self.least
         if not least <= self.tolerance < 1:
             raise InputError(
@@ -138,11 +147,11 @@ class Reference:
             raise InputError(f"expected a positive time, got {self.until}", key="until")
 
     @property
-    def is_precise(self):
+    def is_precise(self) -> bool:
         """Whether it is computed in double-double."""
         return ARITHMETIC in self.options
 
-    def made(self):
+    def made(self) -> Integrator:
         """The `integrators.Integrator`."""
         return integrators.get(self.integrator, **self.options)
 
@@ -171,8 +180,8 @@ class PreciseReference(Reference):
 
     arithmetic: str = DOUBLE_DOUBLE
 
-    options: typing.ClassVar[dict] = {ARITHMETIC: DOUBLE_DOUBLE}
-    least: typing.ClassVar[tuple] = 1e-28, "1e-28"
+    options: typing.ClassVar[dict[str, Any]] = {ARITHMETIC: DOUBLE_DOUBLE}
+    least: typing.ClassVar[tuple[float, str]] = 1e-28, "1e-28"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,25 +235,25 @@ class ResolvedExperiment:
 
     name: str
     system: str
-    parameters: dict
-    scan: tuple
-    integrators: tuple
-    step_sizes: tuple
-    tolerances: tuple
-    initial_conditions: tuple
+    parameters: dict[str, Any]
+    scan: tuple[Axis, ...]
+    integrators: tuple[IntegratorEntry, ...]
+    step_sizes: tuple[StepSize, ...]
+    tolerances: tuple[Tolerance, ...]
+    initial_conditions: tuple[Start, ...]
     time_axis: AnyTimeAxis
-    record: tuple
+    record: tuple[str, ...]
     statistics: str
     reference: Reference | None
-    exclude: tuple
-    zipped: tuple = ()
+    exclude: tuple[Rule, ...]
+    zipped: tuple[tuple[str, ...], ...] = ()
     repeat: int = 1
     time_unit: float = 1.0
     where: str = dataclasses.field(default="", compare=False)
     library: Library = dataclasses.field(default=BUILT_IN, compare=False)
-    parts: tuple = ()
+    parts: "tuple[ResolvedExperiment, ...]" = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not re.fullmatch("[A-Za-z0-9-][A-Za-z0-9_-]*", self.name):
             raise InputError(
                 f"expected letters, digits, '_' and '-', the first not '_', got {self.name!r}",
@@ -261,10 +270,10 @@ class ResolvedExperiment:
             raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
         self._check_zipped()
         if self.reference is not None:
-            self._check_reference()
+            self._check_reference(self.reference)
 
-    def _check_reference(self):
-        until, first = self.reference.until, float(self.times[1])
+    def _check_reference(self, reference: Reference) -> None:
+        until, first = reference.until, float(self.times[1])
         said = f"the reference goes until {self.in_time_units(until)}"
         if until > self.duration:
             end = self.in_time_units(self.duration)
@@ -276,7 +285,7 @@ class ResolvedExperiment:
                 key="reference",
             )
 
-    def _check_zipped(self):
+    def _check_zipped(self) -> None:
         lengths = {axis.name: len(axis.values) for axis in self.scan}
         for group in self.zipped:
             for name in group:
@@ -291,31 +300,31 @@ class ResolvedExperiment:
             check_equal_axis_lengths(found)
 
     @property
-    def duration(self):
+    def duration(self) -> float:
         """Of a run, in the system's unit of time."""
         return self.time_axis.duration
 
-    def in_time_units(self, time):
+    def in_time_units(self, time: float) -> float:
         """A time or step size as the study gives it, for messages: without the last digits."""
         return time if self.time_unit == 1.0 else float(f"{time / self.time_unit:.12g}")
 
     @property
-    def samples(self):
+    def samples(self) -> int:
         """Number of samples after the one at time 0."""
         return self.time_axis.samples
 
     @property
-    def times(self):
+    def times(self) -> NDArray[np.float64]:
         """Times of the samples, shape ``(samples + 1,)``."""
         return self.time_axis.times
 
     @property
-    def grids(self):
+    def grids(self) -> "tuple[ResolvedExperiment, ...]":
         """The experiments, each a grid, whose runs it has."""
         return self.parts or (self,)
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of runs before any is excluded, or left out since an earlier part has it."""
         if self.parts:
             return sum(part.size for part in self.parts)
@@ -330,13 +339,13 @@ class ResolvedExperiment:
         return self.repeat * sum(sizes.values()) * starts * places
 
     @property
-    def axis_of_steps(self):
+    def axis_of_steps(self) -> int | None:
         """Index into `scan` of an axis that the step size advances with, or None."""
         names = [axis.name for axis in self.scan]
         groups = [group for group in self.zipped if "step_size" in group]
         return next((names.index(n) for g in groups for n in g if n in names), None)
 
-    def steps_of(self, entry):
+    def steps_of(self, entry: IntegratorEntry) -> tuple[tuple[StepSize, Tolerance], ...]:
         """Step size and tolerance of each run of an `IntegratorEntry`; one of them is NaN."""
         if entry.adaptive:
             own = self.tolerances if entry.tolerances is None else entry.tolerances
@@ -344,14 +353,14 @@ class ResolvedExperiment:
         own = self.step_sizes if entry.step_sizes is None else entry.step_sizes
         return tuple((step_size, math.nan) for step_size in own)
 
-    def make_systems(self):
+    def make_systems(self) -> tuple[System, ...]:
         """The systems, one for each combination of scanned values; the last axis is fastest."""
         return tuple(
             self.library.system(self.system, self.parameters | chosen)
             for chosen in scan_combinations(self.scan, self.zipped)
         )
 
-    def plugin_hashes(self, entry=None):
+    def plugin_hashes(self, entry: IntegratorEntry | None = None) -> dict[str, str]:
         """Hashes of the plugins that the results depend on, by what they add.
 
         Of all runs: those of the system and of the observables that are recorded. With an
@@ -361,16 +370,16 @@ class ResolvedExperiment:
             return self.library.hashes(self.system, observables=self.record)
         return self.library.hashes(self.system, entry.name, entry.options)
 
-    def expanded(self):
+    def expanded(self) -> dict[str, Any]:
         """The experiment with all that was generated, as lists, dicts, strings and numbers."""
-        plain = _as_plain_data(self)
+        plain: dict[str, Any] = _as_plain_data(self)
         del plain["time_axis"], plain["parts"]
         if self.parts:
             plain["parts"] = [part.expanded() for part in self.parts]
         return plain | {"duration": self.duration, "samples": self.time_axis.settings}
 
 
-def check_equal_axis_lengths(lengths):
+def check_equal_axis_lengths(lengths: Mapping[str, int]) -> None:
     """Raise InputError unless the axes of a group, by name, have one length."""
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in lengths.items())
@@ -381,13 +390,17 @@ def check_equal_axis_lengths(lengths):
         )
 
 
-def scan_combinations(scan, zipped=()):
+def scan_combinations(
+    scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()
+) -> Iterator[dict[str, Any]]:
     """The combinations of the values of `scan`, as dicts; the last axis is fastest."""
     for place in scan_index_combinations(scan, zipped):
         yield {axis.name: axis.values[i] for axis, i in zip(scan, place, strict=True)}
 
 
-def scan_index_combinations(scan, zipped=()):
+def scan_index_combinations(
+    scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()
+) -> Iterator[tuple[int, ...]]:
     """The combinations as tuples of the index of each axis; those `zipped` advance together."""
     blocks, block_of = _axis_group_lengths(scan, zipped)
     for chosen in itertools.product(*(range(size) for size in blocks.values())):
@@ -395,19 +408,21 @@ def scan_index_combinations(scan, zipped=()):
         yield tuple(index[block_of[axis.name]] for axis in scan)
 
 
-def count_scan_combinations(scan, zipped=()):
+def count_scan_combinations(scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()) -> int:
     """The number of `scan_index_combinations`."""
     return math.prod(_axis_group_lengths(scan, zipped)[0].values())
 
 
-def _axis_group_lengths(scan, zipped):
+def _axis_group_lengths(
+    scan: Sequence[Axis], zipped: Sequence[Sequence[str]]
+) -> tuple[dict[tuple[str, ...], int], dict[str, tuple[str, ...]]]:
     """The length of each group of axes, an axis of its own being one; and the group of each."""
     together = {name: tuple(group) for group in zipped for name in group}
     block_of = {axis.name: together.get(axis.name, (axis.name,)) for axis in scan}
     return {block_of[axis.name]: len(axis.values) for axis in scan}, block_of
 
 
-def _as_plain_data(value):
+def _as_plain_data(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         fields = (field.name for field in dataclasses.fields(value) if field.compare)
         return {name: _as_plain_data(getattr(value, name)) for name in fields}

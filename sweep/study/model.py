@@ -8,7 +8,9 @@ import math
 import re
 import reprlib
 from collections.abc import Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import sweep
 from integrators.errors import InputError, nearest
@@ -19,18 +21,20 @@ from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.reader import FORMAT, read_study
-from sweep.study.run_table import expand_experiment
+from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.toml.nodes import parse_toml
 from sweep.study.toml.writer import write_study_text
 from sweep.study.union import unite_studies
 
+Kind = TypeVar("Kind")
 
-def _refusing_unknown_keywords(kind: type) -> type:
+
+def _refusing_unknown_keywords(kind: type[Kind]) -> type[Kind]:
     """A dataclass that refuses keywords which are none of its fields as the reader refuses keys."""
     make, known = kind.__init__, list(inspect.signature(kind).parameters)
 
     @functools.wraps(make)
-    def checked(self, *arguments, **given):
+    def checked(self: Any, *arguments: Any, **given: Any) -> None:
         for key in given:
             if key not in known:
                 raise StudyError(
@@ -42,7 +46,8 @@ def _refusing_unknown_keywords(kind: type) -> type:
             said = str(error).removeprefix(f"{kind.__name__}.__init__() ")
             raise StudyError(f"sweep.{kind.__name__}: {said}") from None
 
-    kind.__init__ = checked
+    changed: Any = kind
+    changed.__init__ = checked
     return kind
 
 
@@ -68,19 +73,19 @@ time_unit : optional
 
     name: str
     system: str
-    integrators: list
-    initial_condition: str | list | dict
+    integrators: list[str | dict[str, Any]]
+    initial_condition: str | list[Any] | dict[str, Any]
     duration: float | str
-    samples: int | dict
-    step_size: float | str | list | dict | None = None
-    tolerance: float | list | dict | None = None
-    parameters: dict | None = None
-    scan: dict | None = None
-    zip: list | None = None
-    exclude: list | None = None
-    record: list | None = None
+    samples: int | dict[str, Any]
+    step_size: float | str | list[float] | dict[str, Any] | None = None
+    tolerance: float | list[float] | dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
+    scan: dict[str, Any] | None = None
+    zip: list[list[str]] | None = None
+    exclude: list[dict[str, Any]] | None = None
+    record: list[str | dict[str, Any]] | None = None
     statistics: str | None = None
-    reference: dict | bool | None = None
+    reference: dict[str, Any] | bool | None = None
     repeat: int | None = None
     time_unit: float | None = None
 
@@ -120,14 +125,14 @@ class Study:
     """
 
     name: str
-    experiments: tuple
+    experiments: tuple[ResolvedExperiment, ...]
     description: str = ""
-    plugins: dataclasses.InitVar[tuple] = ()
+    plugins: dataclasses.InitVar[tuple[str | Path, ...]] = ()
     directory: dataclasses.InitVar[str] = "."
-    texts: tuple = ()
+    texts: tuple[str, ...] = ()
     library: Library = BUILT_IN
 
-    def __post_init__(self, plugins, directory):
+    def __post_init__(self, plugins: Sequence[str | Path], directory: str | Path) -> None:
         own = self.experiments
         if isinstance(own, tuple | list) and set(map(type, own)) == {
             ResolvedExperiment
@@ -138,7 +143,7 @@ class Study:
         for key, value in (read | {"texts": (text,)}).items():
             object.__setattr__(self, key, value)
 
-    def _written(self, plugins):
+    def _written(self, plugins: Sequence[str | Path]) -> str:
         """The text of the study that the arguments describe."""
         top = {"format": FORMAT, "name": self.name, "description": self.description}
         if plugins:
@@ -160,14 +165,15 @@ class Study:
         """The study as the text of a file, which `load_study` reads."""
         return join_study_texts(self.texts)
 
-    def check(self) -> list:
+    def check(self) -> list[RunTable]:
         """The table of the runs of each experiment, as `sweep.check` gives it.
 
         Returns
         -------
         list of sweep.study.run_table.RunTable
         """
-        return sweep.check(self)[1]
+        tables: list[RunTable] = sweep.check(self)[1]
+        return tables
 
     def plan(self, store: object = None, workers: int | None = None) -> object:
         """What running it would cost, as `sweep.plan` says; nothing is written.
@@ -249,7 +255,7 @@ class Study:
 
 def _sizes_in_words(experiment: ResolvedExperiment) -> str:
     """Ranges of the step sizes and tolerances of an experiment's integrators."""
-    found: dict[str, set] = {"step": set(), "tolerance": set()}
+    found: dict[str, set[float]] = {"step": set(), "tolerance": set()}
     for entry in experiment.integrators:
         for size, tolerance in experiment.steps_of(entry):
             if entry.adaptive or math.isnan(size):
@@ -264,7 +270,8 @@ def _sizes_in_words(experiment: ResolvedExperiment) -> str:
     return ", ".join(words)
 
 
-Study.plugins = property(  # in the place of the argument's default
+_study: Any = Study
+_study.plugins = property(  # in the place of the argument's default
     lambda study: study.library.plugins, doc="The `sweep.plugins.loader.Plugin`s that it names."
 )
 
@@ -280,7 +287,7 @@ def join_study_texts(texts: Sequence[str]) -> str:
     )
 
 
-def _split_study_texts(text, source):
+def _split_study_texts(text: str, source: str) -> list[tuple[str, str]]:
     """The texts that `join_study_texts` has put together, each with its name for messages.
 
     One, of a study that was written.
@@ -367,7 +374,7 @@ def load_study_file(
         raise StudyError(f"{study}: {error}") from None
 
 
-def plugins_of_study(study):
+def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
     """The plugins that a study's file names; their source is read and not run.
 
     Parameters
@@ -387,7 +394,7 @@ def plugins_of_study(study):
     return tuple(dict.fromkeys(plugin for plugins in found for plugin in plugins))
 
 
-def _text_of_study(study):
+def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
     """The text of a file or packaged study, its name, and the directory that it is relative to."""
     path, shelf = Path(study), _packaged_files()
     is_directory = False
@@ -411,18 +418,18 @@ def _text_of_study(study):
     )
 
 
-def packaged_study_names():
+def packaged_study_names() -> tuple[str, ...]:
     """Names of the packaged studies, in alphabetical order."""
     return tuple(_packaged_files())
 
 
-def _packaged_files():
+def _packaged_files() -> dict[str, Traversable]:
     folder = importlib.resources.files("sweep").joinpath("studies")
     files = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else []
     return {file.name.removesuffix(".toml"): file for file in files if file.name.endswith(".toml")}
 
 
-def _decode_study_text(data, name):
+def _decode_study_text(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +19,26 @@ from sweep.errors import Gathered, check_distinct_nodes, read_nodes_gathering_pr
 from sweep.plugins import checks
 from sweep.plugins.registry import (
     BUILT_IN,
+    Library,
     family_without_observable_clashes,
     read_plugin_library,
     with_installed_plugins,
 )
 from sweep.study import axes, schema, structure, system_defaults
+from sweep.study.axes import Family
 from sweep.study.exclude import Condition, Rule
-from sweep.study.experiment import STATISTICS, PreciseReference, Reference, ResolvedExperiment
+from sweep.study.experiment import (
+    STATISTICS,
+    Axis,
+    IntegratorEntry,
+    PreciseReference,
+    Reference,
+    ResolvedExperiment,
+)
 from sweep.study.initial_conditions import reader as conditions
+from sweep.study.initial_conditions.base import Start
 from sweep.study.schema import CHAOS, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
+from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
 from sweep.study.toml.nodes import Node
 from sweep.study.toml.shapes import (
     NUMBER,
@@ -37,8 +50,10 @@ from sweep.study.toml.shapes import (
     shaped,
     table_of,
 )
+from systems import Quantity
 
 FORMAT = 1
+Columns = Mapping[str, Sequence[str] | None]  # labels of each; None of numbers
 NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # of a study, as for a file
 DIGITS = 1e-24  # a usual tolerance of references in double-double
 STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
@@ -46,7 +61,7 @@ BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded bes
 RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
 
 
-def read_study(top):
+def read_study(top: Node) -> dict[str, Any]:
     """Read the top table of a study.
 
     Parameters
@@ -80,48 +95,52 @@ def read_study(top):
     return found
 
 
-def _make_key_reader(table, gather, fields):
+def _make_key_reader(table: Node, gather: Gathered, fields: Fields) -> Callable[..., Any]:
     """A function that reads a key of `table`, and keeps its problems in `gather`.
 
     It is read as the `Fields` say, or by another function.
     """
 
-    def read(key, *needs, by=None, default=Gathered.FAILED):
+    def read(
+        key: str, *needs: Any, by: Callable[..., Any] | None = None, default: Any = Gathered.FAILED
+    ) -> Any:
         return gather(by or fields[key], table[key], *needs) if key in table else default
 
     return read
 
 
 @shaped({"const": FORMAT})
-def _check_study_format(node):
+def _check_study_format(node: Node) -> None:
     if node.integer() != FORMAT:
         raise node.error(f"this version reads format {FORMAT}, got {node.value}")
 
 
 @shaped({"type": "string", "pattern": f"^{NAME}$"})
-def _read_study_name(node):
+def _read_study_name(node: Node) -> str:
     if not re.fullmatch(NAME, node.label()):
         raise node.error(
             f"expected letters, digits, '_', '-' and '.', as for a file, got {node.value!r}"
         )
-    return node.value
+    return node.label()
 
 
 @shaped(list_of(STRING, 0))
-def _read_plugins(node):
+def _read_plugins(node: Node) -> Library:
     return read_plugin_library(node)
 
 
 @shaped({"type": "string"})
-def _read_description(node):
+def _read_description(node: Node) -> str:
     return node.string() if node.value != "" else ""
 
 
-def _read_defaults(node):
+def _read_defaults(node: Node) -> Node:
     return node.table(DEFAULTS)
 
 
-def _read_experiments(node, defaults, library):
+def _read_experiments(
+    node: Node, defaults: Node | None, library: Library
+) -> tuple[ResolvedExperiment, ...]:
     if type(node.value) is dict:
         raise node.error("expected an array of tables, got a table; write [[experiment]]")
     tables = node.elements()
@@ -132,7 +151,7 @@ def _read_experiments(node, defaults, library):
     return found
 
 
-def _read_experiment(table, library):
+def _read_experiment(table: Node, library: Library) -> ResolvedExperiment:
     gather = Gathered()
     read = _make_key_reader(table, gather, EXPERIMENT)
     gather(table.table, EXPERIMENT, EXPERIMENT.required)
@@ -190,7 +209,7 @@ def _read_experiment(table, library):
     return experiment
 
 
-def _library_with_named_plugins(table, library):
+def _library_with_named_plugins(table: Node, library: Library) -> Library:
     """The library, and the installed system and integrators that an experiment names."""
     words = system_defaults.ALL, system_defaults.DECLARED
     for key, kind in (("system", "system"), ("integrators", "integrator")):
@@ -200,7 +219,7 @@ def _library_with_named_plugins(table, library):
     return library
 
 
-def _library_with_recorded_plugins(table, family, library):
+def _library_with_recorded_plugins(table: Node, family: Family, library: Library) -> Library:
     """The library, and the installed observables that an experiment records."""
     known = {*(of.name for of in family[0].quantities), *BESIDES}
     with table.get("record", table).context():
@@ -209,16 +228,16 @@ def _library_with_recorded_plugins(table, family, library):
         )
 
 
-def _strings_under_key(table, key):
+def _strings_under_key(table: Node, key: str) -> list[str]:
     """Names under a key of an experiment: itself, those of a list, and of tables in it."""
     value = table[key].value if key in table else []
-    names = []
+    names: list[Any] = []
     for item in value if type(value) is list else [value]:
         names += [item.get("name"), item.get(STEPS_OF)] if type(item) is dict else [item]
     return [name for name in names if type(name) is str]
 
 
-def read_time_axis(table):
+def read_time_axis(table: Node) -> TimeAxis | LogarithmicTimeAxis:
     """The time axis that an experiment's table asks for, in the system's own unit of time.
 
     Parameters
@@ -249,18 +268,18 @@ def read_time_axis(table):
 
 
 @shaped(any_of(NUMBER, {"const": system_defaults.DECLARED}))
-def _read_duration(node):
+def _read_duration(node: Node) -> float:
     return node.real()
 
 
 @shaped(NUMBER)
-def _read_time_unit(node):
+def _read_time_unit(node: Node) -> float:
     if not node.real() > 0:
         raise node.error(f"expected a positive number, got {node.value}")
     return node.real()
 
 
-def _times_in_system_unit(values):
+def _times_in_system_unit(values: Mapping[str, Any]) -> dict[str, Any]:
     """What an experiment says of times in the system's own unit, from multiples of another.
 
     A step size is the product of what the study gives and of the unit: the run is the same one
@@ -271,7 +290,7 @@ def _times_in_system_unit(values):
     if not 0 < duration * unit < math.inf:
         raise InputError(f"{duration} times the time_unit {unit} is out of bounds", key="duration")
 
-    def own(sizes):
+    def own(sizes: tuple[float, ...] | None) -> tuple[float, ...] | None:
         return None if sizes is None else tuple(size * unit for size in sizes)
 
     entries = (
@@ -290,24 +309,24 @@ def _times_in_system_unit(values):
 
 
 @shaped(choice_of(STATISTICS))
-def _read_statistics(node):
+def _read_statistics(node: Node) -> str:
     return node.choice("statistics", STATISTICS)
 
 
-def _describe_quantity_kind(family):
+def _describe_quantity_kind(family: Family) -> str:
     """What is recorded of every system of an experiment, for messages."""
     return f"quantity of {family[0].name}" + " with every scanned value" * (len(family) > 1)
 
 
 @shaped(choice_of([LYAPUNOV]))
-def _read_counted(node):
+def _read_counted(node: Node) -> str:
     return node.choice("quantity with a count", (LYAPUNOV,))
 
 
 COUNTED = Fields({"name": _read_counted, "count": Node.integer}, required=("name",))
 
 
-def _read_record(table, family, library):
+def _read_record(table: Node, family: Family, library: Library) -> tuple[str, ...]:
     every = [library.quantities(system) for system in family]
     shared = set.intersection(*({quantity.name for quantity in own} for own in every))
     offered = [quantity for quantity in every[0] if quantity.name in shared]
@@ -317,7 +336,9 @@ def _read_record(table, family, library):
 
 
 @shaped(list_of(any_of(STRING, COUNTED.shape | {"required": ["name", "count"]}), 0))
-def _read_recorded_names(node, family, library, offered):
+def _read_recorded_names(
+    node: Node, family: Family, library: Library, offered: Sequence[Quantity]
+) -> tuple[str, ...]:
     """The names of what an experiment records; `offered` is what all of its systems have."""
     nodes = node.elements(least=0)
     valid = [*(quantity.name for quantity in offered), *BESIDES]
@@ -330,7 +351,9 @@ def _read_recorded_names(node, family, library, offered):
     return sum((names for _, names in read), ())
 
 
-def _read_recorded(node, kind, valid, elsewhere):
+def _read_recorded(
+    node: Node, kind: str, valid: Sequence[str], elsewhere: Collection[str]
+) -> tuple[str, tuple[str, ...]]:
     """A name, or a table with one; and all the names that it stands for.
 
     Those `elsewhere` are quantities that the system has at its defaults alone.
@@ -351,7 +374,13 @@ def _read_recorded(node, kind, valid, elsewhere):
     return name, lyapunov_names(node["count"].value)
 
 
-def _check_starts_have_all_digits(table, starts, family, entries, reference):
+def _check_starts_have_all_digits(
+    table: Node,
+    starts: Sequence[Start],
+    family: Family,
+    entries: Sequence[IntegratorEntry],
+    reference: Reference | None,
+) -> None:
     """Refuse starts that are made in double precision only, of what is in double-double."""
     precise = reference is not None and reference.is_precise
     if not precise and not any(entry.is_precise for entry in entries):
@@ -362,7 +391,13 @@ def _check_starts_have_all_digits(table, starts, family, entries, reference):
                 family[0].refined(start.states(family[0])[0])
 
 
-def _check_measurable(table, record, family, entries, starts):
+def _check_measurable(
+    table: Node,
+    record: tuple[str, ...],
+    family: Family,
+    entries: Sequence[IntegratorEntry],
+    starts: Sequence[Start],
+) -> None:
     """Refuse what no run of the experiment has of what is measured of its map."""
     if not set(record) & set(structure.MEASURED):
         return
@@ -380,7 +415,14 @@ def _check_measurable(table, record, family, entries, starts):
                 structure.check_exponent_count(family, starts[0], count)
 
 
-def _try_plugins_at_first_start(table, library, family, starts, record, entries):
+def _try_plugins_at_first_start(
+    table: Node,
+    library: Library,
+    family: Family,
+    starts: Sequence[Start],
+    record: tuple[str, ...],
+    entries: Sequence[IntegratorEntry],
+) -> None:
     """Refuse what is not built in of the experiment where it does not work at its first start."""
     if not library.sources:
         return
@@ -405,7 +447,7 @@ REFERENCE = Fields(
 
 
 @shaped(any_of({"const": False}, REFERENCE.shape))
-def _read_reference(node, family, duration):
+def _read_reference(node: Node, family: Family, duration: float) -> Reference | None:
     if node.value is False:  # none, where the defaults have one
         return None
     given = node.fields(REFERENCE)
@@ -425,7 +467,9 @@ def _read_reference(node, family, duration):
         return Reference(name, given.get("tolerance", 2.3e-14), until)
 
 
-def _read_precise_reference(node, name, until, family):
+def _read_precise_reference(
+    node: Node, name: str, until: float, family: Family
+) -> PreciseReference:
     """A reference in double-double, by an integrator with a fixed step that fits the systems."""
     with node["integrator"].context():
         integrator = integrators.get(name)
@@ -453,18 +497,19 @@ def _why_not_adaptive(
     order, names = _highest_order_with_fixed_step(system)
     said += f", such as {', '.join(map(repr, names[:3]))}"
     precise = integrator.method.precise
-    if not (precise and 0 < tolerance < 1 and order > integrator.order):
+    own = integrator.order
+    if not (precise and 0 < tolerance < 1 and isinstance(own, int) and order > own):
         return said
-    times = tolerance ** (1 / order - 1 / integrator.order)
+    times = tolerance ** (1 / order - 1 / own)
     return (
-        f"{said}: of order {order}, not {integrator.order}, at tolerance = {tolerance:g} it takes "
+        f"{said}: of order {order}, not {own}, at tolerance = {tolerance:g} it takes "
         f"some {times:,.0f} times fewer steps"
     )
 
 
 def _highest_order_with_fixed_step(system: systems.System) -> tuple[int, list[str]]:
     """The highest order that a system has in double-double, and integrators of it."""
-    found = {}
+    found: dict[int, list[str]] = {}
     for method in integrators.ALL_INTEGRATORS:
         if method.adaptive or not (method.precise and method.fits(system.form)):
             continue
@@ -477,7 +522,9 @@ def _highest_order_with_fixed_step(system: systems.System) -> tuple[int, list[st
 
 
 @shaped(list_of(table_of({}, others=any_of(NUMBER, STRING)) | {"minProperties": 1}, 0))
-def _read_exclusion_rules(node, entries, starts, scan):
+def _read_exclusion_rules(
+    node: Node, entries: Sequence[IntegratorEntry], starts: Sequence[Start], scan: Sequence[Axis]
+) -> tuple[Rule, ...]:
     rules = node.elements(least=0)
     named = any("initial_condition" in rule for rule in rules)  # there can be very many
     columns = {
@@ -494,7 +541,7 @@ def _read_exclusion_rules(node, entries, starts, scan):
     return read_nodes_gathering_problems(_read_exclusion_rule, rules, columns)
 
 
-def _read_exclusion_rule(node, columns):
+def _read_exclusion_rule(node: Node, columns: Columns) -> Rule:
     node.table(columns)
     if not node.value:
         raise node.expected("a table of conditions")
@@ -505,9 +552,9 @@ def _read_exclusion_rule(node, columns):
     )
 
 
-def _read_exclusion_condition(node, columns):
+def _read_exclusion_condition(node: Node, columns: Columns) -> Condition:
     written = node.value if type(node.value) is str else node.number()
-    column = node.path[-1]
+    column = str(node.path[-1])
     with node.context():
         return Condition.parse(column, written, columns[column])
 
@@ -537,8 +584,8 @@ EXPERIMENT = Fields(
         "scan": axes.read_scan_axes,
         "zip": axes.read_zip_groups,
         "exclude": _read_exclusion_rules,
-    }
-    | DEFAULTS,
+        **DEFAULTS,
+    },
     required=("name", "system", "integrators", "initial_condition", "duration", "samples"),
 )
 shaped(DEFAULTS.shape)(_read_defaults)

@@ -25,15 +25,27 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from systems import System
 
 RunId = str  # 16 hexadecimal digits
 StepSize = float  # in the system's unit of time; NaN of an adaptive run
 Tolerance = float  # of an adaptive run; NaN of others
 
 
-def method_digest(system, integrator_name, options, step_size, tolerance=math.nan, plugins=None):
+def method_digest(
+    system: System,
+    integrator_name: str,
+    options: Mapping[str, Any],
+    step_size: StepSize,
+    tolerance: Tolerance = math.nan,
+    plugins: Mapping[str, str] | None = None,
+) -> bytes:
     """Digest of all that a run is but its initial state.
 
     Parameters
@@ -59,18 +71,24 @@ def method_digest(system, integrator_name, options, step_size, tolerance=math.na
 class SystemDigest:
     """Makes the `method_digest` of many methods of a system, whose parameters are read once."""
 
-    def __init__(self, system):
+    def __init__(self, system: System) -> None:
         begun = _canonical_json([system.first_name, system.identity])[:-1]
         self._hash = hashlib.blake2b(begun.encode(), digest_size=16)
 
-    def method(self, text):
+    def method(self, text: bytes) -> bytes:
         """The `method_digest` of the method with a `method_as_json`."""
         found = self._hash.copy()
         found.update(text)
         return found.digest()
 
 
-def method_as_json(integrator_name, options, step_size, tolerance=math.nan, plugins=None):
+def method_as_json(
+    integrator_name: str,
+    options: Mapping[str, Any],
+    step_size: StepSize,
+    tolerance: Tolerance = math.nan,
+    plugins: Mapping[str, str] | None = None,
+) -> bytes:
     """What of the JSON comes after the system, as bytes, from the arguments of `method_digest`."""
     if math.isfinite(tolerance):
         options, step_size = {**options, "tolerance": tolerance}, 0.0
@@ -80,24 +98,24 @@ def method_as_json(integrator_name, options, step_size, tolerance=math.nan, plug
     return f",{_canonical_json(parts)[1:]}".encode()
 
 
-def _canonical_json(value):
+def _canonical_json(value: object) -> str:
     return json.dumps(_with_hexadecimal_numbers(value), sort_keys=True, separators=(",", ":"))
 
 
-def repeat_digest(method, repeat):
+def repeat_digest(method: bytes, repeat: int) -> bytes:
     """A `method_digest`, as bytes, for the run's repeat of that number; 0 is the run itself."""
     if not repeat:
         return method
     return hashlib.blake2b(method + repeat.to_bytes(8, "little"), digest_size=16).digest()
 
 
-def initial_state_digest(state):
+def initial_state_digest(state: NDArray[np.float64]) -> bytes:
     """Digest of an initial state, an ndarray of shape ``(rows, 3)``, as bytes."""
     data = np.ascontiguousarray(state, dtype="<f8").tobytes()
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def run_digests(method, starts):
+def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
     """Digests of the runs of one `method_digest` from many `initial_state_digest`.
 
     Parameters
@@ -117,7 +135,16 @@ def run_digests(method, starts):
         yield both.digest()
 
 
-def run_id(system, integrator_name, options, step_size, state, *, tolerance=math.nan, repeat=0):
+def run_id(
+    system: System,
+    integrator_name: str,
+    options: Mapping[str, Any],
+    step_size: StepSize,
+    state: NDArray[np.float64],
+    *,
+    tolerance: Tolerance = math.nan,
+    repeat: int = 0,
+) -> RunId:
     """Identifier of one run, 16 hexadecimal digits.
 
     Parameters
@@ -137,12 +164,12 @@ def run_id(system, integrator_name, options, step_size, state, *, tolerance=math
     return next(run_digests(method, [initial_state_digest(state)])).hex()
 
 
-def _with_hexadecimal_numbers(value):
+def _with_hexadecimal_numbers(value: object) -> object:
     """`value` with its numbers in hexadecimal, by which 1 and 1.0 are the same.
 
     A dataclass, such as a tableau, is a table of its fields.
     """
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     if isinstance(value, dict):
         return {key: _with_hexadecimal_numbers(item) for key, item in value.items()}

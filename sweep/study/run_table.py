@@ -3,21 +3,28 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.errors import StudyError
+from sweep.study.exclude import Condition
 from sweep.study.experiment import ResolvedExperiment, scan_index_combinations
-from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts
+from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts, Start
 from sweep.study.run_id import (
+    RunId,
+    StepSize,
     SystemDigest,
+    Tolerance,
     initial_state_digest,
     method_as_json,
     repeat_digest,
     run_digests,
 )
+from systems import System
 
 if TYPE_CHECKING:
     import pandas
@@ -27,9 +34,11 @@ SLAB = 2**16  # runs that are looked at together
 PIECE_BYTES = 2**24  # of states that are made together
 MOST_DRAWN = 2**14  # states at a time, which take several times their memory meanwhile
 MOST_LABELS = 2**16  # of starts, that are kept
+Numbers = NDArray[np.integer]  # of rows, cells, systems, starts …
+States = NDArray[np.float64]  # their last axes are rows and components
 
 
-class InitialStates(Sequence):
+class InitialStates(Sequence[States]):
     """For each system its initial states, shape ``(starts, rows, 3)``, made when asked for.
 
     Parameters
@@ -42,36 +51,47 @@ class InitialStates(Sequence):
         the states of others are NaN.
     """
 
-    def __init__(self, systems, conditions, paired=None):
+    def __init__(
+        self,
+        systems: Sequence[System],
+        conditions: Sequence[Start],
+        paired: list[frozenset[str]] | None = None,
+    ) -> None:
         self._systems, self._conditions, self._paired = systems, conditions, paired
         self._ends = np.cumsum([condition.size for condition in conditions])
-        self._made = {}
+        self._made: dict[tuple[int, int], States] = {}
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._systems)
 
-    def __getitem__(self, system):
+    def __getitem__(self, system: Any) -> Any:
         return self.some(system, np.arange(self._ends[-1]))
 
-    def some(self, system, starts):
+    def some(self, system: int, starts: Numbers) -> States:
         """The states of some starts of a system, shape ``(len(starts), rows, 3)``.
 
         Those of ensembles of any size, random or from files, are not kept.
         """
         return self._of_conditions(system, starts, self._states)
 
-    def in_double_double(self, system, starts):
+    def in_double_double(self, system: int, starts: Numbers) -> States:
         """The same with a last axis of high and low doubles, made anew each time.
 
         NaN where all that is known are the doubles, as of random states.
         """
 
-        def made(system, number, members):
+        def made(system: int, number: int, members: Numbers) -> States:
             return self._conditions[number].in_double_double(self._systems[system], members)
 
         return self._of_conditions(system, starts, made, (2,))
 
-    def _of_conditions(self, system, starts, rows_of, parts=()):
+    def _of_conditions(
+        self,
+        system: int,
+        starts: Numbers,
+        rows_of: Callable[[int, int, Numbers], States],
+        parts: tuple[int, ...] = (),
+    ) -> States:
         found = np.full((len(starts), self._systems[system].rows, 3, *parts), np.nan)
         of = np.searchsorted(self._ends, starts, side="right")
         for number in np.unique(of).tolist():
@@ -81,7 +101,7 @@ class InitialStates(Sequence):
                 found[own] = rows_of(system, number, members)
         return found
 
-    def _states(self, system, number, members):
+    def _states(self, system: int, number: int, members: Numbers) -> States:
         condition, made = self._conditions[number], self._systems[system]
         if isinstance(condition, RandomStarts | FileStarts):
             parts = (
@@ -95,14 +115,14 @@ class InitialStates(Sequence):
         return self._made[system, number][members]
 
 
-def ranges_of(numbers):
+def ranges_of(numbers: Numbers) -> list[range]:
     """The `range` objects that an array of whole numbers is put together from."""
     firsts, lengths = _firsts_and_lengths(numbers)
     ends = zip(firsts.tolist(), (firsts + lengths).tolist(), strict=True)
     return [range(first, end) for first, end in ends]
 
 
-def _firsts_and_lengths(numbers):
+def _firsts_and_lengths(numbers: Numbers) -> tuple[Numbers, Numbers]:
     """The first number, and the length, of each range that an array is put together from."""
     begins = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
     return numbers[begins], np.diff(begins, append=len(numbers))
@@ -114,93 +134,103 @@ class Columns:
     A subclass has `table`, and `cells`: the place of each run in the grid of all axes.
     """
 
+    if TYPE_CHECKING:
+
+        @property
+        def table(self) -> "RunTable":
+            """Whose runs they are."""
+
+        @property
+        def cells(self) -> Numbers:
+            """Their places in the grid of all axes."""
+
     @property
-    def repeat(self):
+    def repeat(self) -> Numbers:
         """Number of the repeat, from 0."""
         return self._index(0)
 
     @property
-    def method(self):
+    def method(self) -> Numbers:
         """Index into the table's `methods`."""
         return self._index(1)
 
     @property
-    def system_index(self):
+    def system_index(self) -> Numbers:
         """Index into `systems`."""
         return self._index(2)
 
     @property
-    def start_index(self):
+    def start_index(self) -> Numbers:
         """Index into the first axis of `starts`."""
         return self._index(3)
 
-    def _index(self, axis):
+    def _index(self, axis: int) -> Numbers:
         shape = self.table.shape
         return self.cells // math.prod(shape[axis + 1 :]) % shape[axis]
 
     @property
-    def integrator_index(self):
+    def integrator_index(self) -> Numbers:
         """Index into ``experiment.integrators``."""
         return self.table.methods.integrator[self.method]
 
     @property
-    def step_size(self):
+    def step_size(self) -> NDArray[np.float64]:
         """NaN where the run is adaptive."""
         return self.table.methods.step_size[self.method]
 
     @property
-    def tolerance(self):
+    def tolerance(self) -> NDArray[np.float64]:
         """NaN where the run is not adaptive."""
         return self.table.methods.tolerance[self.method]
 
     @property
-    def adaptive(self):
+    def adaptive(self) -> NDArray[np.bool_]:
         """Whether the integrator chooses the steps, bool."""
         return self.table.methods.adaptive[self.method]
 
     @property
-    def steps_per_sample(self):
+    def steps_per_sample(self) -> NDArray[np.int64]:
         """Steps in an interval of the time axis, int64; 0 where the run is adaptive."""
         methods, interval = self.table.methods, self.table.experiment.time_axis.interval
         steps = np.where(methods.adaptive, 0, np.rint(interval / methods.step_size))
         return steps.astype(np.int64)[self.method]
 
     @property
-    def integrator(self):
+    def integrator(self) -> np.ndarray:
         """Labels of the integrators."""
         return self.column("integrator")
 
     @property
-    def initial_condition(self):
+    def initial_condition(self) -> np.ndarray:
         """Labels of the initial conditions."""
         return self.column("initial_condition")
 
     @property
-    def ensemble(self):
+    def ensemble(self) -> np.ndarray:
         """Labels of the ensembles; empty for a single start."""
         return self.column("ensemble")
 
     @property
-    def scan(self):
+    def scan(self) -> dict[str, np.ndarray]:
         """Scanned values, or their labels: a dict of axis name to array."""
         return {axis.name: self.column(axis.name) for axis in self.table.experiment.scan}
 
     @property
-    def start_axes(self):
+    def start_axes(self) -> dict[str, np.ndarray]:
         """Values of the axes of families of starts, NaN for other starts: name to array."""
         return {name: self.column(name) for name in self.table.axes_of_starts}
 
-    def column(self, name):
+    def column(self, name: str) -> np.ndarray:
         """Column `name`: an attribute, a scanned parameter, or an axis of starts."""
         values, index = self._factor(name)
         return values[index]
 
-    def where(self, condition):
+    def where(self, condition: Condition) -> NDArray[np.bool_]:
         """Where a `sweep.study.exclude.Condition` on a column holds, without making the column."""
         values, index = self._factor(condition.column)
         return condition.holds(values)[index]
 
-    def _factor(self, name):
+    def _factor(self, name: str) -> tuple[np.ndarray, Numbers | EllipsisType]:
         """The values that occur in a column, and the index into them of each run."""
         experiment = self.table.experiment
         for number, axis in enumerate(experiment.scan):
@@ -224,7 +254,7 @@ class Runs(Columns):
     """Some runs of a `RunTable`."""
 
     table: "RunTable"
-    cells: np.ndarray
+    cells: Numbers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -239,24 +269,24 @@ class Methods:
         NaN where the method is adaptive, or is not.
     """
 
-    integrator: np.ndarray
-    step_size: np.ndarray
-    tolerance: np.ndarray
+    integrator: Numbers
+    step_size: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
 
     @property
-    def adaptive(self):
+    def adaptive(self) -> NDArray[np.bool_]:
         """Whether the integrator chooses the steps, ndarray of bool."""
         return np.isfinite(self.tolerance)
 
     @property
-    def keys(self):
+    def keys(self) -> list[tuple[int, bool, float]]:
         """Integrator, whether it is adaptive, and step size or tolerance of each."""
         sizes = np.where(self.adaptive, self.tolerance, self.step_size)
         columns = (self.integrator, self.adaptive, sizes)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     @classmethod
-    def of_keys(cls, keys):
+    def of_keys(cls, keys: Iterable[tuple[int, bool, float]]) -> "Methods":
         """Those with some `keys`."""
         integrator, adaptive, sizes = map(np.array, zip(*keys, strict=True))
         step_size, tolerance = np.where(adaptive, np.nan, sizes), np.where(adaptive, sizes, np.nan)
@@ -292,17 +322,17 @@ class RunTable(Columns):
     """
 
     experiment: ResolvedExperiment
-    systems: tuple
+    systems: tuple[System, ...]
     starts: InitialStates
-    axis_index: np.ndarray
+    axis_index: Numbers
     methods: Methods
     repeats: int
-    first_cell: np.ndarray
-    first_row: np.ndarray
+    first_cell: Numbers
+    first_row: Numbers
     size: int
 
     @property
-    def table(self):
+    def table(self) -> "RunTable":
         """The table itself."""
         return self
 
@@ -314,21 +344,21 @@ class RunTable(Columns):
         return pandas.DataFrame({name: self.column(name) for name in names})
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int, int, int]:
         """Of the grid: repeats, methods, systems, starts."""
         return self.repeats, len(self.methods.integrator), len(self.systems), self.start_count
 
     @property
-    def cells(self):
+    def cells(self) -> Numbers:
         """Places of all runs in the grid."""
         return self.take(np.arange(self.size)).cells
 
-    def take(self, runs):
+    def take(self, runs: Numbers) -> Runs:
         """The columns of some runs, an ndarray of int."""
         part = np.searchsorted(self.first_row, runs, side="right") - 1
         return Runs(self, self.first_cell[part] - self.first_row[part] + runs)
 
-    def slabs(self):
+    def slabs(self) -> Iterator[tuple[Numbers, Runs]]:
         """All runs in slabs, each an ndarray of int and its `Runs`.
 
         A slab has whole blocks of one method, unless these are too large.
@@ -339,7 +369,7 @@ class RunTable(Columns):
             runs = np.arange(first, min(first + length, self.size))
             yield runs, self.take(runs)
 
-    def occurring(self, axis):
+    def occurring(self, axis: int) -> Numbers:
         """The indices that occur on an axis of the grid: 0 repeats, 1 methods, 2 systems."""
         if len(self.first_row) == 1:
             return np.arange(self.shape[axis])
@@ -349,24 +379,24 @@ class RunTable(Columns):
         return np.flatnonzero(there)
 
     @property
-    def start_count(self):
+    def start_count(self) -> int:
         """Number of initial states of a system."""
         return sum(condition.size for condition in self.experiment.initial_conditions)
 
     @property
-    def run_id(self):
+    def run_id(self) -> np.ndarray:
         """Identifiers, ndarray of str of 16 hexadecimal digits; see `sweep.study.run_id`."""
         return ids_of_digests(self.digests).astype("U16")
 
     @functools.cached_property
-    def digests(self):
+    def digests(self) -> NDArray[np.uint64]:
         """The identifiers as unsigned whole numbers, made when used: they depend on all states."""
         found = np.empty(self.size, dtype=">u8")
         for runs, _, digests in self.with_states():
             found[runs] = digests
         return found
 
-    def with_states(self):
+    def with_states(self) -> Iterator[tuple[Numbers, States, NDArray[np.uint64]]]:
         """All runs, with their initial states and digests; each state is made once.
 
         Yields
@@ -386,13 +416,14 @@ class RunTable(Columns):
                     digests = methods.of_runs(places.cells[own], key[own], of_states)
                     yield runs[own], states[key[own]], digests
 
-    def _pieces_of_states(self):
+    def _pieces_of_states(self) -> Iterator[tuple[int, States, list[bytes]]]:
         """The states of all starts of all systems in pieces, with their digests."""
         count, rows = self.start_count, max(made.rows for made in self.systems)
         total, length = len(self.systems) * count, max(1, PIECE_BYTES // (24 * rows))
         for first in range(0, total, length):
             last = min(first + length, total)
-            states, digests = np.full((last - first, rows, 3), np.nan), []
+            states = np.full((last - first, rows, 3), np.nan)
+            digests: list[bytes] = []
             for system in range(first // count, (last - 1) // count + 1):
                 begin, end = max(first, system * count), min(last, (system + 1) * count)
                 made = self.starts.some(system, np.arange(begin, end) - system * count)
@@ -401,9 +432,10 @@ class RunTable(Columns):
             yield first, states, digests
 
     @functools.cached_property
-    def axes_of_starts(self):
+    def axes_of_starts(self) -> dict[str, NDArray[np.float64]]:
         """The axes of families of starts over the starts of a system: name to array."""
-        columns, first = {}, 0
+        columns: dict[str, NDArray[np.float64]] = {}
+        first = 0
         for condition in self.experiment.initial_conditions:
             for name, values in condition.coordinates.items():
                 column = columns.setdefault(name, np.full(self.start_count, np.nan))
@@ -411,12 +443,12 @@ class RunTable(Columns):
             first += condition.size
         return columns
 
-    def condition_of_starts(self, starts):
+    def condition_of_starts(self, starts: Numbers) -> Numbers:
         """Index into the experiment's initial conditions of some starts."""
         sizes = [condition.size for condition in self.experiment.initial_conditions]
         return np.searchsorted(np.cumsum(sizes), starts, side="right")
 
-    def labels_of_starts(self, starts):
+    def labels_of_starts(self, starts: Numbers) -> tuple[np.ndarray, Numbers]:
         """Labels of initial conditions, and the index into them of some starts."""
         conditions = self.experiment.initial_conditions
         if self.start_count <= MOST_LABELS:
@@ -431,19 +463,20 @@ class RunTable(Columns):
         return np.array(labels), index
 
     @functools.cached_property
-    def _labels(self):
+    def _labels(self) -> np.ndarray:
         return np.array([label for c in self.experiment.initial_conditions for label in c.labels])
 
-    def initial_state(self, run):
+    def initial_state(self, run: int) -> States:
         """Initial state of a run, shape ``(rows, 3)``."""
-        return self.initial_states(np.array([run]))[0]
+        state: States = self.initial_states(np.array([run]))[0]
+        return state
 
-    def initial_states(self, runs):
+    def initial_states(self, runs: Numbers) -> States:
         """Initial states of runs of one system, shape ``(runs, rows, 3)``."""
         places = self.take(runs)
         return self.starts.some(int(places.system_index[0]), places.start_index)
 
-    def precise_starts(self, runs, is_precise=None):
+    def precise_starts(self, runs: Numbers, is_precise: bool | None = None) -> States | None:
         """Initial states of those of some runs that are in double-double.
 
         Parameters
@@ -459,31 +492,30 @@ class RunTable(Columns):
         """
         places = self.take(runs)
         entries = self.experiment.integrators
-        if is_precise is None:
-            is_precise = np.array([e.is_precise for e in entries])[places.integrator_index]
-        is_precise = np.broadcast_to(is_precise, len(runs))
-        if not is_precise.any():
+        of_entries = np.array([e.is_precise for e in entries])[places.integrator_index]
+        precise = np.broadcast_to(of_entries if is_precise is None else is_precise, len(runs))
+        if not precise.any():
             return None
         found = np.full((len(runs), max(made.rows for made in self.systems), 3, 2), np.nan)
-        for system in np.unique(places.system_index[is_precise]).tolist():
-            own = np.flatnonzero(is_precise & (places.system_index == system))
+        for system in np.unique(places.system_index[precise]).tolist():
+            own = np.flatnonzero(precise & (places.system_index == system))
             starts, of = np.unique(places.start_index[own], return_inverse=True)
             made = self.starts.in_double_double(system, starts)
             found[own, : self.systems[system].rows] = made[of]
         return found
 
 
-def ids_of_digests(digests):
+def ids_of_digests(digests: NDArray[np.uint64]) -> np.ndarray:
     """Digests as identifiers of 16 hexadecimal digits, ndarray of bytes."""
     return np.frombuffer(digests.astype(">u8").tobytes().hex().encode(), dtype="S16")
 
 
-def digests_of_ids(ids):
+def digests_of_ids(ids: Iterable[RunId]) -> NDArray[np.uint64]:
     """What `ids_of_digests` made identifiers of, from a list of str."""
     return np.frombuffer(bytes.fromhex("".join(ids)), dtype=">u8")
 
 
-def expand_experiment(experiment):
+def expand_experiment(experiment: ResolvedExperiment) -> RunTable:
     """Expand an experiment to its runs; of a union, those of its parts, each run once.
 
     Parameters
@@ -507,7 +539,7 @@ def expand_experiment(experiment):
     return table
 
 
-def _has_distinct_methods_and_starts(table):
+def _has_distinct_methods_and_starts(table: RunTable) -> bool:
     """Whether no two methods are the same and no two starts, and so no two runs.
 
     Random states are not drawn: no two are the same but by seed, number, centre and spread.
@@ -531,7 +563,7 @@ def _has_distinct_methods_and_starts(table):
     return True
 
 
-def _table_of_all_runs(experiment):
+def _table_of_all_runs(experiment: ResolvedExperiment) -> RunTable:
     made = experiment.make_systems()
     steps = [experiment.steps_of(entry) for entry in experiment.integrators]
     axis_index = _axis_indices_of_systems(experiment)
@@ -554,16 +586,19 @@ def _table_of_all_runs(experiment):
     return _with_ranges(table, blocks * table.start_count, np.full(len(blocks), table.start_count))
 
 
-def _blocks_of_advancing_steps(table, steps):
+def _blocks_of_advancing_steps(
+    table: RunTable, steps: Sequence[Sequence[tuple[StepSize, Tolerance]]]
+) -> Numbers:
     """Blocks of the grid, each of all starts, in which a step size advances with an axis."""
     nth = np.concatenate([np.arange(len(own)) for own in steps])
     together = nth[:, None] == table.axis_index[:, table.experiment.axis_of_steps]
     together |= table.methods.adaptive[:, None]  # a tolerance advances with nothing
     blocks = np.flatnonzero(together)
-    return (np.arange(table.repeats)[:, None] * together.size + blocks).ravel()
+    every: Numbers = (np.arange(table.repeats)[:, None] * together.size + blocks).ravel()
+    return every
 
 
-def _with_ranges(table, cells, lengths):
+def _with_ranges(table: RunTable, cells: Numbers, lengths: Numbers) -> RunTable:
     """The table whose runs are ranges of cells that begin at `cells`, one after the other."""
     rows = np.cumsum(lengths) - lengths
     first = np.ones(len(cells), dtype=bool)
@@ -572,19 +607,21 @@ def _with_ranges(table, cells, lengths):
     return dataclasses.replace(table, first_cell=cells[first], first_row=rows[first], size=size)
 
 
-def _with_cells(table, slabs):
+def _with_cells(table: RunTable, slabs: Iterable[Numbers]) -> RunTable:
     """The table whose runs are the cells in some arrays, one after the other."""
     parts = zip(*map(_firsts_and_lengths, slabs), strict=True)
     return _with_ranges(table, *map(np.concatenate, parts))
 
 
-def _unite_run_tables(experiment, tables):
+def _unite_run_tables(experiment: ResolvedExperiment, tables: Sequence[RunTable]) -> RunTable:
     """The runs of a union's parts, one after the other, without those that an earlier one has."""
-    conditions, systems, paired = experiment.initial_conditions, {}, []
+    conditions, paired = experiment.initial_conditions, []
+    systems: dict[tuple[int, ...], tuple[int, System]] = {}
     ends = np.cumsum([condition.size for condition in conditions])
     first = {c.content: end - c.size for c, end in zip(conditions, ends, strict=True)}
     entries = {entry.label: index for index, entry in enumerate(experiment.integrators)}
-    methods, parts = {}, []
+    methods: dict[tuple[int, bool, float], int] = {}
+    parts = []
     for table in tables:
         own = table.experiment
         contents = frozenset(condition.content for condition in own.initial_conditions)
@@ -596,7 +633,10 @@ def _unite_run_tables(experiment, tables):
             system[index] = systems[place][0]
             paired[system[index]] |= contents
         starts = [first[c.content] + np.arange(c.size) for c in own.initial_conditions]
-        keys = [(entries[own.integrators[i].label], *size) for i, *size in table.methods.keys]
+        keys = [
+            (entries[own.integrators[i].label], adaptive, size)
+            for i, adaptive, size in table.methods.keys
+        ]
         method = np.array([methods.setdefault(key, len(methods)) for key in keys])
         parts.append((table, method, system, np.concatenate(starts)))
     made = tuple(system for _, system in systems.values())
@@ -620,7 +660,9 @@ def _unite_run_tables(experiment, tables):
     return _with_cells(united, (runs.cells[kept[rows]] for rows, runs in united.slabs()))
 
 
-def _cells_in_union(united, parts):
+def _cells_in_union(
+    united: RunTable, parts: Iterable[tuple[RunTable, Numbers, Numbers, Numbers]]
+) -> Iterator[Numbers]:
     """The cells of a union that runs of its parts have, in slabs."""
     for table, method, system, starts in parts:
         for _, runs in table.slabs():
@@ -628,7 +670,7 @@ def _cells_in_union(united, parts):
             yield np.ravel_multi_index((*axes, starts[runs.start_index]), united.shape)
 
 
-def _axis_index_in_union(experiment, table):
+def _axis_index_in_union(experiment: ResolvedExperiment, table: RunTable) -> Numbers:
     """The value of each axis of a union in each system of a part's table."""
     found = np.zeros((len(table.systems), len(experiment.scan)), dtype=np.intp)
     names = [axis.name for axis in table.experiment.scan]
@@ -639,13 +681,13 @@ def _axis_index_in_union(experiment, table):
     return found
 
 
-def _axis_indices_of_systems(experiment):
+def _axis_indices_of_systems(experiment: ResolvedExperiment) -> Numbers:
     """The index of the value of each axis in each system, shape ``(systems, axes)``."""
     found = list(scan_index_combinations(experiment.scan, experiment.zipped))
     return np.array(found, dtype=np.intp).reshape(len(found), len(experiment.scan))
 
 
-def _without_excluded_runs(table):
+def _without_excluded_runs(table: RunTable) -> RunTable:
     experiment = table.experiment
     if not experiment.exclude:
         return table
@@ -655,19 +697,21 @@ def _without_excluded_runs(table):
     return left
 
 
-def _excluded(runs):
+def _excluded(runs: Runs) -> NDArray[np.bool_]:
     rules = runs.table.experiment.exclude
-    return np.logical_or.reduce([rule.holds(runs.where) for rule in rules])
+    found: NDArray[np.bool_] = np.logical_or.reduce([rule.holds(runs.where) for rule in rules])
+    return found
 
 
 class _MethodDigests:
     """The digests of the runs of a table, for which each method and system is looked at once."""
 
-    def __init__(self, table):
+    def __init__(self, table: RunTable) -> None:
         self._table, self._keys = table, table.methods.keys
-        self._systems, self._texts = {}, {}
+        self._systems: dict[int, SystemDigest] = {}
+        self._texts: dict[int, bytes] = {}
 
-    def of_runs(self, cells, key, starts):
+    def of_runs(self, cells: Numbers, key: Numbers, starts: Sequence[bytes]) -> NDArray[np.uint64]:
         """Digests of the runs in some cells, ascending, as ndarray of uint64.
 
         Parameters
@@ -678,20 +722,21 @@ class _MethodDigests:
         starts : list of bytes
             The `run_id.initial_state_digest` of states.
         """
-        blocks, key, digests = cells // self._table.start_count, key.tolist(), []
+        blocks, keys = cells // self._table.start_count, key.tolist()
+        digests: list[bytes] = []
         firsts = np.flatnonzero(np.diff(blocks, prepend=-1))
         places = np.unravel_index(blocks[firsts], self._table.shape[:3])
-        ends = zip(firsts.tolist(), [*firsts[1:].tolist(), len(key)], strict=True)
+        ends = zip(firsts.tolist(), [*firsts[1:].tolist(), len(keys)], strict=True)
         for (first, last), *place in zip(ends, *(own.tolist() for own in places), strict=True):
-            digests += run_digests(self._digest(*place), [starts[i] for i in key[first:last]])
+            digests += run_digests(self._digest(*place), [starts[i] for i in keys[first:last]])
         return np.frombuffer(b"".join(digests), dtype=">u8")
 
-    def _digest(self, repeat, method, system):
+    def _digest(self, repeat: int, method: int, system: int) -> bytes:
         if system not in self._systems:
             self._systems[system] = SystemDigest(self._table.systems[system])
         return repeat_digest(self._systems[system].method(self.text(method)), repeat)
 
-    def text(self, method):
+    def text(self, method: int) -> bytes:
         """The `run_id.method_as_json` of a method of the table."""
         if method not in self._texts:
             experiment, (integrator, adaptive, size) = self._table.experiment, self._keys[method]
@@ -702,7 +747,7 @@ class _MethodDigests:
         return self._texts[method]
 
 
-def _check_runs_distinct(table):
+def _check_runs_distinct(table: RunTable) -> None:
     digests = np.sort(table.digests)
     same = np.flatnonzero(digests[1:] == digests[:-1])
     if same.size:
@@ -719,7 +764,7 @@ def _check_runs_distinct(table):
         )
 
 
-def _place_of_difference(table, pair):
+def _place_of_difference(table: RunTable, pair: Numbers) -> str:
     """Where the study has the entry in which the first of two same runs differs from the other."""
     experiment, runs = table.experiment, table.take(pair)
     entry, twin = runs.integrator_index

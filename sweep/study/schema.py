@@ -1,10 +1,17 @@
 """The run table's variables: names, dimensions, types, units. What the store is made from."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from integrators.status import STATUS
+
+if TYPE_CHECKING:
+    from sweep.study.experiment import Reference, ResolvedExperiment
+    from systems import Quantity, System
+    from systems.base import StateError
 
 PENDING = -1
 STATUS_FLAGS = {"flag_values": [PENDING, *range(len(STATUS))]} | {
@@ -34,7 +41,15 @@ LYAPUNOV, MEGNO = "lyapunov", "megno"
 MOST_EXPONENTS = 8
 
 
-RUN_COORDINATES = ("run", "run_id", "in_study", "integrator", "step_size", "tolerance", "adaptive")
+RUN_COORDINATES: tuple[str, ...] = (
+    "run",
+    "run_id",
+    "in_study",
+    "integrator",
+    "step_size",
+    "tolerance",
+    "adaptive",
+)
 RUN_COORDINATES += ("initial_condition", "ensemble", "repeat")
 
 
@@ -55,20 +70,22 @@ class Variable:
     """
 
     name: str
-    dims: tuple
+    dims: tuple[str, ...]
     units: str
     long_name: str
     dtype: str = "float64"
     fill: float = np.nan
-    attributes: dict = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def all_attributes(self):
+    def all_attributes(self) -> dict[str, Any]:
         """Units, long name and the others."""
         return {"units": self.units, "long_name": self.long_name, **self.attributes}
 
 
-def sampled_variables(experiment, systems):
+def sampled_variables(
+    experiment: "ResolvedExperiment", systems: "Sequence[System]"
+) -> list[Variable]:
     """The variables over ``(run, time)`` of an experiment.
 
     Parameters
@@ -111,12 +128,12 @@ def sampled_variables(experiment, systems):
     return variables
 
 
-def lyapunov_names(count=None):
+def lyapunov_names(count: int | None = None) -> tuple[str, ...]:
     """The variables of the largest Lyapunov exponent, or of so many of them."""
     return (LYAPUNOV,) if count is None else tuple(f"{LYAPUNOV}_{k + 1}" for k in range(count))
 
 
-def _chaos_variables(time_units):
+def _chaos_variables(time_units: str) -> list[tuple[str, str, str]]:
     """Name, units and text of each variable that tells how nearby trajectories part."""
     numbered = enumerate(lyapunov_names(MOST_EXPONENTS), 1)
     over = "1" if time_units == "1" else f"{time_units}-1"
@@ -131,14 +148,14 @@ CHAOS = tuple(name for name, *_ in _chaos_variables("1"))
 """What a record may ask for of how nearby trajectories part, over ``(run, time)``."""
 
 
-def reference_error_text(reference):
+def reference_error_text(reference: "Reference") -> str:
     """What the error of a reference of its own is, in words."""
     return PRECISE_REFERENCE_ERROR if reference.is_precise else REFERENCE_ERRORS[REFERENCE_ERROR]
 
 
-def _state_error_variables(systems):
+def _state_error_variables(systems: "Sequence[System]") -> list[Variable]:
     """The errors of states that any of the systems has, each once, with what it is in all."""
-    own = {}
+    own: dict[str, list[StateError]] = {}
     for error in (error for made in systems for error in made.state_errors):
         own.setdefault(error.name, []).append(error)
     return [
@@ -152,12 +169,12 @@ def _state_error_variables(systems):
     ]
 
 
-def reference_error_names(system):
+def reference_error_names(system: "System") -> tuple[str, ...]:
     """Names of a system's errors against a reference."""
     return (*(error.name for error in system.state_errors), *REFERENCE_ERRORS)
 
 
-def taken_variable_names(system):
+def taken_variable_names(system: "System") -> set[str]:
     """Names that variables and coordinates of an experiment may have, whatever it records or scans.
 
     Parameters
@@ -175,12 +192,12 @@ def taken_variable_names(system):
     return names.union(*(variable_names_of_quantity(quantity) for quantity in system.quantities))
 
 
-def variable_names_of_quantity(quantity):
+def variable_names_of_quantity(quantity: "Quantity") -> set[str]:
     """Names of the variables that a `systems.Quantity` gives, as a set."""
     return {variable.name for variable in _variables_of_quantity(quantity, True)}
 
 
-def _variables_of_quantity(quantity, statistics):
+def _variables_of_quantity(quantity: "Quantity", statistics: bool) -> list[Variable]:
     name, units, text = quantity.name, quantity.units, quantity.long_name
     kind = {"kind": quantity.kind}
     if quantity.each_row:
@@ -212,11 +229,15 @@ def _variables_of_quantity(quantity, statistics):
     return variables
 
 
-def _sampled_variable(name, units, long_name, attributes=None):
+def _sampled_variable(
+    name: str, units: str, long_name: str, attributes: dict[str, Any] | None = None
+) -> Variable:
     return Variable(name, ("run", "time"), units, long_name, attributes=attributes or {})
 
 
-def _count_variable(name, long_name, fill=0, dtype="int64", **attributes):
+def _count_variable(
+    name: str, long_name: str, fill: int = 0, dtype: str = "int64", **attributes: Any
+) -> Variable:
     return Variable(name, ("run",), "1", long_name, dtype, fill, attributes)
 
 
@@ -303,7 +324,7 @@ ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), MARKER)
 INITIAL_STATE = Variable("initial_state", ("run", "row", "component"), "1", "state at time 0")
 
 
-def run_variables(record, system):
+def run_variables(record: Collection[str], system: "System") -> list[Variable]:
     """The variables over ``(run)`` of an experiment that workers write, the marker last.
 
     Parameters

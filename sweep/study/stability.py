@@ -8,9 +8,10 @@ same.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.diagnostics.stability import explanation, frequencies, largest_step, limited
-from sweep.study.run_table import SLAB
+from sweep.study.run_table import SLAB, Runs, RunTable
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,16 @@ class BeyondStabilityLimit:
     of: int
     text: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (
             f"Warning: {self.where} ({self.label!r}): {self.runs:,} of {self.of:,} runs begin "
             f"beyond its linear stability limit: {self.text}"
         )
 
 
-def steps_beyond_stability_limit(table, among=None):
+def steps_beyond_stability_limit(
+    table: RunTable, among: NDArray[np.bool_] | None = None
+) -> list[BeyondStabilityLimit]:
     """What of a run table is beyond a stability limit.
 
     Parameters
@@ -59,7 +62,8 @@ def steps_beyond_stability_limit(table, among=None):
     """
     made = [entry.integrator() for entry in table.experiment.integrators]
     limits = np.array([bool(limited(integrator, table.systems[0])) for integrator in made])
-    turning, found = {}, {}
+    turning: dict[int, NDArray[np.float64]] = {}
+    found: dict[tuple[int, float], tuple[int, int, float]] = {}
     for runs, places in table.slabs() if limits.any() else ():
         mine = limits[places.integrator_index]
         mine &= True if among is None else among[runs]
@@ -90,7 +94,9 @@ def steps_beyond_stability_limit(table, among=None):
     ]
 
 
-def _frequency_at_start_of_runs(runs, turning):
+def _frequency_at_start_of_runs(
+    runs: Runs, turning: dict[int, NDArray[np.float64]]
+) -> NDArray[np.float64]:
     """The frequency where each of some runs begins; `turning` keeps those of systems' starts."""
     frequency, table = np.full(len(runs.cells), np.nan), runs.table
     for system in np.unique(runs.system_index).tolist():

@@ -5,7 +5,11 @@ when a run is over; ``lyapunov`` and ``megno``, see `integrators.diagnostics.exp
 They count in no run's CPU time.
 """
 
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.diagnostics.exponents import (
     Followed,
@@ -21,8 +25,16 @@ from integrators.diagnostics.structure import (
 )
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space, state_space
+from integrators.method import Integrator
 from integrators.precision import is_precise
+from integrators.stepping.adaptive import AdaptiveProblem
+from integrators.stepping.problem import Problem
 from sweep.study.schema import CHAOS, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
+from systems import System
+
+if TYPE_CHECKING:
+    from sweep.study.experiment import IntegratorEntry
+    from sweep.study.initial_conditions.base import Start
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
 
@@ -31,7 +43,9 @@ MEASURED = (*STRUCTURE, *CHAOS)
 WITH_TANGENTS = {SYMPLECTIC_DEFECT, *CHAOS}  # for which steps are computed with tangents
 
 
-def obstacle_to_measuring(name, systems, entries):
+def obstacle_to_measuring(
+    name: str, systems: Sequence[System], entries: "Sequence[IntegratorEntry]"
+) -> str:
     """What keeps every run of an experiment from being measured; empty where nothing does.
 
     Parameters
@@ -58,7 +72,7 @@ def obstacle_to_measuring(name, systems, entries):
     return ""
 
 
-def _obstacle_to_exponents(systems, entries):
+def _obstacle_to_exponents(systems: Sequence[System], entries: "Sequence[IntegratorEntry]") -> str:
     obstacles = [obstacle_to_following(entry.integrator()) for entry in entries]
     if all(obstacles):
         return f"cannot be computed: {'; '.join(dict.fromkeys(obstacles))}"
@@ -70,7 +84,7 @@ def _obstacle_to_exponents(systems, entries):
     return ""
 
 
-def check_exponent_count(systems, start, count):
+def check_exponent_count(systems: Sequence[System], start: "Start", count: int) -> None:
     """Raise InputError where runs of an experiment have not so many Lyapunov exponents.
 
     Parameters
@@ -84,12 +98,14 @@ def check_exponent_count(systems, start, count):
     check_count(smallest.form, start.states(smallest)[0], count)
 
 
-def exponents_of_record(record):
+def exponents_of_record(record: Collection[str]) -> list[str]:
     """The names of Lyapunov exponents in a record, in order."""
     return [name for name in record if name in CHAOS and name != MEGNO]
 
 
-def followed_problem(problem, integrator, form, record):
+def followed_problem(
+    problem: Problem | AdaptiveProblem, integrator: Integrator, form: Any, record: Collection[str]
+) -> Followed | None:
     """The `Followed` problem whose tangent vectors give what a record asks for; None without any.
 
     Parameters
@@ -102,19 +118,27 @@ def followed_problem(problem, integrator, form, record):
     """
     if obstacle_to_following(integrator) or not set(record) & set(CHAOS):
         return None
-    if integrator.adaptive:
-        problem = integrator.main.bind(form)
-    return Followed(problem, form, max(1, len(exponents_of_record(record))))
+    own: Any = problem
+    if integrator.adaptive and integrator.main is not None:
+        own = integrator.main.bind(form)
+    return Followed(own, form, max(1, len(exponents_of_record(record))))
 
 
-def checkpoint_size(integrator, system, record):
+def checkpoint_size(integrator: Integrator, system: System, record: Collection[str]) -> int:
     """Numbers in the checkpoint of a run: of the problem, and of the tangent vectors with it."""
     problem = integrator.bind(system)
     followed = followed_problem(problem, integrator, system.form, record)
     return problem.checkpoint_size + (followed.checkpoint_size if followed else 0)
 
 
-def symplectic_defects(form, problem, initial, step_size, tolerance, interval):
+def symplectic_defects(
+    form: Any,
+    problem: Problem | AdaptiveProblem,
+    initial: NDArray[np.float64],
+    step_size: float,
+    tolerance: float,
+    interval: float,
+) -> dict[str, NDArray[np.float64]]:
     """The variables of `SYMPLECTIC_DEFECT` of runs of one problem.
 
     Parameters
@@ -137,7 +161,7 @@ def symplectic_defects(form, problem, initial, step_size, tolerance, interval):
         space = phase_space(form)
         for row, state in zip(found, initial, strict=True):
             try:
-                if np.isnan(step_size):
+                if isinstance(problem, AdaptiveProblem):
                     ends = adaptive_map(problem, state, interval, tolerance)
                     measured = defect_of_map(space, ends, state, interval)
                 else:
@@ -149,7 +173,14 @@ def symplectic_defects(form, problem, initial, step_size, tolerance, interval):
     return dict(zip(names, found.T, strict=True))
 
 
-def reversal_errors(form, problem, initial, final, step_size, steps):
+def reversal_errors(
+    form: Any,
+    problem: Any,
+    initial: NDArray[np.float64],
+    final: NDArray[np.float64],
+    step_size: Any,
+    steps: int,
+) -> dict[str, NDArray[np.float64]]:
     """The variable of `REVERSAL_ERROR` of runs of one problem; NaN of adaptive ones.
 
     Parameters

@@ -10,6 +10,8 @@ arithmetic;
 
 import dataclasses
 import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import integrators
 import systems
@@ -19,15 +21,17 @@ from integrators.precision import ARITHMETIC, ARITHMETICS, DOUBLE
 from sweep.limits import INTEGRATORS
 from sweep.plugins.registry import Library
 from sweep.study.exclude import Condition
-from sweep.study.experiment import ENTRY_KEYS
+from sweep.study.experiment import ENTRY_KEYS, ResolvedExperiment
+from sweep.study.run_table import RunTable
 from sweep.study.toml.nodes import Node
 from sweep.study.toml.shapes import NUMBER, STRING, Fields, any_of, choice_of, shaped
+from systems.base import Convergence
 
 ALL = "all"
 DECLARED = "declared"
 
 
-def remarks_on_parameters(tables):
+def remarks_on_parameters(tables: Iterable[RunTable]) -> list[str]:
     """What is worth knowing of the parameters of experiments before they run.
 
     That is what systems remark, and which parameter is left at a default that may surprise.
@@ -42,7 +46,7 @@ def remarks_on_parameters(tables):
     list of str
         A line each, with the names of the experiments that it is about.
     """
-    found = {}
+    found: dict[str, list[str]] = {}
     for table in tables:
         experiment = table.experiment
         remarks = [text for made in table.systems for text in made.remarks]
@@ -51,7 +55,7 @@ def remarks_on_parameters(tables):
     return [f"{', '.join(names)}: {text}" for text, names in found.items()]
 
 
-def _surprising_defaults_left(experiment):
+def _surprising_defaults_left(experiment: ResolvedExperiment) -> Iterator[str]:
     """A sentence on each parameter that an experiment leaves at a default that may surprise."""
     system = experiment.library.system_class(experiment.system)
     given = {*experiment.parameters, *(axis.name for axis in experiment.scan)}
@@ -62,7 +66,7 @@ def _surprising_defaults_left(experiment):
             yield f"{name} is not given: {defaults[name]:g} {unit}, {why}"
 
 
-def with_declared_defaults(table, family, library):
+def with_declared_defaults(table: Node, family: Sequence[systems.System], library: Library) -> Node:
     """An experiment's table with what it leaves to others filled in.
 
     Parameters
@@ -80,7 +84,7 @@ def with_declared_defaults(table, family, library):
     StudyError
         If the system declares nothing, no integrator fits, or there is a unit of time.
     """
-    filled = {}
+    filled: dict[str, Any] = {}
     if _says_declared(table, "duration"):
         filled["duration"] = _convergence_of_family(table["duration"], table, family).duration
     if "integrators" in table:
@@ -89,7 +93,7 @@ def with_declared_defaults(table, family, library):
         if len(nodes) > INTEGRATORS.most:  # they are counted later, when they are read
             raise given.error(str(INTEGRATORS.error(len(nodes))))
         taken = {label_of_entry(node.value, library) for node in nodes if not _is_all(node)}
-        entries = []
+        entries: list[Any] = []
         for node in nodes:
             if _is_all(node):
                 fitting = _fitting_integrators(node, family, library, taken)
@@ -109,16 +113,18 @@ def with_declared_defaults(table, family, library):
     return dataclasses.replace(table, value=table.value | filled) if filled else table
 
 
-def _says_declared(table, key):
+def _says_declared(table: Node, key: str) -> bool:
     return key in table and table[key].value == DECLARED
 
 
-def _is_all(node):
+def _is_all(node: Node) -> bool:
     """Whether an entry stands for all integrators that fit."""
     return node.value == ALL or type(node.value) is dict and node.value.get("name") == ALL
 
 
-def _convergence_of_family(node, table, family):
+def _convergence_of_family(
+    node: Node, table: Node, family: Sequence[systems.System]
+) -> Convergence:
     """The `Convergence` of the family's systems, or an error at `node`."""
     system = family[0]
     if system.convergence is None:
@@ -128,7 +134,7 @@ def _convergence_of_family(node, table, family):
     return system.convergence
 
 
-def label_of_entry(entry, library):
+def label_of_entry(entry: Any, library: Library) -> str | None:
     """The label of an entry of a study's integrators.
 
     Parameters
@@ -148,7 +154,7 @@ def label_of_entry(entry, library):
     return None if integrator is None else integrator.label
 
 
-def _integrator_of_entry(entry, library):
+def _integrator_of_entry(entry: Any, library: Library) -> integrators.Integrator | None:
     """The integrator of an entry, or None: what is wrong with it is said where it is read."""
     table = entry if type(entry) is dict else {"name": entry}
     if type(table.get("name")) is not str:
@@ -161,7 +167,7 @@ def _integrator_of_entry(entry, library):
 
 
 @shaped(any_of(NUMBER, STRING))
-def _read_order_condition(node):
+def _read_order_condition(node: Node) -> tuple[Callable[[Any], bool], str]:
     """Whether an order is one that `node` means, as a function of it, and which that is in words.
 
     `EXACT` is greater and less than none.
@@ -178,7 +184,7 @@ def _read_order_condition(node):
 
 
 @shaped(choice_of(ARITHMETICS))
-def read_arithmetic(node):
+def read_arithmetic(node: Node) -> str:
     """The arithmetic that a value names."""
     return node.choice(ARITHMETIC, ARITHMETICS)
 
@@ -189,7 +195,9 @@ ALL_ENTRY = Fields(  # an entry that stands for all
 )
 
 
-def _fitting_integrators(node, family, library, taken):
+def _fitting_integrators(
+    node: Node, family: Sequence[systems.System], library: Library, taken: Collection[str | None]
+) -> dict[str, Any]:
     """Entries of the integrators that one for all stands for, by label, but those `taken`."""
     given = node.fields(ALL_ENTRY) if type(node.value) is dict else {}
     of_order, in_words = given.get("order", (lambda order: True, ""))
@@ -211,7 +219,9 @@ def _fitting_integrators(node, family, library, taken):
     return new
 
 
-def fitting_integrators(family, library):
+def fitting_integrators(
+    family: Sequence[systems.System], library: Library
+) -> dict[str, integrators.Integrator]:
     """The integrators that fit, with their default options, with a fixed step and adaptive ones.
 
     Parameters
@@ -243,7 +253,7 @@ def fitting_methods(system: type[systems.System], library: Library) -> list[str]
     return [name for name, found in made.items() if _integrator_fits(found, family)]
 
 
-def _integrator_fits(integrator, family):
+def _integrator_fits(integrator: integrators.Integrator, family: Sequence[systems.System]) -> bool:
     try:
         for system in family:
             integrator.check(system)
@@ -252,25 +262,28 @@ def _integrator_fits(integrator, family):
     return True
 
 
-def _longest_step_allowed(table, convergence):
+def _longest_step_allowed(table: Node, convergence: Convergence) -> float:
     """The longest step that the sample interval allows, as far as the table says it."""
     given = table["duration"].value if "duration" in table else None
-    duration = convergence.duration if given == DECLARED else given
+    duration: Any = convergence.duration if given == DECLARED else given
     samples = table["samples"].value if "samples" in table else 1
     numbers = type(duration) in (int, float) and type(samples) is int and samples > 0
     try:
-        return duration / samples if numbers else math.inf
+        longest: float = duration / samples if numbers else math.inf
+        return longest
     except OverflowError:  # which is said where they are read
         return math.inf
 
 
-def _entry_with_declared_steps(entry, convergence, interval, library):
+def _entry_with_declared_steps(
+    entry: Any, convergence: Convergence, interval: float, library: Library
+) -> Any:
     """An entry with the step sizes that suit its order; one that has its own, or none, as it is."""
     integrator = _integrator_of_entry(entry, library)
     entry = entry if type(entry) is dict else {"name": entry}
     if "step_size" in entry or integrator is None or integrator.adaptive:
         return entry
-    order = 2 if integrator.order == EXACT else integrator.order  # no error falls: any steps do
+    order = integrator.order if isinstance(integrator.order, int) else 2  # EXACT: any steps do
     longest, shortest, count = convergence.steps(order, integrator.arithmetic)
     longest = min(longest, interval)
     steps = {"start": longest, "stop": shortest, "count": count, "spacing": "log"}

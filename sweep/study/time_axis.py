@@ -5,11 +5,14 @@ import fractions
 import functools
 import itertools
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from integrators.errors import InputError
 from sweep.limits import MOST_PER_DECADE, MOST_SAMPLES, MOST_VALUES
+from sweep.study.run_id import StepSize
 
 DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
@@ -23,17 +26,39 @@ class Samples:
     `marks`, an ndarray of int64 from 0 on: how many intervals there are until each sample.
     """
 
+    if TYPE_CHECKING:
+
+        @property
+        def duration(self) -> float:
+            """To the last sample."""
+
+        @property
+        def samples(self) -> int:
+            """How many come after the one at t = 0."""
+
+        @property
+        def interval(self) -> float:
+            """Time that every step size divides."""
+
+        @property
+        def marks(self) -> NDArray[np.int64]:
+            """How many intervals there are until each sample."""
+
+        @property
+        def _words(self) -> str:
+            """The interval, for messages."""
+
     @property
-    def intervals(self):
+    def intervals(self) -> int:
         """Number of intervals in the duration."""
         return int(self.marks[-1])
 
     @property
-    def times(self):
+    def times(self) -> NDArray[np.float64]:
         """Times of the samples, shape ``(samples + 1,)``."""
         return times_of_marks(self.duration, self.marks, self.marks[-1])
 
-    def steps(self, step_size):
+    def steps(self, step_size: StepSize) -> int:
         """Number of steps in an interval.
 
         Raises
@@ -51,7 +76,7 @@ class Samples:
             )
         return steps
 
-    def snapped(self, step_size):
+    def snapped(self, step_size: StepSize) -> StepSize:
         """The step size nearest to a generated one that divides the interval.
 
         One that divides it already keeps its exact value.
@@ -65,7 +90,7 @@ class Samples:
         steps = round(ratio)
         return step_size if abs(ratio - steps) <= DIVIDES * steps else self.interval / steps
 
-    def _ratio(self, step_size):
+    def _ratio(self, step_size: StepSize) -> float:
         if not step_size > 0:
             raise InputError(f"expected a positive step size, got {step_size}")
         ratio = self.interval / step_size
@@ -96,38 +121,38 @@ class TimeAxis(Samples):
     duration: float
     samples: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_duration(self.duration)
         if self.samples < 1:
             raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
         _check_sample_count(self.samples)
 
     @property
-    def interval(self):
+    def interval(self) -> float:
         """Time between two samples."""
         return float(times_of_marks(self.duration, 1, self.samples))
 
     @property
-    def intervals(self):
+    def intervals(self) -> int:
         """Number of intervals in the duration."""
         return self.samples
 
     @property
-    def marks(self):
+    def marks(self) -> NDArray[np.int64]:
         """Every interval ends with a sample."""
         return np.arange(self.samples + 1)
 
     @property
-    def settings(self):
+    def settings(self) -> int:
         """What tells it from another axis of the same duration."""
         return self.samples
 
-    def times_unit(self, unit):
+    def times_unit(self, unit: float) -> "TimeAxis":
         """The axis in the system's own unit of time, of one given in multiples of `unit`."""
         return dataclasses.replace(self, duration=self.duration * unit)
 
     @property
-    def _words(self):
+    def _words(self) -> str:
         return (
             f"the sample interval {self.interval:.10g} "
             f"(duration {self.duration} / samples {self.samples})"
@@ -162,7 +187,7 @@ class LogarithmicTimeAxis(Samples):
     first: float
     grid: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_duration(self.duration)
         if not 1 <= self.per_decade <= MOST_PER_DECADE:
             raise InputError(
@@ -190,51 +215,52 @@ class LogarithmicTimeAxis(Samples):
             )
 
     @property
-    def interval(self):
+    def interval(self) -> float:
         """The largest step size, up to rounding."""
         return self.duration / round(self.duration / self.grid)
 
     @property
-    def samples(self):
+    def samples(self) -> int:
         """Number of samples after the one at t = 0."""
         return len(self.marks) - 1
 
     @functools.cached_property
-    def marks(self):
+    def marks(self) -> NDArray[np.int64]:
         """Multiples of the interval."""
         return np.array([0, *self.thinning(0, round(self.duration / self.grid))])
 
-    def thinning(self, start, last):
+    def thinning(self, start: int, last: int) -> list[int]:
         """Marks after `start`, up to `last`; six digits count, since powers differ by machine.
 
         None but the last is less than half a spacing from the ends.
         """
-        first, marks = self.first / self.interval, []
+        first, numbers = self.first / self.interval, itertools.count()
+        marks: list[int] = []
         half = 10.0 ** (0.5 / self.per_decade)
-        for j in itertools.count():
-            decade, part = divmod(j, self.per_decade)
+        while True:
+            decade, part = divmod(next(numbers), self.per_decade)
             wanted = float(f"{first * 10**decade * 10.0 ** (part / self.per_decade):.6g}")
             if wanted * half >= last:
                 return [*dict.fromkeys(marks), last]
             if wanted > start * half:
                 marks.append(round(wanted))
 
-    def snapped(self, step_size):
+    def snapped(self, step_size: StepSize) -> StepSize:
         """As for any axis; the largest step size is the one that the interval was made from."""
         return super().snapped(min(step_size, self.interval))
 
     @property
-    def settings(self):
+    def settings(self) -> dict[str, float]:
         """What tells it from another axis of the same duration."""
         return {"per_decade": self.per_decade, "first": self.first, "grid": self.grid}
 
-    def times_unit(self, unit):
+    def times_unit(self, unit: float) -> "LogarithmicTimeAxis":
         """The axis in the system's own unit of time, of one given in multiples of `unit`."""
         times = {name: getattr(self, name) * unit for name in ("duration", "first", "grid")}
         return dataclasses.replace(self, **times)
 
     @property
-    def _words(self):
+    def _words(self) -> str:
         return (
             f"{self.interval:.10g}, the largest step size, of which all sample times are multiples"
         )
@@ -247,7 +273,7 @@ class PerDecade:
     per_decade: int
     first: float | None
 
-    def axis(self, duration, largest, generated):
+    def axis(self, duration: float, largest: float, generated: bool) -> LogarithmicTimeAxis:
         """The `LogarithmicTimeAxis` of a largest step size, snapped if it was `generated`."""
         ratio = duration / largest if largest > 0 else 1.0
         if not ratio <= MOST_STEPS:
@@ -259,7 +285,7 @@ class PerDecade:
         return LogarithmicTimeAxis(duration, self.per_decade, first, grid)
 
 
-def times_of_marks(duration, marks, last):
+def times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.float64]:
     """`marks` of `last` parts of a duration, rounded once where the duration has few digits.
 
     Then an axis of thrice the duration and thrice the samples has the same times.
@@ -274,13 +300,13 @@ def times_of_marks(duration, marks, last):
     return np.reshape(exact, np.shape(marks))
 
 
-def check_duration(duration):
+def check_duration(duration: float) -> None:
     """Raise InputError unless it is a positive number."""
     if not 0 < duration < math.inf:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
 
 
-def _describe_nearest_divisors(whole, ratio):
+def _describe_nearest_divisors(whole: float, ratio: float) -> str:
     """The two that lie on either side of ``whole / ratio``, in words."""
     fits = " and ".join(
         f"{whole / n:.10g} ({n} {'step' if n == 1 else 'steps'})"
@@ -290,14 +316,14 @@ def _describe_nearest_divisors(whole, ratio):
     return f"the nearest that do are {fits}"
 
 
-def check_range_count(count):
+def check_range_count(count: int) -> int:
     """A number of values that a range can have, or `InputError`."""
     if not 2 <= count <= MOST_VALUES:
         raise InputError(f"expected 2 to {MOST_VALUES:,} values, got {count:,}", key="count")
     return count
 
 
-def spaced_values(start, stop, count, spacing):
+def spaced_values(start: float, stop: float, count: int, spacing: str) -> tuple[float, ...]:
     """Numbers from `start` to `stop`, which are kept as they are.
 
     Those between have six significant digits: logarithms differ between machines in the last
@@ -355,55 +381,55 @@ class ExtendedTimeAxis(Samples):
     """
 
     first: TimeAxis | LogarithmicTimeAxis
-    pieces: tuple
+    pieces: tuple[tuple[int | str, int], ...]
 
     @property
-    def duration(self):
+    def duration(self) -> float:
         """To the last sample."""
         return float(self.times[-1])
 
     @property
-    def samples(self):
+    def samples(self) -> int:
         """The number of intervals."""
         return len(self.marks) - 1
 
     @property
-    def interval(self):
+    def interval(self) -> float:
         """Of the axis that it begins with."""
         return self.first.interval
 
     @functools.cached_property
-    def marks(self):
+    def marks(self) -> NDArray[np.int64]:
         """In intervals of the axis that it begins with."""
-        marks = [self.first.marks]
+        marks: list[NDArray[np.int64]] = [self.first.marks]
         for stride, count in self.pieces:
             last = int(marks[-1][-1])
-            if stride == LOG:
-                marks.append(np.array(self.first.thinning(last, count)))
-            else:
+            if not isinstance(stride, str):
                 marks.append(last + stride * np.arange(1, count + 1))
+            elif isinstance(self.first, LogarithmicTimeAxis):  # as it is where it is LOG
+                marks.append(np.array(self.first.thinning(last, count)))
         return np.concatenate(marks)
 
     @functools.cached_property
-    def times(self):
+    def times(self) -> NDArray[np.float64]:
         """Times of the samples, shape ``(samples + 1,)``."""
         return times_of_marks(self.first.duration, self.marks, self.first.intervals)
 
     @property
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What tells it from another axis of the same duration."""
         first = {"duration": self.first.duration, "samples": self.first.settings}
         return {"first": first, "pieces": [list(piece) for piece in self.pieces]}
 
     @property
-    def _words(self):
+    def _words(self) -> str:
         return self.first._words
 
 
 AnyTimeAxis = TimeAxis | LogarithmicTimeAxis | ExtendedTimeAxis
 
 
-def _check_sample_count(samples):
+def _check_sample_count(samples: int) -> None:
     if samples > MOST_SAMPLES:
         shown = f"{samples:,}" if samples < 1e15 else f"{samples:.3g}"
         raise InputError(
@@ -413,7 +439,7 @@ def _check_sample_count(samples):
         )
 
 
-def extend_time_axis(axis, duration, samples=None):
+def extend_time_axis(axis: AnyTimeAxis, duration: float, samples: int | None = None) -> AnyTimeAxis:
     """`axis` and what comes after it, up to a longer duration.
 
     Parameters
@@ -440,7 +466,12 @@ def extend_time_axis(axis, duration, samples=None):
             f"a duration of {duration:g} does not extend one of {axis.duration:g}: expected more",
             key="duration",
         )
-    first, pieces = (axis.first, axis.pieces) if hasattr(axis, "pieces") else (axis, ())
+    first: TimeAxis | LogarithmicTimeAxis
+    pieces: tuple[tuple[int | str, int], ...]
+    if isinstance(axis, ExtendedTimeAxis):
+        first, pieces = axis.first, axis.pieces
+    else:
+        first, pieces = axis, ()
     ratio = duration / axis.interval
     whole = round(ratio)
     if abs(ratio - whole) > DIVIDES * ratio:
@@ -469,24 +500,24 @@ def extend_time_axis(axis, duration, samples=None):
     return _plain_axis_if_same(ExtendedTimeAxis(first, (*pieces, (more // count, count))), duration)
 
 
-def _axis_thins_out(axis):
+def _axis_thins_out(axis: AnyTimeAxis) -> bool:
     """Whether the last samples of an axis thin out with time."""
     if isinstance(axis, ExtendedTimeAxis):
         return axis.pieces[-1][0] == LOG
     return isinstance(axis, LogarithmicTimeAxis)
 
 
-def _plain_axis_if_same(made, duration):
+def _plain_axis_if_same(made: ExtendedTimeAxis, duration: float) -> AnyTimeAxis:
     """An axis that a study can ask for, where it has the same times and takes the same steps."""
     if isinstance(made.first, TimeAxis):
         plain = TimeAxis(float(duration), made.samples)
         return plain if np.array_equal(plain.times, made.times) else made
-    plain = dataclasses.replace(made.first, duration=float(duration))
-    same = plain.interval == made.interval and np.array_equal(plain.times, made.times)
-    return plain if same else made
+    longer = dataclasses.replace(made.first, duration=float(duration))
+    same = longer.interval == made.interval and np.array_equal(longer.times, made.times)
+    return longer if same else made
 
 
-def _describe_nearest_ends(axis, ratio):
+def _describe_nearest_ends(axis: AnyTimeAxis, ratio: float) -> str:
     ends = (
         times_of_marks(axis.duration, n, axis.intervals)
         for n in (math.floor(ratio), math.ceil(ratio))

@@ -4,15 +4,19 @@ A union of grids is no grid: it has no runs that none of the studies names.
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sweep.errors import CannotUnite
 from sweep.plugins.registry import unite_libraries
-from sweep.study.initial_conditions.base import RandomStarts
+from sweep.study.experiment import Axis, IntegratorEntry, ResolvedExperiment
+from sweep.study.initial_conditions.base import RandomStarts, Start
 
 if TYPE_CHECKING:
     from sweep.study.model import Study
+
+
+Value = TypeVar("Value", bound=Hashable)
 
 
 def unite_studies(studies: "Sequence[Study]") -> "Study":
@@ -34,7 +38,7 @@ def unite_studies(studies: "Sequence[Study]") -> "Study":
         If a label has two meanings, a parameter is scanned in one study and not in another, or
         plugins of one name differ.
     """
-    experiments = {}
+    experiments: dict[str, list[ResolvedExperiment]] = {}
     for experiment in (experiment for study in studies for experiment in study.experiments):
         parts = experiments.setdefault(experiment.name, [])
         parts += [part for part in experiment.grids if part not in parts]
@@ -47,7 +51,7 @@ def unite_studies(studies: "Sequence[Study]") -> "Study":
     )
 
 
-def _unite_experiments(parts):
+def _unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
     """The experiment with the runs of experiments of one name that are grids."""
     if len(parts) == 1:
         return parts[0]
@@ -69,11 +73,11 @@ def _unite_experiments(parts):
         raise CannotUnite(f"experiment {parts[0].name!r}: {error}") from None
 
 
-def _distinct(values):
+def _distinct(values: Iterable[Value]) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _unite_scans(scans):
+def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
     """Axes with the values of all; a value has the label that it has first."""
     axes = [{axis.name: axis for axis in scan} for scan in scans]
     for other in axes[1:]:
@@ -82,8 +86,9 @@ def _unite_scans(scans):
     return tuple(_unite_axes([scan[name] for scan in axes]) for name in axes[0])
 
 
-def _unite_axes(axes):
-    labels, meanings = {}, {}
+def _unite_axes(axes: Sequence[Axis]) -> Axis:
+    labels: dict[Any, Any] = {}  # by value
+    meanings: dict[Any, Any] = {}  # by label
     for axis in axes:
         if (axis.labels is None) != (axes[0].labels is None):
             raise CannotUnite(f"the values of {axis.name!r} have labels in one study only")
@@ -95,9 +100,10 @@ def _unite_axes(axes):
     return dataclasses.replace(axes[0], values=tuple(labels), labels=named)
 
 
-def _unite_integrators(parts):
+def _unite_integrators(parts: Sequence[ResolvedExperiment]) -> tuple[IntegratorEntry, ...]:
     """Integrators by label, each with all steps that it has somewhere."""
-    entries, steps = {}, {}
+    entries: dict[str, IntegratorEntry] = {}
+    steps: dict[str, dict[float, None]] = {}
     for part in parts:
         for entry in part.integrators:
             known = entries.setdefault(entry.label, entry)
@@ -109,16 +115,17 @@ def _unite_integrators(parts):
             sizes = (size[entry.adaptive] for size in part.steps_of(entry))
             steps.setdefault(entry.label, {}).update(dict.fromkeys(sizes))
     return tuple(
-        dataclasses.replace(
-            entry, **{"tolerances" if entry.adaptive else "step_sizes": tuple(steps[label])}
-        )
+        dataclasses.replace(entry, tolerances=tuple(steps[label]))
+        if entry.adaptive
+        else dataclasses.replace(entry, step_sizes=tuple(steps[label]))
         for label, entry in entries.items()
     )
 
 
-def _unite_starts(conditions):
+def _unite_starts(conditions: Iterable[tuple[Start, ...]]) -> tuple[Start, ...]:
     """Starts, each once, an ensemble with the most members; no two of them have one label."""
-    found, labels = {}, set()
+    found: dict[str, Any] = {}  # dataclasses, by content
+    labels = set()
     for start in (start for several in conditions for start in several):
         known = found.get(start.content)
         if known is None:
@@ -126,7 +133,8 @@ def _unite_starts(conditions):
             while label in labels:
                 label, number = f"{start.label} {number}", number + 1
             labels.add(label)
-            found[start.content] = dataclasses.replace(start, label=label)
+            own: Any = start
+            found[start.content] = dataclasses.replace(own, label=label)
         elif isinstance(start, RandomStarts) and start.members > known.members:
             found[start.content] = dataclasses.replace(known, members=start.members)
     return tuple(found.values())

@@ -321,7 +321,7 @@ def _rewrite_damaged_axes(
     """Write those of the coordinates ``time``, ``row`` and ``component`` that are damaged."""
     size = group["row"].shape[0]
     labels = create.state_row_labels(table.systems)
-    values = {
+    values: dict[str, Any] = {
         "time": table.experiment.times,
         "row": labels if len(labels) == size else [str(row) for row in range(size)],
         "component": ["x", "y", "z"],

@@ -5,43 +5,66 @@ import hashlib
 import math
 import os
 import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from integrators.precision import DOUBLE_DOUBLE
 from sweep.limits import MEMORY, MOST_STATES, open_regular_file
+from systems import System
 from systems.checking import check_members
 
 MOST_FILE = MEMORY.most  # bytes
 SHOWN = 5  # names of arrays that a message has
+States = NDArray[np.float64]  # their last axes are rows and components
 
 
 class Start:
     """What all starts share; a subclass has `label`, `size`, `labels`, `ensemble` and `states`."""
 
-    @property
-    def content(self):
-        """What tells it from other starts: all that the study says of it, but for its label."""
-        fields = (field.name for field in dataclasses.fields(self) if field.compare)
-        said = {name: getattr(self, name) for name in fields if name != "label"}
-        return f"{type(self).__name__} {said}"
+    if TYPE_CHECKING:
+        label: str
+        where: str
+
+        @property
+        def size(self) -> int:
+            """Number of states."""
+
+        @property
+        def labels(self) -> tuple[str, ...]:
+            """One label for each state."""
+
+        @property
+        def ensemble(self) -> str:
+            """Label of the ensemble; empty for a single start."""
+
+        def states(self, system: System) -> States:
+            """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
 
     @property
-    def coordinates(self):
+    def content(self) -> str:
+        """What tells it from other starts: all that the study says of it, but for its label."""
+        return _content_of(self)
+
+    @property
+    def coordinates(self) -> dict[str, NDArray[np.float64]]:
         """Numbers that tell the states apart, by name, each of shape ``(size,)``; here none."""
         return {}
 
-    def some_labels(self, members):
+    def some_labels(self, members: Sequence[int]) -> list[str]:
         """The labels of some of the states, a list of int."""
         labels = self.labels
         return [labels[member] for member in members]
 
-    def check(self, system):
+    def check(self, system: System) -> None:
         """Raise InputError unless all of these are states of `system`."""
         self.states(system)
 
-    def in_double_double(self, system, members):
+    def in_double_double(self, system: System, members: NDArray[np.integer]) -> States:
         """Some of the states with all digits of the numbers that they stand for.
 
         Here nothing is known of these: the doubles are all that the study says.
@@ -64,6 +87,12 @@ class Start:
         return np.full((len(members), system.rows, 3, 2), np.nan)
 
 
+def _content_of(start: Any) -> str:
+    fields = (field.name for field in dataclasses.fields(start) if field.compare)
+    said = {name: getattr(start, name) for name in fields if name != "label"}
+    return f"{type(start).__name__} {said}"
+
+
 class SingleStart(Start):
     """What starts of one state share; a subclass has `label`."""
 
@@ -71,7 +100,7 @@ class SingleStart(Start):
     size = 1
 
     @property
-    def labels(self):
+    def labels(self) -> tuple[str, ...]:
         """One label for each state."""
         return (self.label,)
 
@@ -80,16 +109,16 @@ class Ensemble(Start):
     """What starts of many members share; a subclass has `label` and `size`."""
 
     @property
-    def ensemble(self):
+    def ensemble(self) -> str:
         """Label of the ensemble."""
         return self.label
 
     @property
-    def labels(self):
+    def labels(self) -> tuple[str, ...]:
         """One label for each member."""
         return tuple(self.some_labels(range(self.size)))
 
-    def some_labels(self, members):
+    def some_labels(self, members: Sequence[int]) -> list[str]:
         """The labels of some members."""
         return [f"{self.label}[{member}]" for member in members]
 
@@ -111,11 +140,11 @@ class NamedStart(SingleStart):
     label: str
     where: str = dataclasses.field(default="", compare=False)
 
-    def states(self, system):
+    def states(self, system: System) -> States:
         """States of `system`, shape ``(1, rows, 3)``; InputError for an unknown name."""
         return system.start(self.name)[np.newaxis]
 
-    def in_double_double(self, system, members):
+    def in_double_double(self, system: System, members: NDArray[np.integer]) -> States:
         """As of any `Start`; here known."""
         made = system.start(self.name, arithmetic=DOUBLE_DOUBLE)
         return np.broadcast_to(made, (len(members), *made.shape))
@@ -136,12 +165,12 @@ class GivenStart(SingleStart):
         As in `NamedStart`.
     """
 
-    vectors: dict
+    vectors: dict[str, tuple[tuple[float, float, float], ...]]
     normalize: bool
     label: str
     where: str = dataclasses.field(default="", compare=False)
 
-    def states(self, system):
+    def states(self, system: System) -> States:
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
         if set(self.vectors) != set(system.state_keys):
             raise InputError(
@@ -184,12 +213,12 @@ class RandomStarts(Ensemble):
 
     members: int
     seed: int
-    around: str | None
+    around: str | Start | None
     spread: float | None
     label: str
     where: str = dataclasses.field(default="", compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.members < 1:
             raise InputError(f"expected at least 1 member, got {self.members}", key="random")
         if self.seed < 0:
@@ -202,17 +231,17 @@ class RandomStarts(Ensemble):
             raise InputError(f"expected a positive number, got {self.spread}", key="spread")
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of states."""
         return self.members
 
     @property
-    def content(self):
+    def content(self) -> str:
         """As of other starts; whatever the number of members, since the first are the same."""
         around = self.around.content if isinstance(self.around, Start) else self.around
-        return Start.content.fget(dataclasses.replace(self, members=1, around=around))
+        return _content_of(dataclasses.replace(self, members=1, around=around))
 
-    def states(self, system, members=None):
+    def states(self, system: System, members: range | None = None) -> States:
         """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`.
 
         With a range of `members` only these, which are the same as among all.
@@ -221,7 +250,7 @@ class RandomStarts(Ensemble):
         around = self.around.states(system)[0] if isinstance(self.around, Start) else self.around
         return system.ensemble(members, self.seed, around=around, spread=self.spread)
 
-    def check(self, system):
+    def check(self, system: System) -> None:
         """Raise InputError unless `system` can draw a member."""
         with np.errstate(over="ignore", invalid="ignore"):
             state = dataclasses.replace(self, members=1).states(system)
@@ -260,18 +289,18 @@ class LatticeStarts(Ensemble):
     label: str
     where: str = dataclasses.field(default="", compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_STATES:
             raise InputError(
                 f"expected 1 to {MOST_STATES:,} directions, got {self.count:,}", key="lattice"
             )
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of states."""
         return self.count
 
-    def states(self, system):
+    def states(self, system: System) -> States:
         """The members, shape ``(count, rows, 3)``; InputError where one is no state."""
         return system.lattice(self.count, body=self.body, around=self.around)
 
@@ -299,32 +328,33 @@ class FileStarts(Ensemble):
     normalize: bool
     label: str
     digest: str
-    members: np.ndarray = dataclasses.field(compare=False, repr=False)
+    members: States = dataclasses.field(compare=False, repr=False)
     where: str = dataclasses.field(default="", compare=False)
 
     @classmethod
-    def load(cls, path, **settings):
+    def load(cls, path: Path, **settings: Any) -> Self:
         """Read ``.npy``, or ``.npz`` with one array; InputError where it holds no states."""
         members = _load_state_array(path)
-        digest = hashlib.blake2b(members.astype("<f8", copy=False), digest_size=16).hexdigest()
+        data: Any = members.astype("<f8", copy=False)  # a buffer, which NumPy's types do not say
+        digest = hashlib.blake2b(data, digest_size=16).hexdigest()
         return cls(**settings, digest=digest, members=members)
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of states."""
         return 1 if self.members.ndim == 2 else len(self.members)
 
     @property
-    def ensemble(self):
+    def ensemble(self) -> str:
         """Label of the ensemble; empty for a single state."""
         return "" if self.members.ndim == 2 else self.label
 
     @property
-    def labels(self):
+    def labels(self) -> tuple[str, ...]:
         """One label for each state."""
         return (self.label,) if self.members.ndim == 2 else super().labels
 
-    def states(self, system, members=None):
+    def states(self, system: System, members: range | None = None) -> States:
         """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows.
 
         With a range of `members` only these.
@@ -345,19 +375,19 @@ class FileStarts(Ensemble):
                 states = np.array([_normalize_member(system, *one) for one in numbered])
         return states
 
-    def check(self, system):
+    def check(self, system: System) -> None:
         """Raise InputError unless all members are states of `system`."""
         check_members(system, self.states(system))
 
 
-def _normalize_member(system, member, state):
+def _normalize_member(system: System, member: int, state: States) -> States:
     try:
         return system.normalized(state)
     except InputError as error:
         raise InputError(f"member {member}: {error}", key=error.key) from None
 
 
-def _load_state_array(path):
+def _load_state_array(path: Path) -> States:
     """The one array of a file as float64 of shape (rows, 3) or (members, rows, 3)."""
     if path.suffix not in (".npy", ".npz"):
         raise InputError(
@@ -391,7 +421,7 @@ def _load_state_array(path):
     return np.ascontiguousarray(values, dtype=float)
 
 
-def _name_of_only_array(path, file):
+def _name_of_only_array(path: Path, file: BinaryIO) -> np.ndarray:
     with zipfile.ZipFile(file) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
         if len(names) != 1:
@@ -401,7 +431,7 @@ def _name_of_only_array(path, file):
             return _read_npy_array(member, archive.infolist()[0].file_size)
 
 
-def _read_npy_array(file, size=None):
+def _read_npy_array(file: IO[bytes], size: int | None = None) -> np.ndarray:
     """The array of an open ``.npy``; its header is believed only as far as there are bytes."""
     size = os.fstat(file.fileno()).st_size if size is None else size
     version = np.lib.format.read_magic(file)

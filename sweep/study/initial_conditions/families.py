@@ -3,13 +3,16 @@
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
 from sweep.limits import MOST_STATES
-from sweep.study.initial_conditions.base import Ensemble
+from sweep.study.initial_conditions.base import Ensemble, States
+from systems import System
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,61 +42,63 @@ class FamilyStarts(Ensemble):
     """
 
     name: str
-    axes: dict
-    given: tuple
-    columns: dict
+    axes: dict[str, tuple[float, ...]]
+    given: tuple[str, ...]
+    columns: dict[str, str]
     label: str
     where: str = dataclasses.field(default="", compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.size > MOST_STATES:
             raise InputError(f"gives {self.size:,} states; at most {MOST_STATES:,} are possible")
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of states."""
         return math.prod(len(values) for values in self.axes.values())
 
     @property
-    def labels(self):
+    def labels(self) -> tuple[str, ...]:
         """One label for each state."""
         if not self.given:
             return (self.label,)
         return tuple(f"{self.label}[{self._words(values)}]" for values in self._values())
 
     @property
-    def coordinates(self):
+    def coordinates(self) -> dict[str, NDArray[np.float64]]:
         """The values of each axis over the states, by the name of its coordinate."""
         values = np.array([list(values.values()) for values in self._values()], dtype=float)
         names = [self.columns[axis] for axis in self.axes]
         return dict(zip(names, values.T, strict=True))
 
-    def states(self, system):
+    def states(self, system: System) -> States:
         """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
         return np.array([self._state(system, values) for values in self._values()])
 
-    def in_double_double(self, system, members):
+    def in_double_double(self, system: System, members: NDArray[np.integer]) -> States:
         """As of any `Start`; here known."""
         every = list(self._values())
         return np.array([self._state(system, every[i], DOUBLE_DOUBLE) for i in members])
 
-    def values_of_axes(self):
+    def values_of_axes(self) -> list[dict[str, float]]:
         """Of each state the values of those axes that the study gives, as dicts."""
         return [{axis: values[axis] for axis in self.given} for values in self._values()]
 
-    def _values(self):
+    def _values(self) -> Iterator[dict[str, float]]:
         """Every combination, as a dict of axis to value."""
         for values in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
 
-    def _state(self, system, values, arithmetic=DOUBLE):
+    def _state(
+        self, system: System, values: Mapping[str, float], arithmetic: str = DOUBLE
+    ) -> States:
         try:
             return system.member(self.name, arithmetic=arithmetic, **values)
         except InputError as error:
             case = f" (where {self._words(values)})" if self.given else ""
             raise InputError(f"{error}{case}", key=error.key) from None
 
-    def _words(self, values):
+    def _words(self, values: Mapping[str, float]) -> str:
         """``theta=0.7, phi=0.4``: all digits, so that every state has a label of its own."""
         shown = (f"{axis}={str(values[axis]).removesuffix('.0')}" for axis in self.given)
         return ", ".join(shown)

@@ -1,19 +1,23 @@
 """Initial conditions that are the end states of another store's runs."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 from integrators.errors import InputError
-from sweep.study.initial_conditions.base import Ensemble, FileStarts
+from sweep.study.initial_conditions.base import FileStarts, States
+from systems import System
 
-_loaders = []  # the one by which the room of stores lets studies read them
+# The one by which the room of stores lets studies read them.
+_loaders: "list[Callable[..., StoreStarts]]" = []
 
 
-def register_end_state_reader(load):
+def register_end_state_reader(load: "Callable[..., StoreStarts]") -> None:
     """Register the function that reads end states of a store's runs as `StoreStarts`."""
     _loaders[:] = [load]
 
 
-def read_end_states(*arguments, **settings):
+def read_end_states(*arguments: Any, **settings: Any) -> "StoreStarts":
     """End states of a store's runs as `StoreStarts`; arguments as of the registered function."""
     return _loaders[0](*arguments, **settings)
 
@@ -39,16 +43,16 @@ class StoreStarts(FileStarts):
     remembered: bool = dataclasses.field(default=False, compare=False)
 
     @property
-    def ensemble(self):
+    def ensemble(self) -> str:
         """Label of the ensemble."""
         return self.label
 
     @property
-    def labels(self):
+    def labels(self) -> tuple[str, ...]:
         """One label for each member."""
-        return Ensemble.labels.fget(self)
+        return tuple(self.some_labels(range(self.size)))
 
-    def states(self, system, members=None):
+    def states(self, system: System, members: range | None = None) -> States:
         """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows."""
         if self.members.shape[1] != system.rows:
             raise InputError(

@@ -4,7 +4,7 @@ from integrators.errors import check_known, nearest
 from sweep import limits
 from sweep.errors import check_distinct_nodes, read_nodes_gathering_problems
 from sweep.study import schema
-from sweep.study.axes import RANGE, read_value_range
+from sweep.study.axes import RANGE, Family, read_value_range
 from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.base import (
     FileStarts,
@@ -12,8 +12,10 @@ from sweep.study.initial_conditions.base import (
     LatticeStarts,
     NamedStart,
     RandomStarts,
+    Start,
 )
 from sweep.study.initial_conditions.families import FamilyStarts
+from sweep.study.initial_conditions.from_store import StoreStarts
 from sweep.study.toml.nodes import Node
 from sweep.study.toml.shapes import (
     NUMBER,
@@ -26,12 +28,14 @@ from sweep.study.toml.shapes import (
     shaped,
     table_of,
 )
+from systems import System
+from systems.base import Family as StartFamily
 
 BYTES_OF_A_ROW = 24
 
 
 @shaped(any_of(STRING, {"type": "object"}))
-def _centre_as_written(node):
+def _centre_as_written(node: Node) -> Node:
     """The node of what an ensemble is about, which takes the systems to read."""
     return node
 
@@ -74,7 +78,7 @@ START = any_of(
 
 
 @shaped(one_or_more(START))
-def read_initial_conditions(node, family):
+def read_initial_conditions(node: Node, family: Family) -> tuple[Start, ...]:
     """Starts, as a tuple, all of which are states of all systems in the tuple `family`."""
     nodes = node.one_or_more()
     node.take(limits.STARTS, len(nodes))
@@ -86,7 +90,7 @@ def read_initial_conditions(node, family):
     return starts
 
 
-def _read_start(node, family):
+def _read_start(node: Node, family: Family) -> Start:
     if type(node.value) is str or "name" in node:
         start = _read_named_start(node, family[0])
     else:
@@ -101,7 +105,7 @@ def _read_start(node, family):
     return start
 
 
-def _read_named_start(node, system):
+def _read_named_start(node: Node, system: System) -> Start:
     """A named start or a family, by its name or as a table."""
     named = node if type(node.value) is str else node["name"]
     name = named.string()
@@ -118,13 +122,13 @@ def _read_named_start(node, system):
     return NamedStart(name, node.optional("label", Node.label, name), where=node.where)
 
 
-def _read_family_starts(node, family, system):
+def _read_family_starts(node: Node, family: StartFamily, system: System) -> FamilyStarts:
     given = {}
     if type(node.value) is not str:
         node.table((*NAMED, *family.axes), kind=f"axis of {family.name}")
         nodes = [node[key] for key in node.value if key in family.axes]
         values = read_nodes_gathering_problems(_read_axis_values, nodes)
-        given = {axis.path[-1]: of for axis, of in zip(nodes, values, strict=True)}
+        given = {str(axis.path[-1]): of for axis, of in zip(nodes, values, strict=True)}
     defaults = {axis: (value,) for axis, value in family.axes.items() if axis not in given}
     taken = schema.taken_variable_names(system)
     with node.context():
@@ -138,7 +142,7 @@ def _read_family_starts(node, family, system):
         )
 
 
-def _read_axis_values(node):
+def _read_axis_values(node: Node) -> tuple[float, ...]:
     if type(node.value) is dict:
         return read_value_range(node)
     nodes = node.one_or_more()
@@ -148,7 +152,7 @@ def _read_axis_values(node):
     return values
 
 
-def _read_random_starts(node, family):
+def _read_random_starts(node: Node, family: Family) -> RandomStarts:
     given = node.fields(RANDOM)
     around = _read_centre(given["around"], family) if "around" in given else None
     centre = getattr(around, "label", around)
@@ -164,7 +168,7 @@ def _read_random_starts(node, family):
         )
 
 
-def _read_centre(node, family):
+def _read_centre(node: Node, family: Family) -> str | Start:
     """The state that an ensemble is about: a start's name, or a table that gives one state."""
     if type(node.value) is str:
         return node.string()
@@ -174,7 +178,7 @@ def _read_centre(node, family):
     return start
 
 
-def _read_given_start(node, system):
+def _read_given_start(node: Node, system: System) -> GivenStart:
     keys = system.state_keys
     _check_state_keys(node, system)
     node.table((*keys, *OF_GIVEN), keys)
@@ -189,7 +193,7 @@ def _read_given_start(node, system):
     )
 
 
-def _check_state_keys(node, system):
+def _check_state_keys(node: Node, system: System) -> None:
     """Refuse what is no state, or one that is spelt out in the words of another kind of system."""
     keys, given = system.state_keys, node.value if type(node.value) is dict else {}
     wrong = [key for key, value in given.items() if type(value) is list and key not in keys]
@@ -206,20 +210,20 @@ def _check_state_keys(node, system):
         )
 
 
-def _read_vectors(node, rows):
+def _read_vectors(node: Node, rows: int) -> tuple[tuple[float, ...], ...]:
     """The rows of a part of a state; a single one may be written as a vector."""
     if rows == 1 and type(node.value) is list and not any(type(v) is list for v in node.value):
         return (_read_vector(node),)
     return read_nodes_gathering_problems(_read_vector, node.elements())
 
 
-def _read_vector(node):
+def _read_vector(node: Node) -> tuple[float, ...]:
     if type(node.value) is not list or len(node.value) != 3:
         raise node.expected("a vector of 3 numbers")
     return tuple(part.real() for part in node.elements())
 
 
-def _read_lattice_starts(node, _family):
+def _read_lattice_starts(node: Node, _family: object) -> LatticeStarts:
     given = node.fields(LATTICE)
     with node.context():
         return LatticeStarts(
@@ -231,7 +235,7 @@ def _read_lattice_starts(node, _family):
         )
 
 
-def _read_file_starts(node, _family):
+def _read_file_starts(node: Node, _family: object) -> FileStarts:
     given = node.fields(FILE)
     path = node.source.directory / given["file"]
     with node.context():
@@ -244,7 +248,7 @@ def _read_file_starts(node, _family):
         )
 
 
-def _read_store_starts(node, _family):
+def _read_store_starts(node: Node, _family: object) -> StoreStarts:
     given = node.fields(STORE)
     name = given["store"]
     with node.context():

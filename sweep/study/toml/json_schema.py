@@ -43,7 +43,7 @@ def study_schema() -> Shape:
     """
     library = with_installed_plugins(BUILT_IN, "system")
     library = with_installed_plugins(library, "integrator")
-    schema, kinds = copy.deepcopy(STUDY.shape), (*systems.ALL_SYSTEMS, *library.systems)
+    schema, kinds = copy.deepcopy(STUDY.shape), _all_systems(library)
     experiment = schema["properties"]["experiment"]["items"]
     for key, known in (("system", _known_systems), ("integrators", _known_integrators)):
         offered = experiment["properties"][key]
@@ -70,7 +70,11 @@ def _in_experiments_or_defaults(key: str) -> Shape:
 
 
 def _known_systems(library: Library) -> Shape:
-    return choice_of(kind.name for kind in (*systems.ALL_SYSTEMS, *library.systems))
+    return choice_of(kind.name for kind in _all_systems(library))
+
+
+def _all_systems(library: Library) -> list[type[systems.System]]:
+    return [*systems.ALL_SYSTEMS, *library.systems]
 
 
 def _known_integrators(library: Library) -> Shape:
@@ -124,7 +128,7 @@ def _of_option(option: Option) -> Shape:
 
 def _of_system(kind: type[systems.System], library: Library) -> Shape:
     """What an experiment may say, if it is of this system."""
-    parameters = dict.fromkeys(kind.parameter_names(), {})
+    parameters: dict[str, Shape] = dict.fromkeys(kind.parameter_names(), {})
     of_parameters = {"properties": parameters, "additionalProperties": False}
     starts = [start.name for start in kind.named_starts]
     starts += [family.name for family in kind.families]

@@ -7,15 +7,19 @@ import math
 import re
 import reprlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 from integrators.errors import InputError, check_known
 from sweep.errors import Gathered, StudyError
-from sweep.limits import MOST_DEPTH, MOST_LABEL, MOST_STRING, MOST_TEXT, Budget
-from sweep.study.toml.positions import scan_key_positions
-from sweep.study.toml.shapes import BOOLEAN, INTEGER, NUMBER, STRING, shaped
+from sweep.limits import MOST_DEPTH, MOST_LABEL, MOST_STRING, MOST_TEXT, Budget, Limit
+from sweep.plugins.loader import Plugin
+from sweep.study.toml.positions import KeyPath, Scan, scan_key_positions
+from sweep.study.toml.shapes import BOOLEAN, INTEGER, NUMBER, STRING, Fields, shaped
 
+Read = TypeVar("Read")
+Default = TypeVar("Default")
 _TYPES = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 _TYPES |= {list: "an array", dict: "a table"}
 
@@ -32,14 +36,14 @@ class Source:
 
     name: str
     text: str
-    lines: dict | None
+    lines: dict[KeyPath, int] | None
     directory: Path
-    plugins: Mapping[str, object] | None = None
+    plugins: Mapping[str, Plugin] | None = None
     kept: object = None
     trust_plugins: bool = False
     budget: Budget = dataclasses.field(default_factory=Budget, compare=False)
 
-    def where(self, path):
+    def where(self, path: KeyPath) -> str:
         """``file:line: key.path`` of a path, or of the deepest part of it that is written."""
         if self.lines is None:
             return f"{self.name}: {format_key_path(path)}" if path else self.name
@@ -63,22 +67,22 @@ class Node:
         Table that supplies the keys that this one lacks.
     """
 
-    value: object
-    path: tuple
+    value: Any
+    path: KeyPath
     source: Source
     fallback: "Node | None" = None
 
     @property
-    def where(self):
+    def where(self) -> str:
         """``file:line: key.path``."""
         return self.source.where(self.path)
 
-    def error(self, message):
+    def error(self, message: str) -> StudyError:
         """The `StudyError` that says where this value stands and what is wrong with it."""
         return StudyError(f"{self.where}: {message}")
 
     @contextlib.contextmanager
-    def context(self, otherwise=None):
+    def context(self, otherwise: "Node | None" = None) -> Iterator[None]:
         """Turn an `InputError` into a `StudyError` at the key, or key path, that it names.
 
         If it names none that is here, then at the node `otherwise`, by default this one.
@@ -90,31 +94,33 @@ class Node:
         except InputError as error:
             raise self._deepest(error.key, otherwise or self).error(str(error)) from None
 
-    def take(self, limit, amount):
+    def take(self, limit: Limit, amount: int) -> None:
         """Count what this value asks for, and refuse it beyond a `Limit` on the whole study."""
         with self.context():
             self.source.budget.take_from_budget(limit, amount)
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         own = isinstance(self.value, dict) and key in self.value
         return own or (self.fallback is not None and key in self.fallback)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str | int) -> "Node":
         if self.fallback is not None and key not in self.value:
             return self.fallback[key]
         return Node(self.value[key], self.path + (key,), self.source)
 
-    def optional(self, key, read, default):
+    def optional(
+        self, key: str | int, read: "Callable[[Node], Read]", default: Default
+    ) -> Read | Default:
         """``read`` of the node of a key, or `default` if there is none."""
         return read(self[key]) if key in self else default
 
-    def get(self, key, otherwise):
+    def get(self, key: str | int, otherwise: Default) -> "Node | Default":
         """The node of a key, or `otherwise` if there is none."""
         return self.optional(key, lambda node: node, otherwise)
 
-    def _deepest(self, path, otherwise):
+    def _deepest(self, path: str | None, otherwise: "Node") -> "Node":
         """The deepest node that is here of a key, or key path such as ``tableau.a[1]``."""
-        if path in self:
+        if path is not None and path in self:
             return self[path]
         node = self
         for part in re.findall(r"\w+", path or ""):
@@ -125,28 +131,28 @@ class Node:
             node, otherwise = node[part], node[part]
         return otherwise
 
-    def expected(self, what):
+    def expected(self, what: str) -> StudyError:
         """The error of a value of the wrong type or size."""
         kind = _TYPES.get(type(self.value))
         shown = f"{kind}: {reprlib.repr(self.value)}" if kind else f"a date or time: {self.value}"
         return self.error(f"expected {what}, got {shown}")
 
     @shaped(NUMBER)
-    def number(self):
+    def number(self) -> float:
         """A finite number; an integer stays one."""
-        if type(self.value) is float and math.isfinite(self.value):
+        if isinstance(self.value, float) and math.isfinite(self.value):
             return self.value
         if type(self.value) is float:
             raise self.expected("a finite number")
         return self.integer("a number")
 
     @shaped(NUMBER)
-    def real(self):
+    def real(self) -> float:
         """A finite number, as a float."""
         return float(self.number())
 
     @shaped(INTEGER)
-    def integer(self, what="an integer"):
+    def integer(self, what: str = "an integer") -> int:
         """An integer of at most 64 bits, which is what TOML promises."""
         if type(self.value) is not int:
             raise self.expected(what)
@@ -155,14 +161,14 @@ class Node:
         return self.value
 
     @shaped(BOOLEAN)
-    def boolean(self):
+    def boolean(self) -> bool:
         """``true`` or ``false``."""
         if type(self.value) is not bool:
             raise self.expected("true or false")
         return self.value
 
     @shaped(STRING)
-    def string(self, most=MOST_STRING):
+    def string(self, most: int = MOST_STRING) -> str:
         """A string that is not empty, of at most so many characters."""
         if type(self.value) is not str or not self.value:
             raise self.expected("a string that is not empty")
@@ -173,27 +179,29 @@ class Node:
         return self.value
 
     @shaped(STRING)
-    def label(self):
+    def label(self) -> str:
         """A string that runs, files or directories can be called by."""
         return self.string(MOST_LABEL)
 
-    def choice(self, kind, valid):
+    def choice(self, kind: str, valid: Collection[str]) -> str:
         """One of the strings `valid`."""
         with self.context():
             check_known(kind, self.string(), valid)
-        return self.value
+        return self.string()
 
-    def elements(self, least=1):
+    def elements(self, least: int = 1) -> "list[Node]":
         """The nodes of an array with at least `least` elements."""
         if type(self.value) is not list or len(self.value) < least:
             raise self.expected("an array that is not empty" if least else "an array")
         return [self[index] for index in range(len(self.value))]
 
-    def one_or_more(self):
+    def one_or_more(self) -> "list[Node]":
         """The nodes of an array, or this one if it is none."""
         return self.elements() if type(self.value) is list else [self]
 
-    def table(self, keys=None, required=(), kind="key"):
+    def table(
+        self, keys: Collection[str] | None = None, required: Iterable[str] = (), kind: str = "key"
+    ) -> "Node":
         """Check that this is a table with keys from `keys` (None: any) and with all `required`."""
         if type(self.value) is not dict:
             raise self.expected("a table")
@@ -207,7 +215,7 @@ class Node:
         gather.raise_problems()
         return self
 
-    def fields(self, fields):
+    def fields(self, fields: Fields) -> dict[str, Any]:
         """The values of the keys of a table that are there, as a dict.
 
         Parameters
@@ -221,12 +229,12 @@ class Node:
         gather.raise_problems()
         return found
 
-    def _known(self, kind, keys):
+    def _known(self, kind: str, keys: Collection[str]) -> None:
         with self.context():
             check_known(kind, self.path[-1], keys)
 
 
-def format_key_path(path):
+def format_key_path(path: KeyPath) -> str:
     """A key path as one writes it: ``experiment[0].integrators[2].name``."""
     text = ""
     for part in path:
@@ -239,8 +247,14 @@ def format_key_path(path):
 
 
 def parse_toml(
-    text, name, directory=".", plugins=None, kept=None, trust_plugins=False, has_lines=True
-):
+    text: str,
+    name: str,
+    directory: str | Path = ".",
+    plugins: Mapping[str, Plugin] | None = None,
+    kept: object = None,
+    trust_plugins: bool = False,
+    has_lines: bool = True,
+) -> Node:
     """Parse a TOML text into the node of its top table.
 
     Parameters
@@ -284,7 +298,7 @@ def parse_toml(
     return Node(data, (), source)
 
 
-def _explain_syntax_error(scan, name, message):
+def _explain_syntax_error(scan: Scan, name: str, message: str) -> StudyError:
     found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
     if found is None:
         return StudyError(f"{name}: not valid TOML: {message}")

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sweep.limits import MOST_DEPTH
@@ -22,11 +23,14 @@ _SCALAR = re.compile(
 )
 
 
+KeyPath = tuple[str | int, ...]
+
+
 @dataclass(frozen=True)
 class BrokenInline:
     """An inline table with a line break in it, which TOML 1.0 forbids."""
 
-    path: tuple
+    path: KeyPath
     opened: int  # line of its brace
     broken: int  # line that ends inside it
 
@@ -35,12 +39,12 @@ class BrokenInline:
 class Scan:
     """What a scan found, up to the first character that it could not read."""
 
-    lines: dict  # key path, a tuple of str and int -> line, from 1
+    lines: dict[KeyPath, int]  # key path, a tuple of str and int -> line, from 1
     broken: BrokenInline | None
     too_deep: int | None  # line of the first key path that is too long
 
 
-def scan_key_positions(text, most_depth=MOST_DEPTH):
+def scan_key_positions(text: str, most_depth: int = MOST_DEPTH) -> Scan:
     """Scan a TOML text.
 
     Parameters
@@ -72,46 +76,46 @@ class _TooDeep(Exception):
 
 
 class _Scanner:
-    def __init__(self, text, most_depth):
+    def __init__(self, text: str, most_depth: int) -> None:
         self.text = text
         self.most_depth = most_depth
         self.at = 0
         self.newlines = [match.start() for match in re.finditer("\n", text)]
-        self.lines = {(): 1}
-        self.last = {}  # array of tables -> index of its last table
-        self.broken = None
+        self.lines: dict[KeyPath, int] = {(): 1}
+        self.last: dict[KeyPath, int] = {}  # array of tables -> index of its last table
+        self.broken: BrokenInline | None = None
 
-    def line(self):
+    def line(self) -> int:
         return bisect.bisect_left(self.newlines, self.at) + 1
 
-    def match(self, pattern):
+    def match(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self.text, self.at)
         if found is None:
             raise _Unreadable
         self.at = found.end()
         return found.group()
 
-    def sees(self, token):
+    def sees(self, token: str) -> bool:
         return self.text.startswith(token, self.at)
 
-    def takes(self, token):
+    def takes(self, token: str) -> bool:
         seen = self.sees(token)
         self.at += len(token) * seen
         return seen
 
-    def note(self, path, line):
+    def note(self, path: KeyPath, line: int) -> None:
         """Keep the line of a key path, unless that stands on one before."""
         if len(path) > self.most_depth:
             raise _TooDeep
         self.lines.setdefault(path, line)
 
-    def expect(self, token):
+    def expect(self, token: str) -> None:
         self.match(_SPACE)
         if not self.takes(token):
             raise _Unreadable
 
-    def document(self):
-        table = ()
+    def document(self) -> None:
+        table: KeyPath = ()
         self.match(_BLANK)
         while self.at < len(self.text):
             if self.sees("["):
@@ -120,9 +124,10 @@ class _Scanner:
                 self.pair(table)
             self.match(_BLANK)
 
-    def header(self):
+    def header(self) -> KeyPath:
         """A line ``[a.b]`` or ``[[a.b]]``; returns the path of the table that it opens."""
-        line, path = self.line(), ()
+        line = self.line()
+        path: KeyPath = ()
         is_array = self.sees("[[")
         self.expect("[[" if is_array else "[")
         for key in self.keys():
@@ -137,7 +142,7 @@ class _Scanner:
             self.lines[path] = line
         return path
 
-    def pair(self, table):
+    def pair(self, table: KeyPath) -> None:
         line = self.line()
         for key in self.keys():
             table += (key,)
@@ -146,7 +151,7 @@ class _Scanner:
         self.match(_SPACE)
         self.value(table)
 
-    def keys(self):
+    def keys(self) -> Iterator[str]:
         """The parts of a dotted key."""
         while True:
             self.match(_SPACE)
@@ -156,7 +161,7 @@ class _Scanner:
             if not self.takes("."):
                 return
 
-    def value(self, path):
+    def value(self, path: KeyPath) -> None:
         if self.sees("["):
             self.array(path)
         elif self.sees("{"):
@@ -164,7 +169,7 @@ class _Scanner:
         else:
             self.match(_SCALAR)
 
-    def array(self, path):
+    def array(self, path: KeyPath) -> None:
         self.expect("[")
         for index in itertools.count():
             self.match(_BLANK)
@@ -176,7 +181,7 @@ class _Scanner:
             if not self.takes(",") and not self.sees("]"):
                 raise _Unreadable
 
-    def inline_table(self, path):
+    def inline_table(self, path: KeyPath) -> None:
         opened = self.line()
         self.expect("{")
         while True:
@@ -188,14 +193,14 @@ class _Scanner:
             if not self.takes(",") and not self.sees("}"):
                 raise _Unreadable
 
-    def inline_space(self, path, opened):
+    def inline_space(self, path: KeyPath, opened: int) -> None:
         self.match(_SPACE)
         if self.broken is None and re.match(r"\r?\n|#", self.text[self.at : self.at + 2]):
             self.broken = BrokenInline(path, opened, self.line())
         self.match(_BLANK)
 
 
-def _unquote_key(key):
+def _unquote_key(key: str) -> str:
     try:
         return next(iter(tomllib.loads(f"{key} = 0")))
     except tomllib.TOMLDecodeError:

@@ -1,10 +1,11 @@
 """The JSON Schema of values: each function that reads one carries the schema of what it takes."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 Shape = dict[str, Any]
 Reader = Callable[..., Any]
+Marked = TypeVar("Marked", bound=Reader)
 
 ANYTHING: Shape = {}
 NUMBER: Shape = {"type": "number"}
@@ -13,10 +14,10 @@ BOOLEAN: Shape = {"type": "boolean"}
 STRING: Shape = {"type": "string", "minLength": 1}
 
 
-def shaped(shape: Shape) -> Callable[[Reader], Reader]:
+def shaped(shape: Shape) -> Callable[[Marked], Marked]:
     """Mark a reader with the schema of what it takes; a decorator."""
 
-    def marked(read: Reader) -> Reader:
+    def marked(read: Marked) -> Marked:
         read.shape = shape  # type: ignore[attr-defined]
         return read
 

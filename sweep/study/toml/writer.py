@@ -2,6 +2,8 @@
 
 import os
 import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tomlkit
@@ -10,7 +12,7 @@ from tomlkit.items import AoT, Item
 from integrators.errors import InputError
 
 
-def write_study_text(top, experiments):
+def write_study_text(top: Mapping[str, Any], experiments: Sequence[Mapping[str, Any]]) -> str:
     """The text of a study.
 
     Parameters
@@ -42,14 +44,14 @@ def write_study_text(top, experiments):
     return tomlkit.dumps(document)
 
 
-def _toml_item_of_key(key, value):
+def _toml_item_of_key(key: str, value: Any) -> Item:
     try:
         return as_toml_item(value)
     except TypeError as error:
         raise InputError(f"{key}: {error}") from None
 
 
-def as_toml_item(value):
+def as_toml_item(value: Any) -> Item:
     """A value as TOML: arrays and tables inline, since they stand within a table.
 
     Parameters
