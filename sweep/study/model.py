@@ -272,7 +272,8 @@ def _sizes_in_words(experiment: ResolvedExperiment) -> str:
 
 _study: Any = Study
 _study.plugins = property(  # in the place of the argument's default
-    lambda study: study.library.plugins, doc="The `sweep.plugins.loader.Plugin`s that it names."
+    lambda study: study.library.plugins,
+    doc="The plugins that it names, each a `sweep.plugins.loader.Plugin`.",
 )
 
 

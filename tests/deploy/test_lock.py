@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 MAKE_ANEW = "make it anew by deploy/lock/make"
 EXTRAS = {
+    "docs": {"docs"},
     "runtime": {"jobqueue", "live", "s3"},
     "kubernetes": {"jobqueue", "kubernetes", "live", "s3"},
     "test": {"test"},
@@ -63,7 +64,7 @@ def test_what_is_not_locked_is_seen():
     assert len(list(_unmet(wanted, _locked("runtime")))) == 2
 
 
-@pytest.mark.parametrize("name", ["runtime", "kubernetes"])
+@pytest.mark.parametrize("name", ["docs", "runtime", "kubernetes"])
 def test_what_is_used_is_what_is_tested(name):
     used, tested = _locked(name), _locked("test")
     common = used.keys() & tested.keys()

@@ -16,7 +16,7 @@ ELSEWHERE = ("sweep reproduce ", "sweep show plugins", "sweep show system bead",
 ELSEWHERE += ("sweep recommend ",)  # by test_recommend: kernels of all integrators
 ELSEWHERE += ("sweep submit", "sweep cancel", "sweep certificates", "sweep run bead.zarr")
 OTHERS = ("--cluster ", "--scheduler-file ", "s3://")
-INSTALLS = ("python3 -m venv", ".venv/bin/pip install")
+INSTALLS = ("python3 -m venv", ".venv/bin/pip install")  # the site too: tests/deploy/test_docs
 CHECKS = (".ci/run", ".venv/bin/ruff", ".venv/bin/python -m pytest", ".venv/bin/python tests/")
 
 STUDY = """\
