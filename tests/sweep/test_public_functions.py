@@ -12,8 +12,8 @@ from sweep.cli.main import COMMANDS
 from sweep.clusters.spec import ClusterSpec
 from sweep.errors import InputError, StudyError
 
-# What only makes sense at a terminal, or is a file that is read.
-TERMINAL = {"init", "cancel", "ls", "show", "serve", "certificates", "guide"}
+# What only makes sense at a terminal, or is a file that is read or written.
+TERMINAL = {"init", "new", "schema", "cancel", "ls", "show", "serve", "certificates", "guide"}
 
 
 def test_the_guide_names_a_function_for_each_command():
