@@ -9,14 +9,16 @@ import reprlib
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from integrators.errors import InputError, check_known
 from sweep.errors import Gathered, StudyError
 from sweep.limits import MOST_DEPTH, MOST_LABEL, MOST_STRING, MOST_TEXT, Budget, Limit
-from sweep.plugins.loader import Plugin
 from sweep.study.toml.positions import KeyPath, Scan, scan_key_positions
 from sweep.study.toml.shapes import BOOLEAN, INTEGER, NUMBER, STRING, Fields, shaped
+
+if TYPE_CHECKING:
+    from sweep.plugins.loader import Plugin
 
 Read = TypeVar("Read")
 Default = TypeVar("Default")
@@ -38,7 +40,7 @@ class Source:
     text: str
     lines: dict[KeyPath, int] | None
     directory: Path
-    plugins: Mapping[str, Plugin] | None = None
+    plugins: "Mapping[str, Plugin] | None" = None
     kept: object = None
     trust_plugins: bool = False
     budget: Budget = dataclasses.field(default_factory=Budget, compare=False)
@@ -250,7 +252,7 @@ def parse_toml(
     text: str,
     name: str,
     directory: str | Path = ".",
-    plugins: Mapping[str, Plugin] | None = None,
+    plugins: "Mapping[str, Plugin] | None" = None,
     kept: object = None,
     trust_plugins: bool = False,
     has_lines: bool = True,
