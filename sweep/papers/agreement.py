@@ -1,8 +1,12 @@
 """How far a computed figure is the one that a paper prints, decided from numbers alone."""
 
 import math
+from collections.abc import Sized
 from dataclasses import dataclass
 from enum import StrEnum
+
+import numpy as np
+import xarray as xr
 
 from sweep.papers.diagnostics import slope_over_time
 
@@ -35,8 +39,16 @@ class Agreement(StrEnum):
 
 
 def agreement_with_printed_figure(
-    paper, value, least, most, *, digits, exact=False, ensemble=False, behaves=None
-):
+    paper: float,
+    value: float,
+    least: float,
+    most: float,
+    *,
+    digits: int,
+    exact: bool = False,
+    ensemble: bool = False,
+    behaves: bool | None = None,
+) -> Agreement:
     """The `Agreement` of a computed figure with a printed one.
 
     Parameters
@@ -70,7 +82,7 @@ def agreement_with_printed_figure(
     return Agreement.BEHAVIOUR if behaves else Agreement.NONE
 
 
-def unit_of_last_printed_digit(paper, digits):
+def unit_of_last_printed_digit(paper: float, digits: int) -> float:
     """The unit of the last of a figure's significant digits: 1e-9 of 2.1641e-5 with five."""
     exponent = int(f"{paper:.{digits - 1}e}".partition("e")[2])
     return 10.0 ** (exponent - digits + 1)
@@ -90,9 +102,9 @@ class EnergyTrend:
 
     rises: bool
 
-    def is_seen_in_runs(self, runs, most):
+    def is_seen_in_runs(self, runs: xr.Dataset, most: float) -> tuple[bool, str]:
         """Whether all runs have the trend, and how many have which, in words."""
-        slopes = slope_over_time("energy_error")(runs)
+        slopes = np.asarray(slope_over_time("energy_error")(runs))
         gained, lost = int((slopes > 0).sum()), int((slopes < 0).sum())
         own, other = (gained, lost) if self.rises else (lost, gained)
         verbs = ("gain", "lose") if self.rises else ("lose", "gain")
@@ -106,7 +118,7 @@ class EnergyTrend:
         )
 
 
-def _count_of_runs_in_words(count, runs, verb):
+def _count_of_runs_in_words(count: int, runs: Sized, verb: str) -> str:
     """``128 of 128 gain``, or ``gains`` of a single run."""
     return f"{verb}s" if count == len(runs) == 1 else f"{count} of {len(runs)} {verb}"
 
@@ -123,7 +135,7 @@ class KeptToRoundOff:
 
     bound: float = ROUND_OFF
 
-    def is_seen_in_runs(self, runs, most):
+    def is_seen_in_runs(self, runs: xr.Dataset, most: float) -> tuple[bool, str]:
         """Whether the largest error is so small, and that in words."""
         if math.isfinite(most) and most <= self.bound:
             return True, f"round-off, as in the paper: ≤ {self.bound:g}"

@@ -10,7 +10,7 @@ from sweep.papers.agreement import (
     KeptToRoundOff,
     agreement_with_printed_figure,
 )
-from sweep.papers.measuring import Selection
+from sweep.papers.measuring import Datasets, Selection
 
 CLOSE = 1e-3  # relative difference up to which a figure without bounds of its own holds
 
@@ -56,14 +56,14 @@ class Claim:
     behaviour: EnergyTrend | KeptToRoundOff | None = None
 
     @property
-    def bounds_that_hold(self):
+    def bounds_that_hold(self) -> tuple[float, float]:
         """Lowest and highest value that holds."""
         if self.expected is None or np.isfinite(self.high):
             return self.low, self.high
         margin = CLOSE * abs(self.expected)
         return self.expected - margin, self.expected + margin
 
-    def computed_row(self, datasets, factor):
+    def computed_row(self, datasets: Datasets, factor: float) -> "Row":
         """The claim's `Row`, from the datasets of its paper's studies."""
         runs = self.measured.selected_runs(datasets, factor)
         value, least, most = self.measured.value_and_range(runs)
@@ -147,10 +147,10 @@ class Paper:
 
     name: str
     title: str
-    claims: tuple
-    pictures: tuple = ()
+    claims: tuple[Claim, ...]
+    pictures: tuple[str, ...] = ()
 
     @property
-    def study_names(self):
+    def study_names(self) -> tuple[str, ...]:
         """Names of the studies, in the order of the claims."""
         return tuple(dict.fromkeys(claim.measured.study for claim in self.claims))

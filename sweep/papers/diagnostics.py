@@ -5,9 +5,13 @@ study records by ``record = ["state"]``, of shape ``(run, time, row, component)`
 """
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 from scipy.interpolate import BarycentricInterpolator, CubicSpline
 from scipy.linalg import block_diag
 from scipy.optimize import brentq
@@ -19,63 +23,67 @@ from integrators.status import COMPLETE
 from sweep.analysis import drift_table, grid, order_table
 from sweep.analysis.runs.selection import integrator_descriptions
 
+Array = NDArray[np.float64]
+Measure = Callable[[xr.Dataset], float | np.ndarray]  # a number, or one of each run
+Transform = Callable[[Array], Array]  # of states
+
 POINTS = 13  # samples that a return is interpolated between
 
 
-def largest_size_over_time(name):
+def largest_size_over_time(name: str) -> Measure:
     """The largest |value| over time of a variable over ``(run, time)``."""
     return lambda dataset: abs(dataset[name]).max("time").values
 
 
-def least_value_over_time(name):
+def least_value_over_time(name: str) -> Measure:
     """The least value over time of a variable over ``(run, time)``."""
     return lambda dataset: dataset[name].min("time").values
 
 
-def largest_value_over_time(name):
+def largest_value_over_time(name: str) -> Measure:
     """The largest value over time of a variable over ``(run, time)``."""
     return lambda dataset: dataset[name].max("time").values
 
 
-def value_per_run(name):
+def value_per_run(name: str) -> Measure:
     """A variable over ``(run,)``."""
     return lambda dataset: dataset[name].values
 
 
-def value_at_start(name):
+def value_at_start(name: str) -> Measure:
     """The value at the start of a variable over ``(run, time)``."""
     return lambda dataset: dataset[name].isel(time=0).values
 
 
-def size_at_end(name):
+def size_at_end(name: str) -> Measure:
     """|value| at the end of a variable over ``(run, time)``."""
     return lambda dataset: abs(dataset[name].isel(time=-1)).values
 
 
-def states_at_start(dataset):
+def states_at_start(dataset: xr.Dataset) -> Array:
     """The states at the start, shape (runs, rows, 3)."""
     return dataset["state"].isel(time=0).transpose("run", "row", "component").values
 
 
-def slope_over_time(name):
+def slope_over_time(name: str) -> Measure:
     """The least-squares slope over time of a variable over ``(run, time)``."""
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> Array:
         time = dataset["time"].values - dataset["time"].values.mean()
         return dataset[name].transpose("run", "time").values @ time / (time @ time)
 
     return measure
 
 
-def trend_over_run(name):
+def trend_over_run(name: str) -> Measure:
     """The `slope_over_time` of a variable times the time that the run takes."""
     return lambda dataset: slope_over_time(name)(dataset) * np.ptp(dataset["time"].values)
 
 
-def largest_relative_change(quantity):
+def largest_relative_change(quantity: str) -> Measure:
     """The largest |change| over time of a number or vector, relative to its size at the start."""
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> Array:
         names = [
             name for name in (quantity, *(f"{quantity}_{x}" for x in "xyz")) if name in dataset
         ]
@@ -85,7 +93,7 @@ def largest_relative_change(quantity):
     return measure
 
 
-def ratio_of_largest_errors(name, above, below):
+def ratio_of_largest_errors(name: str, above: str, below: str) -> Measure:
     """The `largest_size_over_time` of one integrator over that of another, for each step size.
 
     Parameters
@@ -96,14 +104,14 @@ def ratio_of_largest_errors(name, above, below):
         Labels of the integrators.
     """
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> Array:
         errors = abs(grid(dataset[[name]])[name]).max("time")
         return (errors.sel(integrator=above) / errors.sel(integrator=below)).values.ravel()
 
     return measure
 
 
-def ratio_of_mean_errors(name, above, below):
+def ratio_of_mean_errors(name: str, above: str, below: str) -> Measure:
     """The mean error of one integrator over that of another, for each step size of both.
 
     Parameters
@@ -114,7 +122,7 @@ def ratio_of_mean_errors(name, above, below):
         Labels of the integrators.
     """
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> Array:
         errors = grid(dataset[[name]])[name].mean("time")
         ratios = errors.sel(integrator=above) / errors.sel(integrator=below)
         return ratios.values[np.isfinite(ratios.values)]
@@ -122,30 +130,30 @@ def ratio_of_mean_errors(name, above, below):
     return measure
 
 
-def ratio_of_medians(name, above, below):
+def ratio_of_medians(name: str, above: str, below: str) -> Measure:
     """The median over the runs of one integrator over that of another, of a variable over runs."""
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> float:
         values, labels = dataset[name].values, dataset["integrator"].values
         return float(np.median(values[labels == above]) / np.median(values[labels == below]))
 
     return measure
 
 
-def ratio_of_errors_at_end(name, above, below):
+def ratio_of_errors_at_end(name: str, above: str, below: str) -> Measure:
     """The `size_at_end` of one integrator over that of another, one run of each."""
 
-    def measure(dataset):
-        labels, errors = dataset["integrator"].values, size_at_end(name)(dataset)
+    def measure(dataset: xr.Dataset) -> Array:
+        labels, errors = dataset["integrator"].values, np.asarray(size_at_end(name)(dataset))
         return errors[labels == above] / errors[labels == below]
 
     return measure
 
 
-def ratios_over_a_decade_of_step_sizes(name):
+def ratios_over_a_decade_of_step_sizes(name: str) -> Measure:
     """The mean over time of a variable at each step size over that at a tenth of it, if any."""
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> Array:
         means, steps = dataset[name].mean("time").values, dataset["step_size"].values
         tenths = np.argwhere(np.isclose(steps[:, None], 10.0 * steps))
         return np.array([means[long] / means[short] for long, short in tenths])
@@ -153,7 +161,7 @@ def ratios_over_a_decade_of_step_sizes(name):
     return measure
 
 
-def largest_drift_possible(dataset):
+def largest_drift_possible(dataset: xr.Dataset) -> float:
     """The largest drift of the energy that is not excluded (95 %), over the run, of max |E − E₀|.
 
     Of one integrator and step size.
@@ -162,7 +170,7 @@ def largest_drift_possible(dataset):
     return max(abs(row.low), abs(row.high)) * row.duration / row.max_abs.median
 
 
-def estimate_order_from_steps(dataset):
+def estimate_order_from_steps(dataset: xr.Dataset) -> float:
     """The order p̃ of an embedded pair's estimate, with which steps grow as tol^(1/(p̃ + 1)).
 
     From the least-squares slope of the logarithm of their number over that of the tolerance.
@@ -171,13 +179,13 @@ def estimate_order_from_steps(dataset):
     return -1.0 / np.polyfit(*logarithms, 1)[0] - 1.0
 
 
-def measured_convergence_order(dataset):
+def measured_convergence_order(dataset: xr.Dataset) -> float:
     """The measured order of one integrator, of the error at the end; NaN where undecided."""
     (estimate,) = order_table(dataset)
     return estimate.order
 
 
-def system_parameter_of_runs(dataset, name):
+def system_parameter_of_runs(dataset: xr.Dataset, name: str) -> np.ndarray:
     """A parameter of the system: an array of one value, number or vector, for each run."""
     attributes = dataset.attrs
     for axis in json.loads(attributes["experiment"])["scan"]:
@@ -189,7 +197,7 @@ def system_parameter_of_runs(dataset, name):
     return np.array([value] * dataset.sizes["run"])
 
 
-def system_of_run(dataset, run):
+def system_of_run(dataset: xr.Dataset, run: int) -> systems.System:
     """The system of a run, with its scanned parameters."""
     known = json.loads(dataset.attrs["system"])
     scanned = [axis["name"] for axis in json.loads(dataset.attrs["experiment"])["scan"]]
@@ -197,7 +205,7 @@ def system_of_run(dataset, run):
     return systems.get(known["name"], **known["parameters"] | own)
 
 
-def images_of_run(dataset, run, states, steps):
+def images_of_run(dataset: xr.Dataset, run: int, states: Array, steps: int) -> Array:
     """Where so many steps of a run's integrator and step size lead states to.
 
     Parameters
@@ -223,7 +231,7 @@ def images_of_run(dataset, run, states, steps):
 # --- rotations -----------------------------------------------------------------------------------
 
 
-def first_spin_step_angles(dataset):
+def first_spin_step_angles(dataset: xr.Dataset) -> Array:
     """The angle by which a step turns the first spin about e3, shape ``(run, time)``.
 
     A sample interval must turn it by less than π.
@@ -236,12 +244,12 @@ def first_spin_step_angles(dataset):
     return np.arctan2(sine, cosine) / steps
 
 
-def mean_first_spin_step_angle(dataset):
+def mean_first_spin_step_angle(dataset: xr.Dataset) -> Array:
     """The size of `first_spin_step_angles`, its mean over the steps."""
     return np.abs(first_spin_step_angles(dataset).mean(axis=1))
 
 
-def step_angle_residual(dataset):
+def step_angle_residual(dataset: xr.Dataset) -> Array:
     """How far angles φ of steps are from sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)², at most.
 
     φ is of `first_spin_step_angles`, α the axis ``angle`` of the starts, λ = |a| with the ``axis``
@@ -255,7 +263,7 @@ def step_angle_residual(dataset):
     return np.abs(left - (0.5 * product) ** 2).max(axis=1)
 
 
-def step_angle_distance_from_leapfrog(dataset):
+def step_angle_distance_from_leapfrog(dataset: xr.Dataset) -> Array:
     """How far `mean_first_spin_step_angle` is from a leapfrog step's angle on an oscillator.
 
     That is the argument of the eigenvalues of the Störmer–Verlet step for q̈ = −λ² q, the λ of
@@ -268,13 +276,13 @@ def step_angle_distance_from_leapfrog(dataset):
     return np.abs(mean_first_spin_step_angle(dataset) - angles)
 
 
-def rates_of_runs_that_fail(dataset):
+def rates_of_runs_that_fail(dataset: xr.Dataset) -> Array:
     """λh, of the λ of `step_angle_residual`, in the runs that do not come to their end."""
     rate = np.linalg.norm(system_parameter_of_runs(dataset, "axis"), axis=1)
     return (rate * dataset["step_size"].values)[dataset["status"].values != COMPLETE]
 
 
-def spin_chain_turning_rates(dataset):
+def spin_chain_turning_rates(dataset: xr.Dataset) -> Array:
     """The mean rate at which the spins of a chain turn about e3, of ``count`` spins."""
     counts, rates = system_parameter_of_runs(dataset, "count"), []
     span = float(dataset["time"].values[-1] - dataset["time"].values[0])
@@ -285,7 +293,7 @@ def spin_chain_turning_rates(dataset):
     return np.array(rates)
 
 
-def exact_latitude_circle_rate(count, colatitude):
+def exact_latitude_circle_rate(count: Any, colatitude: Any) -> Any:
     """The rate −2(1 − cos(2π/n)) cos θ of n spins that are equidistant on a circle of latitude.
 
     Their neighbours' sum is 2 (cos(2π/n) sin θ …, cos θ): w turns about e3 at that rate.
@@ -293,7 +301,7 @@ def exact_latitude_circle_rate(count, colatitude):
     return -2.0 * (1.0 - np.cos(2.0 * np.pi / count)) * np.cos(colatitude)
 
 
-def turning_rate_residual(dataset):
+def turning_rate_residual(dataset: xr.Dataset) -> Array:
     """How far `spin_chain_turning_rates` are from `exact_latitude_circle_rate`."""
     expected = exact_latitude_circle_rate(
         system_parameter_of_runs(dataset, "count"), dataset["colatitude"].values
@@ -304,7 +312,9 @@ def turning_rate_residual(dataset):
 # --- symmetries ----------------------------------------------------------------------------------
 
 
-def distance_from_transformed_run(transform, one, other):
+def distance_from_transformed_run(
+    transform: Transform, one: Mapping[str, object], other: Mapping[str, object]
+) -> Measure:
     """How far a run is from another that is transformed, at most over time.
 
     Of a method that has the symmetry these are the same: Φ ∘ ψ = ψ ∘ Φ', with Φ' the map of the
@@ -318,18 +328,18 @@ def distance_from_transformed_run(transform, one, other):
         Coordinates along ``run`` by which the run from w is found, and that from ψ(w).
     """
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> float:
         paths = []
         for wanted in (one, other):
             chosen = [dataset[name].values == value for name, value in wanted.items()]
             (run,) = np.flatnonzero(np.all(chosen, axis=0))
-            paths.append(_states_of_run(dataset, run))
+            paths.append(_states_of_run(dataset, int(run)))
         return float(np.linalg.norm(paths[1] - transform(paths[0]), axis=-1).max())
 
     return measure
 
 
-def distance_after_reversal(reverse):
+def distance_after_reversal(reverse: Transform) -> Measure:
     """How far from R w(0) a run comes that goes on from R w(T) for as long.
 
     Of a method that has the reversing symmetry R these are the same: Φ ∘ R ∘ Φ = R.
@@ -340,7 +350,7 @@ def distance_after_reversal(reverse):
         R, of states of shape (…, rows, 3).
     """
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> Array:
         times, found = dataset["time"].values, []
         for run in range(dataset.sizes["run"]):
             path = _states_of_run(dataset, run)
@@ -356,7 +366,7 @@ QUOTIENT = 2.0**-7  # of the difference quotients, whose error is that to the po
 WEIGHTS = {1: 45.0 / 60.0, 2: -9.0 / 60.0, 3: 1.0 / 60.0}
 
 
-def jacobian_by_quotients(function, point):
+def jacobian_by_quotients(function: Transform, point: Array) -> Array:
     """The derivative of a function of stacks of vectors, by central difference quotients.
 
     Parameters
@@ -370,14 +380,14 @@ def jacobian_by_quotients(function, point):
     ndarray, shape (3n, 3n)
     """
     kicks = QUOTIENT * np.eye(point.size).reshape(-1, *point.shape)
-    slopes = 0.0
+    slopes: Any = 0.0
     for count, weight in WEIGHTS.items():
         ahead, behind = (function(point + side * count * kicks) for side in (1.0, -1.0))
         slopes = slopes + weight / QUOTIENT * (ahead - behind)
     return slopes.reshape(point.size, point.size).T
 
 
-def poisson_defect(dataset):
+def poisson_defect(dataset: xr.Dataset) -> Array:
     """max |J K(w) Jᵀ − K(W)|/max |K(w)| of a step from w to W, with its Jacobian J on R³ⁿ.
 
     K(w) has the blocks K_i v = −w_i × v/κ_i of the Lie–Poisson bracket, (8) of McLachlan et al.
@@ -389,19 +399,19 @@ def poisson_defect(dataset):
         step = partial(images_of_run, dataset, run, steps=1)
         jacobian = jacobian_by_quotients(step, start)
         (end,) = step(start[None])
-        strengths = system_of_run(dataset, run).form.strengths
-        before, after = (_poisson_tensor(w, strengths) for w in (start, end))
+        form: Any = system_of_run(dataset, run).form
+        before, after = (_poisson_tensor(w, form.strengths) for w in (start, end))
         found.append(np.abs(jacobian @ before @ jacobian.T - after).max() / np.abs(before).max())
     return np.array(found)
 
 
-def _poisson_tensor(w, strengths):
+def _poisson_tensor(w: Array, strengths: Array) -> Array:
     """K(w), shape (3n, 3n)."""
     blocks = -np.cross(w[:, None], np.eye(3)).swapaxes(1, 2) / strengths[:, None, None]
     return block_diag(*blocks)
 
 
-def largest_change_of_lengths(dataset):
+def largest_change_of_lengths(dataset: xr.Dataset) -> Array:
     """The largest change of a |w_i| over time, relative to it."""
     w = dataset["state"].transpose("run", "time", "row", "component").values
     lengths = np.linalg.norm(w, axis=-1)
@@ -411,7 +421,7 @@ def largest_change_of_lengths(dataset):
 # --- distances -----------------------------------------------------------------------------------
 
 
-def distance_from_state_at_end(state):
+def distance_from_state_at_end(state: Sequence[Sequence[float]]) -> Measure:
     """The Euclidean distance of the last state from a given one.
 
     Parameters
@@ -420,14 +430,14 @@ def distance_from_state_at_end(state):
         Rows after these do not count, such as that of the work of forces.
     """
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> Array:
         last = dataset["state"].isel(time=-1).transpose("run", "row", "component").values
         return np.sqrt(np.sum((last[:, : len(state)] - np.asarray(state)) ** 2, axis=(1, 2)))
 
     return measure
 
 
-def distance_between_top_formulations(dataset):
+def distance_between_top_formulations(dataset: xr.Dataset) -> float:
     """How far Q and π of a heavy top on T*SO(3) are from those on T*(SO(3) × R³), at most.
 
     The largest Euclidean distance over time, that of π relative to its size.
@@ -447,7 +457,7 @@ def distance_between_top_formulations(dataset):
 HALF_TURNS = np.array([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1]])  # none, e3, e1, e2
 
 
-def vortex_distance_from_normal_form(dataset):
+def vortex_distance_from_normal_form(dataset: xr.Dataset) -> Array:
     """How far four vortices are from some C(θ, φ), (15) of McLachlan et al., at most over time.
 
     The rows of C(θ, φ) are a vector and its images under the half turns about e3, e1 and e2,
@@ -458,7 +468,7 @@ def vortex_distance_from_normal_form(dataset):
     return off.max(axis=(1, 2))
 
 
-def vortex_distance_from_manifold(dataset):
+def vortex_distance_from_manifold(dataset: xr.Dataset) -> Array:
     """How far four vortices are from A·C(θ, φ) for any rotation A, at most over time.
 
     Then, and only then, three half turns about orthogonal axes permute them as they do in
@@ -467,14 +477,14 @@ def vortex_distance_from_manifold(dataset):
     """
     w = dataset["state"].transpose("run", "time", "row", "component").values
 
-    def edge(i, j):
+    def edge(i: int, j: int) -> Array:
         return np.linalg.norm(w[:, :, i] - w[:, :, j], axis=-1)
 
     pairs = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
     return np.max([np.abs(edge(*a) - edge(*b)).max(axis=1) for a, b in pairs], axis=0)
 
 
-def tracer_distance_from_turns(dataset):
+def tracer_distance_from_turns(dataset: xr.Dataset) -> Array:
     """How far the tracers of one vortex are from what closed form gives, at most over time.
 
     At an angle θ from the vortex they turn about it at the rate −κ/(4π(1 − cos θ)).
@@ -494,7 +504,7 @@ def tracer_distance_from_turns(dataset):
     return np.array(found)
 
 
-def vortex_distance_from_run_alone(dataset):
+def vortex_distance_from_run_alone(dataset: xr.Dataset) -> Array:
     """How far the vortices of runs with tracers are from those of the run without, at most."""
     tracers = system_parameter_of_runs(dataset, "tracers")
     (alone,) = np.flatnonzero(tracers == 0)
@@ -511,21 +521,23 @@ def vortex_distance_from_run_alone(dataset):
 # --- peaks ---------------------------------------------------------------------------------------
 
 
-def component_peak_size(row, component):
+def component_peak_size(row: int, component: int) -> Measure:
     """The largest size of a component of the state along time, between samples."""
     return lambda dataset: np.array(
         [found for _, found in _component_peak_of_each_run(dataset, row, component)]
     )
 
 
-def component_peak_time(row, component):
+def component_peak_time(row: int, component: int) -> Measure:
     """The time of that `component_peak_size`."""
     return lambda dataset: np.array(
         [time for time, _ in _component_peak_of_each_run(dataset, row, component)]
     )
 
 
-def _component_peak_of_each_run(dataset, row, component):
+def _component_peak_of_each_run(
+    dataset: xr.Dataset, row: int, component: int
+) -> Iterator[tuple[float, float]]:
     """Time and size of each run's largest |value| where a cubic spline is stationary."""
     times = dataset["time"].values
     for run in range(dataset.sizes["run"]):
@@ -538,26 +550,26 @@ def _component_peak_of_each_run(dataset, row, component):
 # --- periods -------------------------------------------------------------------------------------
 
 
-def return_period(dataset):
+def return_period(dataset: xr.Dataset) -> Array:
     """The time after which a run is back at its start first, between samples."""
     return np.array(
         [_time_and_distance_of_first_return(dataset, run)[0] for run in range(dataset.sizes["run"])]
     )
 
 
-def return_period_error(expected):
+def return_period_error(expected: float) -> Measure:
     """How far `return_period` is from what it is expected to be."""
     return lambda dataset: np.abs(return_period(dataset) - expected)
 
 
-def distance_at_first_return(dataset):
+def distance_at_first_return(dataset: xr.Dataset) -> Array:
     """How far from its start a run is after its `return_period`."""
     return np.array(
         [_time_and_distance_of_first_return(dataset, run)[1] for run in range(dataset.sizes["run"])]
     )
 
 
-def _time_and_distance_of_first_return(dataset, run):
+def _time_and_distance_of_first_return(dataset: xr.Dataset, run: int) -> tuple[float, float]:
     """Time and distance of the nearest approach to the start, on its first return.
 
     The states about it are interpolated by a polynomial p, and (p(t) − w_0)·p'(t) = 0 there.
@@ -575,13 +587,13 @@ def _time_and_distance_of_first_return(dataset, run):
     around = slice(max(nearest - POINTS // 2, 0), nearest + POINTS // 2 + 1)
     path = BarycentricInterpolator(times[around], states[around])
 
-    def slope_of_distance(t):
+    def slope_of_distance(t: float) -> float:
         return (path(t) - states[0]) @ path.derivative(t)
 
     found = brentq(slope_of_distance, times[nearest - 1], times[nearest + 1], xtol=1e-13)
     return found, float(np.linalg.norm(path(found) - states[0]))
 
 
-def _states_of_run(dataset, run):
+def _states_of_run(dataset: xr.Dataset, run: int) -> Array:
     """Of one run, shape ``(time, row, component)``."""
     return dataset["state"].isel(run=run).transpose("time", "row", "component").values

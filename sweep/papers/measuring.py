@@ -1,15 +1,23 @@
 """Which runs a claim is about, and the number that they give."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from integrators.errors import InputError
 from sweep.analysis import drift_table
 from sweep.analysis.runs.selection import axis_values_in_words, integrator_descriptions, take_runs
+from sweep.papers.diagnostics import Measure
 
-SUMMARIES = {"median": np.median, "largest": np.max, "least": np.min}
+Datasets = Mapping[str, Mapping[str, xr.Dataset]]  # by study and experiment
+SUMMARIES: dict[str, Callable[[np.ndarray], Any]] = {
+    "median": np.median,
+    "largest": np.max,
+    "least": np.min,
+}
 
 
 @dataclass(frozen=True)
@@ -35,20 +43,25 @@ class Selection:
 
     study: str
     experiment: str
-    integrator: str | tuple
+    integrator: str | tuple[str, ...]
     step_size: float | None = field(default=None, kw_only=True)
-    scan: dict = field(default_factory=dict, kw_only=True)
+    scan: dict[str, Any] = field(default_factory=dict, kw_only=True)
     start: str | None = field(default=None, kw_only=True)
     until: float | None = field(default=None, kw_only=True)
+
+    if TYPE_CHECKING:
+
+        def value_and_range(self, runs: xr.Dataset) -> tuple[float, float, float]:
+            """The number, the least and the largest."""
 
     ensemble = False  # whether the range of its values is that of an ensemble of starts
 
     @property
-    def integrator_labels(self):
+    def integrator_labels(self) -> tuple[str, ...]:
         """Labels of the integrators."""
         return (self.integrator,) if isinstance(self.integrator, str) else self.integrator
 
-    def selected_runs(self, datasets, factor):
+    def selected_runs(self, datasets: Datasets, factor: float) -> xr.Dataset:
         """The runs, as a dataset; `factor` is what all step sizes were multiplied by.
 
         Parameters
@@ -76,7 +89,7 @@ class Selection:
             runs = runs.isel(time=runs["time"].values <= self.until * (1.0 + 1e-12))
         return runs
 
-    def setting_in_words(self, runs):
+    def setting_in_words(self, runs: xr.Dataset) -> str:
         """In words: integrators, step sizes or tolerance, scanned values, start, time."""
         words = [_words_joined_by_and(self.integrator_labels), _step_sizes_in_words(runs)]
         words += [axis_values_in_words(self.scan)] if self.scan else []
@@ -84,13 +97,13 @@ class Selection:
         return ", ".join([*words, f"T = {runs['time'].values[-1]:g}"])
 
 
-def _words_joined_by_and(words):
+def _words_joined_by_and(words: Sequence[str]) -> str:
     """``a``, ``a and b`` or ``a, b and c``."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _step_sizes_in_words(runs):
+def _step_sizes_in_words(runs: xr.Dataset) -> str:
     """``h = 0.01``, ``h = 0.01 … 0.5``, ``RelTol = 0.001``, or ``tol = 1e-06`` where absolute."""
     adaptive = np.isnan(runs["step_size"].values).all()
     values = runs["tolerance" if adaptive else "step_size"].values
@@ -99,7 +112,7 @@ def _step_sizes_in_words(runs):
     return f"{_name_of_tolerance(runs) if adaptive else 'h'} = {shown}"
 
 
-def _name_of_tolerance(runs):
+def _name_of_tolerance(runs: xr.Dataset) -> str:
     """The name of the tolerance: relative where there is an absolute one beside it."""
     used = [
         integrator_descriptions(runs)[str(label)] for label in np.unique(runs["integrator"].values)
@@ -108,7 +121,7 @@ def _name_of_tolerance(runs):
     return "RelTol" if relative else "tol"
 
 
-def summary_and_range(values, summary="median"):
+def summary_and_range(values: np.ndarray, summary: str = "median") -> tuple[float, float, float]:
     """The median, largest or least of some values, and their range."""
     centre = SUMMARIES[summary](values)
     return float(centre), float(np.min(values)), float(np.max(values))
@@ -132,7 +145,7 @@ class Measured(Selection):
 
     ensemble = True
 
-    def value_and_range(self, runs):
+    def value_and_range(self, runs: xr.Dataset) -> tuple[float, float, float]:
         """Median, least and largest of the mean error."""
         if self.sampled:
             return summary_and_range(abs(runs[f"{self.quantity}_error"]).mean("time").values)
@@ -142,7 +155,7 @@ class Measured(Selection):
         errors = row.mean_abs
         return errors.median, errors.low, errors.high
 
-    def setting_in_words(self, runs):
+    def setting_in_words(self, runs: xr.Dataset) -> str:
         """In words, with the number of starts."""
         starts, words = runs.sizes["run"], super().setting_in_words(runs)
         words += (
@@ -153,13 +166,13 @@ class Measured(Selection):
         return words + (f", median of {starts} starts" if starts > 1 else "")
 
 
-def _steps_between_samples(runs):
+def _steps_between_samples(runs: xr.Dataset) -> int:
     """The number of steps from one sample to the next."""
     time = runs["time"].values
     return round(float((time[1] - time[0]) / runs["step_size"].values[0]))
 
 
-def _ordinal_in_words(number):
+def _ordinal_in_words(number: int) -> str:
     """``5th `` and the like before a noun; nothing of 1."""
     if number == 1:
         return ""
@@ -167,7 +180,7 @@ def _ordinal_in_words(number):
     return f"{number}{suffixes.get(number % 10, 'th')} "
 
 
-def _mean_unit_length_error_of_states(runs):
+def _mean_unit_length_error_of_states(runs: xr.Dataset) -> np.ndarray:
     """Mean of |q·q − 1| over samples and bodies, for each run."""
     q = runs["state"].isel(row=slice(0, runs.sizes["row"] // 2))
     error = abs((q * q).sum("component") - 1.0)
@@ -189,15 +202,15 @@ class Computed(Selection):
         What there is a number for each of, in the plural.
     """
 
-    measure: Callable
+    measure: Measure
     summary: str = "largest"
     each: str = "runs"
 
-    def value_and_range(self, runs):
+    def value_and_range(self, runs: xr.Dataset) -> tuple[float, float, float]:
         """The number, or that of several which stands for all; their least and their largest."""
         return summary_and_range(np.atleast_1d(self.measure(runs)), self.summary)
 
-    def setting_in_words(self, runs):
+    def setting_in_words(self, runs: xr.Dataset) -> str:
         """In words, with the number of values."""
         count = np.size(self.measure(runs))
         words = f", {self.summary} of {count} {self.each}" if count > 1 else ""

@@ -2,29 +2,34 @@
 
 import dataclasses
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import xarray as xr
 
 from integrators.errors import InputError, check_known, check_number
 from sweep.campaign import coordinator
 from sweep.clusters.launch import local_cluster_client
 from sweep.errors import Interrupted
+from sweep.papers.claims import Paper
 from sweep.papers.registry import PAPERS
 from sweep.rows import Rows
 from sweep.shutdown import Drain
 from sweep.store.open import open_study
-from sweep.store.studies import load_study_file
+from sweep.study.experiment import ResolvedExperiment
+from sweep.study.model import Study, load_study_file
 
 
 def reproduce(
-    paper,
-    directory,
+    paper: str | Paper,
+    directory: str | Path,
     *,
-    step_factor=1.0,
-    workers=None,
-    pictures=False,
-    max_time=None,
-    told=lambda text: None,
-):
+    step_factor: float = 1.0,
+    workers: int | None = None,
+    pictures: bool = False,
+    max_time: float | None = None,
+    told: Callable[[str], object] = lambda text: None,
+) -> tuple[Rows, dict[str, dict[str, xr.Dataset]]]:
     """Compute every figure of a paper.
 
     Parameters
@@ -71,7 +76,13 @@ def reproduce(
     return Rows(claim.computed_row(datasets, factor) for claim in paper.claims), datasets
 
 
-def _compute_studies_of_paper(studies, directory, workers, max_time, told):
+def _compute_studies_of_paper(
+    studies: list[Study],
+    directory: Path,
+    workers: int | None,
+    max_time: float | None,
+    told: Callable[[str], object],
+) -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
     """Each study's name and its datasets by experiment, one after the other."""
     end = None if max_time is None else time.monotonic() + max_time
     with Drain(max_time=max_time) as drain, local_cluster_client(workers) as client:
@@ -87,7 +98,7 @@ def _compute_studies_of_paper(studies, directory, workers, max_time, told):
             yield study.name, {name: node.to_dataset() for name, node in tree.items()}
 
 
-def _study_with_scaled_steps(study, factor):
+def _study_with_scaled_steps(study: Study, factor: float) -> Study:
     """The study with every step size multiplied by `factor`."""
     if factor == 1.0:
         return study
@@ -97,12 +108,16 @@ def _study_with_scaled_steps(study, factor):
     return dataclasses.replace(study, experiments=experiments)
 
 
-def _experiment_with_scaled_steps(study, experiment, factor):
-    def scaled_sizes(sizes):
-        return None if sizes is None else tuple(factor * size for size in sizes)
+def _experiment_with_scaled_steps(
+    study: str, experiment: ResolvedExperiment, factor: float
+) -> ResolvedExperiment:
+    def scaled_sizes(sizes: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(factor * size for size in sizes)
 
     entries = tuple(
-        dataclasses.replace(entry, step_sizes=scaled_sizes(entry.step_sizes))
+        entry
+        if entry.step_sizes is None
+        else dataclasses.replace(entry, step_sizes=scaled_sizes(entry.step_sizes))
         for entry in experiment.integrators
     )
     try:

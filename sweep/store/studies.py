@@ -25,7 +25,8 @@ from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.from_store import StoreStarts
-from sweep.study.model import Study, join_study_texts, load_study_file, parse_study
+from sweep.study.model import Study, join_study_texts, parse_study
+from sweep.study.model import load_study_file as load_study_file
 from sweep.study.reader import read_time_axis
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.time_axis import (

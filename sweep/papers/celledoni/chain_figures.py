@@ -4,10 +4,16 @@ Each takes the results of the packaged studies ``celledoni-…``, a dictionary o
 experiment, and returns a Figure that belongs to no window.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import xarray as xr
 from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from sweep.analysis.convergence.orders import order_table
+from sweep.papers.measuring import Datasets
 from sweep.plots.orders import (
     curve_label_with_order,
     draw_error_curve,
@@ -30,9 +36,10 @@ COLOUR = "#0072B2"
 STARTS = {"spatial": "spatial start", "planar": "planar start, as in the paper"}
 
 # --- figure 5 ------------------------------------------------------------------------------------
+Departure = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of q and ω of a link
 
 
-def draw_chain_convergence(datasets):
+def draw_chain_convergence(datasets: Datasets) -> Figure:
     """Figure 5: errors of the Lie group methods at the end against the step size."""
     study = datasets["celledoni-orders"]
     with rc_context(STYLE):
@@ -60,9 +67,10 @@ def draw_chain_convergence(datasets):
     return figure
 
 
-def _curve_styles_by_order(rows):
+def _curve_styles_by_order(rows: Any) -> Any:
     """A colour for each declared order, a marker for each of its methods."""
-    looks, seen = {}, {}
+    looks: dict[str, Any] = {}
+    seen: dict[Any, int] = {}
     for row in rows:
         place = seen[row.declared] = seen.get(row.declared, -1) + 1
         looks[row.integrator] = {
@@ -85,23 +93,25 @@ CLASSICAL = {
 }
 
 
-def draw_chain_unit_length(datasets):
+def draw_chain_unit_length(datasets: Datasets) -> Figure:
     """Figure 6: 1 − q·q of both links, of Lie group methods and of classical ones."""
     return _draw_departures_from_constraint(
         datasets, "unit_length_error", "1 − q·q", lambda q, _: 1 - _dot_product(q, q), 1e-15
     )
 
 
-def draw_chain_tangency(datasets):
+def draw_chain_tangency(datasets: Datasets) -> Figure:
     """Figure 7: q·ω of both links, of Lie group methods and of classical ones."""
     return _draw_departures_from_constraint(datasets, "tangency_error", "q·ω", _dot_product, 5e-15)
 
 
-def _dot_product(a, b):
+def _dot_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sum(a * b, axis=-1)
 
 
-def _draw_departures_from_constraint(datasets, error, name, departure, apart):
+def _draw_departures_from_constraint(
+    datasets: Datasets, error: str, name: str, departure: Departure, apart: float
+) -> Figure:
     """Classical methods above, on a logarithmic axis; below them a line for each other method."""
     dataset = datasets["celledoni-manifold"]["double-pendulum"]
     methods = [
@@ -132,7 +142,9 @@ def _draw_departures_from_constraint(datasets, error, name, departure, apart):
     return figure
 
 
-def _departure_of_link_along_time(dataset, label, departure, link):
+def _departure_of_link_along_time(
+    dataset: xr.Dataset, label: str, departure: Departure, link: int
+) -> np.ndarray:
     """A departure of one link, of the run from the spatial start."""
     run = first_run_to_draw(dataset, label, initial_condition="celledoni_spatial")
     q, omega = np.split(run["state"].values[0], 2, axis=1)

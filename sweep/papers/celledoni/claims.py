@@ -6,12 +6,15 @@ is planar, q·ω stays 0 whatever the method.
 """
 
 import math
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from sweep.papers import diagnostics
 from sweep.papers.agreement import KeptToRoundOff
 from sweep.papers.claims import Claim, Paper
-from sweep.papers.measuring import Computed
+from sweep.papers.diagnostics import Measure
+from sweep.papers.measuring import Computed, Selection
 
 ORDERS = 0.1  # by how much a measured order may be off
 SPATIAL, PLANAR = "celledoni_spatial", "celledoni"
@@ -26,11 +29,15 @@ _orders = partial(
 _manifold = partial(Computed, "celledoni-manifold", "double-pendulum")
 
 
-def _upper_bound_claim(part, text, measured, bound, note="", **printed):
+def _upper_bound_claim(
+    part: str, text: str, measured: Selection, bound: float, note: str = "", **printed: Any
+) -> Claim:
     return Claim(part, text, measured, low=0.0, high=bound, note=note, **printed)
 
 
-def _convergence_order_claim(part, measured, expected, paper=None, note=""):
+def _convergence_order_claim(
+    part: str, measured: Selection, expected: float, paper: float | None = None, note: str = ""
+) -> Claim:
     low, high = expected - ORDERS, expected + ORDERS
     return Claim(
         part, "order", measured,
@@ -55,14 +62,18 @@ _least = diagnostics.least_value_over_time("energy_error_min")
 _most = diagnostics.largest_value_over_time("energy_error_max")
 
 
-def _heavy_top_order_claim(theta, expected, scan, paper=None):
+def _heavy_top_order_claim(
+    theta: Any, expected: float, scan: dict[str, Any], paper: float | None = None
+) -> Claim:
     measured = _top(
         "orders", SLGI[theta], scan=scan, measure=diagnostics.measured_convergence_order
     )
     return _convergence_order_claim("Figure 2", measured, expected, paper=paper)
 
 
-def _heavy_top_energy_claims(inertia, ranges, formulation=COTANGENT):
+def _heavy_top_energy_claims(
+    inertia: Any, ranges: Any, formulation: dict[str, str] = COTANGENT
+) -> Iterator[Claim]:
     """Least and largest energy error, for each θ."""
     for theta, (least, most) in ranges.items():
         for text, measure, bounds in (
@@ -141,11 +152,15 @@ _defects = partial(_top, measure=diagnostics.value_per_run("symplectic_defect"))
 DEFECT = "symplectic defect"
 
 
-def _preserving_claim(part, text, integrator, experiment, note):
+def _preserving_claim(
+    part: str, text: str, integrator: str | tuple[str, ...], experiment: str, note: str
+) -> Claim:
     return _upper_bound_claim(part, text, _defects(experiment, integrator), 1e-12, note)
 
 
-def _other_claim(part, text, integrator, experiment, note):
+def _other_claim(
+    part: str, text: str, integrator: str | tuple[str, ...], experiment: str, note: str
+) -> Claim:
     """Of methods that are not symplectic."""
     measured = _defects(experiment, integrator, summary="least")
     return Claim(part, text, measured, low=1e-7, high=math.inf, note=note)
@@ -174,7 +189,7 @@ _actions = partial(_top, "actions")
 TOP_SPINS, FREE_BODY = {"gravity": 9.81}, {"gravity": 0.0}
 
 
-def _action_claims(name, order):
+def _action_claims(name: str, order: int) -> Iterator[Claim]:
     """Of a method with the action of G ⋉ g*: its order, and its errors beside the product's."""
     label = f"{name}, G ⋉ g*"
     yield _convergence_order_claim(
@@ -183,10 +198,11 @@ def _action_claims(name, order):
         order, note="(11)–(12)",
     )  # fmt: skip
     ratio = diagnostics.ratio_of_errors_at_end("global_error", label, name)
-    for scan, bounds, note in (
+    cases: tuple[tuple[dict[str, float], dict[str, Any], str], ...] = (
         (TOP_SPINS, {"low": 2.0, "high": math.inf}, "(11)–(12) beside G × g*"),
         (FREE_BODY, {"expected": 1.0}, "free body, example 1 of 2.1: the same steps"),
-    ):
+    )
+    for scan, bounds, note in cases:
         measured = _actions((label, name), scan=scan, step_size=2.5e-4, measure=ratio)
         yield Claim("3.1", "error with G ⋉ g* over that with G × g*", measured, note=note, **bounds)
 
@@ -260,7 +276,7 @@ HAMILTONIAN = tuple(
 # --- estimates of embedded pairs -----------------------------------------------------------------
 
 
-def _estimate_order_claim(part, label, order):
+def _estimate_order_claim(part: str, label: str, order: int) -> Claim:
     measured = partial(Computed, "celledoni-orders", "estimates", each="tolerances")
     found = measured(label, measure=diagnostics.estimate_order_from_steps)
     return Claim(
@@ -282,7 +298,9 @@ _unit_length = diagnostics.largest_size_over_time("unit_length_error")
 _tangency = diagnostics.largest_size_over_time("tangency_error")
 
 
-def _classical_method_claim(part, text, integrator, measure, expected):
+def _classical_method_claim(
+    part: str, text: str, integrator: str, measure: Measure, expected: float
+) -> Claim:
     return Claim(
         part, text, _manifold(integrator, start=SPATIAL, measure=measure), expected=expected
     )
@@ -316,7 +334,9 @@ _at_end = diagnostics.size_at_end("global_error")
 AS_MANY = "rkmk5 (steps of rkmk54)"
 
 
-def _adaptive_step_claims(part, experiment, count, steps, variable, constant):
+def _adaptive_step_claims(
+    part: str, experiment: str, count: int, steps: Any, variable: Any, constant: Any
+) -> Iterator[Claim]:
     """The number of steps of RKMK5(4), its error, and that of RKMK5 with as many."""
     measured = partial(_steps, experiment, scan={"count": count})
     taken = measured("rkmk54", measure=diagnostics.value_per_run("steps"))
@@ -330,17 +350,18 @@ def _adaptive_step_claims(part, experiment, count, steps, variable, constant):
         yield Claim(part, "error at the end", at_end, expected=error, note=note)
 
 
-def _velocity_peak_claims(link, size, time):
+def _velocity_peak_claims(link: int, size: float, time: float) -> Iterator[Claim]:
     """The largest |ω_y| of a link, and when."""
     row = 1 + link
-    for text, measure, bounds in (
+    cases: tuple[tuple[str, Callable[[int, int], Measure], dict[str, Any]], ...] = (
         (f"peak of |ω_y| of link {link}", diagnostics.component_peak_size, {"expected": size}),
         (
             "its time",
             diagnostics.component_peak_time,
             {"paper": 2.2, "digits": 2, "expected": time},
         ),
-    ):
+    )
+    for text, measure, bounds in cases:
         yield Claim("Figure 11", text, _pendulum(measure=measure(row, 1)), **bounds)
 
 

@@ -5,11 +5,16 @@ experiment, and returns a Figure that belongs to no window.
 """
 
 import json
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
+from sweep.papers.measuring import Datasets
 from sweep.plots.orders import convergence
 from sweep.plots.style import (
     STYLE,
@@ -29,22 +34,22 @@ ARM = 0.18  # of a quadrotor, m
 UP = np.array([1.0, 1.0, -1.0])  # e3 points down; pictures have z up
 
 
-def _quadrotor_tracking_run(datasets):
+def _quadrotor_tracking_run(datasets: Datasets) -> xr.Dataset:
     return datasets["celledoni-quadrotors"]["tracking"].isel(run=0)
 
 
-def _state_rows_of_quadrotors(dataset, *names):
+def _state_rows_of_quadrotors(dataset: xr.Dataset, *names: str) -> np.ndarray:
     """Rows of the state by name, shape (times, names, 3)."""
     state = dataset["state"].transpose("time", "row", "component")
     return state.sel(row=list(names)).values
 
 
-def draw_quadrotor_orders(datasets):
+def draw_quadrotor_orders(datasets: Datasets) -> Figure:
     """Figure 13: errors of four Runge–Kutta–Munthe-Kaas methods against the step size."""
     return convergence(datasets["celledoni-quadrotors"]["orders"])
 
 
-def draw_quadrotor_snapshots(datasets):
+def draw_quadrotor_snapshots(datasets: Datasets) -> Figure:
     """Figure 14: load, links and quadrotors at six times."""
     dataset = _quadrotor_tracking_run(datasets)
     load, links = (
@@ -81,21 +86,21 @@ def draw_quadrotor_snapshots(datasets):
     return figure
 
 
-def _write_time_beneath_load(ax, place, text):
+def _write_time_beneath_load(ax: Axes, place: np.ndarray, text: str) -> None:
     """The time beneath a load."""
     white = [withStroke(linewidth=2.5, foreground="white")]
     look = {"fontsize": 8, "ha": "center", "va": "top", "zorder": 20, "path_effects": white}
     ax.text(*(place - (0.0, 0.0, 0.12)), text, **look)
 
 
-def _draw_quadrotor(ax, place, rotation, colour):
+def _draw_quadrotor(ax: Axes, place: np.ndarray, rotation: np.ndarray, colour: Any) -> None:
     """A quadrotor as two crossed arms along the first two axes of its body."""
     for axis in rotation.T[:2]:
         ends = place + np.outer((-ARM, ARM), axis * UP)
         ax.plot(*ends.T, color=colour, lw=1.8, solid_capstyle="round")
 
 
-def draw_quadrotor_load_position(datasets):
+def draw_quadrotor_load_position(datasets: Datasets) -> Figure:
     """Figure 15: components of the load's position and of the desired one."""
     dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
@@ -109,7 +114,7 @@ def draw_quadrotor_load_position(datasets):
     return figure
 
 
-def draw_quadrotor_load_deviation(datasets):
+def draw_quadrotor_load_deviation(datasets: Datasets) -> Figure:
     """Figure 16: deviation of the load from its desired position."""
     dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
@@ -122,7 +127,7 @@ def draw_quadrotor_load_deviation(datasets):
     return figure
 
 
-def draw_quadrotor_link_directions(datasets):
+def draw_quadrotor_link_directions(datasets: Datasets) -> Figure:
     """Figure 17: distance of the links' directions from those that are wanted."""
     dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
@@ -138,7 +143,7 @@ def draw_quadrotor_link_directions(datasets):
     return figure
 
 
-def draw_quadrotor_unit_length(datasets):
+def draw_quadrotor_unit_length(datasets: Datasets) -> Figure:
     """Figure 18: departure of the links' directions from unit length."""
     dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
@@ -152,7 +157,7 @@ def draw_quadrotor_unit_length(datasets):
     return figure
 
 
-def _label_axes_along_time(ax, dataset, text, title=""):
+def _label_axes_along_time(ax: Axes, dataset: xr.Dataset, text: str, title: str = "") -> None:
     style_plain_axis(ax, title)
     ax.set(xlabel=axis_label_with_units(dataset["time"], "time t"), ylabel=text)
     ax.set_xlim(0.0, dataset["time"].values[-1])

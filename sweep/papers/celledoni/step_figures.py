@@ -4,11 +4,17 @@ Each takes the results of the packaged studies ``celledoni-…``, a dictionary o
 experiment, and returns a Figure that belongs to no window.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
+import xarray as xr
 from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy.interpolate import CubicSpline
 
 from sweep.analysis.runs.selection import take_runs
+from sweep.papers.measuring import Datasets
 from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     STYLE,
@@ -35,19 +41,21 @@ PEAK = (2.1, 3.0)  # the last part of the motion, in which ω_y has its peak
 # --- figures 8 and 10 ----------------------------------------------------------------------------
 
 
-def draw_unit_links(datasets):
+def draw_unit_links(datasets: Datasets) -> Figure:
     """Figure 8: errors at t = 3 for N links of 1 m, and the step sizes of 20."""
     return _draw_step_adaptation(datasets["celledoni-steps"], "unit-links", "N links of 1 m", 1.0)
 
 
-def draw_links_of_shared_length(datasets):
+def draw_links_of_shared_length(datasets: Datasets) -> Figure:
     """Figure 10: errors at t = 3 for N links of 5/N m, and the step sizes of 20."""
     return _draw_step_adaptation(
         datasets["celledoni-steps"], "shared-length", "N links of 5/N m", 0.25
     )
 
 
-def _draw_step_adaptation(study, name, title, length):
+def _draw_step_adaptation(
+    study: Mapping[str, xr.Dataset], name: str, title: str, length: float
+) -> Figure:
     dataset = study[name]
     with rc_context(STYLE):
         figure = new_figure(9.5, 3.8)
@@ -72,7 +80,7 @@ def _draw_step_adaptation(study, name, title, length):
     return figure
 
 
-def _draw_step_sizes_along_time(ax, dataset):
+def _draw_step_sizes_along_time(ax: Axes, dataset: xr.Dataset) -> None:
     """Step sizes along time: those of the adaptive methods, and the constant one."""
     for label, look in METHODS.items():
         run = first_run_to_draw(dataset, label)
@@ -89,13 +97,13 @@ def _draw_step_sizes_along_time(ax, dataset):
 # --- figures 9 and 11 ----------------------------------------------------------------------------
 
 
-def _double_pendulum_states(datasets, label):
+def _double_pendulum_states(datasets: Datasets, label: str) -> np.ndarray:
     """The states of a run of the double pendulum, shape (times, 4, 3)."""
     run = first_run_to_draw(datasets["celledoni-steps"]["double-pendulum"], label)
     return run["state"].values[0]
 
 
-def draw_double_pendulum_components(datasets):
+def draw_double_pendulum_components(datasets: Datasets) -> Figure:
     """Figure 9: q and ω of both links along time."""
     times = datasets["celledoni-steps"]["double-pendulum"]["time"].values
     marks = {EQUAL: SQUARE, "rkmk54": CROSS, "rk45": PLUS}
@@ -122,7 +130,7 @@ def draw_double_pendulum_components(datasets):
     return figure
 
 
-def draw_velocity_peak(datasets):
+def draw_velocity_peak(datasets: Datasets) -> Figure:
     """Figure 11: step sizes, ω_y, its errors, and how fast it varies."""
     dataset = datasets["celledoni-steps"]["double-pendulum"]
     times = dataset["time"].values

@@ -5,12 +5,17 @@ experiment, and returns a Figure that belongs to no window.
 """
 
 from itertools import product
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.runs.selection import take_runs
+from sweep.papers.measuring import Datasets
 from sweep.plots.orders import draw_error_curve, error_axis_label
 from sweep.plots.projection import (
     OBLIQUE,
@@ -43,11 +48,11 @@ FINE = "SLGI θ = 1/2"
 VIEW = View.along_direction(OBLIQUE)
 
 
-def _method_label_of_formulation(label, formulation):
+def _method_label_of_formulation(label: str, formulation: str) -> str:
     return label if formulation == "cotangent" else label.replace("SLGI", "SLGIKK")
 
 
-def _vectors_along_run(run, name):
+def _vectors_along_run(run: xr.Dataset, name: str) -> np.ndarray:
     """A quantity with three components of one run, shape (times, 3)."""
     return np.stack([run[f"{name}_{axis}"].values[0] for axis in COMPONENTS], axis=1)
 
@@ -55,7 +60,7 @@ def _vectors_along_run(run, name):
 # --- figure 2 ------------------------------------------------------------------------------------
 
 
-def draw_short_heavy_top_run(datasets):
+def draw_short_heavy_top_run(datasets: Datasets) -> Figure:
     """Figure 2: gravity in the body and the axis QX on [0, 1], and errors by the step size."""
     study = datasets["celledoni-top"]
     with rc_context(STYLE):
@@ -69,7 +74,7 @@ def draw_short_heavy_top_run(datasets):
     return figure
 
 
-def _draw_gravity_in_body(ax, dataset, inertia):
+def _draw_gravity_in_body(ax: Axes, dataset: xr.Dataset, inertia: Any) -> None:
     """The direction of MℓQ⁻¹Γ₀, dotted behind the sphere."""
     run = first_run_to_draw(dataset, FINE, inertia=inertia, formulation="cotangent")
     directions = _gravity_directions_in_body(run)[None]
@@ -81,12 +86,12 @@ def _draw_gravity_in_body(ax, dataset, inertia):
     ax.set_title(f"direction of MℓQ⁻¹Γ₀, {step_size_label(run)}", loc="left")
 
 
-def _gravity_directions_in_body(run):
+def _gravity_directions_in_body(run: xr.Dataset) -> np.ndarray:
     vectors = _vectors_along_run(run, "gravity_in_body")
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def _draw_top_axis_components(ax, study, inertia):
+def _draw_top_axis_components(ax: Axes, study: Any, inertia: Any) -> None:
     """Components of QX by all methods with a large step, and by one with a small step."""
     fine = first_run_to_draw(study["paths"], FINE, inertia=inertia, formulation="cotangent")
     for k, values in enumerate(_vectors_along_run(fine, "axis").T):
@@ -112,7 +117,7 @@ def _draw_top_axis_components(ax, study, inertia):
     ax.legend(frameon=False, loc="lower left")
 
 
-def _draw_heavy_top_orders(ax, dataset, inertia):
+def _draw_heavy_top_orders(ax: Axes, dataset: xr.Dataset, inertia: Any) -> None:
     own = take_runs(dataset, np.flatnonzero(dataset["inertia"].values == inertia))
     rows = {(row.integrator, row.parameters["formulation"]): row for row in order_table(own)}
     for key, look in METHODS.items():
@@ -133,7 +138,7 @@ def _draw_heavy_top_orders(ax, dataset, inertia):
 # --- figure 3 ------------------------------------------------------------------------------------
 
 
-def draw_long_heavy_top_run(datasets):
+def draw_long_heavy_top_run(datasets: Datasets) -> Figure:
     """Figure 3: energy error over 6000 steps, and where gravity points in the body."""
     dataset = datasets["celledoni-top"]["long"]
     with rc_context(STYLE):

@@ -7,11 +7,12 @@ of the printed data follows. The means of Examples 1 and 5 come out in all print
 """
 
 from functools import partial
+from typing import Any
 
 from sweep.papers import diagnostics
 from sweep.papers.agreement import EnergyTrend, KeptToRoundOff
 from sweep.papers.claims import Claim, Paper
-from sweep.papers.measuring import Computed, Measured
+from sweep.papers.measuring import Computed, Measured, Selection
 
 ENERGY = "mean |E − E₀|"
 LENGTH = "mean |q·q − 1|"
@@ -20,7 +21,7 @@ ORDERS = 0.1  # by how much a measured order may be off
 GAINED, LOST = EnergyTrend(rises=True), EnergyTrend(rises=False)  # as the pictures show it
 
 
-def _unit_length_error_claim(part, measured, paper):
+def _unit_length_error_claim(part: str, measured: Selection, paper: float) -> Claim:
     """Of a unit length error at round-off only the order of magnitude means anything."""
     return Claim(
         part, LENGTH, measured, paper=paper, low=0.0, high=paper, behaviour=KeptToRoundOff()
@@ -42,7 +43,7 @@ _six = partial(Measured, "lee-example-6", "molecules", VARIATIONAL, step_size=5e
 _SYSTEMS = ("pendulum", "bodies", "springs", "rod", "dipoles", "molecules")
 
 
-def _structure_claims(name):
+def _structure_claims(name: str) -> tuple[Claim, ...]:
     """That steps on a system are symplectic, and that as many back undo a hundred."""
     experiment = f"structure-{name}"
     both = (VARIATIONAL, COMPOSED)
@@ -62,7 +63,7 @@ def _structure_claims(name):
     )  # fmt: skip
 
 
-def _order_claim(name, integrator, order, paper=None):
+def _order_claim(name: str, integrator: str, order: float, paper: float | None = None) -> Claim:
     return Claim(
         "3.4", f"order, {name}",
         _properties(
@@ -211,8 +212,8 @@ EXAMPLE_3 = (
     ),
 )  # fmt: skip
 
-_printed = {"scan": {"inertia": "printed"}, "step_size": 1e-4}
-_consistent = {"scan": {"inertia": "consistent"}, "step_size": 1e-4}
+_printed: dict[str, Any] = {"scan": {"inertia": "printed"}, "step_size": 1e-4}
+_consistent: dict[str, Any] = {"scan": {"inertia": "consistent"}, "step_size": 1e-4}
 _QUARTILES = "the nearest of lee-ode45; 1e-14 apart; bounds: quartiles of 128 runs"
 EXAMPLE_4 = (
     Claim(

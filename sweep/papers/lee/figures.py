@@ -5,15 +5,21 @@ experiment, and returns a Figure that belongs to no window.
 """
 
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from sweep.analysis import drift_table
+from sweep.papers.measuring import Datasets
 from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     GREY,
@@ -33,7 +39,7 @@ INSIDE = -1e-12  # a point on the edge of a face is in it
 PERCENTILES = (5, 25, 50, 75, 95)
 
 
-def _draw_energy_and_unit_length(curves):
+def _draw_energy_and_unit_length(curves: Sequence[Any]) -> Figure:
     """Total energy and unit length error over time, of (name, run, look)."""
     with rc_context(STYLE):
         figure = new_figure(8.5, 3.6)
@@ -56,7 +62,7 @@ def _draw_energy_and_unit_length(curves):
     return figure
 
 
-def _method_label_with_step(name, run):
+def _method_label_with_step(name: str, run: xr.Dataset) -> str:
     """The name of a method with its step size or tolerance."""
     if np.isfinite(run["step_size"].values[0]):
         return axis_label_with_units(
@@ -65,10 +71,12 @@ def _method_label_with_step(name, run):
     return f"{name}, RelTol = {run['tolerance'].values[0]:g}"
 
 
-def _figure_drawer_against_rk45(number, experiment, **scan):
+def _figure_drawer_against_rk45(
+    number: int, experiment: str, **scan: Any
+) -> Callable[[Datasets], Figure]:
     """Figure of an example that compares the variational integrator with RK45."""
 
-    def draw(datasets):
+    def draw(datasets: Datasets) -> Figure:
         study = datasets[f"lee-example-{number}"]
         return _draw_energy_and_unit_length(
             [
@@ -84,7 +92,7 @@ def _figure_drawer_against_rk45(number, experiment, **scan):
     return draw
 
 
-def draw_errors_by_step_size(datasets):
+def draw_errors_by_step_size(datasets: Datasets) -> Figure:
     """Figure 3.2: mean energy and unit length errors against the step size."""
     dataset = datasets["lee-example-2"]["step-sizes"]
     rows = drift_table(dataset, ("energy", "unit_length"))
@@ -116,7 +124,7 @@ def draw_errors_by_step_size(datasets):
     return figure
 
 
-def draw_spring_example_by_methods(datasets):
+def draw_spring_example_by_methods(datasets: Datasets) -> Figure:
     """Figure 3.3: RK2, RK2 with reprojection and the variational integrator."""
     dataset = datasets["lee-example-3"]["formulations"]
     largest = dataset["step_size"].values.max()
@@ -133,23 +141,23 @@ def draw_spring_example_by_methods(datasets):
 # --- Example 6 -----------------------------------------------------------------------------------
 
 
-def _molecules_run(datasets):
+def _molecules_run(datasets: Datasets) -> xr.Dataset:
     return datasets["lee-example-6"]["molecules"].isel(run=0)
 
 
-def _molecule_positions(dataset):
+def _molecule_positions(dataset: xr.Dataset) -> np.ndarray:
     """q at every sample, shape (times, n, 3)."""
     return dataset["state"].values[:, : dataset.sizes["row"] // 2]
 
 
-def _molecule_kinetic_energies(dataset):
+def _molecule_kinetic_energies(dataset: xr.Dataset) -> np.ndarray:
     """Of every molecule at every sample, shape (times, n): ½ m |ω|², since |q̇| = |ω|."""
     omega = dataset["state"].values[:, dataset.sizes["row"] // 2 :]
     mass = json.loads(dataset.attrs["system"])["parameters"]["mass"]
     return 0.5 * mass * np.sum(omega**2, axis=2)
 
 
-def draw_molecule_trajectories(datasets):
+def draw_molecule_trajectories(datasets: Datasets) -> Figure:
     """Figure 3.6: paths of the molecules seen from e3, between the vortices, and total energy."""
     dataset = _molecules_run(datasets)
     paths, time = _molecule_positions(dataset), dataset["time"].values
@@ -175,7 +183,7 @@ def draw_molecule_trajectories(datasets):
     return figure
 
 
-def _draw_sphere_outline(ax):
+def _draw_sphere_outline(ax: Axes) -> None:
     """An orthographic picture of the sphere: nothing but its outline yet."""
     angle = np.linspace(0.0, 2 * np.pi, 361)
     ax.plot(np.cos(angle), np.sin(angle), color=GREY, lw=0.6)
@@ -183,7 +191,7 @@ def _draw_sphere_outline(ax):
     ax.set_axis_off()
 
 
-def local_averages_on_mesh(mesh, positions, values):
+def local_averages_on_mesh(mesh: Any, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Average of `values` in each face of a mesh and the faces that touch it; NaN where none is.
 
     Parameters
@@ -212,7 +220,7 @@ def local_averages_on_mesh(mesh, positions, values):
     return np.divide(total, molecules, out=np.full(count, np.nan), where=molecules > 0)
 
 
-def draw_molecule_kinetic_energy(datasets):
+def draw_molecule_kinetic_energy(datasets: Datasets) -> Figure:
     """Figure 3.7: kinetic energy on the sphere's 5120 faces, and its distribution over time."""
     dataset = _molecules_run(datasets)
     mesh, time = icosphere(FACES), dataset["time"].values
@@ -244,7 +252,7 @@ def draw_molecule_kinetic_energy(datasets):
     return figure
 
 
-def _draw_hemisphere_map(ax, mesh, values, sign, scale):
+def _draw_hemisphere_map(ax: Axes, mesh: Any, values: np.ndarray, sign: float, scale: Any) -> None:
     """The faces of one hemisphere, seen along ±e3, coloured by `values`."""
     _draw_sphere_outline(ax)
     corners = mesh.vertices[mesh.faces]
@@ -255,7 +263,9 @@ def _draw_hemisphere_map(ax, mesh, values, sign, scale):
     )
 
 
-def _draw_energy_distribution(ax, time, energies, dataset):
+def _draw_energy_distribution(
+    ax: Axes, time: np.ndarray, energies: np.ndarray, dataset: xr.Dataset
+) -> None:
     """Percentiles and mean of the molecules' kinetic energies over time."""
     low, lower, middle, upper, high = np.percentile(energies, PERCENTILES, axis=1)
     color = VARIATIONAL["color"]

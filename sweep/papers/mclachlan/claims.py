@@ -8,15 +8,18 @@ not at its middle, the order drops to 1; no integrator here does so.
 """
 
 import itertools
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from sweep.papers import diagnostics
 from sweep.papers.claims import Claim, Paper
+from sweep.papers.diagnostics import Array, Measure, Transform
 from sweep.papers.mclachlan import equilibria
-from sweep.papers.measuring import Computed
+from sweep.papers.measuring import Computed, Selection
 
 SPHERICAL, CLASSICAL, GEODESIC = "spherical_midpoint", "implicit_midpoint", "geodesic_midpoint"
 EXTENDED = "extended_spherical_midpoint"
@@ -35,32 +38,34 @@ _symmetries = partial(Computed, "mclachlan-symmetries")
 _portraits = partial(Computed, "mclachlan-portraits", "vortices", SPHERICAL)
 
 
-def _upper_bound_claim(part, text, measured, bound, note=""):
+def _upper_bound_claim(
+    part: str, text: str, measured: Selection, bound: float, note: str = ""
+) -> Claim:
     return Claim(part, text, measured, low=0.0, high=bound, note=note)
 
 
 # --- theorem 2.4 ---------------------------------------------------------------------------------
 
 
-def printed_step_angle(product):
+def printed_step_angle(product: float) -> float:
     """cos⁻¹(1 − ½ (λh)²): the angle of a step as theorem 2.4 (vi) has it, of a product λh."""
     return float(np.arccos(1.0 - 0.5 * product**2))
 
 
-def exact_step_angle(product, alpha):
+def exact_step_angle(product: float, alpha: float) -> float:
     """The angle φ of a step of a spin at an angle α to the axis.
 
     sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)²
     """
 
-    def residual(phi):
+    def residual(phi: float) -> float:
         sine, tangent = np.sin(0.5 * phi) * np.sin(alpha), np.tan(0.5 * phi) * np.cos(alpha)
         return sine**2 + tangent**2 - (0.5 * product) ** 2
 
     return float(brentq(residual, 0.0, np.pi * (1.0 - 1e-12), xtol=1e-15))
 
 
-def _step_angle_claim(product, alpha, note):
+def _step_angle_claim(product: float, alpha: float, note: str) -> Claim:
     return Claim(
         "2.4 (vi)", "angle of a step",
         _rotation(
@@ -72,14 +77,21 @@ def _step_angle_claim(product, alpha, note):
     )  # fmt: skip
 
 
-def _convergence_order_claim(part, experiment, integrator, expected, paper=None, note=""):
+def _convergence_order_claim(
+    part: str,
+    experiment: str,
+    integrator: str,
+    expected: float,
+    paper: float | None = None,
+    note: str = "",
+) -> Claim:
     return Claim(
         part, "order", _order(experiment, integrator),
         paper=paper, digits=1, exact=True, low=expected - ORDERS, high=expected + ORDERS, note=note,
     )  # fmt: skip
 
 
-def _symplectic_defect_claim(part, integrator, **bounds):
+def _symplectic_defect_claim(part: str, integrator: str, **bounds: Any) -> Claim:
     return Claim(
         part, "symplectic defect",
         _structure(integrator, measure=diagnostics.value_per_run("symplectic_defect")),
@@ -131,27 +143,27 @@ TURN = np.array(  # by 1 about (1, 2, 2)/3, as the studies turn their starts
 )
 
 
-def turn(w):
+def turn(w: Array) -> Array:
     """ψ_g, the same g for every spin."""
     return w @ TURN.T
 
 
-def shift(w):
+def shift(w: Array) -> Array:
     """Every spin to the place of the next one on the closed chain."""
     return np.roll(w, 1, axis=-2)
 
 
-def invert(w):
+def invert(w: Array) -> Array:
     """w ↦ −w."""
     return -w
 
 
-def mirror(w):
+def mirror(w: Array) -> Array:
     """The reflection e3 ↦ −e3 of every spin."""
     return w * np.array([1.0, 1.0, -1.0])
 
 
-def _distance_between_runs(transform, one, other):
+def _distance_between_runs(transform: Transform, one: str, other: str) -> Measure:
     return diagnostics.distance_from_transformed_run(
         transform, {"initial_condition": one}, {"initial_condition": other}
     )
@@ -317,7 +329,7 @@ _approaches = partial(Computed, "mclachlan-approaches")
 _BOUNDS = {RATTLE: (1.5, 4.0), COLLECTIVE[0]: (0.8, 1.3)}  # of their evaluations
 
 
-def _race_claims(experiment, integrator, low, high):
+def _race_claims(experiment: str, integrator: str, low: float, high: float) -> Iterator[Claim]:
     """How an integrator of order 2 compares with the spherical midpoint method."""
     pair = integrator, SPHERICAL
     yield Claim(
@@ -369,7 +381,9 @@ APPROACHES = (
 # --- examples ------------------------------------------------------------------------------------
 
 
-def _error_ratio_claim(experiment, above, paper, low, high, note):
+def _error_ratio_claim(
+    experiment: str, above: str, paper: float | None, low: float, high: float, note: str
+) -> Claim:
     return Claim(
         "3.1", f"error of {above} / {SPHERICAL}",
         _errors(
@@ -401,7 +415,9 @@ SECTION_31 = (
 )  # fmt: skip
 
 
-def _energy_error_claim(text, integrator, measure, steps, expected):
+def _energy_error_claim(
+    text: str, integrator: str, measure: Measure, steps: int, expected: float
+) -> Claim:
     return Claim(
         "3.2", text, _body(integrator, measure=measure, until=0.5 * steps),
         expected=expected, note=f"{steps:,} steps",

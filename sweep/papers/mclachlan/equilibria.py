@@ -8,12 +8,22 @@ space; its eigenvalues decide (Laurent-Polz, Montaldi and Roberts, *Point vortic
 stability of symmetric relative equilibria*).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 from scipy.linalg import block_diag, null_space, orth
 
-from sweep.papers.diagnostics import jacobian_by_quotients, states_at_start, system_of_run
+from sweep.papers.diagnostics import (
+    Array,
+    Measure,
+    jacobian_by_quotients,
+    states_at_start,
+    system_of_run,
+)
 
 ITERATIONS = 20
 LARGEST_STEP = 0.3  # radians, all vortices together; from farther away Newton's method is cut short
@@ -36,22 +46,22 @@ class RelativeEquilibrium:
         Of the linearised motion on the symplectic normal space.
     """
 
-    vortices: np.ndarray
-    turning: np.ndarray
+    vortices: Array
+    turning: Array
     eigenvalues: np.ndarray
 
     @property
-    def growth_rate(self):
+    def growth_rate(self) -> float:
         """The largest real part of an eigenvalue."""
         return float(self.eigenvalues.real.max())
 
     @property
-    def stable(self):
+    def stable(self) -> bool:
         """Whether nothing grows."""
         return self.growth_rate < UNSTABLE
 
 
-def relative_equilibria(system, starts):
+def relative_equilibria(system: Any, starts: Iterable[Array]) -> list[RelativeEquilibrium]:
     """The `RelativeEquilibrium` that Newton's method leads to from `starts`, each once.
 
     Parameters
@@ -64,7 +74,7 @@ def relative_equilibria(system, starts):
     -------
     list of RelativeEquilibrium
     """
-    found = []
+    found: list[RelativeEquilibrium] = []
     for start in starts:
         solution = _newton(system, start)
         if solution is None:
@@ -76,7 +86,7 @@ def relative_equilibria(system, starts):
     return found
 
 
-def _newton(system, start):
+def _newton(system: Any, start: Array) -> tuple[Array, Array] | None:
     """w and ω, or None where the iteration does not end at a relative equilibrium."""
     strengths = system.form.strengths
     w, turning = start, np.zeros(3)
@@ -101,7 +111,7 @@ def _newton(system, start):
     return None
 
 
-def _field(system, w):
+def _field(system: Any, w: Array) -> Array:
     """ẇ, by the system's compiled gradient."""
     form = system.form
     out, work = np.empty_like(w), np.zeros(1 + form.gradient.work(form.rows))
@@ -110,19 +120,19 @@ def _field(system, w):
     return np.cross(w, out) / form.strengths[:, None]
 
 
-def _linearisation(system, w, turning):
+def _linearisation(system: Any, w: Array, turning: Array) -> Array:
     """The derivative of X − ω × w on R³ⁿ, shape (3n, 3n)."""
     return jacobian_by_quotients(
         lambda states: np.array([_field(system, one) - np.cross(turning, one) for one in states]), w
     )
 
 
-def _tangents(w):
+def _tangents(w: Array) -> Array:
     """An orthonormal basis of the spheres' tangent space at w, shape (3n, 2n)."""
     return block_diag(*(null_space(one[None]) for one in w))
 
 
-def _normal_eigenvalues(system, w, turning):
+def _normal_eigenvalues(system: Any, w: Array, turning: Array) -> NDArray[Any]:
     """Eigenvalues of the linearised motion where the momentum does not change, but for turns.
 
     Turns that leave the momentum as it is.
@@ -135,23 +145,26 @@ def _normal_eigenvalues(system, w, turning):
     axes = np.eye(3) if small else momentum[None] / np.linalg.norm(momentum)
     turns = orth(np.stack([np.cross(axis, w).ravel() for axis in axes], axis=1))
     normal = kept @ null_space(turns.T @ kept)
-    return np.linalg.eigvals(normal.T @ _linearisation(system, w, turning) @ normal)
+    eigenvalues: NDArray[Any] = np.linalg.eigvals(
+        normal.T @ _linearisation(system, w, turning) @ normal
+    )
+    return eigenvalues
 
 
 # --- what claims are about -----------------------------------------------------------------------
 
 
-def equilibria_of_runs(dataset):
+def equilibria_of_runs(dataset: xr.Dataset) -> list[RelativeEquilibrium]:
     """Those of `relative_equilibria` from the starts of the runs."""
     return relative_equilibria(system_of_run(dataset, 0), states_at_start(dataset))
 
 
-def places_of_vortices(dataset, stable):
+def places_of_vortices(dataset: xr.Dataset, stable: bool) -> Array:
     """Where a vortex is in an equilibrium that is stable, or is not, each place once.
 
     Vortices of one strength may change places.
     """
-    places = []
+    places: list[Array] = []
     for one in equilibria_of_runs(dataset):
         if one.stable == stable:
             for w in one.vortices:
@@ -160,27 +173,27 @@ def places_of_vortices(dataset, stable):
     return np.array(places)
 
 
-def number_of_places(stable):
+def number_of_places(stable: bool) -> Measure:
     """How many `places_of_vortices` there are."""
     return lambda dataset: len(places_of_vortices(dataset, stable))
 
 
-def distance_from_directions(directions, stable):
+def distance_from_directions(directions: Array, stable: bool) -> Measure:
     """How far each of `places_of_vortices` is from the nearest of some directions, (k, 3)."""
 
-    def measure(dataset):
+    def measure(dataset: xr.Dataset) -> Array:
         apart = places_of_vortices(dataset, stable)[:, None] - directions
         return np.linalg.norm(apart, axis=-1).min(axis=1)
 
     return measure
 
 
-def growth_rates_of_unstable(dataset):
+def growth_rates_of_unstable(dataset: xr.Dataset) -> Array:
     """The growth rate of each of `equilibria_of_runs` that is unstable."""
     return np.array([one.growth_rate for one in equilibria_of_runs(dataset) if not one.stable])
 
 
-def frequencies_of_stable(dataset):
+def frequencies_of_stable(dataset: xr.Dataset) -> Array:
     """The frequency on the symplectic normal space of each that is stable."""
     found = [one.eigenvalues for one in equilibria_of_runs(dataset) if one.stable]
     return np.abs(np.imag(found)).max(axis=1)

@@ -4,14 +4,21 @@ Each takes the results of the packaged studies ``mclachlan-…``, a dictionary o
 experiment, and returns a Figure that belongs to no window.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+import xarray as xr
 from matplotlib import colormaps, rc_context
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweep.analysis.runs.selection import take_runs
 from sweep.papers.mclachlan.equilibria import places_of_vortices
+from sweep.papers.measuring import Datasets
 from sweep.plots.projection import (
     OBLIQUE,
     View,
@@ -42,19 +49,19 @@ METHODS = (
 VIEW = View.along_direction(OBLIQUE)
 
 
-def _draw_empty_sphere_sides(axes):
+def _draw_empty_sphere_sides(axes: Any) -> Iterator[tuple[Any, Any]]:
     """Empty discs on a pair of axes, and the views of their sides."""
     for ax, view in zip(axes, (VIEW, VIEW.view_from_behind), strict=True):
         draw_sphere_outline(ax, view)
         yield ax, view
 
 
-def _states_of_first_spin(dataset):
+def _states_of_first_spin(dataset: xr.Dataset) -> np.ndarray:
     """w of the first spin, shape (runs, times, 3)."""
     return dataset["state"].values[:, :, 0]
 
 
-def _draw_phase_portrait(axes, dataset, draw):
+def _draw_phase_portrait(axes: Any, dataset: xr.Dataset, draw: Any) -> Any:
     """The first spin's trajectories on both sides of the sphere, and the scale of their colours."""
     paths, energy = _states_of_first_spin(dataset), dataset["energy"].values[:, 0]
     scale = ScalarMappable(Normalize(energy.min(), energy.max()), LEVELS)
@@ -64,19 +71,19 @@ def _draw_phase_portrait(axes, dataset, draw):
     return scale
 
 
-def _draw_energy_colour_bar(figure, axes, scale):
+def _draw_energy_colour_bar(figure: Figure, axes: Any, scale: Any) -> None:
     figure.colorbar(scale, ax=list(axes), label="energy H", shrink=0.7, aspect=30, pad=0.01)
 
 
-def _draw_path_on_sphere(ax, view, path, color):
+def _draw_path_on_sphere(ax: Axes, view: Any, path: Any, color: Any) -> None:
     draw_paths_on_sphere(ax, view, path[None], lw=0.8, color=color)
 
 
-def _draw_dots_on_sphere(ax, view, path, color):
+def _draw_dots_on_sphere(ax: Axes, view: Any, path: Any, color: Any) -> None:
     draw_points_on_sphere(ax, view, path, 0.9, color=color)
 
 
-def draw_free_rigid_body(datasets):
+def draw_free_rigid_body(datasets: Datasets) -> Figure:
     """Figure 2: phase portraits of the free rigid body, of both inertias."""
     dataset = datasets["mclachlan-portraits"]["free-rigid-body"]
     titles = {"printed": "I = (1, 2, 4), as printed", "figure": "I = (1, 4/3, 2), of section 3.3"}
@@ -91,7 +98,7 @@ def draw_free_rigid_body(datasets):
     return figure
 
 
-def draw_errors_of_three_methods(datasets):
+def draw_errors_of_three_methods(datasets: Datasets) -> Figure:
     """Figure 3: largest errors of three methods on [0, 10] against the step size."""
     experiments = {
         "I = (1, 2, 4), as printed": "printed-inertia",
@@ -117,7 +124,7 @@ def draw_errors_of_three_methods(datasets):
     return figure
 
 
-def draw_irreversible_body(datasets):
+def draw_irreversible_body(datasets: Datasets) -> Figure:
     """Figure 4: phase portrait, a trajectory of each of two methods, and their energy errors."""
     portrait = datasets["mclachlan-portraits"]["irreversible-body"]
     pair = datasets["mclachlan-trajectories"]["irreversible-body"]
@@ -142,7 +149,7 @@ def draw_irreversible_body(datasets):
     return figure
 
 
-def _draw_energy_errors(ax, runs, colours):
+def _draw_energy_errors(ax: Axes, runs: Any, colours: Any) -> None:
     for name, text, _ in METHODS[1:]:
         time, error = runs[name]["time"], runs[name]["energy_error"].values[0]
         ax.plot(time, error, label=text, color=colours[name], lw=0.6)
@@ -154,12 +161,12 @@ def _draw_energy_errors(ax, runs, colours):
         line.set_linewidth(2.0)
 
 
-def draw_poincare_sections(datasets):
+def draw_poincare_sections(datasets: Datasets) -> Figure:
     """Figure 5: Poincaré sections of the forced rigid body, ε = 0.01 and 0.07."""
     return sphere(datasets["mclachlan-sections"]["forced-body"])
 
 
-def draw_invariant_manifold(datasets):
+def draw_invariant_manifold(datasets: Datasets) -> Figure:
     """Figure 6: four vortices on the invariant manifold (15), and the half turns between them.
 
     Each is the image of the first under the half turn about an axis; their paths over the period
@@ -188,7 +195,7 @@ def draw_invariant_manifold(datasets):
     return figure
 
 
-def _draw_edges_between_vortices(ax, view, vortices):
+def _draw_edges_between_vortices(ax: Axes, view: Any, vortices: np.ndarray) -> None:
     """The tetrahedron, opposite edges alike: each pair is of equal length."""
     flat = vortices @ np.stack([view.right, view.up], axis=1)
     for pairs, style in (
@@ -200,7 +207,7 @@ def _draw_edges_between_vortices(ax, view, vortices):
             ax.plot(*flat[list(pair)].T, style, color="0.4", lw=0.8, zorder=2)
 
 
-def draw_tracers(datasets):
+def draw_tracers(datasets: Datasets) -> Figure:
     """Particles that four vortices carry, coloured by the height at which they began."""
     dataset = datasets["mclachlan-tracers"]["four-vortices"]
     (run,) = np.flatnonzero(dataset["tracers"].values)
@@ -225,7 +232,7 @@ def draw_tracers(datasets):
     return figure
 
 
-def draw_vortices(datasets):
+def draw_vortices(datasets: Datasets) -> Figure:
     """Figure 7: trajectories of the first vortex on the invariant manifold.
 
     Vortices meet at ±e_k; equilibria are those that Newton's method finds.
@@ -251,7 +258,7 @@ def draw_vortices(datasets):
     return figure
 
 
-def draw_spin_chain(datasets):
+def draw_spin_chain(datasets: Datasets) -> Figure:
     """Figure 8: a closed curve of a hundred spins at six times."""
     return sphere(datasets["mclachlan-trajectories"]["spin-chain"])
 
