@@ -64,7 +64,7 @@ def create_or_grow_store(
     entries : list of Entry
         From `diff_store_against_study`.
     check : callable
-        Raises unless the store is still this process's; called before anything of it changes.
+        Raises unless this process still holds the lease; called before anything of it changes.
     attributes : dict, optional
         Of the root of a new store, besides those that a study gives it.
 
@@ -96,7 +96,7 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
     ----------
     store : Store
     check : callable
-        Raises unless the place of the store is still this process's.
+        Raises unless this process still holds the lease.
     """
     if isinstance(store.place, ObjectPlace):
         with tempfile.TemporaryDirectory(prefix="geosweep-") as directory:

@@ -1,4 +1,4 @@
-"""The coordinator's book: which runs a study asks for, and which rows of the store they are.
+"""The difference between a study and a store: which runs it asks for, and which rows they are.
 
 `diff_store_against_study` reads a store and says what a study would add, or refuses it.
 Nothing here writes.
@@ -106,7 +106,7 @@ class Entry:
         return np.arange(low, high) if self._order is None else self._order[low:high]
 
     def pending_runs(self, first: int, last: int) -> NDArray[np.intp]:
-        """Those of them that are pending."""
+        """The pending runs in the rows from `first` to before `last`, in the order of the rows."""
         runs = self.runs_of_rows(first, last)
         return runs[self.pending[runs]]
 
@@ -372,7 +372,7 @@ class References:
     samples: int
 
     def rows(self, group: StoredGroup) -> RowNumbers:
-        """Row in the store of each reference; all are there once the store is brought up."""
+        """Row in the store of each reference; all exist once the store was created or grown."""
         row_of = stored_rows_by_run_id(group)
         return np.array([row_of[run_id] for run_id in self.ids])
 

@@ -192,7 +192,7 @@ class Counter:
         )
 
     def _cpu_seconds_of_references(self, store: Store, name: str) -> float:
-        """Of an experiment's references, as far as they are committed."""
+        """CPU seconds of an experiment's committed references."""
         place = references_group_name(name)
         arrays = store.arrays_of_group(place)
         if CPU_TIME not in arrays:  # there are none

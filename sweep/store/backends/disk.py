@@ -1,4 +1,4 @@
-"""A disk that is full, an object store that fails: known as such, and said plainly."""
+"""Full disks and failing object stores: recognize them, and say what to do about them."""
 
 import errno
 import os

@@ -70,7 +70,7 @@ def _parse_bucket_address(text: str) -> "ObjectPlace":
 
 
 def require_local_path(output: str | Path) -> Path:
-    """What is written beside stores, as pictures and tables: always a path.
+    """The path of an output file, such as a picture or a table; only stores may be in buckets.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def _import_s3() -> ModuleType:
 
 
 Place = Path | ObjectPlace
-WriteCheck = Callable[[], object]  # raises unless the store is still this process's
+WriteCheck = Callable[[], object]  # raises unless this process still holds the lease
 
 
 # --- of either kind -------------------------------------------------------------------------

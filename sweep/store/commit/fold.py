@@ -1,9 +1,10 @@
 """Folding: records become rows of the arrays, which any Zarr reader opens.
 
-Only who has the lease folds. A row of shards is written array by array, the count of samples last;
-then what is there now is noted in the group's book, then the records go. Whatever this is killed
-at, done again it comes to the same: shards only grow at their end, and records are there until
-everything of them is folded. Readers list records first and read arrays after.
+Only the holder of the lease folds. A row of shards is written array by array, the count of samples
+last; then the group's index of folded rows is updated, then the records are removed. Folding is
+idempotent: repeated after a crash at any instant, it gives the same store, since shards only grow
+at their end and a record is kept until all of it is folded. Readers list records first and read
+arrays after.
 """
 
 import collections
@@ -50,7 +51,7 @@ from sweep.study import schema
 Book = dict[int, dict[str, list[int]]]
 CHECKPOINT_ARRAY = "checkpoint"  # which begins anew with each version of the code
 MOST_LOADED = 8  # records that are in memory at once
-BOOKS = "folded"  # by group: what is folded of each row of shards
+BOOKS = "folded"  # the index of each group: what is folded of each row of shards
 
 
 class Task(Protocol):
@@ -91,7 +92,7 @@ def fold_group(
     rows : sequence of int
         Rows of shards that are to be folded.
     check : callable
-        Raises unless the store is still this process's.
+        Raises unless this process still holds the lease.
 
     Returns
     -------
@@ -180,8 +181,8 @@ def write_shard(
         if (data := grown(old)) not in (None, old):
             put_durably(file, data, check, syncs_directory)
         return
-    # Who put one there since this process lost the store has folded these records, too: there is
-    # one then, and it stays.
+    # If another process has put one since this one lost the lease, it has folded these records,
+    # too: its shard stays.
     if is_new and ((data := grown(None)) is None or file.put_if(data)):
         return
     try:
@@ -195,16 +196,19 @@ def write_shard(
         raise LeaseLost
 
 
-# --- the book --------------------------------------------------------------------------------
+# --- the index of folded rows ----------------------------------------------------------------
 
 
 def book_file(store: Store, place: str) -> Place:
-    """Where the book of a group is."""
+    """The file with the index of a group's folded rows."""
     return store.internal(BOOKS, f"{place}.json")
 
 
 def book_of_group(store: Store, place: str) -> Book:
-    """What is folded of a group: by row of shards and array, how far along its other dimensions."""
+    """The index of a group's folded rows; empty if nothing is folded.
+
+    By row of shards and array, how far it is folded along the array's other dimensions.
+    """
     try:
         found = json.loads(book_file(store, place).read_bytes())
         return {
@@ -224,7 +228,7 @@ def note_folded(
     rows: Mapping[int, Mapping[str, Sequence[int]]],
     check: WriteCheck = lambda: None,
 ) -> Book:
-    """Note in a group's book how far rows of shards are folded; the new book."""
+    """Write into a group's index how far rows of shards are folded; the new index."""
     new = dict(book)
     for row, extents in rows.items():
         known = book.get(row, {})
@@ -239,7 +243,7 @@ def note_folded(
 
 
 def note_all_folded(store: Store, place: str) -> None:
-    """Note what the arrays of a group have, as when its rows came otherwise."""
+    """Write a group's index from its arrays, as after rows were copied from another store."""
     arrays, rows = store.arrays_of_group(place), {}
     counts = arrays[schema.MARKER.name]
     for i in range(counts.grid[0]):
@@ -258,7 +262,7 @@ def _extents_of_rows(arrays: Mapping[str, ArrayFiles], samples: int) -> dict[str
 def missing_shards(
     store: Store, place: str, arrays: Mapping[str, ArrayFiles], paths: set[str]
 ) -> list[tuple[ArrayFiles, Index]]:
-    """The shards that the book promises and that are not there, as (array, index).
+    """The shards that a group's index lists and that do not exist, as (array, index).
 
     Parameters
     ----------
@@ -283,7 +287,7 @@ def missing_shards(
 
 
 def _is_missing(array: ArrayFiles, index: Index, directory: str, paths: set[str]) -> bool:
-    """Whether a file is not there, nor was when the files in `paths` were listed."""
+    """Whether a file does not exist, and did not when the files in `paths` were listed."""
     listed = f"{directory}/{array.file_name(index)}" in paths
     return not listed and not array.file(index).is_file()
 
@@ -291,7 +295,7 @@ def _is_missing(array: ArrayFiles, index: Index, directory: str, paths: set[str]
 def _missing_coordinates(
     store: Store, arrays: Mapping[str, ArrayFiles], paths: set[str]
 ) -> list[tuple[ArrayFiles, Index]]:
-    """The chunks of coordinates that are not there, as (array, index): all of them once were."""
+    """The missing chunks of coordinates, as (array, index); a complete store has all of them."""
     return [
         (array, index)
         for array in arrays.values()
@@ -302,7 +306,7 @@ def _missing_coordinates(
 
 
 def check_files_are_there(store: Store, place: str, paths: set[str] | None = None) -> None:
-    """Raise `Damaged` if files of a group are gone that were there: of results, or coordinates.
+    """Raise `Damaged` if files of a group are missing that were written: results or coordinates.
 
     Parameters
     ----------
@@ -328,9 +332,9 @@ def check_files_are_there(store: Store, place: str, paths: set[str] | None = Non
 
 
 def settle(store: Store, check: WriteCheck = lambda: None) -> None:
-    """Fold what an earlier session has left, as who has just got the lease.
+    """Fold what an earlier session has left; called right after the lease was acquired.
 
-    What was not finished goes first: whoever wrote it has lost the lease, and cannot finish it.
+    Unfinished files are removed first: their writers have lost the lease, and cannot finish them.
 
     Raises
     ------
@@ -344,7 +348,7 @@ def settle(store: Store, check: WriteCheck = lambda: None) -> None:
 
 
 def remove_unfinished(store: Store) -> None:
-    """Remove what others have begun to write, or to remove, and cannot finish any more."""
+    """Remove files that earlier lease holders left half written or half removed."""
     if store.in_bucket:  # objects are never there by half
         return
     for place in store.internal().glob(f"*{PARTIAL}"):
@@ -372,14 +376,14 @@ def _rows_to_fold(store: Store, session: str) -> dict[str, list[int]]:
 def begin_session(
     store: Store, session: str, check: WriteCheck = lambda: None, is_new: bool = False
 ) -> None:
-    """Let the records of a session count, and no others any more.
+    """Make a session the one whose records count, and remove the records of earlier ones.
 
     Parameters
     ----------
     store : Store
     session : str
     check : callable
-        Raises unless the store is still this process's.
+        Raises unless this process still holds the lease.
     is_new : bool
         Whether this process has just made the store, in which no session was yet.
     """
@@ -392,18 +396,18 @@ def begin_session(
 
 
 def end_session(store: Store, check: WriteCheck = lambda: None, checkpoints: bool = False) -> None:
-    """Let no records count any more, all of which are folded.
+    """End the session, all of whose records are folded: no records count any more.
 
-    What is removed was listed before: a process that wakes here, when another one has the store,
-    removes nothing of that one's.
+    Only files that were listed before are removed: a process that was suspended here, and resumes
+    when another one holds the lease, removes nothing of that one's.
 
     Parameters
     ----------
     store : Store
     check : callable
-        Raises unless the store is still this process's.
+        Raises unless this process still holds the lease.
     checkpoints : bool
-        Whether to remove these, too: no run needs them any more.
+        Whether to remove checkpoints, too, since no run needs them any more.
     """
     left = _list_all_records(store, None if checkpoints else RECORD)
     if store.session:
@@ -419,7 +423,7 @@ def _list_all_records(store: Store, kind: str | None = None) -> list[Record]:
 
 
 def forget_group(store: Store, place: str, check: WriteCheck) -> None:
-    """Remove what is left of a group that is gone: records whose rows may be others in a new one.
+    """Remove the records and the index of a deleted group; a new one may number its rows otherwise.
 
     Parameters
     ----------
@@ -435,8 +439,8 @@ def forget_group(store: Store, place: str, check: WriteCheck) -> None:
 def discard(store: Store, places: Iterable[Place], check: WriteCheck) -> None:
     """Remove files and trees of a store.
 
-    In a directory each goes at once, to where whoever takes the store over removes what is not
-    finished: who passed the check before cannot remove anything after that.
+    In a directory each is first renamed, atomically, to a name that the next lease holder removes
+    as unfinished: a process that passed the check before it lost the lease removes nothing else.
 
     Parameters
     ----------
@@ -444,7 +448,7 @@ def discard(store: Store, places: Iterable[Place], check: WriteCheck) -> None:
     places : iterable of Path or ObjectPlace
         Those that are not there are left out.
     check : callable
-        Raises unless the store is still this process's.
+        Raises unless this process still holds the lease.
     """
     discarded = store.internal(f"{secrets.token_hex(8)}{PARTIAL}")
     if isinstance(discarded, ObjectPlace):
@@ -492,7 +496,7 @@ class Folder:
         return task.group, int(task.rows[0]) // self._rows[task.group]
 
     def committed(self, task: Task) -> None:
-        """Note that a task is done."""
+        """Note that a task has committed; a row of shards is folded after its last one."""
         place, row = self._shard_row(task)
         self._left[place, row] -= 1
         if not self._left[place, row]:
@@ -522,7 +526,7 @@ def remove_checkpoints(
     place : str
     rows : ndarray of int
     check : callable
-        Raises unless the store is still this process's.
+        Raises unless this process still holds the lease.
     """
     listed = records_by_group(store, place=place).get(place, {})
     check()

@@ -1,10 +1,10 @@
 """Records: what a task commits, each one immutable object, and a fold brings into the arrays.
 
-Whoever puts a record touches nobody else's: a worker that was suspended and wakes when another one
-has done its work puts one that nobody takes. A record counts if it is of the session that the
+Writing a record changes no other one: a worker that was suspended, and resumes after another one
+has done its task, writes a record that is ignored. A record counts if it is of the session that the
 store names; its name says which rows it has, up to which sample. Its content is a header, then
-variables cut along the chunks of their arrays and encoded as these are, so that a fold takes over
-whole chunks as they are.
+variables cut along the chunks of their arrays and encoded in the same way, so that a fold copies
+whole chunks without decoding them.
 
 A checkpoint is a record of runs on their way, with the integrators' state. The n-th of an attempt
 has the samples since checkpoint n & (n - 1), as in a Fenwick tree: there are as many files as n has
@@ -91,7 +91,7 @@ class RecordName:
 
     @classmethod
     def parse(cls, text: str) -> "RecordName | None":
-        """That of a file's name, None if it is no record's."""
+        """Parse the name of a file; None if it is not that of a record."""
         pattern = r"(\d+)-(\d+)_(\d+)_(\d+)-(\d+)_(\d+)_(\d+)_(\w+)_(\w+)\.(record|checkpoint)"
         found = re.fullmatch(pattern, text)
         if found is None:
@@ -174,7 +174,7 @@ class Record:
         return np.concatenate([np.arange(a, b) for a, b in self.header["rows"]])
 
     def pieces(self, variable: str) -> list[Piece]:
-        """The `Piece`s of a variable; none if it has none of it."""
+        """The pieces of a variable, each a `Piece`; empty if the record lacks the variable."""
         found = self.header["variables"].get(variable, ())
         return [
             Piece(tuple(at), tuple(rows), tuple(map(tuple, spans)), whole, offset, size)
@@ -196,13 +196,13 @@ class Record:
         return values[tuple(slice(n) for n in shape)]
 
     def read_state(self, name: str) -> np.ndarray:
-        """What a checkpoint has of a name besides the variables, an ndarray."""
+        """An array of the integrator's state in a checkpoint, by its name."""
         dtype, shape, offset, size = self.header["state"][name]
         data = self._checked(self._read_behind_header(offset, size))
         return np.frombuffer(data, dtype).reshape(shape)
 
     def check(self) -> None:
-        """Raise `Damaged` unless all of it is what was written."""
+        """Raise `Damaged` unless every checksum of the record holds."""
         for variable in self.header["variables"]:
             for piece in self.pieces(variable):
                 self.read_bytes(piece)
@@ -210,11 +210,11 @@ class Record:
             self.read_state(name)
 
     def remove(self) -> None:
-        """Remove it."""
+        """Remove the record."""
         self.place.unlink(missing_ok=True)
 
     def load(self) -> "Record":
-        """Read all of it at once, and keep it; itself."""
+        """Read the whole record into memory; returns the record itself."""
         self._data = self._read(0)
         return self
 
@@ -229,7 +229,7 @@ class Record:
         return self._read(self._header_and_end[1] + offset, size)
 
     def _read(self, offset: int, size: int | None = None) -> bytes:
-        """A part of it; all of it without a size."""
+        """A part of the record's bytes; all of them without a size."""
         if self._data is not None:
             return self._data[offset : None if size is None else offset + size]
         try:
@@ -257,7 +257,7 @@ def write_record(
     identity: str = "",
     state: Mapping[str, np.ndarray] | None = None,
 ) -> Record:
-    """Put a record; it is there whole, or not at all.
+    """Write a record atomically.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def write_record(
     identity : str
         Of a checkpoint: what it depends on besides the runs.
     state : dict of str to ndarray, optional
-        What it has besides.
+        Of a checkpoint: the integrator's state, by name.
 
     Returns
     -------
@@ -310,7 +310,7 @@ def write_record(
 def _cut_along_chunks(
     array: ArrayFiles, rows: RowNumbers, values: np.ndarray, first: int
 ) -> Iterator[tuple[Index, tuple[int, int], list[tuple[int, int]], bool, np.ndarray]]:
-    """The parts of rows' values that lie in a chunk each, as what `Piece` says of them."""
+    """Cut the values of rows along the chunks of their array; yields the fields of `Piece`."""
     begin = [first if dim == "time" else 0 for dim in array.dims[1:]]
     end = [a + n for a, n in zip(begin, values.shape[1:], strict=True)]
     sizes, extent = array.inner[1:], array.shape[1:]
@@ -344,18 +344,19 @@ def _shifted_slices(spans: Sequence[tuple[int, int]], begin: Sequence[int]) -> t
 def put_durably(
     place: Place, data: bytes, check: WriteCheck = lambda: None, syncs_directory: bool = True
 ) -> None:
-    """Put a file that is there whole, or not at all, also after a power failure.
+    """Write a file atomically and durably: a power failure leaves all of it, or none.
 
     Parameters
     ----------
     place : Path or ObjectPlace
     data : bytes
     check : callable
-        Called when all but the last step is done, by which it appears; it may raise. Whoever takes
-        over removes what is not finished: who passed the check before cannot finish after that.
+        Called before the last step, the rename by which the file appears; it may raise. The next
+        lease holder removes unfinished files, so that a process which passed the check and then
+        lost the lease cannot complete the write.
     syncs_directory : bool
-        Whether it is to be there after a power failure as soon as this returns; else whatever is
-        there by then, and surely the new one after `sync_directories`.
+        Whether the write is durable as soon as this returns; otherwise only after
+        `sync_directories`, and until then a power failure may bring back the old file.
     """
     if isinstance(place, ObjectPlace):
         check()
@@ -377,7 +378,7 @@ def put_durably(
 
 
 def sync_directories(directories: Iterable[Path]) -> None:
-    """Make what was put into directories stay, also after a power failure."""
+    """Make renames in directories durable: fsync each directory."""
     for directory in directories:
         folder = os.open(directory, os.O_RDONLY)
         try:
@@ -481,7 +482,7 @@ class Unfolded:
 
     @classmethod
     def of(cls, store: "Store", place: str, session: str) -> "Unfolded | None":
-        """Those of a group, of a session; None if there are none."""
+        """The unfolded records of a group, of a session; None if there are none."""
         found = records_by_group(store, place=place) if session else {}
         return unfolded_by_group(found, session).get(place)
 

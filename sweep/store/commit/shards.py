@@ -1,7 +1,8 @@
 """Shards that grow: changed chunks come behind the old ones, and a new index at the end.
 
-A reader who has the index of the old shard finds every chunk where it was in the new one. Shards
-with other offsets would be read wrong by who fetched the index before, and the chunk after.
+A reader that holds the index of the old shard finds every chunk at the same offset in the new one.
+With other offsets, a reader that fetched the index before the write, and a chunk after it, would
+read wrong bytes.
 """
 
 import numpy as np
@@ -68,7 +69,7 @@ class Draft:
         self._changed[at] = data
 
     def drop(self, at: Index) -> None:
-        """Let a chunk not be there."""
+        """Remove a chunk from the shard."""
         self._changed[at] = b""
 
     def data(self) -> bytes | None:

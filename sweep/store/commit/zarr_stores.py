@@ -112,7 +112,7 @@ def zarr_store_with_check(store: Store, check: WriteCheck) -> ZarrStore:
     ----------
     store : sweep.store.store.Store
     check : callable
-        Raises unless the store is still this process's.
+        Raises unless this process still holds the lease.
     """
     if isinstance(store.place, ObjectPlace):
         return _Checked(store.place.zarr_store(), check)

@@ -1,7 +1,7 @@
-"""Whether the store that a run writes to is still there, and is still the same one.
+"""Whether the store that a run writes to still exists, and is still the same one.
 
-Stores are moved and deleted by people who do not know that they are written to. What a run says of
-such a store has to be true, and nothing of it may come into another one at its path.
+People move and delete stores while a run writes to them. Then the run's messages about the store
+must be true, and nothing may be written into another store at its path.
 """
 
 import contextlib
@@ -28,19 +28,19 @@ class Presence:
         self._session: Session | None = None
 
     def seen(self) -> None:
-        """It is there."""
+        """Note that the store exists."""
         self._was_there = True
 
     def begun(self, session: "Session") -> None:
-        """From now on it is the store of a session that `sweep.store.commit.fold` has begun."""
+        """Note the session that `sweep.store.commit.fold` has begun in the store."""
         self._was_there, self._session = True, session
 
     def ended(self) -> None:
-        """The session has ended; its store may be written to by others."""
+        """Note that the session has ended, and that others may write to the store."""
         self._session = None
 
     def lost(self) -> str:
-        """What is to be said of the store if it is not there any more; empty if it is."""
+        """The message that the store was moved, deleted or replaced; empty if it was not."""
         if self._was_there and _is_file_missing(self._store.place / METADATA):
             return (
                 f"the store {self._store} is gone: it was moved or deleted while this run wrote to "
@@ -66,7 +66,7 @@ class Presence:
         return not is_lease_held_by_another(self._store, session.token)
 
     def check(self) -> None:
-        """Raise `StoreLost` if it is not there any more."""
+        """Raise `StoreLost` if the store was moved, deleted or replaced."""
         with contextlib.suppress(OSError):
             if self._session is not None and self._store.session == self._session.name:
                 return
@@ -75,7 +75,7 @@ class Presence:
 
     @contextlib.contextmanager
     def noticed(self) -> Iterator[None]:
-        """Within this, what is raised since the store is not there is a `StoreLost`."""
+        """Turn errors into `StoreLost` where a missing store caused them; a context manager."""
         try:
             yield
         except (Interrupted, StoreLost):

@@ -1,7 +1,7 @@
-"""Small files beside a store: that a run of it was submitted to a cluster, that one is to end.
+"""Small files beside a store: a submission to a cluster, and a request to cancel a run.
 
-They stand beside the file of the lease, where whoever sees the store sees them too. Nothing that
-is computed depends on them.
+They stand beside the file of the lease, so that every process that sees the store sees them. No
+result depends on them.
 """
 
 import contextlib
@@ -97,20 +97,20 @@ def remove_submission_note(store: Store) -> None:
 
 
 def request_cancellation(store: Store, names: Sequence[str]) -> None:
-    """Ask those who go by one of some names to end: tokens of holders, names of submissions."""
+    """Request that processes end: by tokens of lease holders, or names of submissions."""
     me = LeaseHolder.here()
     said = {"names": names, "reason": f"cancelled by {me.user} on {me.host}"}
     write_text_atomically(store.real.sibling(CANCEL), json.dumps(said))
 
 
 def cancellation_reason(store: Store, *names: str) -> str:
-    """The reason for which who goes by one of some names is to end; empty if it is not."""
+    """The reason why a process of one of some names is to end; empty without a request."""
     found = _read_request_file(store, CANCEL, _parse_cancellation_request)
     return found[0] if found and {*names} & found[1] else ""
 
 
 def withdraw_cancellation(store: Store) -> None:
-    """Remove the request that somebody ends."""
+    """Remove the cancellation request."""
     with contextlib.suppress(OSError):
         store.real.sibling(CANCEL).unlink(missing_ok=True)
 
@@ -119,7 +119,7 @@ def withdraw_cancellation(store: Store) -> None:
 def watching_for_cancellation(
     store: Store, names: Sequence[str], on_request: Callable[[str], object]
 ) -> Iterator[None]:
-    """Within this, a request that one of `names` ends is looked for, and told with its reason.
+    """Watch for a request that cancels one of `names`, within ``with``; a context manager.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def watching_for_cancellation(
 
 
 def wait_until_lease_released(store: Store, names: Sequence[str], seconds: float) -> bool:
-    """Wait until nobody of some names has the lease of a store; False if that takes longer."""
+    """Wait until no process of some names holds the lease; False if that takes longer."""
     deadline = time.monotonic() + seconds
     while (found := lease_holder_of_store(store)) is not None and found.token in names:
         if time.monotonic() > deadline:
@@ -163,7 +163,7 @@ def wait_until_lease_released(store: Store, names: Sequence[str], seconds: float
 
 
 def _parse_cancellation_request(found: Mapping[str, Any]) -> tuple[str, set[str]]:
-    """The reason of a request that somebody ends, and whom it names."""
+    """The reason of a cancellation request, and the names that it cancels."""
     reason = check_printable_text({"reason": found["reason"]}, MOST_LETTERS)["reason"]
     return reason, {name for name in found["names"] if isinstance(name, str)}
 

@@ -26,13 +26,13 @@ _told: list[Callable[[str], object]] = []  # what is called when this process is
 
 @functools.cache
 def kernel_code_hash() -> str:
-    """What all processes of a run must have in common: a hash of the code that computes."""
+    """Hash of the code that computes, which must be the same in all processes of a run."""
     found: str = sources_hash(frozenset({"integrators", "systems", "sweep"}))
     return found
 
 
 def end_tasks_of_process() -> None:
-    """Let all tasks of this process end after their segments, as it is to end itself."""
+    """Shut down gracefully: end all tasks of this process after their current segments."""
     _leaving.set()
     for call in list(_told):
         call("its worker is to end")
@@ -40,7 +40,7 @@ def end_tasks_of_process() -> None:
 
 @contextlib.contextmanager
 def calling_when_process_leaves(call: Callable[[str], object]) -> Iterator[None]:
-    """Within this, ``call(reason)`` is called when this process is to end."""
+    """Call ``call(reason)`` when this process is to end; a context manager."""
     _told.append(call)
     try:
         yield
@@ -55,7 +55,7 @@ def is_process_leaving() -> bool:
 
 @contextlib.contextmanager
 def marking_thread_as_computing() -> Iterator[None]:
-    """Within this, a task is computed by this thread."""
+    """Mark this thread as computing a task; a context manager."""
     _working.add(threading.get_ident())
     try:
         yield
@@ -69,7 +69,7 @@ def is_process_computing_tasks() -> bool:
 
 
 def worker_sees_no_store_message(worker: str, store: Store, why: str) -> str:
-    """What is said of a worker that does not see a store."""
+    """The error message about a worker that does not see a store."""
     return (
         f"the worker {worker} does not see the store {store} ({why}); expected a file system that "
         "the workers share with this process, or a bucket, s3://BUCKET/NAME.zarr, that they may "

@@ -1,8 +1,8 @@
-"""Runs of a store are marked as not computed: the next `sweep run` computes just them.
+"""Mark runs of a store as not computed, so that the next `sweep run` computes only them.
 
-Nothing else of them is touched, but a checkpoint from which they could go on is removed. The count
-of samples goes first: whatever is killed, a run counts as computed only with all that belongs to
-it. The caller holds the store, of which all is folded.
+Their results stay, their checkpoints are removed. The count of samples is reset first, so that
+after a crash at any instant a run counts as computed only with all of its results. The caller
+holds the lease, and all records are folded.
 """
 
 import functools
@@ -20,7 +20,7 @@ from sweep.study import schema
 def mark_runs_not_computed(
     store: Store, place: str, rows: RowNumbers, check: WriteCheck = lambda: None
 ) -> None:
-    """Take runs' count of samples away.
+    """Reset the count of samples and the status of runs.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def mark_runs_not_computed(
     rows : ndarray of int
         Which of its rows.
     check : callable
-        Raises unless the store is still this process's.
+        Raises unless this process still holds the lease.
     """
     arrays = store.anew().arrays_of_group(place)
     fold.remove_checkpoints(store, place, np.asarray(rows), check)

@@ -1,4 +1,4 @@
-"""Mend what `sweep.store.upkeep.verify` found.
+"""Repair what `sweep.store.upkeep.verify` found.
 
 Results are never guessed: runs whose results are damaged are marked as not computed, before what
 is left of the damaged chunks is removed, and `sweep run` computes just them again. Coordinates
@@ -113,7 +113,7 @@ def mend_held_store(
     progress : callable
         As in `verify`.
     check : callable
-        Raises unless the store is still this process's.
+        Raises unless this process still holds the lease.
 
     Returns
     -------

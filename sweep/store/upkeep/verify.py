@@ -1,6 +1,6 @@
-"""Is a store sound? Every chunk is read, and what is committed compared with what is there.
+"""Verify a store: read every chunk, and compare what is committed with what exists.
 
-Nothing here writes; `sweep.store.upkeep.repair` mends what `find` finds.
+Nothing here writes; `sweep.store.upkeep.repair` repairs what `verify` finds.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ ENDS = {f"_error_{of}" for of in schema.ENERGY_STATISTICS} | {"unit_length_error
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """Something in a store that is not as it should be.
+    """A defect of a store, and its remedy.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def verify(
     progress: Callable[[int, int], object] = lambda done, of: None,
     writer: LeaseHolder | None = None,
 ) -> Rows:
-    """All that is wrong with a store.
+    """Find all defects of a store.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _read_metadata(store: Store, paths: set[str]) -> dict[str, dict[str, Any]]:
 
 
 def _find_stray_files(store: Store, paths: set[str]) -> Iterator[Finding]:
-    """Files that no store has when nobody writes to it."""
+    """Find files that exist only while a store is written to."""
     for place in () if store.in_bucket else store.half_made_directories:
         yield _finding_of_stray_file(place, place.name, "a store whose creation was cut short")
     if (sign := path_below(store.half_made_sign, store.place)) in paths:
