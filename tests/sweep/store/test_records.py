@@ -267,3 +267,10 @@ def test_what_is_put_is_there_whole_or_not_at_all(tmp_path):
     records.put_durably(place, b"in time")
     assert place.read_bytes() == b"in time"
     assert encode_chunk(np.arange(3.0)) != encode_chunk(np.arange(4.0))
+
+
+def test_a_record_that_is_in_memory_is_loaded_again(tmp_path):
+    record = OneGroup(tmp_path / "small.zarr").put([0, 1, 2])
+    content = record.place.read_bytes()
+    for _ in range(2):
+        assert record.load()._data == content

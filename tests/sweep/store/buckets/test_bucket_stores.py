@@ -219,6 +219,13 @@ def test_only_stores_are_in_buckets(base, called, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_store_that_is_not_there_is_no_study(bucket):
+    store = Store(bucket / "missing.zarr")
+    for into in (None, bucket / "other.zarr"):
+        with pytest.raises(InputError, match="missing.zarr: there is no such file"):
+            studies.resolve_study_and_store(store, into)
+
+
 def test_a_place_is_named_like_a_path():
     place = place_of_store_name("s3://studies/a/b.zarr/")
     assert str(place) == "s3://studies/a/b.zarr" and place_of_store_name(place) is place
