@@ -1,1 +1,1 @@
-"""Where runs are computed: clusters of all kinds, how they are reached, and their workers."""
+"""Where runs are computed: clusters of all kinds, connections to them, and their workers."""

@@ -1,7 +1,7 @@
-"""Adaptive clusters: how many workers the work that is left is worth.
+"""Adaptive clusters: scale to as many workers as the remaining work needs.
 
-Dask counts the tasks that its scheduler has. Of a study's these are two a worker, the others wait
-in the coordinator, so that a cluster would only double each time that its jobs have queued.
+Dask counts the tasks that its scheduler has. A coordinator submits only two per worker and keeps
+the others, so that by Dask's own count a cluster would only double each time its jobs have queued.
 """
 
 import math
@@ -14,14 +14,13 @@ from distributed.deploy import Adaptive
 
 
 class FollowingWork(Adaptive):
-    """Dask's, that grows at once to the workers which the work left is worth.
+    """Dask's adaptive scaling, which grows at once to the workers that the remaining work needs.
 
-    Each is to have ``target_duration`` of it, and a task; Dask says only which are idle.
+    Each worker should have ``target_duration`` of work, and a task; Dask decides only which are
+    idle.
     """
 
-    work_left: tuple[float, int] | None = (
-        None  # seconds and tasks, once a coordinator has told them
-    )
+    work_left: tuple[float, int] | None = None  # seconds and tasks, set by a coordinator
 
     async def target(self) -> int:
         """Number of workers that there should be."""
@@ -34,7 +33,7 @@ class FollowingWork(Adaptive):
 
 
 def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
-    """Tell the cluster of a client, if it is one of ours that adapts, what is left to compute.
+    """Tell the cluster of a client how much work remains, if it is one that adapts.
 
     Parameters
     ----------
@@ -49,10 +48,10 @@ def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
 
 
 class Resubmitting(FollowingWork):
-    """The same, that also sees the end of jobs of several processes: their walltime, a lost node.
+    """Adaptive scaling that also resubmits ended jobs of several processes: walltime, lost nodes.
 
-    A job that had workers, and has had none for as long as Dask gives lost workers to come back,
-    is submitted again.
+    A job that had workers is submitted again when it has had none for as long as Dask lets lost
+    workers reconnect.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -49,7 +49,7 @@ def client_of_running_scheduler(
     check : callable
         Called again and again while it waits; may raise.
     told : callable
-        Called with a line of text for the user when that takes long.
+        Called with a line of text for the user when this takes long.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _task_slots_by_worker(client: Client) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _silenced_dask_logger(name: str) -> Iterator[None]:
-    """Within this, one of Dask's loggers is silent."""
+    """Silence one of Dask's loggers; a context manager."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -166,7 +166,7 @@ def _read_scheduler_file(path: str | Path, check: Check) -> str:
 
 
 def check_dask_versions(address: str, security: Security, check: Check = lambda: None) -> None:
-    """Refuse what is no scheduler, does not let us in, or has another version of Dask than we.
+    """Refuse an address that is no scheduler's, denies access, or runs another version of Dask.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def check_dask_versions(address: str, security: Security, check: Check = lambda:
 async def _ask_scheduler_for_versions(
     address: str, security: Security, check: Check
 ) -> "asyncio.Task[dict[str, Any]]":
-    """The task of asking for versions, which has ended; it ends early where `check` raises."""
+    """Ask for the versions; returns the finished task; ends early where `check` raises."""
     asking = asyncio.create_task(_dask_versions_of_cluster(address, security))
     while not asking.done():
         check()
@@ -213,7 +213,7 @@ async def _ask_scheduler_for_versions(
 
 
 async def _dask_versions_of_cluster(address: str, security: Security) -> dict[str, Any]:
-    """What a scheduler, as "", and its workers say of their versions; nothing is unpickled."""
+    """Versions of a scheduler, by the key "", and of its workers; nothing is unpickled."""
     with warnings.catch_warnings():  # the client's, of what is said more clearly here
         warnings.simplefilter("ignore", VersionMismatchWarning)
         client: Any = Client(  # whose methods are coroutines here

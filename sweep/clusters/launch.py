@@ -40,11 +40,12 @@ def starting_or_connecting(
     check: Check = lambda: None,
     told: Callable[[str], object] = lambda text: None,
 ) -> Iterator[Connect]:
-    """A function that gives the client of a cluster, as soon as that has a worker.
+    """Start a cluster or connect to one, within ``with``; gives a function that returns its client.
 
-    A running scheduler is connected, and jobs are submitted, before; a local cluster starts
-    meanwhile. What was started ends with it. The function may be told of how many tasks there
-    are: a local cluster of which is not said how many workers it has gets no more than those.
+    The function waits until the cluster has a worker. A running scheduler is connected, and jobs
+    are submitted, before it is called; a local cluster starts in the background. What was started
+    is closed at the end. The function takes the number of tasks, optionally: a local cluster
+    without a given number of workers starts no more than that.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""A cluster of processes on this machine that nobody else can reach.
+"""A cluster of processes on this machine that no other user can access.
 
-Whoever may talk to a Dask scheduler or worker can run code there, and every user of a machine can
-connect to 127.0.0.1. So all listen there alone, and take only who has the cluster's certificate,
-which is made for it and never written anywhere. Dask's servers for HTTP, which ask for none, are
-not started, but for the dashboard where a profile asks for one.
+Any client of a Dask scheduler or worker can run code in it, and every user of a machine can connect
+to 127.0.0.1. So all processes listen there alone, and accept only clients with the cluster's
+certificate, which is made for it and never written to disk. Dask's HTTP servers, which ask for no
+certificate, are not started, except for the dashboard where a profile asks for one.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ FORKED = (*PRELOADS, "sweep.clusters.workers", "integrators.registry", "systems.
 
 
 class LocalScheduler(Scheduler):
-    """Dask's, without a server for HTTP unless there is to be a dashboard."""
+    """Dask's scheduler, with an HTTP server only for a dashboard."""
 
     def start_http_server(
         self, routes: Any, dashboard_address: Any, *arguments: Any, **options: Any
@@ -47,14 +47,14 @@ class LocalScheduler(Scheduler):
 
 
 class LocalWorker(Worker):
-    """Dask's, without a server for HTTP."""
+    """Dask's worker, without an HTTP server."""
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
         """Called by Dask as it starts."""
 
 
 class LocalNanny(Nanny):
-    """Dask's, that also starts a worker again which is killed before it has started."""
+    """Dask's nanny, which also restarts a worker that is killed before it has started."""
 
     async def instantiate(self) -> Status:
         """Called by Dask as it starts, and when its worker has ended."""
@@ -157,7 +157,7 @@ def _dashboard_options(address: int | str | None) -> dict[str, Any]:
 
 
 def _choose_start_method() -> None:
-    """Let workers be forked from a process that has imported what they need, and has no threads."""
+    """Have workers forked from a process without threads that has imported what they need."""
     for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
         if value is not None:  # a nanny sets them as well, when this process has loaded BLAS
             os.environ.setdefault(name, str(value))

@@ -1,8 +1,9 @@
 """Loaded into each worker of a local cluster as it starts (a Dask preload).
 
 Ctrl-C reaches every process of the terminal's group, and SIGTERM often all of a batch job; a
-worker must go on until its task has committed, since the coordinator drains. The workers of a
-local cluster start with these signals blocked, so that none ends them before they know.
+worker must continue until its task has committed, since the coordinator shuts down gracefully. The
+workers of a local cluster start with these signals blocked, so that none ends them before their
+handlers are set.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The workers of a cluster: whether they can do the work, what they are, and how they end."""
+"""The workers of a cluster: check that they can compute, describe them, shut them down."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Worker:
-    """What a worker says of itself.
+    """Description of a worker, made by itself.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Worker:
 
 
 def describe_this_worker(store: Store, token: str) -> Worker:
-    """This process as a `Worker`; whether it sees the lock that the coordinator holds."""
+    """Describe this process as a `Worker`; also whether it sees the coordinator's lease."""
     deadline = time.monotonic() + SEEN_SECONDS
     while (blind := _why_worker_sees_no_lock(store, token)) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -84,7 +84,7 @@ def describe_this_worker(store: Store, token: str) -> Worker:
 
 
 def _kernel_cache_identity() -> str:
-    """What tells this process's cache of kernels from another one, also if their paths agree."""
+    """Identity of this process's cache of kernels, which differs on hosts with equal paths."""
     file = cache_root() / IDENTITY
     try:
         if not file.exists():
@@ -112,7 +112,7 @@ def _why_worker_sees_no_lock(store: Store, token: str) -> str:
 
 
 def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> dict[str, Worker]:
-    """All workers, by address; each can do the work.
+    """Describe all workers, by address, and check that each can compute.
 
     Parameters
     ----------
@@ -170,10 +170,10 @@ def _describe_all_workers(client: Client, store: Store, token: str) -> dict[str,
 
 
 def ask_cluster_with_retries(client: Client, call: Callable[[], Answer], check: Check) -> Answer:
-    """What a call to a cluster gives; repeated where a worker is lost during it.
+    """Call a cluster, and repeat the call if a worker is lost during it.
 
-    Every call before tasks are computed goes through here: Dask lets one worker's end fail what
-    is asked of all.
+    Every call before tasks are computed goes through here, since in Dask the loss of one worker
+    makes a call to all of them fail.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def _worker_addresses(client: Client) -> set[str] | None:
 
 
 def _answer_or_interrupt(client: Client, call: Callable[[], Answer], check: Check) -> Answer:
-    """What a call gives that may wait for ever, as Dask does for a suspended worker."""
+    """Make a call that may never return, as Dask's does for a suspended worker, with a timeout."""
     answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def called() -> None:
@@ -324,14 +324,14 @@ def call_on_workers(
 
 
 class Ending(WorkerPlugin):
-    """Lets a worker that is to end commit what it computes first, and begin nothing more.
+    """Shuts a worker down gracefully: it commits its current task, and begins no other.
 
-    It is to end when its lifetime is nearly over, on SIGTERM, or when it is closed.
+    That is when its lifetime is nearly over, on SIGTERM, or when it is closed.
 
     Parameters
     ----------
     session : sweep.store.lease.sessions.Session
-        For whose time it is there; other runs on the cluster have their own.
+        The plugin is registered as long as it runs; other runs on the cluster have their own.
     """
 
     def __init__(self, session: Session) -> None:
@@ -357,9 +357,9 @@ class Ending(WorkerPlugin):
 
 @contextlib.contextmanager
 def ending_workers_in_order(client: Client, session: Session, check: Check) -> Iterator[None]:
-    """Within this, workers of a cluster, also those that come later, end as `Ending` says.
+    """Shut workers down gracefully, as `Ending` does, within ``with``; also ones that join later.
 
-    `check` is called while it waits for them, and may raise.
+    `check` is called while this waits for them, and may raise.
     """
     plugin = Ending(session)
     ask_cluster_with_retries(client, lambda: client.register_plugin(plugin), check)
