@@ -1,8 +1,8 @@
 """Plugins that this user has approved, by the hash of their source; those of stores need it.
 
-A store keeps the source of its plugins, and whoever made it can have put anything there: it runs
-only after consent. That is ``--trust-plugins``, which approves the hashes of what the store
-brings; or that they were approved before, so, or when this user ran a study whose file names them.
+A store keeps the source of its plugins, which may be anything that its author wrote: it runs only
+with the user's consent. That is ``--trust-plugins``, which approves the hashes of the store's
+plugins, or an earlier approval: by that option, or by running a study whose file names them.
 """
 
 import contextlib

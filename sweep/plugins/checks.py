@@ -1,4 +1,4 @@
-"""What is not built in is tried before any work: it compiles, keeps to its arrays, is consistent.
+"""Checks of plugins before any work: that they compile, stay within their arrays, are consistent.
 
 A gradient is compared with differences of its potential or Hamiltonian along random directions
 that are tangent to the manifold,
@@ -32,7 +32,7 @@ AGREED = 1e-5  # of the gradient and of V; a mistake is rarely smaller
 DIRECTIONS = 4
 NEARBY = 2  # random states about a start, which may be an equilibrium
 SPREAD = 0.1  # of those, in radians
-GUARD = 8  # numbers behind an array that a kernel has no business with
+GUARD = 8  # numbers behind an array that a kernel must not touch
 UNTOUCHED = -1.2345e67
 
 

@@ -1,4 +1,4 @@
-"""What plugins and installed distributions add, by kind, and what is refused of it."""
+"""What plugins and installed distributions add, by kind, and the checks of it."""
 
 import contextlib
 import dataclasses

@@ -6,9 +6,9 @@ one of `GROUPS` and under the name that the thing has itself::
     [project.entry-points."geosweep.systems"]
     bead = "beads.sphere:Bead"
 
-So it is known what there is before anything is loaded, and loaded is what somebody names that is
-neither built in nor a plugin's. It goes to workers by its name, with the hash of its source: they
-have the same distribution installed, or refuse.
+So names are known before anything is loaded, and an entry point is loaded only if a study or a
+command names it and it is neither built in nor a plugin's. It is sent to workers by its name, with
+the hash of its source: a worker without the same distribution refuses it.
 """
 
 import contextlib
@@ -85,7 +85,7 @@ class Installed(Source):
 
 
 def offered_entry_points(kind: str, taken: Container[str]) -> dict[str, Installed]:
-    """What distributions add of a kind, not loaded.
+    """The entry points of a kind that distributions offer, not loaded.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _installed_of_entry_point(point: EntryPoint) -> Installed:
 
 @functools.cache
 def _installed_with_same_hash(one: Installed) -> Any:
-    """What is installed here under a name, if its source has the hash that is asked for."""
+    """The installed thing of a name, if its source has the expected hash."""
     points = entry_points(group=GROUPS[one.kind], name=one.name)
     here = next(map(_installed_of_entry_point, points), None)
     if here is None:

@@ -1,4 +1,4 @@
-"""What an experiment varies: systems, step sizes, times and integrators, as read."""
+"""Readers of what an experiment varies: systems, step sizes, times and integrators."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence

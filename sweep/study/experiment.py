@@ -1,4 +1,4 @@
-"""An experiment of a study: what is run, written down as frozen values."""
+"""An experiment of a study as frozen values: systems, integrators, starts, times."""
 
 import dataclasses
 import functools

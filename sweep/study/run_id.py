@@ -46,7 +46,7 @@ def method_digest(
     tolerance: Tolerance = math.nan,
     plugins: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Digest of all that a run is but its initial state.
+    """Digest of everything that identifies a run, except its initial state.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def method_as_json(
     tolerance: Tolerance = math.nan,
     plugins: Mapping[str, str] | None = None,
 ) -> bytes:
-    """What of the JSON comes after the system, as bytes, from the arguments of `method_digest`."""
+    """The JSON after the system, as bytes, from the arguments of `method_digest`."""
     if math.isfinite(tolerance):
         options, step_size = {**options, "tolerance": tolerance}, 0.0
     parts = [integrator_name, options, step_size]

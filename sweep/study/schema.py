@@ -149,7 +149,7 @@ CHAOS = tuple(name for name, *_ in _chaos_variables("1"))
 
 
 def reference_error_text(reference: "Reference") -> str:
-    """What the error of a reference of its own is, in words."""
+    """Long name of a reference's own error."""
     return PRECISE_REFERENCE_ERROR if reference.is_precise else REFERENCE_ERRORS[REFERENCE_ERROR]
 
 
@@ -316,7 +316,7 @@ OF_REFERENCE_ENDS = (  # over references, along ``run`` in their group
     *STOPS,
 )
 MARKER = _count_variable("sample_count", "valid samples; 0: not computed yet")
-"""The count of samples: what it does not count is not there."""
+"""The count of samples, the commit marker: samples beyond it do not exist."""
 
 ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), MARKER)
 """Whatever a run table may have over ``(run)`` that workers write, the marker last."""

@@ -47,7 +47,7 @@ class BeyondStabilityLimit:
 def steps_beyond_stability_limit(
     table: RunTable, among: NDArray[np.bool_] | None = None
 ) -> list[BeyondStabilityLimit]:
-    """What of a run table is beyond a stability limit.
+    """Find the integrators and step sizes of a run table that are beyond a stability limit.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def steps_beyond_stability_limit(
 
     Returns
     -------
-    list of Beyond
+    list of BeyondStabilityLimit
         In the order of the table: integrators, then step sizes.
     """
     made = [entry.integrator() for entry in table.experiment.integrators]

@@ -1,4 +1,4 @@
-"""What a study's record may ask for of each run besides quantities: what is measured of the map.
+"""Measurements of a run's map that a study's record may name besides quantities.
 
 ``symplectic_defect`` and ``reversal_error``, see `integrators.diagnostics.structure`, are measured
 when a run is over; ``lyapunov`` and ``megno``, see `integrators.diagnostics.exponents`, along it.
@@ -46,7 +46,7 @@ WITH_TANGENTS = {SYMPLECTIC_DEFECT, *CHAOS}  # for which steps are computed with
 def obstacle_to_measuring(
     name: str, systems: Sequence[System], entries: "Sequence[IntegratorEntry]"
 ) -> str:
-    """What keeps every run of an experiment from being measured; empty where nothing does.
+    """The reason why no run of an experiment can be measured; empty if some can be.
 
     Parameters
     ----------

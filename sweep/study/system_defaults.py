@@ -1,4 +1,4 @@
-"""What a study leaves to others: the integrators that fit, and what suits a system.
+"""Values that a study leaves open: all integrators that fit, and what a system declares.
 
 ``integrators = "all"`` stands for every integrator with a fixed step that fits the system, main
 methods of adaptive pairs among them, but for those that are named beside it, and
@@ -32,9 +32,9 @@ DECLARED = "declared"
 
 
 def remarks_on_parameters(tables: Iterable[RunTable]) -> list[str]:
-    """What is worth knowing of the parameters of experiments before they run.
+    """Remarks on the parameters of experiments, worth reading before they run.
 
-    That is what systems remark, and which parameter is left at a default that may surprise.
+    They are the systems' own remarks, and parameters left at a default that may surprise.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def _surprising_defaults_left(experiment: ResolvedExperiment) -> Iterator[str]:
 
 
 def with_declared_defaults(table: Node, family: Sequence[systems.System], library: Library) -> Node:
-    """An experiment's table with what it leaves to others filled in.
+    """Fill in the values that an experiment's table leaves open.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ class TimeAxis(Samples):
 
     @property
     def settings(self) -> int:
-        """What tells it from another axis of the same duration."""
+        """Settings that distinguish the axis from others of the same duration."""
         return self.samples
 
     def times_unit(self, unit: float) -> "TimeAxis":
@@ -251,7 +251,7 @@ class LogarithmicTimeAxis(Samples):
 
     @property
     def settings(self) -> dict[str, float]:
-        """What tells it from another axis of the same duration."""
+        """Settings that distinguish the axis from others of the same duration."""
         return {"per_decade": self.per_decade, "first": self.first, "grid": self.grid}
 
     def times_unit(self, unit: float) -> "LogarithmicTimeAxis":
@@ -417,7 +417,7 @@ class ExtendedTimeAxis(Samples):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What tells it from another axis of the same duration."""
+        """Settings that distinguish the axis from others of the same duration."""
         first = {"duration": self.first.duration, "samples": self.first.settings}
         return {"first": first, "pieces": [list(piece) for piece in self.pieces]}
 

@@ -1,6 +1,6 @@
-"""Several studies as one, whose runs are those of each of them, one after the other.
+"""The union of several studies: the runs of each of them, one study after the other.
 
-A union of grids is no grid: it has no runs that none of the studies names.
+A union of grids is not a grid in general: it has only runs that one of the studies names.
 """
 
 import dataclasses
@@ -123,7 +123,7 @@ def _unite_integrators(parts: Sequence[ResolvedExperiment]) -> tuple[IntegratorE
 
 
 def _unite_starts(conditions: Iterable[tuple[Start, ...]]) -> tuple[Start, ...]:
-    """Starts, each once, an ensemble with the most members; no two of them have one label."""
+    """Unite starts: each once, ensembles with their most members, and with distinct labels."""
     found: dict[str, Any] = {}  # dataclasses, by content
     labels = set()
     for start in (start for several in conditions for start in several):

@@ -24,7 +24,7 @@ States = NDArray[np.float64]  # their last axes are rows and components
 
 
 class Start:
-    """What all starts share; a subclass has `label`, `size`, `labels`, `ensemble` and `states`."""
+    """Base of all starts; a subclass has `label`, `size`, `labels`, `ensemble` and `states`."""
 
     if TYPE_CHECKING:
         label: str
@@ -47,7 +47,7 @@ class Start:
 
     @property
     def content(self) -> str:
-        """What tells it from other starts: all that the study says of it, but for its label."""
+        """Identity of the start: all that the study says of it, except its label."""
         return _content_of(self)
 
     @property
@@ -94,7 +94,7 @@ def _content_of(start: Any) -> str:
 
 
 class SingleStart(Start):
-    """What starts of one state share; a subclass has `label`."""
+    """Base of starts with one state; a subclass has `label`."""
 
     ensemble = ""
     size = 1
@@ -106,7 +106,7 @@ class SingleStart(Start):
 
 
 class Ensemble(Start):
-    """What starts of many members share; a subclass has `label` and `size`."""
+    """Base of starts with many members; a subclass has `label` and `size`."""
 
     @property
     def ensemble(self) -> str:
