@@ -38,11 +38,11 @@ SYMBOLS = {
     "ℓ": r"\ell ",
     "∥": r"\parallel ",
     "⊥": r"\perp ",
-    "‖": r"\| ",
     "↦": r"\mapsto ",
     "→": r"\to ",
     "*": "^{*}",
 }
+BARS = {"|": "vert", "‖": "Vert"}
 FUNCTIONS = ("sin", "cos", "exp", "ln", "max", "min", "log", "det")
 UPRIGHT = ("dexp", "diag", "Ad", "Re", "Im", "SO", "SU", "SE", "RelTol", r"s[eou](?=\()")
 WORD = rf"(?<![A-Za-z])(?:{'|'.join((*FUNCTIONS, *UPRIGHT))})(?![A-Za-z])"
@@ -76,7 +76,11 @@ def latex(text: str) -> str:
     str
     """
     apart = unicodedata.normalize("NFD", text).replace("=\u0338", "≠")
-    return "".join(map(_latex_of_token, TOKEN.finditer(apart))).strip()
+    made = "".join(map(_latex_of_token, TOKEN.finditer(apart))).strip()
+    for bar, name in BARS.items():  # in pairs, which are delimiters; one alone is a sign
+        made = re.sub(rf"[{bar}]([^{bar}]*)[{bar}]", rf"\\left\\{name} \1\\right\\{name} ", made)
+        made = made.replace(bar, rf"\{name} ")
+    return made
 
 
 def _latex_of_token(found: re.Match[str]) -> str:
@@ -104,7 +108,7 @@ def _latex_of_token(found: re.Match[str]) -> str:
         made = _symbol(of("letter"))
         for accent in of("accents"):
             made = f"{ACCENTS[accent]}{{{made.strip()}}}"
-        return f"{{{made}}}"  # a group, below which no index comes to stand
+        return f"{{{made}{{}}}}"  # docutils would put an index of the accent alone below it
     return r"\qquad " if kind == "gap" else _symbol(of("other"))
 
 

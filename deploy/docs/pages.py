@@ -7,6 +7,7 @@ integrators become links. Pages of systems and integrators have what `sweep show
 """
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import json
@@ -128,7 +129,7 @@ def _systems():
 
 
 def _system_page(system):
-    facts, made = _shown("system", system.name), systems.get(system.name)
+    facts, made = _shown("system", system.name), _default(system.name)
     fitting = [method for method in integrators.ALL_INTEGRATORS if _fits(method, made)]
     shape, _, rows = facts["state"].partition(": ")
     form = facts["form"]
@@ -152,6 +153,12 @@ def _shown(kind, name):
     if done.exception:
         raise done.exception
     return json.loads(done.stdout)
+
+
+@functools.cache
+def _default(name):
+    """The system with its default parameters, made once, since forms take a while."""
+    return systems.get(name)
 
 
 def _fits(method, system):
@@ -254,7 +261,7 @@ def _method_facts(method):
         rows.append(("stable", facts["stable"]))
     modifiers = facts["modifiers"].split()
     rows.append(("modifiers", " ".join(f"`{m}`" for m in modifiers if m != "none") or "none"))
-    fitting = [name for name in systems.names() if _fits(method, systems.get(name))]
+    fitting = [name for name in systems.names() if _fits(method, _default(name))]
     rows.append(("fits", ", ".join(f"`{name}`" for name in fitting)))
     parts = [_capitalised(facts["description"]) + ".", _table(("", ""), rows)]
     if options:
@@ -300,27 +307,42 @@ def _works():
 
 def _work(entry):
     """A BibTeX entry in words."""
-    fields = dict(re.findall(r"^\s*(\w+) = \{(.*)\},?$", entry, re.MULTILINE))
-    plain = {key: _without_tex(value) for key, value in fields.items()}
-    names = [" ".join(reversed(name.split(", "))) for name in plain["author"].split(" and ")]
-    where = plain.get("journal") or plain.get("booktitle") or plain.get("publisher", "")
-    volume = f" {plain['volume']}" if "volume" in plain else ""
-    pages = f", {plain['pages']}" if "pages" in plain else ""
-    return f"{', '.join(names)}: *{plain['title']}*. {where}{volume} ({plain['year']}){pages}."
+    fields = _fields(entry)
+    where = fields.get("journal") or fields.get("booktitle") or fields.get("publisher", "")
+    volume = f" {fields['volume']}" if "volume" in fields else ""
+    pages = f", {fields['pages']}" if "pages" in fields else ""
+    authors = ", ".join(" ".join(reversed(name)) for name in _authors(fields))
+    return f"{authors}: *{fields['title']}*. {where}{volume} ({fields['year']}){pages}."
+
+
+def _fields(entry):
+    found = re.findall(r"^\s*(\w+) = \{(.*)\},?$", entry, re.MULTILINE)
+    return {key: _without_tex(value) for key, value in found}
+
+
+def _authors(fields):
+    """Last and first names."""
+    return [name.split(", ") for name in fields["author"].split(" and ")]
 
 
 def _without_tex(text):
     """A field of BibTeX as text, with the accents and letters of names."""
     marks = {'"': "\u0308", "'": "\u0301", "`": "\u0300", "c": "\u0327"}
     text = re.sub(r"\\([\"'`c])\{?(\w)\}?", lambda found: found[2] + marks[found[1]], text)
-    for tex, plain in {r"\aa": "å", r"\o": "ø", r"$\mathbb{R}^3$": "R³", "--": "–"}.items():
-        text = text.replace(tex, plain)
+    plain = {r"\aa": "å", r"\o": "ø", r"$\mathbb{R}^3$": "R³", "---": "—", "--": "–"}
+    for tex, written in plain.items():
+        text = text.replace(tex, written)
     return unicodedata.normalize("NFC", re.sub("[{}]|``|''", "", text))
 
 
-def _sources(keys):
-    known = [(key, *entry_of_source(key)) for key in keys]
-    return "\n".join(f"[{key}](#{key})" if entry else key for key, _, entry in known)
+def _sources(sources):
+    """Links to works in the bibliography, by their authors and years."""
+    links = []
+    for key, entry in map(entry_of_source, sources):
+        fields = _fields(entry)
+        names = ", ".join(name[0] for name in _authors(fields))
+        links.append(f"[{names} ({fields['year']})](#{key})")
+    return "; ".join(links)
 
 
 def _command_line():

@@ -107,9 +107,9 @@ def test_contributing_says_how_the_site_is_built():
 @pytest.mark.parametrize(
     ("text", "made"),
     [
-        ("ẇ_i = w_i × ∇H", r"{\dot{w}}_{i} = w_{i} \times  \nabla H"),
-        ("M_ij q̇_j", r"M_{ij} {\dot{q}}_{j}"),
-        ("½ |q|² e3·q", r"\frac{1}{2} |q|^{2} e_{3}\cdot q"),
+        ("ẇ_i = w_i × ∇H", r"{\dot{w}{}}_{i} = w_{i} \times  \nabla H"),
+        ("M_ij q̇_j", r"M_{ij} {\dot{q}{}}_{j}"),
+        ("½ |q|² e3·q", r"\frac{1}{2} \left\vert q\right\vert ^{2} e_{3}\cdot q"),
         ("Σ_{j≠i} κ_j", r"\sum _{j\ne i} \kappa _{j}"),
         ("Q⁻¹Γ₀ + R_iΩ_i", r"Q^{-1}\Gamma _{0} + R_{i}\Omega _{i}"),
         ("√(1−c²)", r"\sqrt{1-c^{2}}"),
