@@ -13,7 +13,7 @@ from sphinx.util import logging
 import sweep
 
 sys.path.insert(0, str(Path(__file__).parent))
-from equations import APART
+from equations import NO_EQUATION
 
 project, author, version = "Geosweep", "", sweep.__version__
 extensions = [
@@ -41,6 +41,9 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 
+KEPT = re.compile(rf"({NO_EQUATION}|^\s*(?:>>>|\.\.\.).*$)", re.MULTILINE)  # and what is typed
+
+
 def _mathml(equation, as_block):
     """MathML, or the LaTeX and a warning."""
     try:
@@ -51,7 +54,8 @@ def _mathml(equation, as_block):
 
 
 def _inline(writer, node):
-    writer.body.append(_mathml(node.astext(), False))
+    no_break = "\u2060"  # before a full stop
+    writer.body.append(_mathml(node.astext(), False) + no_break)
     raise nodes.SkipNode
 
 
@@ -62,11 +66,9 @@ def _block(writer, node):
 
 def _escape(app, what, name, obj, options, lines):
     """Leave equations in docstrings alone, whose bars and stars reST takes for markup."""
-    for i, line in enumerate(lines):
-        if not line.lstrip().startswith((">>>", "...")):
-            parts = APART.split(line)
-            parts[::2] = [re.sub(r"([|*]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
-            lines[i] = "".join(parts)
+    parts = KEPT.split("\n".join(lines))
+    parts[::2] = [re.sub(r"([|*]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+    lines[:] = "".join(parts).split("\n")
 
 
 def setup(app):

@@ -130,9 +130,9 @@ def _symbol(character):
 
 # --- sentences ------------------------------------------------------------------------------------
 
-APART = re.compile(  # code, names, titles of works, units: no equations
-    r"(``.+?``|`[^`]+`|(?<!\w)\*[A-Za-z][^*]*[^*\s]\*(?![\w*])|\"[^\"]*\"|Units: [^.]*\.)"
-)
+# Code, names, titles of works, units.
+NO_EQUATION = r"``.+?``|`[^`]+`|(?<!\w)\*[A-Za-z][^*]*[^*\s]\*(?![\w*])|\"[^\"]*\"|Units: [^.]*\."
+APART = re.compile(f"({NO_EQUATION})")
 STRONG = re.compile(
     "[=<>+_^√½·×∂∇∘…⋯−≤≥≠∞ℓ‖↦→\u0302-\u0308\u0370-\u03ff" + "".join(SUPERSCRIPTS)
     + "".join(SUBSCRIPTS) + r"]|^e[123]$|^\|\w|\bS[OUE]\(|\bT\*"

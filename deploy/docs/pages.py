@@ -125,7 +125,7 @@ def _systems():
         heading, _ = _headed(importlib.import_module(kind))
         index += [f"## {heading}", _described(of, "{}.md")]
     pages["systems/index.md"] = _page(*index, _toctree(systems.names(), "hidden"))
-    return pages
+    return {path: linked(text) for path, text in pages.items()}
 
 
 def _system_page(system):
@@ -262,7 +262,7 @@ def _method_facts(method):
     modifiers = facts["modifiers"].split()
     rows.append(("modifiers", " ".join(f"`{m}`" for m in modifiers if m != "none") or "none"))
     fitting = [name for name in systems.names() if _fits(method, _default(name))]
-    rows.append(("fits", ", ".join(f"`{name}`" for name in fitting)))
+    rows.append(("fits", _codes(fitting)))
     parts = [_capitalised(facts["description"]) + ".", _table(("", ""), rows)]
     if options:
         split = {name: text.split(": ", 1) for name, text in options.items()}
@@ -276,11 +276,18 @@ def _forms():
     offers = "What a system offers and a method requires. Forms derive from one another: a system"
     parts = ["# Forms", f"{offers} writes its physics once."]
     for form in _required_forms():
+        offering = [name for name in systems.names() if type(_default(name).form) is form]
+        requiring = [one.name for one in integrators.ALL_INTEGRATORS if form in one.forms]
         parts += [
-            f"## {form.__name__}",
             f"```{{eval-rst}}\n.. autoclass:: {form.__module__}.{form.__name__}\n```",
+            f"- With their default parameters, systems of this form: {_codes(offering)}.",
+            f"- Methods that take it: {_codes(requiring)}.",
         ]
-    return _page(*parts)
+    return linked(_page(*parts))
+
+
+def _codes(names):
+    return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def _required_forms():
@@ -415,7 +422,7 @@ def _of_modules(title, *modules):
     for name in modules:
         heading, rest = _headed(importlib.import_module(name))
         parts += [f"## {heading}", markdown(rest), f"In `{name}`."]
-    return _page(*parts)
+    return linked(_page(*parts))
 
 
 # --- Markdown -------------------------------------------------------------------------------------
