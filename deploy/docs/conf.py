@@ -3,6 +3,7 @@
 import html
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 from docutils import nodes
@@ -10,12 +11,11 @@ from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
-import sweep
-
 sys.path.insert(0, str(Path(__file__).parent))
 from equations import NO_EQUATION
 
-project, author, version = "Geosweep", "", sweep.__version__
+pyproject = Path(__file__).parents[2] / "pyproject.toml"
+project, version = "Geosweep", tomllib.loads(pyproject.read_text())["project"]["version"]
 extensions = [
     "myst_parser",
     "numpydoc",

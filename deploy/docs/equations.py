@@ -52,7 +52,7 @@ TOKEN = re.compile(
     |(?P<axis>e[123](?![\w.]))
     |(?P<word>{WORD})
     |(?P<text>(?<![A-Za-z])[a-z]{{2,}}(?:\ [a-z]{{2,}})*(?![A-Za-z_^\u0300-\u036f]))
-    |_(?P<sub>\{{[^}}]*\}}|[A-Za-z0-9]+(?:,\w+(?=\^))?[∥⊥]?|[\u0370-\u03ff])
+    |_(?P<sub>\{{[^}}]*\}}|[A-Za-z0-9]+(?:,\w+(?=\^))?[∥⊥]?|[∞\u0370-\u03ff])
     |\^(?P<sup>\{{[^}}]*\}}|\([^)]*\)|[A-Za-z0-9*]+)
     |(?P<high>[{"".join(SUPERSCRIPTS)}]+)
     |√\((?P<root>[^()]*(?:\([^()]*\)[^()]*)*)\)|√(?P<root_of>\w)
@@ -75,7 +75,7 @@ def latex(text: str) -> str:
     -------
     str
     """
-    apart = unicodedata.normalize("NFD", text).replace("=\u0338", "≠")
+    apart = unicodedata.normalize("NFD", text).replace("=\u0338", "≠").replace("‖∞", "‖_∞")
     made = "".join(map(_latex_of_token, TOKEN.finditer(apart))).strip()
     for bar, name in BARS.items():  # in pairs, which are delimiters; one alone is a sign
         made = re.sub(rf"[{bar}]([^{bar}]*)[{bar}]", rf"\\left\\{name} \1\\right\\{name} ", made)
@@ -171,7 +171,8 @@ def _equations_of(prose):
         if not word or word.isspace():
             (run or made).append(word)
             continue
-        if not _is_mathematics(word, "".join(words[i + 2 : i + 3])):
+        within = bool(STRONG.search(word)) and _open_brackets("".join(run)) > 0
+        if not (within or _is_mathematics(word, "".join(words[i + 2 : i + 3]))):
             made.append(_closed(run) + _escaped(word))
             run = []
             continue

@@ -18,6 +18,7 @@ from sweep.guide import TOPICS, text
 
 DOCS = Path(__file__).parents[2] / "deploy" / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+VERT, BARS, LIMIT = r"\left\Vert", r"\left\vert y\right\vert ", r"\ \text{limit}\ "
 TOCTREE = re.compile(r"^```\{toctree\}\n(?::.*\n)*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -98,7 +99,7 @@ def test_code_that_names_something_is_linked_once(pages):
 
 
 def test_contributing_says_how_the_site_is_built():
-    assert "deploy/docs/make site" in text("contributing")
+    assert "deploy/docs/make build/site" in text("contributing")
 
 
 # --- equations ------------------------------------------------------------------------------------
@@ -128,6 +129,10 @@ def test_an_equation_as_latex(pages, text, made):
         ("a spin that turns about a at a rate", "a spin that turns about a at a rate"),
         ("the load m and w_0.", "the load {math}`m` and {math}`w_{0}`."),
         ("states (q, ω), starts", r"states {math}`(q, \omega )`, starts"),
+        (
+            "‖f/max(|y|, limit)‖∞, at",
+            rf"{{math}}`{VERT} f/\max ({BARS}, {LIMIT})\right\Vert _{{\infty}}`, at",
+        ),
         ("H = a·w and so on", r"{math}`H = a\cdot w` and so on"),
         ("E. Hairer, C. Lubich, *On R³*, ``a_b``", "E. Hairer, C. Lubich, *On R³*, `a_b`"),
         ("Units: kg, m, s. With h", "Units: kg, m, s. With {math}`h`"),
