@@ -156,7 +156,7 @@ def application(stores, files, token):
                 found = {"error": escape_controls_in_lines(str(error))}
             if isinstance(found, str):
                 self.set_header("Content-Type", "text/csv; charset=utf-8")
-                self.set_header("Content-Disposition", "attachment; filename=data.csv")
+                self.set_header("Content-Disposition", "attachment")
                 self.finish(found)
             else:
                 self.set_header("Content-Type", "application/json; charset=utf-8")

@@ -258,7 +258,8 @@ class OpenedStore:
 
     def choices(self):
         """What there is to choose in each experiment, as JSON."""
-        return self._kept("choices", lambda: [e.choices() for e in self.experiments().values()])
+        found = self.experiments().values()
+        return self._kept("choices", lambda: [experiment.choices() for experiment in found])
 
     def figure(self, choice):
         """The `Figure` of a choice."""

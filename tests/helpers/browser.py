@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-from waiting import HANG
+from waiting import HANG, until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
@@ -81,10 +81,29 @@ class Browser:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._next(time.monotonic() + HANG))
 
-    def resize(self, width, height=900):
+    def visit(self, address, width, height=900, dark=False):
+        """Begin to load a page of a server, in a window of that width in CSS pixels."""
+        self.events.clear()
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self("Emulation.setEmulatedMedia", features=[scheme])
+        self.resize(width, height, mobile=False)
+        self("Page.navigate", url=address)
+
+    def eventually(self, expression):
+        """Wait until an expression of JavaScript gives something true, and return that."""
+        return until(lambda: self.ask(f"(() => {{ try {{ return {expression} }} catch {{}} }})()"))
+
+    def click(self, x, y):
+        """Move the mouse to a place of the window, and click."""
+        for kind, count in (("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 1)):
+            self("Input.dispatchMouseEvent", type=kind, x=x, y=y, clickCount=count,
+                 button="left" if count else "none")  # fmt: skip
+            time.sleep(0.1)
+
+    def resize(self, width, height=900, mobile=True):
         """Let the window have that width in CSS pixels."""
         self("Emulation.setDeviceMetricsOverride", width=width, height=height,
-             deviceScaleFactor=2, mobile=True)  # fmt: skip
+             deviceScaleFactor=2, mobile=mobile)  # fmt: skip
 
     def ask(self, expression):
         """The value of an expression of JavaScript."""
