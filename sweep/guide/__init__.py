@@ -6,13 +6,14 @@ from integrators.errors import check_known
 
 TOPICS = (
     "tutorial", "study", "integrators", "orders", "drifts", "deciding", "chaos", "work",
-    "precision", "stores", "clusters", "buckets", "plugins", "python", "papers", "operations",
-    "glossary", "contributing",
+    "precision", "stores", "browser", "clusters", "buckets", "plugins", "python", "papers",
+    "operations", "glossary", "contributing",
 )  # fmt: skip
 # What may be asked for by name and is part of a topic.
 PART_OF = {
     "adaptive": "integrators", "compositions": "integrators", "methods": "integrators",
     "systems": "integrators", "starts": "study", "status": "operations", "reports": "stores",
+    "serve": "browser",
 }  # fmt: skip
 
 

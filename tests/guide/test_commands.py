@@ -13,6 +13,7 @@ LINES = list(dict.fromkeys(line for path in DOCUMENTS for line in command_lines(
 # test_detached, buckets by test_bucket_stores, the plugin by test_plugins and
 # test_foreign_stores; what installs; and what checks all of it, by .ci/run.
 ELSEWHERE = ("sweep reproduce ", "sweep show plugins", "sweep show system bead", "export AWS_")
+ELSEWHERE += ("sweep serve ",)  # by test_serve
 ELSEWHERE += ("sweep recommend ",)  # by test_recommend: kernels of all integrators
 ELSEWHERE += ("sweep submit", "sweep cancel", "sweep certificates", "sweep run bead.zarr")
 OTHERS = ("--cluster ", "--scheduler-file ", "s3://")
