@@ -119,7 +119,12 @@ async function openStore() {
   select.value = state.get("store");
   shown = state.get("store");
   document.title = `${shown} – Geosweep`;
-  known = (await ask("choices")).experiments;
+  await askChoices();
+}
+
+// What there is to choose, of the store as the server has opened it: perhaps not yet all that is done.
+async function askChoices() {
+  ({ experiments: known, version } = await ask("choices"));
 }
 
 function showViews() {
@@ -169,12 +174,11 @@ async function poll() {
     try {
       const found = view() === "progress" ? await showProgress() : await ask("progress");
       trouble(null);
-      if (version !== null && found.version !== version && performance.now() > answered + AGAIN * took) {
-        known = (await ask("choices")).experiments;
-        if (view() !== "progress") { showViews(); showChoices(); await showAnswer(); }
-        version = found.version;
+      if (found.version !== version && performance.now() > answered + AGAIN * took) {
+        await askChoices();
+        showViews();
+        if (view() !== "progress") { showChoices(); await showAnswer(); }
       }
-      version = version === null ? found.version : version;
     } catch (error) { trouble(error); }
   }
   setTimeout(poll, POLL);
@@ -553,7 +557,6 @@ $("stores").querySelector("select").onchange = (event) => {
   const kept = { token: state.get("token"), store: event.target.value, view: view() };
   state = new URLSearchParams(kept);
   remember();
-  version = null;
   show();
 };
 addEventListener("popstate", () => { state = new URLSearchParams(location.search); show(); });

@@ -33,7 +33,8 @@ class Watched:
     def version(self):
         """What changes when there is more in the store."""
         self.look()
-        return tuple((p.experiment, p.runs, p.done, p.left_study) for p in self._counted)
+        counts = [(p.experiment, p.runs, p.done, p.left_study) for p in self._counted]
+        return f"{hash(tuple(counts)):x}"
 
     def look(self):
         """Progress as JSON: of the store, of each experiment, of who writes to it.

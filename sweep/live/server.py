@@ -206,12 +206,11 @@ def _stores(stores, arguments):
 
 def _progress(stores, arguments):
     store = _store(stores, arguments)
-    return store.watched.look() | {"version": str(hash(store.watched.version()))}
+    return store.watched.look() | {"version": store.watched.version()}
 
 
 def _choices(stores, arguments):
-    store = _store(stores, arguments)
-    return {"experiments": store.choices()}
+    return _store(stores, arguments).choices()
 
 
 def _figure(stores, arguments):

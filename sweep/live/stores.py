@@ -22,7 +22,7 @@ from sweep.text import format_number
 ALL = "all"  # starts, of an experiment with so many that views are of some
 MOST_RUNS, MOST_VALUES = 20_000, 2_000_000  # that views are made of, unless all are asked for
 FEWEST_STARTS = 16
-MOST_LISTED = 200  # starts to choose from
+MOST_LISTED = 200  # starts, or values of an axis, to choose from
 MOST_BYTES = 400_000_000  # of the series of an experiment that are kept in memory
 UNUSED = ("run_id", "ensemble")  # labels, which take long to read
 MOST_ANSWERS = 200  # that are kept
@@ -101,7 +101,8 @@ class Experiment:
         for name, variable in self.some.variables.items():
             if variable.dims[:1] == ("run",) and name != "state":
                 room -= variable.nbytes
-                _ = variable.load() if room > 0 else None
+                if room > 0:
+                    variable.load()
 
     def choices(self):
         """What there is to choose, as JSON."""
@@ -187,7 +188,7 @@ class _Axis:
             {"text": text, "label": label}
             for text, label in zip(self.texts, self.labels, strict=True)
             if text != "nan"
-        ]
+        ][:MOST_LISTED]
         return {"units": self.units, "values": values}
 
     def holds(self, name, texts, rows):
@@ -257,9 +258,10 @@ class OpenedStore:
         return found[name]
 
     def choices(self):
-        """What there is to choose in each experiment, as JSON."""
-        found = self.experiments().values()
-        return self._kept("choices", lambda: [experiment.choices() for experiment in found])
+        """What there is to choose in each experiment, as JSON, and of which `Watched.version`."""
+        found, version = self.experiments().values(), self._version
+        made = self._kept("choices", lambda: [experiment.choices() for experiment in found])
+        return {"experiments": made, "version": version}
 
     def figure(self, choice):
         """The `Figure` of a choice."""

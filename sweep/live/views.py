@@ -156,8 +156,8 @@ def draw_drifts(runs, choice, experiment):
     _refuse_too_many(panels)
     name = panels[0].y.text
     remark = (
-        f"{name[:1].upper()}{name[1:]}, window means: median and 90 % of the starts; dark: the "
-        "drift with its 95 % interval."
+        f"{name[:1].upper()}{name[1:]}, window means: median and 90 % of the starts; the straight "
+        "line is the drift with its 95 % interval."
     )
     return Figure("strips", panels, tables.drifts_as_tables(rows), remark)
 
