@@ -100,7 +100,9 @@ class Question:
         if self.kind == WORK:
             return row.found
         if self.kind == DRIFT:
-            grows = row.verdict in GROWING and row.low == row.low
+            if row.low != row.low and row.verdict != UNDECIDED:
+                return row.in_words  # of samples that thin out the growth is known, and no drift
+            grows = row.verdict in GROWING
             return f"{row.low:.2g} to {row.high:.2g} {row.rate}" if grows else row.sentence
         if row.order != row.order:
             return row.reason
