@@ -253,22 +253,30 @@ def kernel(
 _check: contextvars.ContextVar[Callable[[], object]] = contextvars.ContextVar(
     "check", default=lambda: None
 )
+_told: contextvars.ContextVar[Callable[[str], object]] = contextvars.ContextVar(
+    "told", default=lambda name: None
+)
 
 
 @contextlib.contextmanager
-def checking(check: Callable[[], object]) -> Iterator[None]:
-    """Within this, in this thread, call a function before each kernel that is compiled.
+def checking(
+    check: Callable[[], object], told: Callable[[str], object] = lambda name: None
+) -> Iterator[None]:
+    """Within this, in this thread, call a function before each kernel that is compiled or loaded.
 
     Parameters
     ----------
     check : callable
         Without arguments. What it raises leaves that kernel to be compiled another time.
+    told : callable, optional
+        Called with the name of each kernel that is compiled, since the disk cache lacks it.
     """
-    token = _check.set(check)
+    tokens = _check.set(check), _told.set(told)
     try:
         yield
     finally:
-        _check.reset(token)
+        _check.reset(tokens[0])
+        _told.reset(tokens[1])
 
 
 @contextlib.contextmanager
@@ -358,7 +366,10 @@ class _SourceKeyedCache(FunctionCache):
 
     def load_overload(self, sig: Signature, target_context: BaseContext) -> Compiled | None:
         """As Numba's, which would load first all that it knows to compile, for half a second."""
-        return self._load_overload(sig, target_context)
+        found = self._load_overload(sig, target_context)
+        if found is None:
+            _told.get()(self._py_func.__name__)
+        return found
 
     def _index_key(self, sig: Signature, codegen: CPUCodegen) -> tuple[object, ...]:
         return sig, codegen.magic_tuple()  # the CPU and its features

@@ -134,11 +134,17 @@ class Watcher:
     def planned(self, plans, tasks, workers):
         """Costs are known; `tasks` is their number."""
 
+    def preparing(self, now):
+        """A `planning.Preparation` begins: something is measured, or a kernel compiled for it."""
+
     def compiling(self, workers):
         """So many workers compile the kernels, each for all of its kind of CPU on its host."""
 
     def began(self, runs, seconds):
         """Work begins on so many runs, of so many expected CPU seconds."""
+
+    def running(self, tasks, seconds_left):
+        """These tasks run, and so many seconds are expected to be left; told once a second."""
 
     def progressed(self, task, receipt):
         """A task committed its runs."""
@@ -211,15 +217,19 @@ def run(
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
+    drain = Drain(watcher.draining, max_time)
+    preparation = planning.PreparationProgress(watcher.preparing, drain.check)
     with (
-        Drain(watcher.draining, max_time) as drain,
-        checking(drain.check),
+        drain,
+        checking(drain.check, preparation.compiling),
         sessions.calling_when_process_leaves(drain.request),
         acquire_lease(store, drain.request, drain.check, watcher.waiting) as lease,
         requests.watching_for_cancellation(store, (lease.token, name), drain.request),
     ):
         presence = Presence(store)
-        coordinator = _Coordinator(store, study, lease, drain, watcher, checkpoint_every, presence)
+        coordinator = _Coordinator(
+            store, study, lease, drain, watcher, checkpoint_every, presence, preparation
+        )
         with _interrupting_if_not_storable(store), presence.noticed(), store.naming_damage():
             return coordinator.run(client, spec)
 
@@ -245,6 +255,7 @@ class _Coordinator:
     watcher: Watcher
     checkpoint_every: float
     presence: Presence
+    preparation: planning.PreparationProgress
 
     def run(self, client, spec):
         """Bring the store to what the study asks for; the `Outcome`."""
@@ -271,7 +282,7 @@ class _Coordinator:
 
     def _bring_to_end(self, store, entries, connected):
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
-        plans = planning.plan_study(entries, self.drain.check) if connected else []
+        plans = planning.plan_study(entries, self.preparation.measuring) if connected else []
         client, session, workers = None, None, {}
         if connected:
             session = Session(uuid.uuid4().hex, self.lease.token, kernel_code_hash())
@@ -317,10 +328,11 @@ class _Coordinator:
         )
         try:
             with ending_workers_in_order(client, session, self.drain.check):
-                for tasks in made:  # references, then runs
+                after_references = sum(task.cost for task in made[1])
+                for tasks, later in zip(made, (after_references, 0.0), strict=True):
                     folder = fold.Folder(store, session.name, self.lease.check, tasks)
                     with InFlight(self.store) as flight, folder:
-                        self._execute(client, tasks, session, flight, folder)
+                        self._execute(client, tasks, session, flight, folder, later)
         except Interrupted as reason:
             self.presence.check()
             return str(reason)
@@ -329,17 +341,18 @@ class _Coordinator:
         self.presence.ended()
         return ""
 
-    def _execute(self, client, tasks, session, flight, folder):
-        def on_running(running):
+    def _execute(self, client, tasks, session, flight, folder, later):
+        def on_running(running, seconds_left):
             self.presence.check()
             flight.note(running)
+            self.watcher.running(running, seconds_left)
 
         def on_receipt(task, receipt):
             self.watcher.progressed(task, receipt)
             if receipt.whole:
                 folder.committed(task)
 
-        execute_tasks(client, tasks, session, self.drain, on_receipt, on_running)
+        execute_tasks(client, tasks, session, self.drain, on_receipt, on_running, later)
 
     def _note_prediction(self, plans):
         """Keep what the plans expect, beside what was used before, for `sweep status`."""

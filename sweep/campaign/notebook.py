@@ -41,6 +41,11 @@ class NotebookProgress:
         """Say how many tasks and workers there are."""
         self._show(f"{count_with_noun(tasks, 'task')} for {count_with_noun(workers, 'worker')}")
 
+    def preparing(self, now: Any) -> None:
+        """Show what is measured, or which kernel compiles for it."""
+        if now.kernel or time.monotonic() - self._shown >= UPDATED:
+            self._show(str(now), now.done / now.of)
+
     def compiling(self, workers: int) -> None:
         """Say why nothing runs yet."""
         self._show(f"Compiling kernels on {count_with_noun(workers, 'worker')}")

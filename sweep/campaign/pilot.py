@@ -61,7 +61,7 @@ def least_pilot_seconds(workloads):
     return float(np.clip(ALL_SECONDS / (PROBES * max(kinds, 1)), LEAST_SECONDS, MOST_SECONDS))
 
 
-def pilot_batch_costs(work, seconds, between=lambda: None, clock=time.thread_time, known=None):
+def pilot_batch_costs(work, seconds, between=lambda what: None, clock=time.thread_time, known=None):
     """Measure what the batches of an experiment cost.
 
     Parameters
@@ -70,7 +70,7 @@ def pilot_batch_costs(work, seconds, between=lambda: None, clock=time.thread_tim
     seconds : float
         That the least of the repeats of each measurement takes.
     between : callable
-        Called between two measurements.
+        Called before each measurement with what is measured, in words.
     clock : callable
         CPU time.
     known : dict, optional
@@ -83,7 +83,7 @@ def pilot_batch_costs(work, seconds, between=lambda: None, clock=time.thread_tim
     """
     costs = dict(known or {})
     for kind, probes in _choose_probes(work, PROBES, costs).items():
-        between()
+        between(f"{probes[0].integrator.name} on {probes[0].system.name}")
         costs[kind] = _measure_cost_of_probes(probes, seconds, clock)
     return costs
 

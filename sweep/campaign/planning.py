@@ -6,14 +6,16 @@ else is counting. The pilot also compiles the kernels, once, before any worker s
 
 import collections
 import functools
+import itertools
 import math
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from integrators.compiler.kernels import checking
 from integrators.compiler.lanes import WIDTH
 from integrators.html import html_text
 from sweep.campaign.batches import Batches, Workload
@@ -207,7 +209,7 @@ class Plan:
         return html_text(total) + self.rows._repr_html_()
 
 
-def plan(study, store=None, workers=None, trust_plugins=False):
+def plan(study, store=None, workers=None, trust_plugins=False, preparing=lambda now: None):
     """Plan a study as `sweep plan` does: nothing is written.
 
     Parameters
@@ -216,6 +218,8 @@ def plan(study, store=None, workers=None, trust_plugins=False):
         As in `sweep.run`; of a store that exists only what it lacks is counted.
     workers : int, optional
         Processes for which tasks are counted; one a core unless given.
+    preparing : callable, optional
+        Called with what is measured or compiled now, a `Preparation`.
 
     Returns
     -------
@@ -227,8 +231,57 @@ def plan(study, store=None, workers=None, trust_plugins=False):
         As `sweep.run`.
     """
     loaded, store = resolve_study_and_store(study, store, trust_plugins)
-    plans = plan_study(diff.diff_store_against_study(store, loaded))
+    progress = PreparationProgress(preparing)
+    with checking(lambda: None, progress.compiling):
+        plans = plan_study(diff.diff_store_against_study(store, loaded), progress.measuring)
     return Plan(store.place, tuple(plans), count_tasks(plans, workers or os.cpu_count() or 1))
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is measured before runs begin, and compiled for it.
+
+    Parameters
+    ----------
+    what : str
+        Such as ``rk4 on nbody_sphere``.
+    done, of : int
+        How many are measured, and how many are to be.
+    kernel : str
+        Name of the kernel that compiles now; empty if none does.
+    kernels : int
+        Number of kernels that were compiled, with that one.
+    """
+
+    what: str
+    done: int
+    of: int
+    kernel: str = ""
+    kernels: int = 0
+
+    def __str__(self) -> str:
+        said = f"Preparing {self.done + 1} of {self.of}: {self.what}"
+        return said + f", compiling {self.kernel} (kernel {self.kernels})" * bool(self.kernel)
+
+
+class PreparationProgress:
+    """Tells a function of each `Preparation`; `check` is called before each, and may raise."""
+
+    def __init__(self, told, check=lambda: None):
+        self._told, self._check = told, check
+        self._now, self._kernels = None, 0
+
+    def measuring(self, what, done, of):
+        """A measurement begins."""
+        self._check()
+        self._now = Preparation(what, done, of)
+        self._told(self._now)
+
+    def compiling(self, kernel):
+        """A kernel compiles, since the disk cache lacks it."""
+        self._kernels += 1
+        if self._now is not None:
+            self._told(replace(self._now, kernel=kernel, kernels=self._kernels))
 
 
 def total_cpu_time(plans):
@@ -236,14 +289,15 @@ def total_cpu_time(plans):
     return sum((plan.cpu_time for plan in plans), Estimate())
 
 
-def plan_study(entries, between=lambda: None, clock=time.thread_time):
+def plan_study(entries, told=lambda what, done, of: None, clock=time.thread_time):
     """Measure and plan experiments.
 
     Parameters
     ----------
     entries : list of Entry
-    between : callable
-        As in `plan_experiment`.
+    told : callable
+        Called before each measurement, which compiles for seconds at first, with what is measured
+        and how many of how many are; it may raise.
     clock : callable
         CPU time of this thread: workers of a local cluster start meanwhile.
 
@@ -252,18 +306,31 @@ def plan_study(entries, between=lambda: None, clock=time.thread_time):
     list of ExperimentPlan
     """
     works = list(map(Workload.of, entries))
-    seconds = least_pilot_seconds(works)
+    seconds, counted = least_pilot_seconds(works), itertools.count()
+    of = sum(map(_count_measurements, works))
+
+    def between(what):
+        told(what, min(next(counted), of - 1), of)
+
     return [plan_experiment(work.entry, between, clock, seconds, work) for work in works]
 
 
-def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds=None, work=None):
+def _count_measurements(work):
+    """How many measurements the pilot makes of a `Workload`: of its kinds, and of references."""
+    return len(list(work.by_kind())) + (work.entry.experiment.reference is not None)
+
+
+def plan_experiment(
+    entry, between=lambda what: None, clock=time.thread_time, seconds=None, work=None
+):
     """Measure and plan an experiment by itself.
 
     Parameters
     ----------
     entry : sweep.store.diff.Entry
     between : callable
-        Called between two measurements, which compile for seconds at first; it may raise.
+        Called before each measurement, which compiles for seconds at first, with what is measured
+        in words; it may raise.
     clock : callable
         As in `plan_study`.
     seconds : float, optional
@@ -278,7 +345,8 @@ def plan_experiment(entry, between=lambda: None, clock=time.thread_time, seconds
     costs = pilot_batch_costs(work, seconds, between, clock)
     work = Workload.of(entry, _rows_of_unit(work, costs))  # as it will be
     costs = pilot_batch_costs(work, seconds, between, clock, costs)
-    between()
+    if entry.experiment.reference is not None:
+        between(f"references of {entry.name} by {entry.experiment.reference.integrator}")
     references, reference_seconds = _plan_reference_costs(entry, clock)
     estimates = (
         costs[kind].estimate(work.amounts[own], work.batches[own]) for kind, own in work.by_kind()

@@ -50,7 +50,9 @@ def count_task_slots(client, check):
     return max(1, sum(ask_cluster_with_retries(client, client.nthreads, check).values()))
 
 
-def execute_tasks(client, tasks, session, drain, on_receipt, on_running=lambda running: None):
+def execute_tasks(
+    client, tasks, session, drain, on_receipt, on_running=lambda running, left: None, later=0.0
+):
     """Compute tasks on the cluster, in order, a few in flight at a time.
 
     Parameters
@@ -65,7 +67,9 @@ def execute_tasks(client, tasks, session, drain, on_receipt, on_running=lambda r
     on_receipt : callable
         Called with each task that is done and its `Receipt`.
     on_running : callable
-        Called with the tasks that are running, whenever others are.
+        Called with the tasks that are running, and the seconds that are left of all, now and then.
+    later : float
+        Expected seconds of the tasks that come after these.
 
     Raises
     ------
@@ -78,7 +82,7 @@ def execute_tasks(client, tasks, session, drain, on_receipt, on_running=lambda r
     drain.when_requested(flight.stop)
     flight.feed()
     while flight.flying:
-        on_running(flight.running())
+        on_running(flight.running(), flight.seconds_left(later))
         for task, receipt in flight.land(flight.ended()):
             if receipt is not None:
                 on_receipt(task, receipt)
@@ -165,6 +169,10 @@ class _Flight:
     def running(self):
         """The tasks that run now, as far as can be said without asking."""
         return [self.flying[key] for key in self._pace.running if key in self.flying]
+
+    def seconds_left(self, later):
+        """Seconds until all tasks, and others of so many expected ones, are expected to be done."""
+        return self._pace.seconds_left(sum(task.cost for task in self.waiting) + later)
 
     def ended(self):
         """The futures that have ended; none if there is none for a while."""
@@ -325,6 +333,15 @@ class Pace:
     def seconds_of(self, cost):
         """Seconds that so many expected ones take, by the tasks that have ended."""
         return self._slowness() * cost
+
+    def seconds_left(self, cost):
+        """Seconds until what is in flight, and tasks of so many expected ones, are done."""
+        slowness, now = self._slowness(), self._clock()
+        running = [
+            max(0.0, slowness * own - (now - since)) for own, since in self._running.values()
+        ]
+        work = sum(running) + slowness * (sum(self._waiting.values()) + cost)
+        return max([work / self.slots, *running])
 
     def fits(self, cost):
         """Whether a task of so many expected seconds would end in time."""

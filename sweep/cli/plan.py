@@ -13,6 +13,7 @@ from sweep.cli.common import (
     study_argument,
     trust_option,
 )
+from sweep.cli.progress import StatusLine
 from sweep.study import schema
 from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
 
@@ -35,7 +36,12 @@ def command(study, store, workers, trust_plugins, as_json):
     Example:
       sweep plan quickstart
     """
-    planned = sweep.plan(study, store, workers, trust_plugins)
+    with StatusLine() as line:
+
+        def show(now):
+            line.show(str(now), now.done / now.of, at_once=True)
+
+        planned = sweep.plan(study, store, workers, trust_plugins, show)
     entries = [plan.entry for plan in planned.experiments]
     print_warnings_before_work([e.table for e in entries], [e.pending for e in entries])
     if as_json:

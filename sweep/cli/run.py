@@ -15,19 +15,19 @@ from sweep.cli.common import (
     json_option,
     optional_store,
     print_warnings_before_work,
-    progress_bar,
     run_options,
     study_argument,
     trust_option,
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.plan import format_plan_table
+from sweep.cli.progress import StatusLine
 from sweep.cli.status import checkpoint_progress_lines
 from sweep.cli.summary import decisions_for_json, print_decisions, print_run_summary
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
 from sweep.store.store import Store
-from sweep.text import count_with_noun
+from sweep.text import count_with_noun, format_duration
 
 
 @click.command("run")
@@ -164,16 +164,17 @@ def _failure_status_in_words(meaning):
 
 
 class Terminal:
-    """Prints what the coordinator's `run` tells: the comparison, the plan, a progress bar.
+    """Prints what the coordinator's `run` tells: the comparison, the plan, how far it is.
 
     On standard error with `err`, for a standard output that is JSON.
     """
 
     def __init__(self, name, err=False):
         self._name, self._err = name, err
-        self._bar = None
+        self._line = StatusLine()
 
     def _echo(self, text):
+        self._line.close()
         click.echo(text, err=self._err)
 
     def compared(self, entries):
@@ -194,10 +195,9 @@ class Terminal:
 
     def mixed(self, kinds):
         """Say that results may differ in their last bits."""
-        click.echo(
+        self._say(
             "Warning: the runs of this store are from different kinds of machines, whose sines may "
-            f"differ in the last bit: {'; '.join(kinds)}",
-            err=True,
+            f"differ in the last bit: {'; '.join(kinds)}"
         )
 
     def planned(self, plans, tasks, workers):
@@ -205,37 +205,57 @@ class Terminal:
 
         self._echo(format_plan_table(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
 
+    def preparing(self, now):
+        """What is measured, or which kernel compiles for it."""
+        self._line.show(str(now), now.done / now.of, at_once=True)
+
     def compiling(self, workers):
         """Say that this takes a while."""
-        click.echo(f"Compiling kernels on {workers} worker{'s' * (workers > 1)}", err=True)
+        self._say(f"Compiling kernels on {workers} worker{'s' * (workers > 1)}")
 
     def began(self, runs, seconds):
-        """A progress bar in expected CPU seconds, which is how time passes."""
+        """Note what there is to do, in expected CPU seconds, which is how time passes."""
         self._began, self._runs, self._done = time.perf_counter(), runs, 0
-        self._bar = progress_bar(int(1000 * seconds), "Running", item_show_func=lambda item: item)
-        self._bar.__enter__()
+        self._seconds, self._past, self._left = seconds, 0.0, None
+
+    def running(self, tasks, seconds_left):
+        """Say how far it is, and how long it takes yet."""
+        self._left = seconds_left
+        self._show_runs(tasks[0].experiment if tasks else "")
 
     def progressed(self, task, receipt):
         """A task has committed."""
         self._done += receipt.runs
+        self._past += task.cost if receipt.whole else 0.0
+        self._show_runs(task.experiment)
+
+    def _show_runs(self, experiment):
         rate = self._done / (time.perf_counter() - self._began)
         text = f"{self._done:,}/{self._runs:,} runs, {rate:.3g}/s"
-        self._bar.update(int(1000 * task.cost) if receipt.whole else 0, text)
+        if self._left is not None:
+            text += f", {format_duration(self._left)} left"
+        share = min(self._past / self._seconds, 1.0) if self._seconds else 0.0
+        self._line.show(f"Running {experiment}: {text}", share)
+
+    def _say(self, text):
+        """Print a line on standard error."""
+        self._line.close()
+        click.echo(text, err=True)
 
     def waiting(self, holder, seconds):
         """Say whom it waits for."""
         text = f"Held by {holder} since {holder.since}; seeing for up to {seconds:.0f} s whether it"
-        click.echo(f"{text} lives", err=True)
+        self._say(f"{text} lives")
 
     def connecting(self, text):
         """Say what it waits for."""
-        click.echo(text, err=True)
+        self._say(text)
 
     def draining(self, reason):
         """Say that it was heard."""
         text = f"\nStopping when running tasks have committed ({reason})"
-        click.echo(f"{text}; Ctrl-C gives up", err=True)
+        self._say(f"{text}; Ctrl-C gives up")
 
     def ended(self):
-        """Close the bar."""
-        self._bar.__exit__(None, None, None)
+        """Take the line away."""
+        self._line.close()

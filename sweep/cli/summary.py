@@ -8,6 +8,7 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import open_experiments_for_command, save_experiment_plots
+from sweep.cli.progress import StatusLine
 from sweep.store.store import Store
 
 # Pictures that end a run, besides those that only some studies are about; `sweep plot` has all.
@@ -43,7 +44,8 @@ def print_run_summary(store):
         if sweep.analysis.has_structure(dataset):
             rows = sweep.analysis.structure_table(dataset, "smallest")
             click.echo(f"\n{sweep.tables.structure_as_table(rows)}")
-    _save_summary_plots(store, datasets)
+    with StatusLine() as line:
+        _save_summary_plots(store, datasets, line)
 
 
 def decisions_for_json(found):
@@ -58,11 +60,12 @@ def print_decisions(found, proposed=False):
     click.echo(f"\n{said(found, proposed)}")
 
 
-def _save_summary_plots(store, datasets):
+def _save_summary_plots(store, datasets, line):
     """Write the plots; where that cannot be, the run is complete all the same."""
     directory, left_out = default_plot_directory(store), []
     try:
-        for name, dataset in datasets.items():
+        for done, (name, dataset) in enumerate(datasets.items()):
+            line.show(f"Pictures of {name}", done / len(datasets), at_once=True)
 
             def note_why_not_drawn(kind, error, name=name, stored="state" in dataset):
                 if kind == "sphere" and stored:
@@ -71,8 +74,10 @@ def _save_summary_plots(store, datasets):
             kinds = dict.fromkeys((*KINDS, *_kinds_that_fit(dataset)), {})
             save_experiment_plots(dataset, directory, name, kinds=kinds, skipped=note_why_not_drawn)
     except InputError as error:
+        line.close()
         click.echo(f"\nNo plots: {error}", err=True)
         return
+    line.close()
     page = f"All on one page: sweep report {store}"
     click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out, page]))
 

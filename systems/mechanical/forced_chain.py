@@ -21,7 +21,7 @@ from typing import cast
 from integrators.compiler.kernels import generalized_force, kernel
 from integrators.compiler.lanes import cos
 from integrators.compiler.vectors import cross, get, put
-from integrators.errors import check_number
+from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Quantity
 from systems.checking import Each, PerBody, set_checked
@@ -76,6 +76,12 @@ class ForcedPendulumChain(SphericalPendulumChain):
     }
 
     def __post_init__(self) -> None:
+        if isinstance(self.damping, str):  # of other systems, which may have no force, "none"
+            raise InputError(
+                f"damping = {self.damping!r}; expected a number ≥ 0, or one for each link: the "
+                "drive is a force all the same, and 0 damps nothing",
+                key="damping",
+            )
         super().__post_init__()
         set_checked(
             self,
