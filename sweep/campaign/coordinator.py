@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import math
 import os
 import uuid
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from integrators.html import html_text
 from sweep.campaign import planning
 from sweep.campaign.notebook import NotebookProgress, is_notebook
 from sweep.campaign.pilot import Rehearsal
+from sweep.campaign.planner import Planner
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
 from sweep.clusters.launch import starting_or_connecting
@@ -149,6 +151,9 @@ class Watcher:
     def progressed(self, task, receipt):
         """A task committed its runs."""
 
+    def added(self, seconds):
+        """Work of so many expected CPU seconds was planned while other runs were computed."""
+
     def draining(self, reason):
         """By Ctrl-C, SIGTERM, the time: what is running commits, then the run ends."""
 
@@ -217,19 +222,15 @@ def run(
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
-    drain = Drain(watcher.draining, max_time)
-    preparation = planning.PreparationProgress(watcher.preparing, drain.check)
     with (
-        drain,
-        checking(drain.check, preparation.compiling),
+        Drain(watcher.draining, max_time) as drain,
+        checking(drain.check),
         sessions.calling_when_process_leaves(drain.request),
         acquire_lease(store, drain.request, drain.check, watcher.waiting) as lease,
         requests.watching_for_cancellation(store, (lease.token, name), drain.request),
     ):
         presence = Presence(store)
-        coordinator = _Coordinator(
-            store, study, lease, drain, watcher, checkpoint_every, presence, preparation
-        )
+        coordinator = _Coordinator(store, study, lease, drain, watcher, checkpoint_every, presence)
         with _interrupting_if_not_storable(store), presence.noticed(), store.naming_damage():
             return coordinator.run(client, spec)
 
@@ -255,7 +256,6 @@ class _Coordinator:
     watcher: Watcher
     checkpoint_every: float
     presence: Presence
-    preparation: planning.PreparationProgress
 
     def run(self, client, spec):
         """Bring the store to what the study asks for; the `Outcome`."""
@@ -282,25 +282,27 @@ class _Coordinator:
 
     def _bring_to_end(self, store, entries, connected):
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
-        plans = planning.plan_study(entries, self.preparation.measuring) if connected else []
-        client, session, workers = None, None, {}
-        if connected:
-            session = Session(uuid.uuid4().hex, self.lease.token, kernel_code_hash())
-            client = connected(planning.count_tasks(plans, os.cpu_count() or 1))
+        if not connected:
+            noted = _attributes_of_workers({}, {})
+            create.create_or_grow_store(self.store, self.study, entries, self.lease.check, noted)
+            return ""
+        session = Session(uuid.uuid4().hex, self.lease.token, kernel_code_hash())
+        with Planner(entries, self.drain.check, self.watcher.preparing) as planner:
+            plans = planner.more()
+            cores = os.cpu_count() or 1
+            client = connected(planning.count_tasks(plans, cores) if planner.ended else cores)
             with noticing_scheduler_loss(client):
                 workers = inspect_workers(client, self.store, self.lease.token, self.drain)
                 self.drain.check()
                 self._compile(client, session, workers, plans)
-        noted = _attributes_of_workers({}, workers)
-        is_new = create.create_or_grow_store(
-            self.store, self.study, entries, self.lease.check, noted
-        )
-        if not connected:
-            return ""
-        fold.begin_session(store, session.name, self.lease.check, is_new)
-        self.presence.begun(session)
-        with noticing_scheduler_loss(client):
-            return self._compute(store, client, session, workers, plans)
+            noted = _attributes_of_workers({}, workers)
+            is_new = create.create_or_grow_store(
+                self.store, self.study, entries, self.lease.check, noted
+            )
+            fold.begin_session(store, session.name, self.lease.check, is_new)
+            self.presence.begun(session)
+            with noticing_scheduler_loss(client):
+                return self._compute(store, client, session, workers, planner)
 
     def _compile(self, client, session, workers, plans):
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
@@ -313,26 +315,16 @@ class _Coordinator:
                 stop_session_on_workers(client, session)
                 raise
 
-    def _compute(self, store, client, session, workers, plans):
+    def _compute(self, store, client, session, workers, planner):
         """Compute all that is pending; why it ended early, or nothing."""
         kinds = _record_workers(store, workers, self.lease.check)
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
-        slots = count_task_slots(client, self.drain.check)
-        made = planning.make_tasks(self.store, plans, slots, self.checkpoint_every)
-        self.watcher.planned(plans, sum(map(len, made)), slots)
-        self._note_prediction(plans)
-        self.watcher.began(
-            sum(int(plan.entry.pending.sum()) for plan in plans),
-            sum(task.cost for tasks in made for task in tasks),
-        )
+        parts = self._parts(client, session, workers, planner)
         try:
             with ending_workers_in_order(client, session, self.drain.check):
-                after_references = sum(task.cost for task in made[1])
-                for tasks, later in zip(made, (after_references, 0.0), strict=True):
-                    folder = fold.Folder(store, session.name, self.lease.check, tasks)
-                    with InFlight(self.store) as flight, folder:
-                        self._execute(client, tasks, session, flight, folder, later)
+                for made in parts:
+                    self._compute_part(store, client, session, made, planner.ended)
         except Interrupted as reason:
             self.presence.check()
             return str(reason)
@@ -340,6 +332,42 @@ class _Coordinator:
             self.watcher.ended()
         self.presence.ended()
         return ""
+
+    def _parts(self, client, session, workers, planner):
+        """References and runs, as tasks, of the experiments that are planned, as they come."""
+        known = any(entry.known for entry in planner.entries)
+        counted = Counter(self.store).count() if known else ()
+        before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
+        slots = count_task_slots(client, self.drain.check)
+        plans, tasks = planner.plans, 0
+        while plans:
+            made = planning.make_tasks(self.store, plans, slots, self.checkpoint_every)
+            first, tasks = not tasks, tasks + sum(map(len, made))
+            if planner.ended:
+                self.watcher.planned(planner.plans, tasks, slots)
+            self._note_prediction(planner.plans, before)
+            seconds = sum(task.cost for tasks_of in made for task in tasks_of)
+            if first:
+                pending = sum(int(entry.pending.sum()) for entry in planner.entries)
+                self.watcher.began(pending, seconds)
+            else:
+                self.watcher.added(seconds)
+            yield made
+            try:
+                if plans := planner.more():
+                    self._compile(client, session, workers, plans)
+            except KeyboardInterrupt:  # runs were computed: that ends as where tasks run
+                raise Interrupted(self.drain.reason) from None
+
+    def _compute_part(self, store, client, session, made, is_last):
+        """Compute references, then runs."""
+        after_references = sum(task.cost for task in made[1])
+        for tasks, later in zip(made, (after_references, 0.0), strict=True):
+            folder = fold.Folder(store, session.name, self.lease.check, tasks)
+            with InFlight(self.store) as flight, folder:
+                # How much is left is not known before all is planned.
+                left = later if is_last else math.nan
+                self._execute(client, tasks, session, flight, folder, left)
 
     def _execute(self, client, tasks, session, flight, folder, later):
         def on_running(running, seconds_left):
@@ -354,11 +382,8 @@ class _Coordinator:
 
         execute_tasks(client, tasks, session, self.drain, on_receipt, on_running, later)
 
-    def _note_prediction(self, plans):
+    def _note_prediction(self, plans, before):
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
-        known = any(plan.entry.known for plan in plans)
-        counted = Counter(self.store).count() if known else ()
-        before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
         found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in plans}
         write_plan_predictions(self.store, _predict_cpu_time(plans, before), found)
 

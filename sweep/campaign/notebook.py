@@ -54,6 +54,10 @@ class NotebookProgress:
         """Note what there is to do."""
         self._runs, self._seconds, self._began = runs, seconds, time.monotonic()
 
+    def added(self, seconds: float) -> None:
+        """Note what there is to do besides."""
+        self._seconds += seconds
+
     def running(self, tasks: list[Any], seconds_left: float) -> None:
         """Note the time left."""
         self._left = seconds_left if seconds_left == seconds_left else None  # NaN: not known yet

@@ -305,6 +305,11 @@ def plan_study(entries, told=lambda what, done, of: None, clock=time.thread_time
     -------
     list of ExperimentPlan
     """
+    return list(plan_each(entries, told, clock))
+
+
+def plan_each(entries, told=lambda what, done, of: None, clock=time.thread_time):
+    """As `plan_study`, one after the other."""
     works = list(map(Workload.of, entries))
     seconds, counted = least_pilot_seconds(works), itertools.count()
     of = sum(map(_count_measurements, works))
@@ -312,7 +317,8 @@ def plan_study(entries, told=lambda what, done, of: None, clock=time.thread_time
     def between(what):
         told(what, min(next(counted), of - 1), of)
 
-    return [plan_experiment(work.entry, between, clock, seconds, work) for work in works]
+    for work in works:
+        yield plan_experiment(work.entry, between, clock, seconds, work)
 
 
 def _count_measurements(work):

@@ -92,6 +92,36 @@ def main():
     # Disabled, since Dask sets their levels when it is imported.
     for name in ("asyncio", "distributed.batched", "tornado.application"):
         logging.getLogger(name).disabled = True
+    ended = atexit.register(_End())
+    try:
+        _run_command()
+    except SystemExit as end:
+        ended.note(end.code)
+        raise
+
+
+class _End:
+    """Ends this process, at its exit, where a kernel compiles in a thread that nobody waits for."""
+
+    def __init__(self):
+        self._code, self._leaves = 0, False
+
+    def note(self, code):
+        """The exit code; whether something compiles is seen now, since that is not waited for."""
+        planner = sys.modules.get("sweep.campaign.planner")
+        if planner is not None and planner.is_planning():
+            self._code, self._leaves = code, True
+            atexit.unregister(planner.wait_for_planners)
+
+    def __call__(self):
+        if self._leaves and sys.modules["sweep.campaign.planner"].is_planning():
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self._code if isinstance(self._code, int) else int(self._code is not None))
+
+
+def _run_command():
+    """Run the command, with one message in the place of what it raises, and exit."""
     try:
         with _sigterm_as_ctrl_c():
             sys.exit(group.main(standalone_mode=False))

@@ -218,9 +218,13 @@ class Terminal:
         self._began, self._runs, self._done = time.perf_counter(), runs, 0
         self._seconds, self._past, self._left = seconds, 0.0, None
 
+    def added(self, seconds):
+        """Note what there is to do besides."""
+        self._seconds += seconds
+
     def running(self, tasks, seconds_left):
         """Say how far it is, and how long it takes yet."""
-        self._left = seconds_left
+        self._left = seconds_left if seconds_left == seconds_left else None  # not known yet
         self._show_runs(tasks[0].experiment if tasks else "")
 
     def progressed(self, task, receipt):
