@@ -500,6 +500,7 @@ function looks(width) {
 }
 
 async function draw(target, found, name, clickable) {
+  if (!found.panels.length) return;
   const { data, layout } = layoutOf(found, looks(target.clientWidth || target.parentElement.clientWidth));
   await Plotly.react(target, data, layout, { displaylogo: false, displayModeBar: false, responsive: false, scrollZoom: false });
   target.found = found;

@@ -54,7 +54,8 @@ def describe_run(dataset, place, quantity, store, experiment):
     series = names_of_time_series(dataset)
     if quantity:
         check_known("series", quantity, series)
-    quantity = quantity or next((n for n in series if n.endswith("_error")), *series[:1])
+    errors = [name for name in series if name.endswith("_error")]
+    quantity = quantity or next(iter([*errors, *series]), "")
     return {
         "row": int(run["run"]),
         "title": f"{run['integrator'].item()}, {run['initial_condition'].item()}",
@@ -107,6 +108,8 @@ def _facts(run, names):
 
 
 def _figure(run, quantity):
+    if not quantity:
+        return Figure("curves", [])
     values, times = run[quantity].values, run["time"].values
     step = max(1, len(times) // MOST_SAMPLES)
     there = np.isfinite(values)
