@@ -76,6 +76,7 @@ def test_momentum_is_claimed_where_it_is_conserved(parameters, names):
     ("parameters", "message"),
     [
         ({"damping": -0.1}, "damping = -0.1; expected a number ≥ 0"),
+        ({"damping": "none"}, "damping = 'none'; expected a number ≥ 0, or one for each link"),
         ({"damping": [0.1]}, "damping has 1 values; expected 2"),
         ({"damping": [0.1, "b"]}, "damping = 'b'; expected a number ≥ 0"),
         ({"amplitude": None}, "amplitude = None; expected a number"),
