@@ -171,7 +171,7 @@ class Terminal:
 
     def __init__(self, name, err=False):
         self._name, self._err = name, err
-        self._line = StatusLine()
+        self._line, self._stopping = StatusLine(), False
 
     def _echo(self, text):
         self._line.close()
@@ -234,6 +234,8 @@ class Terminal:
         self._show_runs(task.experiment)
 
     def _show_runs(self, experiment):
+        if self._stopping:  # what is left is then for another time
+            return
         rate = self._done / (time.perf_counter() - self._began)
         text = f"{self._done:,}/{self._runs:,} runs, {rate:.3g}/s"
         if self._left is not None:
@@ -257,6 +259,7 @@ class Terminal:
 
     def draining(self, reason):
         """Say that it was heard."""
+        self._stopping = True
         text = f"\nStopping when running tasks have committed ({reason})"
         self._say(f"{text}; Ctrl-C gives up")
 

@@ -124,7 +124,7 @@ def test_pictures_over_time(parts, command):
     folder = parts[0]
     assert (folder / "parts-plots" / "chains-energy.png").stat().st_size > 5000
     printed = command(folder, "drift", "parts.zarr", "-q", "energy").stdout
-    assert "over 50 s" in printed and "needs" not in printed
+    assert "over 50 s" in printed and "undecided" not in printed
 
 
 def test_it_grows_and_goes_on(tmp_path, command, arrays, assert_same_runs):

@@ -22,6 +22,7 @@ import sweep
 from sweep.campaign import coordinator, extend, retry
 from sweep.campaign.merge import merge
 from sweep.cli.main import COMMANDS
+from sweep.live.stores import Choice, OpenedStore
 from sweep.plugins import approvals, loader
 from sweep.plugins.loader import Plugin
 from sweep.store import studies
@@ -138,11 +139,12 @@ COMPUTING = {
 }
 ENDS_WITH = {"submit": 2, "verify --repair": 3}  # nobody answers there; something was found
 NO_STORE = {"init", "new", "schema", "reproduce", "certificates", "guide"}
+SERVING = {"serve"}  # until it is ended; what it does is asked from Python below
 
 
 def test_every_command_is_asked():
     asked = {arguments[0] for arguments in (*READING.values(), *COMPUTING.values())}
-    assert asked | NO_STORE == set(COMMANDS)
+    assert asked | NO_STORE | SERVING == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", READING)
@@ -160,6 +162,8 @@ def test_looking_from_python_runs_nothing(place, ran):
     assert sweep.order_table(only, error="energy_error")
     sweep.report(place / STORE, place / "report.html")
     sweep.export(only, place / "out.parquet")
+    page = OpenedStore(str(place / STORE))
+    assert page.choices() and page.figure(Choice("only", "drifts")).tables
     assert not ran()
 
 
