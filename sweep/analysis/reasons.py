@@ -31,8 +31,8 @@ CLAUSES = {
     "{effective:.2g} independent starts tell ({starts})",
     "slowing": "it drifts, ever slower, {power}",
     "exponent": "it grows, {power} as far as one law fits, which is not surely like t",
-    "hidden drift": "a drift {value:.3g} times as large as the error could hide; below 1 none is "
-    "seen",
+    "hidden drift": "a drift {value:.3g} times as large as the error could hide; no drift is seen "
+    "where that is less than 1",
     "complete starts": "needs {threshold:.0f} starts that are complete, has {value:.0f}",
     "samples in the last decade": "needs {threshold:.0f} samples in the last decade, has "
     "{value:.0f}",

@@ -39,7 +39,6 @@ VERBS = {
     # drifts, and what else grows; the worst first, as sentences have them
     WORSE: ("drifts faster than linearly", "drift faster than linearly"),
     LINEAR: ("drifts linearly", "drift linearly"),
-    "drifts": ("surely drifts, by no law that is told", "surely drift, by no law that is told"),
     "grows": ("surely grows, by no law that is told", "surely grow, by no law that is told"),
     WALK: ("walks like √t", "walk like √t"),
     "wanders": ("wanders, and may be bounded or not", "wander, and may be bounded or not"),

@@ -81,7 +81,7 @@ def format_plan_table(plans, tasks):
 
 def _is_measured(record: Collection[str]) -> bool:
     """Whether steps are taken again to measure something: with tangent vectors, or backwards."""
-    return any(name.startswith((*schema.STRUCTURE, *schema.CHAOS)) for name in record)
+    return any(name.startswith(schema.MEASURED) for name in record)
 
 
 def _byte_count_text(count):

@@ -241,7 +241,7 @@ class Terminal:
         if self._left is not None:
             text += f", {format_duration(self._left)} left"
         share = min(self._past / self._seconds, 1.0) if self._seconds else 0.0
-        self._line.show(f"Running {experiment}: {text}", share)
+        self._line.show(f"Running {experiment}: {text}", share, at_once=self._done >= self._runs)
 
     def _say(self, text):
         """Print a line on standard error."""

@@ -58,7 +58,7 @@ def command(store, failed, watch, every, as_json):
             _watch_progress(counter, every)
         return
     progresses = _count_progress(counter)
-    rows = [_status_row(progress) for progress in progresses]
+    rows = [progress.counts for progress in progresses]
     failures = _failed_run_rows(store) if failed else []
     holder, submission = lease_holder_of_store(store), _submission_or_none(store)
     total, predictions = read_plan_predictions(store)
@@ -143,19 +143,6 @@ def checkpoint_progress_lines(progresses):
 def _count_progress(counter):
     with counter.store.naming_damage():
         return counter.count()
-
-
-def _status_row(progress):
-    return {
-        "experiment": progress.experiment,
-        "runs": progress.runs,
-        "done": progress.done,
-        "running": progress.running,
-        "pending": progress.pending,
-        "failed": progress.failed,
-        "left study": progress.left_study,
-        "cpu_seconds": progress.cpu_seconds,
-    }
 
 
 def _failed_run_rows(store):

@@ -82,16 +82,7 @@ class Watched:
     def _row(self, progress, now):
         rate = self._rates.setdefault(progress.experiment, Rate())
         rate.add(now, progress.done + progress.partly)
-        row = {
-            "experiment": progress.experiment,
-            "runs": progress.runs,
-            "done": progress.done,
-            "running": progress.running,
-            "pending": progress.pending,
-            "failed": progress.failed,
-            "partly": progress.partly,
-            "cpu_seconds": progress.cpu_seconds,
-        }
+        row = progress.counts | {"partly": progress.partly}
         return row | _rate_and_time_left(rate, row)
 
     def _failures(self, rows):

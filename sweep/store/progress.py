@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,20 @@ class Progress:
     failed: int
     left_study: int
     cpu_seconds: float
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What there is to count, by its name in `sweep status`."""
+        return {
+            "experiment": self.experiment,
+            "runs": self.runs,
+            "done": self.done,
+            "running": self.running,
+            "pending": self.pending,
+            "failed": self.failed,
+            "left study": self.left_study,
+            "cpu_seconds": self.cpu_seconds,
+        }
 
     @property
     def left(self) -> int:

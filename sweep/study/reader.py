@@ -399,13 +399,13 @@ def _check_measurable(
     starts: Sequence[Start],
 ) -> None:
     """Refuse what no run of the experiment has of what is measured of its map."""
-    if not set(record) & set(structure.MEASURED):
+    if not set(record) & set(schema.MEASURED):
         return
     for node in table["record"].elements():
         name, count = node.value, 1
         if type(name) is dict:
             name, count = name["name"], name["count"]
-        if name not in structure.MEASURED:
+        if name not in schema.MEASURED:
             continue
         reason = structure.obstacle_to_measuring(name, family, entries)
         if reason:

@@ -287,6 +287,7 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
         ),
     ),
 }
+MEASURED = (*STRUCTURE, *CHAOS)  # of a run, by steps that are taken once more
 REFERENCE_ENDS = (
     "complete", "not_finite", "step_too_small", "no_step_size", "rounding", "too_many_steps",
 )  # fmt: skip

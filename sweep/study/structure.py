@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
 
 
-MEASURED = (*STRUCTURE, *CHAOS)
 WITH_TANGENTS = {SYMPLECTIC_DEFECT, *CHAOS}  # for which steps are computed with tangents
 
 
@@ -51,7 +50,7 @@ def obstacle_to_measuring(
     Parameters
     ----------
     name : str
-        Of `MEASURED`.
+        Of `schema.MEASURED`.
     systems : list of systems.System
     entries : list of sweep.study.IntegratorEntry
     """

@@ -252,7 +252,7 @@ def verdict_from_growth_fit(fit, signed):
 
 
 def verdict_with_round_off(found, errors, resolution):
-    """The verdict, ``at round-off`` where it is no more than that, and a drift or no close one.
+    """Replace a verdict by ``at round-off`` where the errors are a few roundings of the quantity.
 
     A few roundings are what the quantity's own evaluation costs, and as far as a walk of one
     rounding a step gets in `FEW_ROUNDINGS`² steps. A drift that reaches less than one rounding
@@ -317,7 +317,10 @@ def _mean_over_starts_drifts(ensemble):
 
 
 def _what_is_common_may_walk(ensemble):
-    """Whether the mean over the starts may walk: of few starts, or alike ones, or of walks."""
+    """Whether the mean over the starts may be a random walk.
+
+    It may where the starts are few, or resemble one another, or where each of them walks.
+    """
     likeness, part = ensemble.likeness, ensemble.independent_starts / ensemble.starts
     if likeness.effective < FEWEST_STARTS or (likeness.certain_share > 0 and part < APART):
         return True
@@ -334,9 +337,10 @@ def _standard_error_of_mean_trend(ensemble):
 
 
 def _trend_of_mean_stands_out(parts, walking=True):
-    """Whether the trend of the mean does, or of its ranks, from noise or, `walking`, from a walk.
+    """Whether the mean over the starts surely has a trend, in its values or in their ranks.
 
-    A trend in ranks is a rise or fall of any shape.
+    It is held against noise or, where the mean may be `walking`, against a random walk. A trend in
+    ranks is a rise or fall of any shape.
     """
     mean, ranks = (
         _trend_above_noise(one, walking)

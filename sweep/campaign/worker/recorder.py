@@ -76,7 +76,7 @@ class Recipe:
 
     def brief(self, time_axis):
         """What a pilot records over another time axis: no structure, no errors."""
-        record = tuple(name for name in self.record if name not in structure.MEASURED)
+        record = tuple(name for name in self.record if name not in schema.MEASURED)
         return Recipe(time_axis, record, self.statistics, reference_samples=0)
 
 

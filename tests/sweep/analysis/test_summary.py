@@ -34,7 +34,7 @@ WIDE = Reason("width", 0.3, 0.1, (Remedy("step sizes", 9, 5),), {"slopes": "4.00
 STUCK = Reason("largest error", 0.0, 0.0)
 WHY = {"": (), "more": (MORE,), "longer": (LONGER,), "stuck": (STUCK,)}
 ORDERS = (CONFIRMED, REFUTED, "undecided")
-DRIFTS = (*verdicts.VERDICTS, "drifts", "of another kind")
+DRIFTS = (*verdicts.VERDICTS, "of another kind")
 WORDS = {verdict: VERBS.get(verdict, (f"is judged “{verdict}”", f"are judged “{verdict}”"))
          for verdict in (*ORDERS, *DRIFTS)}  # fmt: skip
 (ORDER,) = order_table(run_table({"rk4": 4}))
