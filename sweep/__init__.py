@@ -48,6 +48,8 @@ _HOMES = {
     "recommend": "sweep.campaign.recommend.recommend",
     "repair": "sweep.store.upkeep.repair",
     "report": "sweep.reports.page",
+    "report_site": "sweep.reports.site",
+    "reports": "sweep.reports",
     "reproduce": "sweep.papers",
     "results": "sweep.tables.answers",
     "retry": "sweep.campaign.retry",

@@ -34,7 +34,7 @@ def panel_families_of_integrators(dataset):
     if len(labels) <= MOST_CURVES:
         return dict.fromkeys(labels, "")
     known = integrator_descriptions(dataset)
-    family = {label: _family_in_words(label, known.get(label, {})) for label in labels}
+    family = {label: family_in_words(label, known.get(label, {})) for label in labels}
     large = {name for name, size in Counter(family.values()).items() if size > MOST_CURVES}
     family |= {
         label: _base_method_in_words(label, known)
@@ -47,8 +47,20 @@ def panel_families_of_integrators(dataset):
     return dict(sorted(family.items(), key=lambda item: order.index(item[1])))
 
 
-def _family_in_words(label, described):
-    """The one that the store knows, in words; else the method that it is made of."""
+def family_in_words(label, described):
+    """The family of an integrator in words; of one that declares none, the method it is made of.
+
+    Parameters
+    ----------
+    label : str
+        The integrator's in the study.
+    described : dict
+        What the store says of it, as of `integrator_descriptions`.
+
+    Returns
+    -------
+    str
+    """
     family = described.get("family")
     return (
         SPELLED.get(family, family.replace("_", " "))

@@ -1,5 +1,16 @@
-"""A store as one HTML file that opens offline: its study, answers, pictures, failures, provenance.
+"""Stores as pages of HTML: a report of one, or certificates of what several show.
 
-`sweep.report` writes it. What it says of an experiment stands in `sections`: a line for each
-analysis.
+`sweep.report` writes one file that opens offline: a store's study, answers, pictures, failures and
+provenance. What it says of an experiment stands in `sections`: a line for each analysis.
+`sweep.report_site` gathers the same answers by integrator and system.
 """
+
+from integrators.lazy import lazy
+
+# Imported when first used: `sweep report --help` should not wait for xarray and matplotlib.
+_HOMES = {
+    "check_site_directory": "sweep.reports.site",
+    "report": "sweep.reports.page",
+    "report_site": "sweep.reports.site",
+}
+__getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

@@ -1,18 +1,23 @@
 """What a report holds, gathered from a store."""
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
 from sweep.plots.captions import fixed_parameter_captions
-from sweep.plots.embedding import draw_embedded_picture, max_svg_bytes_per_picture
+from sweep.plots.embedding import Drawn, draw_embedded_picture, max_svg_bytes_per_picture
 from sweep.plots.families import panel_families_of_integrators
 from sweep.plots.kinds import KINDS
 from sweep.plots.style import axis_label_with_units, units_with_superscripts
-from sweep.reports.sections import SECTIONS
+from sweep.reports.sections import SECTIONS, Answer, Section
+from sweep.store.progress import Progress
+from sweep.tables import Table
 from sweep.text import format_number
 
 MOST_ROWS = 200  # of a table
@@ -34,12 +39,12 @@ class TablePart:
     """
 
     title: str
-    headers: list
-    rows: list
-    notes: list
+    headers: list[tuple[str, bool]]
+    rows: list[list[str]]
+    notes: list[str]
 
     @property
-    def verdict_column(self):
+    def verdict_column(self) -> int | None:
         """The place of the verdict, which a narrow window shows below the name; None without."""
         names = [name for name, _ in self.headers]
         return names.index("verdict") if "verdict" in names[1:] else None
@@ -49,7 +54,7 @@ class TablePart:
 class Picture:
     """A picture with what is said below it."""
 
-    drawn: object
+    drawn: Drawn
     text: str
 
 
@@ -57,10 +62,9 @@ class Picture:
 class Part:
     """A section of an experiment: what it says, or what is missing for it."""
 
-    title: str
-    text: str
-    tables: list
-    pictures: list
+    section: Section
+    tables: list[TablePart]
+    pictures: list[Picture]
     missing: str
 
 
@@ -70,7 +74,7 @@ class ExperimentPart:
 
     Attributes
     ----------
-    name, title, anchor : str
+    name, title, anchor, system : str
     facts : list of (str, str)
     parts : list of Part
     not_drawn : list of (str, str)
@@ -78,22 +82,25 @@ class ExperimentPart:
     sentences : list of str
         For the summary.
     answers : dict of str to sweep.reports.sections.Answer
-        By the section's title.
+        By the section's name.
     progress : sweep.store.progress.Progress or None
     """
 
     name: str
     title: str
     anchor: str
-    facts: list
-    parts: list
-    not_drawn: list
-    sentences: list
-    answers: dict
-    progress: object
+    system: str
+    facts: list[tuple[str, str]]
+    parts: list[Part]
+    not_drawn: list[tuple[str, str]]
+    sentences: list[str]
+    answers: dict[str, Answer]
+    progress: Progress | None
 
 
-def report_part_of_experiment(dataset, name, place, count, progress):
+def report_part_of_experiment(
+    dataset: xr.Dataset, name: str, place: int, count: int, progress: Progress | None
+) -> ExperimentPart:
     """What a report says of an experiment.
 
     Parameters
@@ -125,19 +132,25 @@ def report_part_of_experiment(dataset, name, place, count, progress):
             not_drawn += [] if missing else why
         if answer is not None:
             sentences += [raised(sentence) for sentence in section.sentences([answer])]
-            answers[section.title] = answer
-        found = [] if answer is None else [table_on_report_page(t, raised) for t in answer.tables]
-        if found or pictures or missing:
-            parts.append(Part(section.title, section.text, found, pictures, missing))
-    title = dataset.attrs.get("title", name).partition(": ")[2]
-    anchor = f"experiment-{place}"
-    facts = experiment_facts(dataset)
+            answers[section.name] = answer
+        shown = [] if answer is None else [table_on_report_page(t, raised) for t in answer.tables]
+        if shown or pictures or missing:
+            parts.append(Part(section, shown, pictures, missing))
     return ExperimentPart(
-        name, title, anchor, facts, parts, not_drawn, sentences, answers, progress
+        name=name,
+        title=dataset.attrs.get("title", name).partition(": ")[2],
+        anchor=f"experiment-{place}",
+        system=json.loads(dataset.attrs.get("fixed", "{}")).get("system", "–"),
+        facts=experiment_facts(dataset),
+        parts=parts,
+        not_drawn=not_drawn,
+        sentences=sentences,
+        answers=answers,
+        progress=progress,
     )
 
 
-def _section_answer(section, dataset):
+def _section_answer(section: Section, dataset: xr.Dataset) -> tuple[Answer | None, str]:
     """What a section answers, and why it cannot."""
     if section.answer is None:
         return None, ""
@@ -147,7 +160,9 @@ def _section_answer(section, dataset):
         return None, str(error)
 
 
-def _section_pictures(kind, dataset, place, name, text, most):
+def _section_pictures(
+    kind: str, dataset: xr.Dataset, place: str, name: str, text: str, most: int
+) -> tuple[list[Picture], list[tuple[str, str]]]:
     """The pictures of a kind, one or none, and why there is none."""
     if kind not in KINDS:
         return [], []
@@ -163,7 +178,7 @@ def _section_pictures(kind, dataset, place, name, text, most):
     return pictures, [] if pictures else reasons[:1]
 
 
-def _runs_by_family(dataset):
+def _runs_by_family(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     """The runs of each family of integrators, where they are too many for one narrow picture."""
     families = panel_families_of_integrators(dataset)
     if len(set(families.values())) == 1:
@@ -175,14 +190,12 @@ def _runs_by_family(dataset):
         yield family[:1].upper() + family[1:], take_runs(dataset, runs)
 
 
-def _unit_exponent_writer(dataset):
+def _unit_exponent_writer(dataset: xr.Dataset) -> Callable[[str], str]:
     """A function that writes the exponents of the dataset's units in a text as such."""
-    units = {array.attrs.get("units", "1") for array in dataset.variables.values()}
-    units = sorted(
-        (text for text in units if units_with_superscripts(text) != text != "1"), key=len
-    )
+    every = {array.attrs.get("units", "1") for array in dataset.variables.values()}
+    units = sorted((u for u in every if units_with_superscripts(u) != u != "1"), key=len)
 
-    def with_unit_exponents(text):
+    def with_unit_exponents(text: str) -> str:
         for each in reversed(units):
             text = text.replace(each, units_with_superscripts(each))
         return text
@@ -190,7 +203,7 @@ def _unit_exponent_writer(dataset):
     return with_unit_exponents
 
 
-def table_on_report_page(table, words=str):
+def table_on_report_page(table: Table, words: Callable[[str], str] = str) -> TablePart:
     """A `sweep.tables.Table` as the page shows it, its first rows if there are very many.
 
     `words` is applied to its title and notes.
@@ -205,14 +218,14 @@ def table_on_report_page(table, words=str):
     return TablePart(words(table.title), headers, rows[:MOST_ROWS], [words(n) for n in notes])
 
 
-def _is_number_cell(cell):
+def _is_number_cell(cell: str) -> bool:
     return cell[:1] in "–±≤" or cell.lstrip("+-−.")[:1].isdigit()
 
 
 # --- facts -----------------------------------------------------------------------------------
 
 
-def experiment_facts(dataset):
+def experiment_facts(dataset: xr.Dataset) -> list[tuple[str, str]]:
     """What an experiment is, in words, as pairs."""
     fixed = json.loads(dataset.attrs.get("fixed", "{}"))
     facts = [
@@ -239,13 +252,13 @@ def experiment_facts(dataset):
     return [(name, text) for name, text in facts if text]
 
 
-def _system_fact(dataset, fixed):
+def _system_fact(dataset: xr.Dataset, fixed: dict[str, Any]) -> str:
     words = dataset.attrs.get("title", "").partition(": ")[2]
     name = fixed.get("system", "–")
     return f"{words} ({name})" if words else name
 
 
-def _scanned_values_fact(coordinate, most=8):
+def _scanned_values_fact(coordinate: xr.DataArray, most: int = 8) -> str:
     """The distinct values of a coordinate, or their number and range."""
     values, _ = distinct_values_and_codes(coordinate.values)
     if values.dtype.kind == "f":
@@ -256,24 +269,24 @@ def _scanned_values_fact(coordinate, most=8):
     return ", ".join(words) + _units_suffix(coordinate)
 
 
-def _units_suffix(coordinate):
+def _units_suffix(coordinate: xr.DataArray) -> str:
     units = units_with_superscripts(coordinate.attrs.get("units", "1"))
     return f" {units}" if units else ""
 
 
-def _starts_fact(dataset, most=4):
+def _starts_fact(dataset: xr.Dataset, most: int = 4) -> str:
     names, _ = distinct_values_and_codes(dataset["initial_condition"].values)
     said = ", ".join(names[:most])
     return said if len(names) <= most else f"{len(names):,}: {said}, …"
 
 
-def _duration_fact(dataset, fixed):
+def _duration_fact(dataset: xr.Dataset, fixed: dict[str, Any]) -> str:
     duration = fixed.get("duration", float(dataset["time"].values[-1]))
     time = axis_label_with_units(dataset["time"], f"{duration:g}", "{} {}")
     return f"{time}, {dataset.sizes['time'] - 1:,} sample intervals"
 
 
-def _reference_fact(reference):
+def _reference_fact(reference: dict[str, Any] | None) -> str:
     if not reference:
         return "none"
     settings = ", ".join(

@@ -1,32 +1,45 @@
 """`sweep.report`: a store as one HTML file."""
 
 import datetime
+import functools
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jinja2
+import xarray as xr
 from markupsafe import Markup, escape
 
 from integrators.errors import InputError
 from sweep.analysis import query
-from sweep.reports.contents import report_part_of_experiment, table_on_report_page
+from sweep.reports.contents import (
+    ExperimentPart,
+    TablePart,
+    report_part_of_experiment,
+    table_on_report_page,
+)
 from sweep.reports.sections import LOOKS, SECTIONS
-from sweep.store import files, provenance
-from sweep.store.backends.places import require_local_path
+from sweep.store import provenance
+from sweep.store.backends.places import METADATA, require_local_path
 from sweep.store.failures import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
-from sweep.store.progress import Counter
+from sweep.store.progress import Counter, Progress
 from sweep.store.store import Store
 from sweep.study.model import join_study_texts
 from sweep.tables import Table
 from sweep.text import escape_controls_in_lines, format_number
 
+HERE = Path(__file__).parent
 ENDINGS = (".html", ".htm")
 NO_PACKAGE = ("cpu", "libm", "system", "commit")  # of what an environment says
 MOST_FAILURES = 20  # of an experiment that are listed
 MOST_OPEN = 60  # rows; of longer tables the page shows how many there are, and all when asked
 
 
-def report(store, output=None, where=None):
+def report(
+    store: str | Path | Store, output: str | Path | None = None, where: str | None = None
+) -> Path:
     """Write what a store answers as one HTML file, which opens offline and prints well.
 
     It holds the study, the answers in short, and of each experiment the tables and pictures of
@@ -64,7 +77,7 @@ def report(store, output=None, where=None):
         raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
     if output.suffix.lower() not in ENDINGS:
         raise InputError(f"{output} is to be HTML: give a name that ends in .html", key="output")
-    text = report_as_html(store, where)
+    text = report_as_html(gather_report(store, where))
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text, encoding="utf-8")
@@ -73,8 +86,50 @@ def report(store, output=None, where=None):
     return output
 
 
-def report_as_html(store, where=None):
-    """The report of a store as HTML, see `report`."""
+@dataclass(frozen=True)
+class StoreReport:
+    """What a report says of a store.
+
+    Attributes
+    ----------
+    name, description : str
+        Of the study.
+    study : str
+        The study as written.
+    where : str or None
+        The expression that chose the runs.
+    summary : list of str
+        The answers of all experiments together.
+    experiments : list of ExperimentPart
+    failures : list of (list of str, TablePart)
+        What failed runs share, and the first of them, by experiment.
+    unfinished : list of Progress
+        Experiments with runs that are not computed.
+    provenance : list of (str, str)
+    store : str
+        Its file name.
+    made : str
+        When the report was made.
+    run_tables : dict of str to xarray.Dataset
+        The runs of each experiment.
+    """
+
+    name: str
+    description: str
+    study: str
+    where: str | None
+    summary: list[str]
+    experiments: list[ExperimentPart]
+    failures: list[tuple[list[str], TablePart]]
+    unfinished: list[Progress]
+    provenance: list[tuple[str, str]]
+    store: str
+    made: str
+    run_tables: dict[str, xr.Dataset]
+
+
+def gather_report(store: Store, where: str | None = None) -> StoreReport:
+    """What a report says of a store, see `report`."""
     tree = open_study(store)
     tree = tree if where is None else query(tree, where)
     progress = {each.experiment: each for each in _report_progress(store)}
@@ -88,7 +143,7 @@ def report_as_html(store, where=None):
         report_part_of_experiment(table, name, place, len(tables), progress.get(name))
         for place, (name, table) in enumerate(tables.items(), 1)
     ]
-    text = _report_template().render(
+    return StoreReport(
         name=tree.attrs.get("study_name", store.place.stem),
         description=tree.attrs.get("description", ""),
         study=join_study_texts(tree.attrs.get("studies", [])),
@@ -99,15 +154,17 @@ def report_as_html(store, where=None):
         unfinished=[each for each in progress.values() if each.left],
         provenance=_report_provenance(store, tree.attrs, progress.values()),
         store=store.name,
-        style=_read_report_asset("style.css"),
-        looks=LOOKS,
-        most_open=MOST_OPEN,
-        made=_report_date(datetime.datetime.now(datetime.UTC)),
+        made=date_in_utc(datetime.datetime.now(datetime.UTC)),
+        run_tables=tables,
     )
-    return escape_controls_in_lines(text.replace("\r\n", "\n").expandtabs())  # HTML has no others
 
 
-def _report_progress(store):
+def report_as_html(found: StoreReport, certificates: str = "") -> str:
+    """A report as HTML; `certificates` is the address of a page that it links back to."""
+    return render_page("report.html", certificates=certificates, **vars(found))
+
+
+def _report_progress(store: Store) -> list[Progress]:
     with store.naming_damage():
         return Counter(store).count()
 
@@ -115,11 +172,13 @@ def _report_progress(store):
 # --- what all experiments say together -------------------------------------------------------
 
 
-def _report_summary(experiments, progresses):
+def _report_summary(
+    experiments: Sequence[ExperimentPart], progresses: Collection[Progress]
+) -> list[str]:
     """The answers in short, of all experiments together, and how many runs there are."""
     lines = []
     for section in SECTIONS:
-        answers = [of for one in experiments if (of := one.answers.get(section.title))]
+        answers = [of for one in experiments if (of := one.answers.get(section.name))]
         if section.together or len(answers) == 1:
             lines += section.sentences(answers)[:1]
     runs, done = (sum(getattr(p, of) for p in progresses) for of in ("runs", "done"))
@@ -128,7 +187,7 @@ def _report_summary(experiments, progresses):
     return [*lines, computed + (f"{failed:,} of them failed." if failed else "none failed.")]
 
 
-def _report_failures(store):
+def _report_failures(store: Store) -> list[tuple[list[str], TablePart]]:
     """What failed runs share, and the first of them, by experiment."""
     rows, shared = failed_runs(store, most=MOST_FAILURES), values_shared_by_failed_runs(store)
     found = []
@@ -148,7 +207,9 @@ def _report_failures(store):
     return found
 
 
-def _report_provenance(store, attributes, progresses):
+def _report_provenance(
+    store: Store, attributes: Mapping[Hashable, Any], progresses: Collection[Progress]
+) -> list[tuple[str, str]]:
     """Which program made the store, where and when, as pairs."""
     used = dict(attributes.get("versions", {}))
     facts = [("Commit", used.pop("commit", ""))]
@@ -166,7 +227,7 @@ def _report_provenance(store, attributes, progresses):
     written = max(
         (
             file.stat().st_mtime
-            for file in (place, place / files.METADATA)
+            for file in (place, place / METADATA)
             if (file.is_file() if store.in_bucket else file.exists())
         ),
         default=0.0,
@@ -175,31 +236,64 @@ def _report_provenance(store, attributes, progresses):
     facts += [
         ("CPU time of the runs", f"{seconds:,.3g} s"),
         ("Store", store.name),
-        ("Last written", _report_date(datetime.datetime.fromtimestamp(written, datetime.UTC))),
+        ("Last written", date_in_utc(datetime.datetime.fromtimestamp(written, datetime.UTC))),
         ("Report made by", f"geosweep {provenance.versions()['geosweep']}"),
     ]
     return [(name, text) for name, text in facts if text]
 
 
-def _report_date(moment):
+def date_in_utc(moment: datetime.datetime) -> str:
+    """A moment as pages show it."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-# --- template --------------------------------------------------------------------------------
+# --- templates -------------------------------------------------------------------------------
 
 
-def _read_report_asset(name):
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+def render_page(template: str, stylesheet: str = "", **values: object) -> str:
+    """One of the templates as a page of HTML.
+
+    Parameters
+    ----------
+    template : str
+        Its file name.
+    stylesheet : str, optional
+        The address of its style, which is part of the page unless given.
+    **values
+        What it shows.
+    """
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            stylesheet=stylesheet,
+            style=read_stylesheet(),
+            looks=LOOKS,
+            most_open=MOST_OPEN,
+            **values,
+        )
+    )
+    return escape_controls_in_lines(text.replace("\r\n", "\n").expandtabs())  # HTML has no others
 
 
-def _breakable_html(text):
+def read_stylesheet() -> str:
+    """The style of the pages."""
+    return (HERE / "style.css").read_text(encoding="utf-8")
+
+
+def _breakable_html(text: str) -> Markup:
     """Text whose long names may be broken before a + and behind a _."""
     return Markup(str(escape(text)).replace("+", "<wbr>+").replace("_", "_<wbr>"))
 
 
-def _report_template():
+@functools.cache
+def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["breakable"] = _breakable_html
-    return environment.from_string(_read_report_asset("template.html"))
+    return environment

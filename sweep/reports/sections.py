@@ -1,6 +1,10 @@
 """What a report says of an experiment: a section for each analysis, with tables and pictures."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import xarray as xr
 
 from integrators.errors import InputError
 from sweep import tables
@@ -20,6 +24,7 @@ from sweep.analysis import (
     work_table,
 )
 from sweep.analysis.convergence.curves import run_table_has_error
+from sweep.tables import Table
 
 # How the page colours a verdict; one that says how something is, and not how well, has no colour.
 LOOKS = {"confirmed": "good", "refuted": "bad", "undecided": "open", "no drift seen": "good"}
@@ -34,11 +39,11 @@ class Answer:
     ----------
     tables : list of sweep.tables.Table
     rows : tuple of list
-        What its section's `summarize` takes.
+        Estimates, as its section's `summarize` and `tabulate` take them.
     """
 
-    tables: list
-    rows: tuple
+    tables: list[Table]
+    rows: tuple[list[Any], ...]
 
 
 @dataclass(frozen=True)
@@ -47,10 +52,12 @@ class Section:
 
     Attributes
     ----------
-    title, text : str
-        Its heading, and how to read it.
+    name, title, text : str
+        A word for it, its heading, and how to read it.
     answer : callable or None
         Takes an experiment's run table and returns an `Answer`; `InputError` says what is missing.
+    tabulate : callable or None
+        Makes tables of the rows of an answer, or of some of them.
     summarize : callable or None
         Makes sentences of the rows of its answers, of one experiment or of several together.
     pictures : dict of str to str
@@ -61,15 +68,17 @@ class Section:
         Whether answers of several experiments are summed up together, as work is not.
     """
 
+    name: str
     title: str
     text: str
-    answer: object
-    summarize: object
-    pictures: dict
-    suits: object = lambda dataset: True
+    answer: Callable[[xr.Dataset], Answer] | None
+    tabulate: Callable[..., list[Table]] | None
+    summarize: Callable[..., list[str]] | None
+    pictures: dict[str, str]
+    suits: Callable[[xr.Dataset], bool] = lambda dataset: True
     together: bool = True
 
-    def sentences(self, answers):
+    def sentences(self, answers: Sequence[Answer]) -> list[str]:
         """What it finds in one experiment, or in several together, in sentences.
 
         Parameters
@@ -81,8 +90,23 @@ class Section:
         together = zip(*(answer.rows for answer in answers), strict=True)
         return self.summarize(*([row for rows in of for row in rows] for of in together))
 
+    def answer_of_integrator(self, answer: Answer, integrator: str) -> Answer | None:
+        """The part of an answer that is about one integrator; None where there is none.
 
-def order_section_answer(dataset):
+        Parameters
+        ----------
+        answer : Answer
+            That `answer` has returned.
+        integrator : str
+            Its label in the study.
+        """
+        rows = tuple([row for row in of if row.integrator == integrator] for of in answer.rows)
+        if self.tabulate is None or not any(rows):
+            return None
+        return Answer(self.tabulate(*rows), rows)
+
+
+def order_section_answer(dataset: xr.Dataset) -> Answer:
     """The orders of the fixed-step integrators, and the errors of the adaptive ones."""
     if not run_table_has_error(dataset):
         raise InputError(
@@ -95,7 +119,7 @@ def order_section_answer(dataset):
     return Answer(tables.errors_as_tables(*found), found)
 
 
-def drift_section_answer(dataset):
+def drift_section_answer(dataset: xr.Dataset) -> Answer:
     """Errors of the recorded invariants and constraints, at the smallest step sizes."""
     rows = drift_table(dataset, step_sizes="smallest")
     if not rows:
@@ -107,20 +131,20 @@ def drift_section_answer(dataset):
     return Answer(tables.drifts_as_tables(rows), (rows,))
 
 
-def chaos_section_answer(dataset):
+def chaos_section_answer(dataset: xr.Dataset) -> Answer:
     """Lyapunov exponents and MEGNO, and what they say of order and chaos."""
     rows = chaos_table(dataset)
     without = integrators_without_exponents(dataset)
     return Answer([tables.chaos_as_table(rows, without)], (rows,))
 
 
-def structure_section_answer(dataset):
+def structure_section_answer(dataset: xr.Dataset) -> Answer:
     """Symplectic defects and reversal errors, at every step size."""
     rows = structure_table(dataset)
     return Answer([tables.structure_as_table(rows)], (rows,))
 
 
-def work_section_answer(dataset):
+def work_section_answer(dataset: xr.Dataset) -> Answer:
     """What errors cost, and which integrator of each family is best."""
     rows = work_table(dataset)
     return Answer(tables.work_as_tables(rows), (rows,))
@@ -128,10 +152,12 @@ def work_section_answer(dataset):
 
 SECTIONS = (
     Section(
+        "order",
         "Order of convergence",
         "An order is the slope of log error over log step size, with a 95 % interval, over the "
         "step sizes that count: those too coarse and those at round-off do not.",
         order_section_answer,
+        tables.errors_as_tables,
         summarize_orders,
         {
             "order": "Error against step size, with the orders that it shows. Filled marks count, "
@@ -139,10 +165,12 @@ SECTIONS = (
         },
     ),
     Section(
+        "drift",
         "Drift of invariants and constraints",
         "At the smallest step size of each integrator. |drift| ≤ is what the drift stays below "
         "with 95 % confidence: it says how much could hide, not that there is none.",
         drift_section_answer,
+        tables.drifts_as_tables,
         summarize_drifts,
         {
             "drift": "Drift of each invariant, with its interval.",
@@ -151,10 +179,12 @@ SECTIONS = (
         },
     ),
     Section(
+        "chaos",
         "Order and chaos",
         "Lyapunov exponents and the mean exponential growth of nearby orbits, of the tangent map "
         "of the steps that were taken. Where no chaos is seen, smaller exponents could hide.",
         chaos_section_answer,
+        lambda rows: [tables.chaos_as_table(rows)],
         summarize_chaos,
         {
             "megno": "Mean exponential growth of nearby orbits: near 2 where the motion is "
@@ -164,19 +194,23 @@ SECTIONS = (
         lambda dataset: bool(variables_of_chaos(dataset)),
     ),
     Section(
+        "structure",
         "Symplecticity and reversibility",
         "Whether a step preserves the symplectic form, as far as rounding lets it be seen, and how "
         "near to its start a run returns in as many steps back.",
         structure_section_answer,
+        lambda rows: [tables.structure_as_table(rows)],
         summarize_structure,
         {},
         has_structure,
     ),
     Section(
+        "work",
         "Work and precision",
         "What errors cost. Best of a family is an integrator that no other of its family beats in "
         "both error and work.",
         work_section_answer,
+        tables.work_as_tables,
         summarize_work,
         {
             "work": "Errors against evaluations, and CPU time where it can be compared. Filled "
@@ -185,8 +219,10 @@ SECTIONS = (
         together=False,
     ),
     Section(
+        "sphere",
         "States on the sphere",
         "",
+        None,
         None,
         None,
         {"sphere": "Stored states as directions on the unit sphere, seen from both sides."},

@@ -1,0 +1,455 @@
+"""Certificates: what stores show of each integrator on each system, and which experiment shows it.
+
+A certificate gathers the answers of all experiments, of all stores, that are about one integrator
+on one system. Its cells are their short forms, for a table of all integrators and systems.
+"""
+
+import json
+import math
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import xarray as xr
+
+from sweep.analysis.convergence.certificates import CONFIRMED, EXACT, REFUTED, UNDECIDED
+from sweep.analysis.drift import verdicts as drifts
+from sweep.analysis.efficiency.pareto import ReachedLevel, rank_at_levels
+from sweep.analysis.runs.selection import axis_values_in_words, integrator_descriptions
+from sweep.analysis.structure import NONE, NOT
+from sweep.analysis.structure import UNDECIDED as DEFECT_UNDECIDED
+from sweep.plots.families import family_in_words
+from sweep.reports.contents import (
+    ExperimentPart,
+    TablePart,
+    experiment_facts,
+    table_on_report_page,
+)
+from sweep.reports.page import StoreReport
+from sweep.reports.sections import LOOKS, SECTIONS, Answer, Section
+from sweep.tables import chosen_table_columns, runs_as_table, scientific_cell
+from sweep.text import format_number
+
+EVALUATIONS = "evaluations"
+# Of several findings a cell shows the first of these, which is the worst news.
+ORDERS_BY_NEWS = (REFUTED, CONFIRMED, UNDECIDED)
+DRIFTS_BY_NEWS = (
+    drifts.WORSE, drifts.LINEAR, drifts.GROWS, drifts.WALK, drifts.WANDERS, drifts.UNDECIDED,
+    drifts.AT_ROUND_OFF, drifts.NONE,
+)  # fmt: skip
+DEFECTS_BY_NEWS = (NOT, DEFECT_UNDECIDED, NONE)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A finding in short.
+
+    Attributes
+    ----------
+    text : str
+    look : str
+        How its verdict is coloured, see `sections.LOOKS`; empty for none.
+    meaning : str
+        A sentence with the numbers and the experiment that shows it.
+    verdict : str
+        Empty where nothing is judged.
+    """
+
+    text: str
+    look: str
+    meaning: str
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one experiment shows of one integrator.
+
+    Attributes
+    ----------
+    report : StoreReport
+        Of the store that it is in.
+    page : str
+        File name of that report on the site, without its ending.
+    experiment : ExperimentPart
+    label : str
+        The integrator's in the study.
+    description : dict
+        What the store says of the integrator: its name, options, order, …
+    answers : dict of str to Answer
+        Those about this integrator, by the section's name.
+    run_table : xarray.Dataset
+        All runs of the experiment.
+    ranking : dict of str to (float, list of ReachedLevel)
+        By scanned values: an error that can be compared, and the work by which integrators reach
+        it.
+    """
+
+    report: StoreReport
+    page: str
+    experiment: ExperimentPart
+    label: str
+    description: dict[str, Any]
+    answers: dict[str, Answer]
+    run_table: xr.Dataset
+    ranking: dict[str, tuple[float, list[ReachedLevel]]]
+
+    @property
+    def name(self) -> str:
+        """Store and experiment."""
+        return f"{self.page}, {self.experiment.name}"
+
+    @property
+    def own_runs(self) -> xr.Dataset:
+        """The runs of this integrator."""
+        return self.run_table.isel(run=self.run_table["integrator"].values == self.label)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What its runs are, in words, as pairs."""
+        return experiment_facts(self.own_runs)
+
+    @property
+    def command(self) -> str:
+        """A command that shows all of its runs."""
+        chosen = f"integrator == {json.dumps(self.label, ensure_ascii=False)}"
+        return shlex.join(["sweep", "query", self.report.store, chosen, "-e", self.experiment.name])
+
+    def runs(self, most: int) -> TablePart:
+        """Its runs, or the first of them."""
+        runs = self.own_runs
+        columns = ["run_id", *chosen_table_columns(runs, None)]
+        return table_on_report_page(runs_as_table(runs, columns, limit=most))
+
+    def rows(self, section: str, place: int = 0) -> list[Any]:
+        """Estimates of a section; none if it has no answer."""
+        answer = self.answers.get(section)
+        return [] if answer is None else answer.rows[place]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of one integrator on one system.
+
+    Attributes
+    ----------
+    integrator, system : str
+    family : str
+        Of the integrator.
+    evidence : list of Evidence
+        Experiment by experiment, in the order of the stores.
+    cells : dict of str to Cell
+        By the name of a measure, for those that are known; see `MEASURES`.
+    """
+
+    integrator: str
+    system: str
+    family: str
+    evidence: list[Evidence]
+    cells: dict[str, Cell]
+
+    @property
+    def sections(self) -> list[tuple[Section, list["Findings"]]]:
+        """What each section finds, experiment by experiment; without those that find nothing."""
+        found = [(section, [*_findings_of_section(section, self.evidence)]) for section in SECTIONS]
+        return [(section, shown) for section, shown in found if shown]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a section says of an integrator in one experiment."""
+
+    evidence: Evidence
+    sentences: list[str]
+    tables: list[TablePart]
+
+
+def _findings_of_section(section: Section, evidence: Iterable[Evidence]) -> Iterator[Findings]:
+    for one in evidence:
+        answer = one.answers.get(section.name)
+        if answer is not None:
+            tables = [table_on_report_page(table) for table in answer.tables]
+            yield Findings(one, section.sentences([answer]), tables)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A table of the overview.
+
+    Attributes
+    ----------
+    name, title, text : str
+        A word for it, its heading, and how to read it.
+    section : str
+        The section of a certificate that shows the details.
+    cell : callable
+        Makes a `Cell` of the evidence of a certificate; None where there is nothing to show.
+    """
+
+    name: str
+    title: str
+    text: str
+    section: str
+    cell: Callable[[Sequence[Evidence]], Cell | None]
+
+
+def gather_certificates(reports: dict[str, StoreReport]) -> list[Certificate]:
+    """The certificates that stores give, by the integrator's family, as the stores have them.
+
+    Parameters
+    ----------
+    reports : dict of str to StoreReport
+        By the file name that each has on the site.
+
+    Returns
+    -------
+    list of Certificate
+    """
+    evidence: dict[tuple[str, str], list[Evidence]] = {}
+    for page, report in reports.items():
+        for experiment in report.experiments:
+            for one in _evidence_of_experiment(report, page, experiment):
+                key = _name_without_arithmetic(one), one.experiment.system
+                evidence.setdefault(key, []).append(one)
+    families = list(dict.fromkeys(_family(found) for found in evidence.values()))
+    made = [
+        Certificate(
+            integrator,
+            system,
+            _family(found),
+            found,
+            {m.name: cell for m in MEASURES if (cell := m.cell(found)) is not None},
+        )
+        for (integrator, system), found in evidence.items()
+    ]
+    return sorted(made, key=lambda certificate: families.index(certificate.family))
+
+
+def _evidence_of_experiment(
+    report: StoreReport, page: str, experiment: ExperimentPart
+) -> Iterable[Evidence]:
+    run_table = report.run_tables[experiment.name]
+    sections = {section.name: section for section in SECTIONS}
+    ranking = _compared_levels(experiment)
+    for label, description in integrator_descriptions(run_table).items():
+        answers = {
+            name: part
+            for name, answer in experiment.answers.items()
+            if (part := sections[name].answer_of_integrator(answer, label)) is not None
+        }
+        if answers:
+            yield Evidence(
+                report, page, experiment, label, description, answers, run_table, ranking
+            )
+
+
+def _family(evidence: Sequence[Evidence]) -> str:
+    words: str = family_in_words(evidence[0].label, evidence[0].description)
+    return words
+
+
+def _name_without_arithmetic(evidence: Evidence) -> str:
+    """The integrator's label, without the arithmetic, which is no other method."""
+    arithmetic = evidence.description.get("options", {}).get("arithmetic", "")
+    return evidence.label.removesuffix(f" ({arithmetic})")
+
+
+# --- cells -----------------------------------------------------------------------------------
+
+
+def _order_cell(evidence: Sequence[Evidence]) -> Cell | None:
+    """The order, of several experiments the most certain; of adaptive integrators an error."""
+    found = [(row, one) for one in evidence for row in one.rows("order")]
+    if not found:
+        return _tolerance_cell(evidence)
+    row, one = min(
+        found,
+        key=lambda pair: (ORDERS_BY_NEWS.index(pair[0].verdict), _width(pair[0])),
+    )
+    declared = "none" if row.declared is None else format_number(row.declared)
+    measured = "no slope"
+    text = EXACT if row.verdict == CONFIRMED else row.verdict
+    if math.isfinite(row.order):
+        text = f"{row.order:.2f}"
+        measured = f"order {row.order:.2f}, 95 %: {row.low:.3f} to {row.high:.3f}"
+    why = f" ({row.reason})" if row.reason else ""
+    meaning = f"{row.verdict}: {measured}, declared {declared}{why}; {one.name}"
+    return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
+
+
+def _width(row: Any) -> float:
+    """Of the interval of an order; infinite where there is none."""
+    width = row.high - row.low
+    return math.inf if math.isnan(width) else width
+
+
+def _tolerance_cell(evidence: Sequence[Evidence]) -> Cell | None:
+    found = [
+        (row, one)
+        for one in evidence
+        for row in one.rows("order", 1)
+        if math.isfinite(row.value) and row.starts
+    ]
+    if not found:
+        return None
+    row, one = min(found, key=lambda pair: pair[0].tolerance)
+    text = scientific_cell(row.value)
+    meaning = f"{row.error.replace('_', ' ')} at tolerance {row.tolerance:g}; {one.name}"
+    return Cell(text, "", meaning)
+
+
+def _drift_cell(evidence: Sequence[Evidence]) -> Cell | None:
+    """The worst verdict on the drift of an invariant or constraint, over the most steps."""
+    found = [
+        (row, one)
+        for one in evidence
+        for row in one.rows("drift")
+        if row.starts and row.verdict in DRIFTS_BY_NEWS
+    ]
+    if not found:
+        return None
+    longest = max(found, key=lambda pair: _steps(pair[0]))[1]
+    rows = [row for row, one in found if one is longest]
+    row = min(rows, key=lambda row: DRIFTS_BY_NEWS.index(row.verdict))
+    quantity, of = row.quantity.replace("_", " "), len({row.quantity for row in rows})
+    text = row.verdict if row.verdict == drifts.NONE else f"{quantity}: {row.verdict}"
+    bound = max(abs(row.low), abs(row.high))
+    limit = f", |drift| at most {bound:.2g} with 95 % confidence" if math.isfinite(bound) else ""
+    recorded = f"the worst of {of} quantities" if of > 1 else "the only quantity"
+    steps = f" over {_steps(row):,.0f} steps" if _steps(row) else ""
+    meaning = f"{quantity}: {row.verdict}{limit}{steps}; {recorded} in {longest.name}"
+    return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
+
+
+def _steps(row: Any) -> float:
+    """Of a run of fixed step size; 0 of others."""
+    return 0.0 if math.isnan(row.step_size) else row.duration / row.step_size
+
+
+def _defect_cell(evidence: Sequence[Evidence]) -> Cell | None:
+    """The largest symplectic defect with the worst verdict."""
+    found = [(row, one) for one in evidence for row in one.rows("structure") if row.verdict]
+    if not found:
+        return None
+    row, one = min(
+        found, key=lambda pair: (DEFECTS_BY_NEWS.index(pair[0].verdict), -pair[0].defect.high)
+    )
+    meaning = (
+        f"{row.verdict}: at most {row.defect.high:.2g} over {row.starts} starts, of which "
+        f"rounding alone can make {row.largest_resolved:.2g}; {one.name}"
+    )
+    look = "good" if row.verdict == NONE else LOOKS.get(row.verdict, "")
+    return Cell(scientific_cell(row.defect.high), look, meaning, row.verdict)
+
+
+def _reversal_cell(evidence: Sequence[Evidence]) -> Cell | None:
+    """The largest reversal error."""
+    found = [
+        (row, one)
+        for one in evidence
+        for row in one.rows("structure")
+        if math.isfinite(row.reversal.high)
+    ]
+    if not found:
+        return None
+    row, one = max(found, key=lambda pair: pair[0].reversal.high)
+    time = "" if row.time_units == "1" else f" {row.time_units}"
+    declared = {True: "; symmetric", False: "; not symmetric", None: ""}[row.symmetric]
+    meaning = (
+        f"at most {row.reversal.high:.2g} from the start after {row.duration:g}{time} and back"
+        f"{declared}; {one.name}"
+    )
+    return Cell(scientific_cell(row.reversal.high), "", meaning)
+
+
+def _work_cell(evidence: Sequence[Evidence]) -> Cell | None:
+    """How many times the evaluations of the cheapest it needs, where most integrators compare."""
+    best: tuple[int, Cell] | None = None
+    for one in evidence:
+        for parameters, (level, ranked) in one.ranking.items():
+            mine = [reached for reached in ranked if reached.integrator == one.label]
+            if mine and (best is None or len(ranked) > best[0]):
+                cell = _work_cell_at_level(one, parameters, level, mine[0], ranked)
+                best = len(ranked), cell
+    return None if best is None else best[1]
+
+
+def _work_cell_at_level(
+    one: Evidence,
+    parameters: str,
+    level: float,
+    mine: ReachedLevel,
+    ranked: Sequence[ReachedLevel],
+) -> Cell:
+    first, place = ranked[0], ranked.index(mine) + 1
+    where = f" at {parameters}" if parameters else ""
+    meaning = (
+        f"{mine.work:,.0f} evaluations a run for an error of {level:g}{where}, "
+        f"place {place} of {len(ranked)} integrators; fewest: {first.integrator}, "
+        f"{first.work:,.0f}; {one.name}"
+    )
+    look = "good" if mine.work == first.work else ""
+    return Cell(f"{mine.work / first.work:.2f}", look, meaning)
+
+
+def _compared_levels(experiment: ExperimentPart) -> dict[str, tuple[float, list[ReachedLevel]]]:
+    """The error that most integrators of an experiment reach, the smallest of these, and who does.
+
+    Of the first error that is measured against a reference, for each combination of scanned values.
+    """
+    answer = experiment.answers.get("work")
+    rows = [] if answer is None else [row for row in answer.rows[0] if row.reference]
+    settings: dict[str, list[Any]] = {}
+    for row in rows:
+        if row.error == rows[0].error and row.starts and not row.failed:
+            settings.setdefault(axis_values_in_words(row.parameters), []).append(row)
+    found = {}
+    for parameters, mine in settings.items():
+        levels = rank_at_levels([r for r in mine if r.work_is_comparable(EVALUATIONS)], EVALUATIONS)
+        if levels:
+            found[parameters] = max(levels, key=lambda level: (len(level[1]), -level[0]))
+    return found
+
+
+MEASURES = (
+    Measure(
+        "order",
+        "Order of convergence",
+        "Measured orders, green where their 95 % interval confirms the declared one. Of adaptive "
+        "integrators the error at their smallest tolerance.",
+        "order",
+        _order_cell,
+    ),
+    Measure(
+        "drift",
+        "Drift of invariants and constraints",
+        "The worst that is found of any recorded quantity, in the experiment with most steps.",
+        "drift",
+        _drift_cell,
+    ),
+    Measure(
+        "symplectic defect",
+        "Symplectic defect",
+        "max |JᵀΩJ − Ω| / max |Ω| of a step with the Jacobian J, the largest over starts and step "
+        "sizes; green where rounding explains it.",
+        "structure",
+        _defect_cell,
+    ),
+    Measure(
+        "reversal error",
+        "Reversal error",
+        "Distance from the start after a run and as many steps back, the largest over starts and "
+        "step sizes.",
+        "structure",
+        _reversal_cell,
+    ),
+    Measure(
+        "work",
+        "Work",
+        "Evaluations that are needed for an error, over those of the integrator that needs fewest "
+        "in the same experiment. It is the smallest error that most of its integrators reach.",
+        "work",
+        _work_cell,
+    ),
+)

@@ -1,0 +1,253 @@
+"""`sweep.report_site`: certificates of every integrator on every system, as static pages.
+
+The pages lie below one directory and refer to each other by relative addresses, so that any web
+server shows them, and a browser does without one::
+
+    index.html                 a table for each measure: integrators × systems
+    SYSTEM/INTEGRATOR.html     a certificate: orders, drifts, defects, work, and the runs
+    STORE.html, STORE.toml     the report of each store, and its study
+    certificates.json          the cells of the tables
+"""
+
+import datetime
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from integrators.errors import InputError
+from sweep.reports.certificates import MEASURES, Certificate, gather_certificates
+from sweep.reports.page import (
+    StoreReport,
+    date_in_utc,
+    gather_report,
+    read_stylesheet,
+    render_page,
+    report_as_html,
+)
+from sweep.store import provenance
+from sweep.store.backends.places import require_local_path
+from sweep.store.store import Store
+from sweep.text import count_with_noun
+
+CELLS = "certificates.json"  # marks a directory as a site that may be replaced
+MOST_RUNS = 200  # that a certificate lists of an experiment
+
+
+def report_site(
+    stores: Sequence[str | Path | Store], directory: str | Path, where: str | None = None
+) -> Path:
+    """Write what stores show of each integrator on each system as static pages.
+
+    Parameters
+    ----------
+    stores : sequence of (str, Path or Store)
+        What they show of the same integrator and system stands on one page.
+    directory : str or Path
+        Where to. A site that is there is replaced once the new one is complete.
+    where : str, optional
+        The pages are of the runs for which this expression holds, see `sweep.query`.
+
+    Returns
+    -------
+    Path
+        Of the page to begin with, ``index.html``.
+
+    Raises
+    ------
+    InputError
+        If no store is given or one cannot be read, if no experiment has an answer, or if the
+        directory holds something else than a site or cannot be written.
+
+    Examples
+    --------
+    >>> sweep.report_site(["all-orders.zarr", "round-off.zarr"], "site")   # doctest: +SKIP
+    PosixPath('site/index.html')
+    """
+    directory = check_site_directory(directory)
+    distinct = {str(store.absolute()): store for store in map(Store.at, stores)}
+    reports = _reports_by_page(list(distinct.values()), where)
+    certificates = gather_certificates(reports)
+    if not certificates:
+        raise InputError(
+            "no experiment has an answer to certify: no orders, drifts, defects or work",
+            key="stores",
+        )
+    try:
+        directory.absolute().parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".site-", dir=directory.absolute().parent))
+        try:
+            _write_pages(scratch / "new", reports, certificates)
+            if directory.exists():
+                os.replace(directory, scratch / "old")
+            os.replace(scratch / "new", directory)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"{directory} cannot be written: {error.strerror}", key="site") from None
+    return directory / "index.html"
+
+
+def check_site_directory(directory: str | Path) -> Path:
+    """The path of a directory for a site, before any store is read.
+
+    Parameters
+    ----------
+    directory : str or Path
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    InputError
+        If it is none, or holds something else than a site.
+    """
+    path = require_local_path(directory)
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise InputError(f"{path} is no directory; give one for the pages", key="site")
+    if path.is_dir() and any(path.iterdir()) and not (path / CELLS).is_file():
+        raise InputError(
+            f"{path} has files that are no pages of a site; give a new directory", key="site"
+        )
+    return path
+
+
+def _reports_by_page(stores: Sequence[Store], where: str | None) -> dict[str, StoreReport]:
+    """The report of each store, by a file name of its own."""
+    if not stores:
+        raise InputError("no store is given; give one or more", key="stores")
+    reports: dict[str, StoreReport] = {}
+    for store in stores:
+        page = name = _file_name(store.name.removesuffix(".zarr"))
+        number = 1
+        while page in (*reports, "index"):
+            number += 1
+            page = f"{name}-{number}"
+        reports[page] = gather_report(store, where)
+    return reports
+
+
+def _write_pages(
+    directory: Path, reports: dict[str, StoreReport], certificates: Sequence[Certificate]
+) -> None:
+    addresses = _addresses(certificates)
+    directory.mkdir()
+    _write(directory / "style.css", read_stylesheet())
+    for page, report in reports.items():
+        _write(directory / f"{page}.html", report_as_html(report, "index.html"))
+        _write(directory / f"{page}.toml", report.study)
+    for address, certificate in addresses.items():
+        (directory / address).parent.mkdir(exist_ok=True)
+        text = render_page(
+            "certificate.html",
+            stylesheet="../style.css",
+            certificate=certificate,
+            measures=MEASURES,
+            most_runs=MOST_RUNS,
+        )
+        _write(directory / address, text)
+    index = render_page(
+        "certificates.html",
+        stylesheet="style.css",
+        summary=_summary(certificates),
+        matrices=[_Matrix(measure.name, addresses) for measure in MEASURES],
+        measures={measure.name: measure for measure in MEASURES},
+        reports=reports,
+        made=date_in_utc(datetime.datetime.now(datetime.UTC)),
+        version=provenance.versions()["geosweep"],
+    )
+    _write(directory / "index.html", index)
+    _write(directory / CELLS, json.dumps(_cells(addresses), indent=1, ensure_ascii=False))
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+
+
+def _file_name(name: str) -> str:
+    """A name as part of a file name that is the same on every system."""
+    return re.sub(r"[^\w.+=-]+", "-", name, flags=re.ASCII).strip(".-") or "unnamed"
+
+
+def _addresses(certificates: Iterable[Certificate]) -> dict[str, Certificate]:
+    """The certificates by the addresses of their pages."""
+    found: dict[str, Certificate] = {}
+    for certificate in certificates:
+        stem = f"{_file_name(certificate.system)}/{_file_name(certificate.integrator)}"
+        address, number = f"{stem}.html", 1
+        while address in found:
+            number += 1
+            address = f"{stem}-{number}.html"
+        found[address] = certificate
+    return found
+
+
+class _Matrix:
+    """Cells of one measure: a line for each integrator that has any, a column for each system.
+
+    Parameters
+    ----------
+    measure : str
+    addresses : dict of str to Certificate
+    """
+
+    def __init__(self, measure: str, addresses: dict[str, Certificate]) -> None:
+        self.measure = measure
+        there = {a: c for a, c in addresses.items() if measure in c.cells}
+        self.systems = list(dict.fromkeys(c.system for c in addresses.values()))
+        self.systems = [s for s in self.systems if any(c.system == s for c in there.values())]
+        self._cells = {(c.integrator, c.system): (quote(a), c) for a, c in there.items()}
+        self.families: dict[str, list[str]] = {}
+        for certificate in there.values():
+            members = self.families.setdefault(certificate.family, [])
+            if certificate.integrator not in members:
+                members.append(certificate.integrator)
+
+    def find(self, integrator: str, system: str) -> tuple[str, Certificate] | None:
+        """Address and certificate of a cell; None where it is empty."""
+        return self._cells.get((integrator, system))
+
+
+def _summary(certificates: Sequence[Certificate]) -> list[str]:
+    """How many certificates there are, and their verdicts by measure."""
+    integrators = {certificate.integrator for certificate in certificates}
+    systems = {certificate.system for certificate in certificates}
+    lines = [
+        f"{count_with_noun(len(certificates), 'certificate')}: "
+        f"{count_with_noun(len(integrators), 'integrator')} on "
+        f"{count_with_noun(len(systems), 'system')}."
+    ]
+    for measure in MEASURES:
+        counts: dict[str, int] = {}
+        for certificate in certificates:
+            cell = certificate.cells.get(measure.name)
+            if cell is not None and cell.verdict:
+                counts[cell.verdict] = counts.get(cell.verdict, 0) + 1
+        if counts:
+            ordered = sorted(counts.items(), key=lambda item: -item[1])
+            words = ", ".join(f"{verdict} {count:,}" for verdict, count in ordered)
+            lines.append(f"{measure.title}: {words}.")
+    return lines
+
+
+def _cells(addresses: dict[str, Certificate]) -> list[dict[str, object]]:
+    return [
+        {
+            "integrator": certificate.integrator,
+            "system": certificate.system,
+            "family": certificate.family,
+            "page": quote(address),
+            "experiments": [one.name for one in certificate.evidence],
+            "cells": {
+                name: {"text": cell.text, "verdict": cell.verdict, "meaning": cell.meaning}
+                for name, cell in certificate.cells.items()
+            },
+        }
+        for address, certificate in addresses.items()
+    ]
