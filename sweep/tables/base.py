@@ -1,10 +1,10 @@
-"""What tables are made of: a table as data, numbers as text, notes below."""
+"""The `Table` that answers are printed as, and the cells and notes that tables share."""
 
 import dataclasses
 import math
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from integrators.html import html_table, html_text
 from sweep.text import (
@@ -22,6 +22,25 @@ if TYPE_CHECKING:
 WIDTH = 100  # of lines of text above a table
 
 
+class ScannedRow(Protocol):
+    """A row of an answer that is given for each combination of scanned values."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Values of the scanned axes."""
+
+
+class IntegratorRow(ScannedRow, Protocol):
+    """A row about an integrator."""
+
+    @property
+    def integrator(self) -> str:
+        """Its label in the study."""
+
+
+AnyIntegratorRow = TypeVar("AnyIntegratorRow", bound=IntegratorRow)
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """A table as it is printed, and as the report shows it.
@@ -31,23 +50,23 @@ class Table:
     headers : list of str
     rows : list of list of str
     title : str
-        A line above it, or none.
+        A line above it; empty for none.
     notes : list of str
         Lines below it.
     units : dict of str to str
-        Of columns, by their headers, for a paper; where text says them in the title.
+        Units of columns by their headers, for LaTeX; as text, the title names them.
     summary : str
-        A sentence that says what is found, above all else; see `sweep.analysis.summary`.
+        The result in a sentence, above the title; see `sweep.analysis.summary`.
     """
 
-    headers: list
-    rows: list
+    headers: list[str]
+    rows: list[list[str]]
     title: str = ""
-    notes: list = ()
-    units: dict = dataclasses.field(default_factory=dict)
+    notes: Sequence[str] = ()
+    units: dict[str, str] = dataclasses.field(default_factory=dict)
     summary: str = ""
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = textwrap.wrap(escape_control_characters(self.summary), WIDTH)
         lines += [escape_controls_in_lines(self.title)] if self.title else []
         lines.append(format_table(self.headers, self.rows))
@@ -66,17 +85,17 @@ class Table:
         return pandas.DataFrame(self.rows, columns=self.headers)
 
 
-def scientific_cell(value, digits=2):
-    """An error in scientific notation, which lines up in a column: ``1.2e-09``."""
+def scientific_cell(value: float, digits: int = 2) -> str:
+    """A number in scientific notation with so many digits: ``1.2e-09``; an en dash for NaN."""
     return "–" if math.isnan(value) else f"{value:.{digits - 1}e}"
 
 
-def table_rows_for_json(rows):
-    """Frozen dataclasses and their properties as dictionaries for `json`; NaN becomes None.
+def table_rows_for_json(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """Fields and properties of dataclass instances as dictionaries for `json`; NaN becomes None.
 
     Parameters
     ----------
-    rows : sequence of dataclass instances
+    rows : iterable of dataclass instances
 
     Returns
     -------
@@ -87,18 +106,18 @@ def table_rows_for_json(rows):
     ]
 
 
-def _computed_properties_of_row(row):
+def _computed_properties_of_row(row: object) -> dict[str, Any]:
     members = vars(type(row)).items()
     return {name: getattr(row, name) for name, member in members if isinstance(member, property)}
 
 
-def scanned_axes_of_rows(estimates):
-    """Names of the scanned axes of a table's rows."""
+def scanned_axes_of_rows(estimates: Iterable[ScannedRow]) -> list[str]:
+    """Names of the scanned axes that rows have values of."""
     return list(dict.fromkeys(axis for row in estimates for axis in row.parameters))
 
 
 def step_columns_of_rows(estimates: Sequence[Any]) -> list[str]:
-    """Which of step size and tolerance a table's rows have."""
+    """Which of ``step_size`` and ``tolerance`` at least one row has."""
     return [
         name
         for name in ("step_size", "tolerance")
@@ -106,16 +125,25 @@ def step_columns_of_rows(estimates: Sequence[Any]) -> list[str]:
     ]
 
 
-def table_row_label(row):
-    """The integrator of a row, with the values of the scanned axes."""
+def table_row_label(row: IntegratorRow) -> str:
+    """The integrator of a row, with the values of the scanned axes: ``rk4 (mass=2)``."""
     values = ", ".join(f"{axis}={format_number(value)}" for axis, value in row.parameters.items())
     return f"{row.integrator} ({values})" if values else row.integrator
 
 
-def table_notes(rows, remark):
-    """What `remark` says of each row, each remark once behind the names that it holds for."""
+def table_notes(
+    rows: Sequence[AnyIntegratorRow], remark: Callable[[AnyIntegratorRow], str]
+) -> list[str]:
+    """Remarks on rows as notes: each once, behind the labels of the rows that it holds for.
+
+    Parameters
+    ----------
+    rows : sequence of rows
+    remark : callable
+        The remark on a row; empty for none.
+    """
     plain = [table_row_label(row) for row in rows]
-    names = {}
+    names: dict[str, list[str]] = {}
     for row, name in zip(rows, plain, strict=True):
         name = _row_label_with_step_size(row, name) if plain.count(name) > 1 else name
         names.setdefault(remark(row), []).append(name)
@@ -126,25 +154,25 @@ def table_notes(rows, remark):
     ]
 
 
-def _row_label_with_step_size(row, name):
-    """A name with the step size or tolerance, of rows that differ in that alone."""
+def _row_label_with_step_size(row: Any, name: str) -> str:
+    """A label with the step size or tolerance, for rows that differ in that alone."""
     step = row.tolerance if math.isnan(row.step_size) else row.step_size
     return f"{name} at {format_number(step)}"
 
 
-def two_decimal_cell(value):
-    """A number with two decimals."""
+def two_decimal_cell(value: float) -> str:
+    """A number with two decimals; an en dash for NaN."""
     return "–" if math.isnan(value) else f"{value:.2f}"
 
 
-def left_out_runs_note(rows):
-    """What to say of runs that do not count; an empty list where all do."""
+def left_out_runs_note(rows: Iterable[Any]) -> list[str]:
+    """A note on how many runs do not count, and why; none where all count."""
     failed = sum(row.left_out for row in rows)
     why = "failed, unfinished, without an error or no longer in the study"
     text = f"Left out, as {why}: {failed} runs."
     return [text] if failed else []
 
 
-def tables_as_text(tables):
+def tables_as_text(tables: Iterable[Table]) -> str:
     """Tables as text, with an empty line between them."""
     return "\n\n".join(map(str, tables))

@@ -1,6 +1,10 @@
 """Lyapunov exponents and MEGNO: a table."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sweep.analysis.summary import summarize_chaos
 from sweep.tables.base import (
@@ -14,15 +18,20 @@ from sweep.tables.base import (
 )
 from sweep.text import format_number
 
+if TYPE_CHECKING:
+    from sweep.analysis.chaos import ChaosEstimate
 
-def chaos_as_table(estimates, without=None):
-    """A table of exponents, medians over the starts; below it what the verdicts leave open.
+
+def chaos_as_table(
+    estimates: Sequence[ChaosEstimate], without: Mapping[str, str] | None = None
+) -> Table:
+    """A table of exponents, medians over the starts; below it what is undecided, and why.
 
     Parameters
     ----------
     estimates : sequence of ChaosEstimate
     without : dict of str to str, optional
-        Why integrators have none, by their labels.
+        Why integrators have no exponents, by their labels.
     """
     first = estimates[0]
     axes, count = scanned_axes_of_rows(estimates), len(first.exponents)

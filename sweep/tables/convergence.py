@@ -1,6 +1,10 @@
 """Orders of fixed-step integrators and errors of adaptive ones."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from sweep.analysis.convergence.certificates import CONFIRMED
 from sweep.analysis.summary import summarize_orders
@@ -15,15 +19,20 @@ from sweep.tables.base import (
 )
 from sweep.text import format_number
 
+if TYPE_CHECKING:
+    from sweep.analysis.convergence.across import OrderAcross
+    from sweep.analysis.convergence.orders import OrderEstimate
+    from sweep.analysis.convergence.tolerances import ToleranceEstimate
 
-def orders_as_table(estimates, units="1"):
-    """The order table, and below it why an order is not confirmed.
+
+def orders_as_table(estimates: Sequence[OrderEstimate], units: str = "1") -> Table:
+    """The table of orders; below it the reason of each order that is not confirmed.
 
     Parameters
     ----------
     estimates : sequence of OrderEstimate
     units : str, optional
-        Of step sizes.
+        Units of step sizes.
     """
     axes = scanned_axes_of_rows(estimates)
     headers = ["integrator", *axes, "order", "95 %", "declared", "verdict", "points", "step sizes"]
@@ -52,13 +61,13 @@ def orders_as_table(estimates, units="1"):
     )
 
 
-def _time_units(units):
-    """Of the columns of step sizes and times."""
+def _time_units(units: str) -> dict[str, str]:
+    """Units of the columns of step sizes and times."""
     return {} if units == "1" else dict.fromkeys(("step sizes", "until"), units)
 
 
-def orders_across_as_table(rows):
-    """Orders of methods, a line for each and a column for each value that they are compared across.
+def orders_across_as_table(rows: Sequence[OrderAcross]) -> Table:
+    """Orders of methods side by side: a row for each method, a column for each value.
 
     Parameters
     ----------
@@ -66,8 +75,9 @@ def orders_across_as_table(rows):
     """
     across, axes = rows[0].across, scanned_axes_of_rows(rows)
     values = [row.value for row in rows]
-    numbers = all(isinstance(value, float | int) for value in values)
-    columns = list(dict.fromkeys(map(format_number, sorted(values) if numbers else values)))
+    numbers = [value for value in values if isinstance(value, float | int)]
+    in_order = sorted(numbers) if len(numbers) == len(values) else values
+    columns = list(dict.fromkeys(map(format_number, in_order)))
     lines = _rows_by_line(rows, ())
     if any(len(of) < n for of, n in lines.values()):  # experiments have the same values
         axes, lines = ["experiment", *axes], _rows_by_line(rows, ("experiment",))
@@ -88,9 +98,22 @@ def orders_across_as_table(rows):
     return Table(headers, cells, notes=notes, summary=summary)
 
 
-def _rows_by_line(rows, names):
-    """By what a line is: its rows by value, and how many there are."""
-    lines = {}
+# Of a line of the table: method, values that tell lines apart, and declared order.
+LineKey = tuple[str, tuple[str, ...], object]
+
+
+def _rows_by_line(
+    rows: Iterable[OrderAcross], names: Iterable[str]
+) -> dict[LineKey, tuple[dict[str, OrderAcross], int]]:
+    """For each line of the table its rows by value, and how many rows fall on it.
+
+    Parameters
+    ----------
+    rows : iterable of OrderAcross
+    names : iterable of str
+        Attributes of rows that tell lines apart, beside the scanned values.
+    """
+    lines: dict[LineKey, tuple[dict[str, OrderAcross], int]] = {}
     for row in rows:
         words = [getattr(row, name) for name in names]
         words += [format_number(value) for value in row.parameters.values()]
@@ -100,7 +123,7 @@ def _rows_by_line(rows, names):
     return lines
 
 
-def _order_cell(row):
+def _order_cell(row: OrderAcross | None) -> str:
     """An order with its interval, and the verdict where it is not confirmed."""
     if row is None:
         return "–"
@@ -112,8 +135,8 @@ def _order_cell(row):
     return " ".join(words) or "exact"
 
 
-def _left_out_step_sizes_text(row):
-    """Which step sizes do not count, at either end."""
+def _left_out_step_sizes_text(row: OrderEstimate) -> str:
+    """The step sizes that do not count, at either end, and why."""
     floor = "floor" if row.level_count < row.floor_count else "flat"
     ends = {
         f"≤ {format_number(row.floor_until)} {floor}": row.floor_count,
@@ -124,14 +147,14 @@ def _left_out_step_sizes_text(row):
     return ", ".join(text for text, count in ends.items() if count) or "–"
 
 
-def tolerances_as_table(estimates, units="1"):
-    """The errors of adaptive integrators by tolerance, medians over the starts.
+def tolerances_as_table(estimates: Sequence[ToleranceEstimate], units: str = "1") -> Table:
+    """Errors of adaptive integrators by tolerance: geometric means and ranges over the starts.
 
     Parameters
     ----------
     estimates : sequence of ToleranceEstimate
     units : str, optional
-        Of times.
+        Units of times.
     """
     axes = scanned_axes_of_rows(estimates)
     headers = ["integrator", *axes, "tolerance", "error", "range", "steps", "rejected", "until"]
@@ -152,15 +175,17 @@ def tolerances_as_table(estimates, units="1"):
     return Table(headers, rows, units=_time_units(units), summary=summary)
 
 
-def errors_as_tables(fixed, adaptive, units="1"):
-    """Tables of orders and of errors by tolerance, those of which there are any.
+def errors_as_tables(
+    fixed: Sequence[OrderEstimate], adaptive: Sequence[ToleranceEstimate], units: str = "1"
+) -> list[Table]:
+    """The table of orders and that of errors by tolerance, each where it has rows.
 
     Parameters
     ----------
     fixed : sequence of OrderEstimate
     adaptive : sequence of ToleranceEstimate
     units : str, optional
-        Of step sizes and times.
+        Units of step sizes and times.
     """
     return [
         *([orders_as_table(fixed, units)] if fixed else []),
@@ -168,8 +193,8 @@ def errors_as_tables(fixed, adaptive, units="1"):
     ]
 
 
-def error_times_for_title(estimates):
-    """When errors are measured: `` at t = 2``, `` until t = 1.5 – 2``; empty where none is.
+def error_times_for_title(estimates: Sequence[OrderEstimate | ToleranceEstimate]) -> str:
+    """When errors are measured: `` at t = 2``, `` until t = 1.5 – 2``; empty without errors.
 
     Parameters
     ----------

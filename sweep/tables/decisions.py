@@ -1,17 +1,22 @@
-"""What became of verdicts that were open: a table."""
+"""Verdicts that were open, and what runs that were added have decided: a table."""
+
+from typing import TYPE_CHECKING
 
 from sweep.tables.base import Table, scanned_axes_of_rows
 from sweep.text import count_with_noun, format_duration, format_number
 
+if TYPE_CHECKING:
+    from sweep.campaign.decide.decide import Decision, Decisions
 
-def decisions_as_table(decisions, proposed=False):
-    """A table of the verdicts that were open; below it what is not told, and what it took.
+
+def decisions_as_table(decisions: "Decisions", proposed: bool = False) -> Table:
+    """A table of the verdicts that were open; below it why some still are, and the CPU time used.
 
     Parameters
     ----------
     decisions : sweep.campaign.decide.decide.Decisions
-    proposed : bool
-        Whether nothing was run: the table has what would be added, and its price.
+    proposed : bool, optional
+        Show what would be added and its expected CPU time: of a dry run.
     """
     rows, axes = decisions.rows, scanned_axes_of_rows(decisions.rows)
     headers = ["experiment", "integrator", *axes, "verdict on"]
@@ -32,17 +37,24 @@ def decisions_as_table(decisions, proposed=False):
     return Table(headers, cells, "", [*notes, decisions_in_words(decisions, proposed)])
 
 
-def _proposal_cells(row):
+def _proposal_cells(row: "Decision") -> tuple[str, str]:
     price = "–" if row.seconds != row.seconds else format_duration(row.seconds)
     return "; ".join(row.added) or "–", price
 
 
-def _result_cells(row):
+def _result_cells(row: "Decision") -> tuple[str, str, str]:
     return "open" if row.open else row.after, row.found, "; ".join(row.added) or "–"
 
 
-def decisions_in_words(decisions, proposed=False):
-    """How many verdicts were open and are decided, what it took, and how sure that is."""
+def decisions_in_words(decisions: "Decisions", proposed: bool = False) -> str:
+    """How many verdicts were open and are decided, the CPU time used, and the confidence.
+
+    Parameters
+    ----------
+    decisions : sweep.campaign.decide.decide.Decisions
+    proposed : bool, optional
+        Say what would be added and its expected CPU time: of a dry run.
+    """
     opened = count_with_noun(decisions.verdicts, "verdict")
     if not decisions.rows:
         return f"None of {opened} is open."
@@ -75,7 +87,7 @@ def decisions_in_words(decisions, proposed=False):
     return " ".join(words)
 
 
-def _rows_in_words(decisions, of):
+def _rows_in_words(decisions: "Decisions", of: str) -> str:
     loose = len(decisions.rows) - decisions.opened
     more = f", and {loose} grow or wander by no law" if loose else ""
     return f"{decisions.opened} of {of} are open{more}"

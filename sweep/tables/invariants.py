@@ -1,6 +1,10 @@
-"""Errors of invariants, their drift, their growth, and what is rounding: by quantity."""
+"""Errors of invariants: their drift, their growth, and the part that is rounding; by quantity."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sweep.analysis.drift.verdicts import GROWS, LINEAR, NONE, WORSE
 from sweep.analysis.reasons import below_rounding_in_words
@@ -15,10 +19,17 @@ from sweep.tables.base import (
     left_out_runs_note,
     scanned_axes_of_rows,
     scientific_cell,
+    step_columns_of_rows,
     table_notes,
     two_decimal_cell,
 )
 from sweep.text import format_number
+
+if TYPE_CHECKING:
+    from sweep.analysis.drift.arithmetic import ArithmeticEstimate, DriftPart
+    from sweep.analysis.drift.comparisons import DriftComparison
+    from sweep.analysis.drift.drifts import DriftEstimate
+    from sweep.analysis.drift.growth import GrowthEstimate
 
 DRIFTING = (LINEAR, WORSE, GROWS)
 # Properties of `DriftComparison`, and the headers of their columns.
@@ -29,8 +40,8 @@ COMPARISON_NOTE = (
 )
 
 
-def drifts_as_tables(estimates):
-    """A drift table for each quantity, medians over the starts; below it what is missing.
+def drifts_as_tables(estimates: Sequence[DriftEstimate]) -> list[Table]:
+    """A table of drifts for each quantity, medians over the starts; below it what is undecided.
 
     Parameters
     ----------
@@ -39,13 +50,8 @@ def drifts_as_tables(estimates):
     return [_drift_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
 
-def _drift_table_of_quantity(rows):
-    axes = scanned_axes_of_rows(rows)
-    steps = [
-        name
-        for name in ("step_size", "tolerance")
-        if any(math.isfinite(getattr(row, name)) for row in rows)
-    ]
+def _drift_table_of_quantity(rows: Sequence[DriftEstimate]) -> Table:
+    axes, steps = scanned_axes_of_rows(rows), step_columns_of_rows(rows)
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps)]
     missing = any(row.left_out for row in rows)
     headers += [*(["starts"] if missing else []), "mean", "max", "drift", "|drift| ≤"]
@@ -72,26 +78,26 @@ def _drift_table_of_quantity(rows):
     return Table(headers, cells, title, notes, units, " ".join(summarize_drifts(rows)))
 
 
-def _drift_units(row):
+def _drift_units(row: DriftEstimate) -> dict[str, str]:
     """Units of the columns of a table of drifts."""
-    of = {"mean": row.units, "max": row.units, "drift": row.rate, "|drift| ≤": row.rate}
-    of |= {"step size": row.time_units}
-    return {header: units for header, units in of.items() if units != "1"}
+    units = {"mean": row.units, "max": row.units, "drift": row.rate, "|drift| ≤": row.rate}
+    units |= {"step size": row.time_units}
+    return {header: unit for header, unit in units.items() if unit != "1"}
 
 
-def _closest_drifting(row, equal):
+def _closest_drifting(row: DriftEstimate, equal: str) -> DriftComparison | None:
     """The comparison with the integrator that drifts least of those that surely drift more."""
     return next((one for one in row.compared if getattr(one, equal)), None)
 
 
-def _drift_row_remark(row):
-    """What the cells of a row leave open: what is missing, or how a drift was seen."""
+def _drift_row_remark(row: DriftEstimate) -> str:
+    """Why a drift is undecided, or how it was seen; empty where the verdict says it all."""
     if row.reason:
         return f"{row.sentence}, {row.until_failure}" if row.stopped else row.sentence
     return row.in_words if row.advice or row.stopped or row.verdict != NONE else ""
 
 
-def _drift_table_title(rows):
+def _drift_table_title(rows: Sequence[DriftEstimate]) -> str:
     first = rows[0]
     name, units = first.quantity.replace("_", " "), first.units
     sampled = list(dict.fromkeys(row.integrator for row in rows if not row.every_step))
@@ -107,8 +113,8 @@ def _drift_table_title(rows):
     )
 
 
-def growth_as_tables(estimates):
-    """How errors grow, a table for each quantity; below it what the verdicts rest on.
+def growth_as_tables(estimates: Sequence[GrowthEstimate]) -> list[Table]:
+    """A table of the growth of errors for each quantity; below it what the verdicts rest on.
 
     Parameters
     ----------
@@ -117,7 +123,7 @@ def growth_as_tables(estimates):
     return [_growth_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
 
-def _growth_table_of_quantity(rows):
+def _growth_table_of_quantity(rows: Sequence[GrowthEstimate]) -> Table:
     axes = scanned_axes_of_rows(rows)
     headers = ["integrator", *axes, "step size", "starts", "steps", "rms", "exponent", "95 %"]
     headers += ["drift/ε a step", "verdict"]
@@ -149,17 +155,18 @@ def _growth_table_of_quantity(rows):
     return Table(headers, cells, title, notes + left_out_runs_note(rows), summary=summary)
 
 
-def _growth_row_remark(row):
-    """Why there is no verdict, or of which sign a drift is, and what is below one rounding."""
-    if row.reason:
-        return row.reason
+def _growth_row_remark(row: GrowthEstimate) -> str:
+    """Why there is no verdict, or the sign of a drift, and whether errors are below a rounding."""
+    reason: str = row.reason
+    if reason:
+        return reason
     sign = row.sign if row.verdict in DRIFTING else ""
     below = below_rounding_in_words(row) if row.below_rounding else ""
     return ", ".join(filter(None, (sign, below)))
 
 
-def arithmetic_as_tables(estimates):
-    """Whose each drift is, a table for each quantity; below it what the answers rest on.
+def arithmetic_as_tables(estimates: Sequence[ArithmeticEstimate]) -> list[Table]:
+    """A table for each quantity of the drift that is the method's, and that which is rounding.
 
     Parameters
     ----------
@@ -168,7 +175,7 @@ def arithmetic_as_tables(estimates):
     return [_arithmetic_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
 
-def _arithmetic_table_of_quantity(rows):
+def _arithmetic_table_of_quantity(rows: Sequence[ArithmeticEstimate]) -> Table:
     shown = [row for row in rows if row.twin]
     axes = scanned_axes_of_rows(shown)
     headers = ["integrator", *axes, "step size", "starts", "until", "drift"]
@@ -200,7 +207,7 @@ def _arithmetic_table_of_quantity(rows):
     return Table(headers, cells, title, notes, summary=" ".join(summarize_sources(rows)))
 
 
-def _drift_cell(part):
+def _drift_cell(part: DriftPart) -> str:
     if math.isnan(part.drift):
         return "–"
     return f"{scientific_cell(part.drift)} ± {scientific_cell(part.half_width, 1)}"

@@ -1,7 +1,8 @@
-"""Tables for a paper: LaTeX with booktabs, numbers and signs in math, names escaped."""
+"""Tables as LaTeX with booktabs: numbers and signs in math, names escaped."""
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from sweep.tables.base import Table
 
@@ -37,9 +38,9 @@ def tables_as_latex(tables: list[Table], caption: str = "", label: str = "") -> 
     ----------
     tables : list of Table
     caption : str, optional
-        What begins the caption of each, before its title.
+        Stands in the caption of each table before its title.
     label : str, optional
-        Of the first, behind ``tab:``; others have a number behind it.
+        Label of the first table, behind ``tab:``; others have a number behind it.
     """
     return "\n\n".join(
         _table_as_latex(table, caption, f"{label}-{i}" if i > 1 else label)
@@ -47,7 +48,7 @@ def tables_as_latex(tables: list[Table], caption: str = "", label: str = "") -> 
     )
 
 
-def _table_as_latex(table, caption, label):
+def _table_as_latex(table: Table, caption: str, label: str) -> str:
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.headers)
     numeric = [all(NUMERIC.fullmatch(cell.strip()) for cell in cells) for cells in columns]
     headers = [
@@ -79,12 +80,12 @@ def _table_as_latex(table, caption, label):
     )
 
 
-def _row_as_latex(cells):
+def _row_as_latex(cells: Iterable[str]) -> str:
     return " & ".join(text_as_latex(cell.strip()) for cell in cells) + r" \\"
 
 
-def _spelled_units(units):
-    """``kg m2 s-1`` with its powers raised."""
+def _spelled_units(units: str) -> str:
+    """Units with a sign before their powers, for `text_as_latex`: ``kg m^2 s^-1``."""
     return re.sub(r"(?<=[A-Za-z])(-?\d+)", r"^\1", units)
 
 
@@ -94,12 +95,12 @@ def text_as_latex(text: str) -> str:
     Parameters
     ----------
     text : str
-        As `Table` has it.
+        A cell, title or note of a `Table`.
     """
     return TOKENS.sub(_token_as_latex, text)
 
 
-def _token_as_latex(found):
+def _token_as_latex(found: re.Match[str]) -> str:
     if found["digits"]:
         power = f"10^{{{int(found['power'])}}}"
         digits = "" if found["digits"] == "1" else rf"{found['digits']}\times "

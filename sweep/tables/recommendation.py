@@ -1,16 +1,23 @@
 """A recommended integrator: in a few sentences, and the runners-up as a table."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from sweep.tables.base import Table, scientific_cell
 from sweep.text import count_with_noun, format_number
 
-MANY_TIMES = 100.0  # that an error is below its bound, which is worth a word
+if TYPE_CHECKING:
+    from sweep.campaign.recommend.recommendation import Choice, Recommendation
+
+FAR_BELOW = 100.0  # times that an error is below its bound, from which on a sentence says so
 MOST_NAMES = 6
 
 
-def recommendation_in_sentences(found):
-    """What is recommended, how far that was verified, and what was searched.
+def recommendation_in_sentences(found: Recommendation) -> list[str]:
+    """The recommended integrator, how far that was verified, and how many were tried.
 
     Parameters
     ----------
@@ -19,13 +26,13 @@ def recommendation_in_sentences(found):
     Returns
     -------
     list of str
-        A sentence or two each; the first is the answer.
+        One or two sentences each; the first names the integrator.
     """
     return [_answer(found), *_verification(found), *_remarks(found), _search(found)]
 
 
-def recommendation_as_table(found):
-    """What is recommended and its runners-up, the cheapest first.
+def recommendation_as_table(found: Recommendation) -> Table:
+    """The recommended integrator and its runners-up, the cheapest first.
 
     Parameters
     ----------
@@ -45,7 +52,7 @@ def recommendation_as_table(found):
             "–" if own.adaptive else format_number(own.size),
             scientific_cell(own.size) if own.adaptive else "–",
             ("≈ " if own.is_expected else "") + _seconds(own.seconds),
-            _times(own, best),
+            _cost_ratio_cell(own, best),
             *(scientific_cell(own.errors[bound.error]) for bound in found.bounds),
             format_number(own.until),
         ]
@@ -65,7 +72,7 @@ def recommendation_as_table(found):
     return Table(headers, rows, "", notes)
 
 
-def _answer(found):
+def _answer(found: Recommendation) -> str:
     best = found.best
     what = "tolerance" if best.adaptive else "step size"
     units = "" if best.adaptive or found.time_units == "1" else f" {found.time_units}"
@@ -82,7 +89,7 @@ def _answer(found):
     return f"{text}."
 
 
-def _verification(found):
+def _verification(found: Recommendation) -> Iterator[str]:
     if found.best.is_expected or not found.held_back:
         if found.best.is_expected:
             until = _time(found, found.best.until)
@@ -106,11 +113,11 @@ def _verification(found):
     )
 
 
-def _remarks(found):
+def _remarks(found: Recommendation) -> Iterator[str]:
     best = found.best
-    is_far = all(best.errors[own.error] < own.most / MANY_TIMES for own in found.bounds)
-    larger = [own for own in found.points if own.integrator == best.integrator]
-    larger = [own.size for own in larger if own.size > best.size and own.ratio > 1.0]
+    is_far = all(best.errors[own.error] < own.most / FAR_BELOW for own in found.bounds)
+    points = [own for own in found.points if own.integrator == best.integrator]
+    failing_sizes = [own.size for own in points if own.size > best.size and own.ratio > 1.0]
     if best.at_largest:
         text = f"No larger {'tolerance' if best.adaptive else 'step'} was tried."
         if is_far and all(bound.quantities for bound in found.bounds):  # none of states
@@ -118,17 +125,17 @@ def _remarks(found):
                 " So small an error says little of trajectories: bound the global error as well."
             )
         yield text
-    elif is_far and larger and not best.is_expected:
+    elif is_far and failing_sizes and not best.is_expected:
         what = "tolerance" if best.adaptive else "step size"
         yield (
             "That is far below the bound, which is exceeded, or runs fail, "
-            f"with {what} {format_number(min(larger))}."
+            f"with {what} {format_number(min(failing_sizes))}."
         )
     if not found.in_time and not best.is_expected:
         yield "The budget ended before all that might be cheaper was followed to the end."
 
 
-def _search(found):
+def _search(found: Recommendation) -> str:
     text = f"Tried {found.tried} of {found.fitting} integrators that fit"
     if found.tried < found.fitting and found.in_time:
         text += "; the order of the others is too low for such an error"
@@ -142,31 +149,32 @@ def _search(found):
     return f"{text}."
 
 
-def _bounds(found):
+def _bounds(found: Recommendation) -> str:
     return " and ".join(
         f"the {bound.in_words} below {bound.most:g}{_units(bound.units)}" for bound in found.bounds
     )
 
 
-def _times(own, best):
+def _cost_ratio_cell(own: Choice, best: Choice) -> str:
+    """How many times as much CPU time a choice takes as the best; ``=`` if not distinguishable."""
     if own is best:
         return "1"
     return f"{own.seconds / best.seconds:.2g}" if own.is_apart else "="
 
 
-def _size(choice):
+def _size(choice: Choice) -> str:
     return f"{choice.size:.1e}" if choice.adaptive else format_number(choice.size)
 
 
-def _time(found, time):
+def _time(found: Recommendation, time: float) -> str:
     return f"{format_number(time)}{_units(found.time_units)}"
 
 
-def _units(units):
+def _units(units: str) -> str:
     return "" if units == "1" else f" {units}"
 
 
-def _seconds(seconds):
+def _seconds(seconds: float) -> str:
     """A CPU time with two digits, in the unit that suits it."""
     for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size or unit == "µs":

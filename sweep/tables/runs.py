@@ -1,6 +1,11 @@
-"""Runs one by one: what tells them apart, how they ended and what they gave."""
+"""Tables of single runs: coordinates that tell them apart, status and results."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 
 from sweep.analysis.runs.summaries import (
     AT,
@@ -17,8 +22,14 @@ SHOWN = 40
 BATCH = 4096  # runs in memory at once where all are wanted
 
 
-def runs_as_table(dataset, columns=None, sort=None, reverse=False, limit=SHOWN):
-    """A table of runs.
+def runs_as_table(
+    dataset: xr.Dataset,
+    columns: Sequence[str] | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
+    limit: int | None = SHOWN,
+) -> Table:
+    """A table of runs, a row each.
 
     Parameters
     ----------
@@ -30,19 +41,19 @@ def runs_as_table(dataset, columns=None, sort=None, reverse=False, limit=SHOWN):
     sort : str, optional
         A column to sort by, ascending; the store's order by default.
     reverse : bool, optional
-        Descend.
+        Sort in descending order.
     limit : int or None, optional
-        Most runs to show; None for all.
+        How many runs to show at most; None for all.
 
     Returns
     -------
     Table
-        Below it, how many more runs there are, units, and further columns.
+        Notes say how many more runs there are, units, and further columns.
 
     Raises
     ------
     InputError
-        For a column that there is not.
+        For an unknown column.
     """
     names = chosen_table_columns(dataset, columns)
     rows = sort_runs_by_column(dataset, sort, reverse)
@@ -55,12 +66,28 @@ def runs_as_table(dataset, columns=None, sort=None, reverse=False, limit=SHOWN):
     return Table(names, [list(row) for row in zip(*cells, strict=True)], notes=notes)
 
 
-def runs_as_json_rows(dataset, columns=None, sort=None, reverse=False, limit=None):
-    """The same as dictionaries for JSON, one after another.
+def runs_as_json_rows(
+    dataset: xr.Dataset,
+    columns: Sequence[str] | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
+    limit: int | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Runs as dictionaries for JSON, read in batches.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    columns : sequence of str, optional
+    sort : str, optional
+    reverse : bool, optional
+    limit : int or None, optional
+        As of `runs_as_table`; all runs unless given.
 
     Yields
     ------
     dict
+        Values by column.
     """
     names = chosen_table_columns(dataset, columns)
     rows = sort_runs_by_column(dataset, sort, reverse)[:limit]
@@ -68,11 +95,23 @@ def runs_as_json_rows(dataset, columns=None, sort=None, reverse=False, limit=Non
         table = results(dataset.isel(run=rows[start : start + BATCH]), names)
         values = [_column_values_for_json(table[name]) for name in names]
         for row in zip(*values, strict=True):
-            yield value_for_json(dict(zip(names, row, strict=True)))
+            yield {name: value_for_json(value) for name, value in zip(names, row, strict=True)}
 
 
-def chosen_table_columns(dataset, columns):
-    """The columns that are asked for, checked, or those of a table unless told."""
+def chosen_table_columns(dataset: xr.Dataset, columns: Sequence[str] | None) -> list[str]:
+    """Columns of a table of runs.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    columns : sequence of str or None
+        By default the coordinates that vary among the runs, their status and the main errors.
+
+    Raises
+    ------
+    InputError
+        For an unknown column.
+    """
     if not columns:
         return [*coordinates_that_vary_between_runs(dataset), *main_result_columns(dataset)]
     for text in columns:
@@ -80,8 +119,23 @@ def chosen_table_columns(dataset, columns):
     return list(dict.fromkeys(columns))
 
 
-def sort_runs_by_column(dataset, sort, reverse=False):
-    """Positions of the runs by the values of a column, missing ones last; in order without one."""
+def sort_runs_by_column(
+    dataset: xr.Dataset, sort: str | None, reverse: bool = False
+) -> NDArray[np.intp]:
+    """Positions of the runs in the order of a column's values.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    sort : str or None
+        A column, of which missing values come last; None for the order of the store.
+    reverse : bool, optional
+        Sort in descending order.
+
+    Returns
+    -------
+    ndarray of int, shape (runs,)
+    """
     if sort is None:
         rows = np.arange(dataset.sizes["run"])
         return rows[::-1] if reverse else rows
@@ -93,8 +147,8 @@ def sort_runs_by_column(dataset, sort, reverse=False):
     return np.lexsort([keys, missing])
 
 
-def _run_cell_text(array, value):
-    """A value as it is printed: errors to two digits, so that they line up."""
+def _run_cell_text(array: xr.DataArray, value: Any) -> str:
+    """A value as text: a status by its name, errors with two digits so that they line up."""
     if array.name == "status":
         return _run_status_cell(array, value)
     if "_error" in str(array.name) or "defect" in str(array.name):
@@ -102,26 +156,26 @@ def _run_cell_text(array, value):
     return format_number(value.item() if isinstance(value, np.generic) else value, 4)
 
 
-def _run_status_cell(array, value):
+def _run_status_cell(array: xr.DataArray, value: Any) -> str:
     meanings = array.attrs.get("flag_meanings", "").split()
-    flags = dict(zip(array.attrs.get("flag_values", ()), meanings, strict=False))
+    flags: dict[int, str] = dict(zip(array.attrs.get("flag_values", ()), meanings, strict=False))
     return flags.get(int(value), str(value))
 
 
-def _column_values_for_json(array):
+def _column_values_for_json(array: xr.DataArray) -> list[Any]:
     if array.name == "status":
         return [_run_status_cell(array, value) for value in array.values]
-    return array.values.tolist()
+    return list(array.values.tolist())
 
 
-def _more_runs_note(total, shown):
+def _more_runs_note(total: int, shown: int) -> list[str]:
     more = total - shown
     return [f"… and {more:,} more of {total:,} runs; --limit 0 lists all"] if more else []
 
 
-def _column_units_note(table, names):
+def _column_units_note(table: xr.Dataset, names: Sequence[str]) -> list[str]:
     units = {name: table[name].attrs.get("units", "1") for name in names}
-    by_unit = {}
+    by_unit: dict[str, list[str]] = {}
     for name, unit in units.items():
         if unit != "1":
             by_unit.setdefault(unit, []).append(name)
@@ -129,8 +183,8 @@ def _column_units_note(table, names):
     return [f"Units: {'; '.join(texts)}"] if texts else []
 
 
-def _further_columns_note(dataset, names):
-    """What else there is to ask for."""
+def _further_columns_note(dataset: xr.Dataset, names: Sequence[str]) -> list[str]:
+    """A note that names the columns that are not shown."""
     shown = {name.partition(AT)[0] for name in names}
     scalars = [str(n) for n, a in dataset.data_vars.items() if a.dims == ("run",)]
     texts = [", ".join(name for name in scalars if name not in shown)]

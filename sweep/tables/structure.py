@@ -1,6 +1,10 @@
 """Symplectic defects and reversal errors: a table."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sweep.analysis.summary import summarize_structure
 from sweep.tables.base import (
@@ -12,11 +16,14 @@ from sweep.tables.base import (
 )
 from sweep.text import format_number
 
+if TYPE_CHECKING:
+    from sweep.analysis.structure import StructureEstimate
+
 SYMMETRIC = {True: "yes", False: "no", None: "–"}
 
 
-def structure_as_table(estimates):
-    """A table of symplectic defects and reversal errors, as far as they are recorded.
+def structure_as_table(estimates: Sequence[StructureEstimate]) -> Table:
+    """A table of symplectic defects and reversal errors, of those that are recorded.
 
     Parameters
     ----------
@@ -29,24 +36,34 @@ def structure_as_table(estimates):
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]
     headers += ["symplectic defect", "largest", "resolution", "verdict"] if defects else []
     headers += ["reversal error", "largest", "symmetric"] if reversals else []
-    cells = []
-    for row in estimates:
-        cells.append([row.integrator, *(format_number(row.parameters[axis]) for axis in axes)])
-        cells[-1] += [format_number(getattr(row, name)) for name in steps]
-        cells[-1].append(str(row.starts))
-        if defects:
-            values = row.defect.median, row.defect.high, row.largest_resolved
-            cells[-1] += [*map(scientific_cell, values), row.verdict or "–"]
-        if reversals:
-            values = row.reversal.median, row.reversal.high
-            cells[-1] += [*map(scientific_cell, values), SYMMETRIC[row.symmetric]]
+    cells = [
+        [
+            row.integrator,
+            *(format_number(row.parameters[axis]) for axis in axes),
+            *(format_number(getattr(row, name)) for name in steps),
+            str(row.starts),
+            *(_defect_cells(row) if defects else []),
+            *(_reversal_cells(row) if reversals else []),
+        ]
+        for row in estimates
+    ]
     notes = left_out_runs_note(estimates)
     title = _structure_title(estimates, defects, reversals)
     summary = " ".join(summarize_structure(estimates))
     return Table(headers, cells, title, notes, summary=summary)
 
 
-def _structure_title(estimates, defects, reversals):
+def _defect_cells(row: StructureEstimate) -> list[str]:
+    values = row.defect.median, row.defect.high, row.largest_resolved
+    return [*map(scientific_cell, values), row.verdict or "–"]
+
+
+def _reversal_cells(row: StructureEstimate) -> list[str]:
+    values = row.reversal.median, row.reversal.high
+    return [*map(scientific_cell, values), SYMMETRIC[row.symmetric]]
+
+
+def _structure_title(estimates: Sequence[StructureEstimate], defects: bool, reversals: bool) -> str:
     first, parts = estimates[0], []
     if defects:
         parts.append(

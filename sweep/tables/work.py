@@ -1,15 +1,29 @@
-"""Errors beside the work that they took, and who needs the least for an error."""
+"""Errors beside the work that they took, and the least work for an error."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sweep.analysis.efficiency.pareto import WORK, least_work
 from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
 from sweep.analysis.summary import summarize_work
-from sweep.tables.base import Table, left_out_runs_note, scanned_axes_of_rows, scientific_cell
+from sweep.tables.base import (
+    Table,
+    left_out_runs_note,
+    scanned_axes_of_rows,
+    scientific_cell,
+    step_columns_of_rows,
+)
 from sweep.text import format_number
 
+if TYPE_CHECKING:
+    from sweep.analysis.efficiency.pareto import LeastWork
+    from sweep.analysis.efficiency.work import WorkEstimate
+
 NAMES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time"}
-# What those need that share a place.
+# How the work of integrators compares that share the first place.
 EQUAL = {
     "steps": "equally many",
     "evaluations": "equally many",
@@ -19,8 +33,8 @@ MOST_EQUAL = 2  # integrators of a cell
 BEST, LEAST, FLOOR, AT_MOST, UNMEASURED = "*", "*", "~", "≤", "?"
 
 
-def work_as_tables(estimates, against="evaluations"):
-    """The table of work and precision, and below it the least work for each error.
+def work_as_tables(estimates: Sequence[WorkEstimate], against: str = "evaluations") -> list[Table]:
+    """The table of work and precision, then the least work for each size of the error.
 
     Parameters
     ----------
@@ -31,11 +45,11 @@ def work_as_tables(estimates, against="evaluations"):
     Returns
     -------
     list of Table
-        The second and further ones, of each combination of scanned values, are about the first
-        error of the estimates.
+        The second and further ones, one for each combination of scanned values, are about the
+        first error of the estimates.
     """
     first = [row for row in estimates if row.error == estimates[0].error]
-    found = {}
+    found: dict[tuple[tuple[str, object], ...], list[LeastWork]] = {}
     for one in least_work(first, against):
         found.setdefault(tuple(one.parameters.items()), []).append(one)
     notes = [] if found else [f"No least {NAMES[against]}: {_why_no_least_work(first, against)}"]
@@ -43,16 +57,11 @@ def work_as_tables(estimates, against="evaluations"):
     return [_work_precision_table(estimates, against, notes), *least]
 
 
-def _work_precision_table(estimates, against, notes):
-    axes, errors = (
-        scanned_axes_of_rows(estimates),
-        list(dict.fromkeys(row.error for row in estimates)),
-    )
-    steps = [
-        name
-        for name in ("step_size", "tolerance")
-        if any(math.isfinite(getattr(row, name)) for row in estimates)
-    ]
+def _work_precision_table(
+    estimates: Sequence[WorkEstimate], against: str, notes: list[str]
+) -> Table:
+    axes, steps = scanned_axes_of_rows(estimates), step_columns_of_rows(estimates)
+    errors = list(dict.fromkeys(row.error for row in estimates))
     ranged = len(errors) == 1 and any(row.starts > 1 for row in estimates)
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), *NAMES.values()]
     headers += [_error_column_name(error) for error in errors]
@@ -67,7 +76,7 @@ def _work_precision_table(estimates, against, notes):
             *(_marked_error_cell(one, against) for one in (row, *others)),
             *([_error_range_cell(row)] if ranged else []),
         ]
-        for row, *others in _error_cells(estimates, len(errors))
+        for row, *others in _rows_by_setting(estimates, len(errors))
     ]
     headers += ["range"] if ranged else []
     first = [row for row in estimates if row.error == errors[0]]
@@ -75,53 +84,54 @@ def _work_precision_table(estimates, against, notes):
         notes = [f"{FLOOR}: at round-off, or less than the reference resolves", *notes]
     if unmeasured := why_cpu_times_not_comparable(first):
         notes = [f"{UNMEASURED}: {unmeasured}", *notes]
-    notes = [*notes, _work_units_note(estimates), *left_out_runs_note(first)]
     units = {"CPU time": "s"} | {
         _error_column_name(row.error): row.units for row in estimates if row.units != "1"
     }
-    title = _work_table_title(estimates, errors, against)
+    notes = [*notes, _work_units_note(units), *left_out_runs_note(first)]
+    title = _work_table_title(estimates, against)
     summary = " ".join(summarize_work(estimates, against))
     return Table(headers, cells, title, notes, units, summary)
 
 
-def _error_cells(estimates, errors):
-    """The errors of each integrator and step size, so many, together."""
+def _rows_by_setting(
+    estimates: Sequence[WorkEstimate], errors: int
+) -> Iterable[tuple[WorkEstimate, ...]]:
+    """The rows of each integrator and step size together: as many as there are errors."""
     return zip(*(estimates[i::errors] for i in range(errors)), strict=True)
 
 
-def _cpu_time_cell(row):
+def _cpu_time_cell(row: WorkEstimate) -> str:
     """CPU time, marked where it cannot be compared."""
     marked = row.cpu_time > 0 and not row.cpu_time_measured
     return scientific_cell(row.cpu_time) + UNMEASURED * marked
 
 
-def _marked_error_cell(row, against):
+def _marked_error_cell(row: WorkEstimate, against: str) -> str:
     marks = BEST * (against in row.best) + FLOOR * _is_below_reference_error(row)
     return f"{scientific_cell(row.value)}{marks:<1}"
 
 
-def _is_below_reference_error(row):
-    """Whether an error against a reference is below what that resolves."""
+def _is_below_reference_error(row: WorkEstimate) -> bool:
+    """Whether an error against a reference is below what the reference resolves."""
     return row.reference and row.starts > 0 and not row.resolved
 
 
-def _error_range_cell(row):
+def _error_range_cell(row: WorkEstimate) -> str:
     return f"{scientific_cell(row.low)} – {scientific_cell(row.high)}" if row.starts > 1 else "–"
 
 
-def _work_table_title(estimates, errors, against):
-    """What the columns are."""
+def _work_table_title(estimates: Sequence[WorkEstimate], against: str) -> str:
+    """What the columns are: errors, when they are measured, and the work by which some are best."""
     starts = max(row.starts for row in estimates)
     median = f", medians over {starts} starts" if starts > 1 else ""
-    names, times = {}, {}
+    by_time: dict[tuple[str, bool], list[WorkEstimate]] = {}
     for row in estimates:
         when = "at" if row.at == "end" else "largest until"
-        names.setdefault((when, row.reference), {})[row.error] = None
-        times.setdefault((when, row.reference), set()).add(row.time)
+        by_time.setdefault((when, row.reference), []).append(row)
     parts = [
-        f"{', '.join(map(_error_column_name, of))} {when} "
-        f"{_error_time_text(times[when, reference])}"
-        for (when, reference), of in names.items()
+        f"{', '.join(map(_error_column_name, dict.fromkeys(row.error for row in rows)))} {when} "
+        f"{_error_time_text({row.time for row in rows})}"
+        for (when, _), rows in by_time.items()
     ]
     return (
         f"Work of a whole run, and size of the error{median}: {'; '.join(parts)}\n"
@@ -130,28 +140,26 @@ def _work_table_title(estimates, errors, against):
     )
 
 
-def _error_column_name(error):
+def _error_column_name(error: str) -> str:
     return error.removesuffix("_error").replace("_", " ")
 
 
-def _error_time_text(times):
-    """One time, or from when to when."""
-    there = sorted(time for time in times if not math.isnan(time))
-    ends = dict.fromkeys(there[:1] + there[-1:])
+def _error_time_text(times: Iterable[float]) -> str:
+    """Times in words: ``t = 2``, or the first and the last, ``t = 1.5 – 2``."""
+    known = sorted(time for time in times if not math.isnan(time))
+    ends = dict.fromkeys(known[:1] + known[-1:])
     return f"t = {' – '.join(format_number(time, 6) for time in ends) or '–'}"
 
 
-def _work_units_note(estimates):
-    units = {_error_column_name(row.error): row.units for row in estimates}
-    units = {"CPU time": "s"} | {name: unit for name, unit in units.items() if unit != "1"}
+def _work_units_note(units: Mapping[str, str]) -> str:
     return f"Units: {', '.join(f'{name} [{unit}]' for name, unit in units.items())}"
 
 
-def _little_work_in_words(against):
+def _little_work_in_words(against: str) -> str:
     return f"little {NAMES[against]}" if against == "cpu_time" else f"few {NAMES[against]}"
 
 
-def _why_no_least_work(estimates, against):
+def _why_no_least_work(estimates: Sequence[WorkEstimate], against: str) -> str:
     if not any(row.starts for row in estimates):
         if any(row.reference_failed for row in estimates):
             return "the reference failed"
@@ -167,9 +175,9 @@ def _why_no_least_work(estimates, against):
     return "some runs failed at every step size"
 
 
-def _least_work_table(rows, against):
+def _least_work_table(rows: Sequence[LeastWork], against: str) -> Table:
     families = list(dict.fromkeys(row.family for row in rows))
-    by_level = {}
+    by_level: dict[float, dict[str, LeastWork]] = {}
     for row in rows:
         by_level.setdefault(row.level, {})[row.family] = row
     units = " [s]" if against == "cpu_time" else ""
@@ -196,12 +204,12 @@ def _least_work_table(rows, against):
     return Table(headers, cells, title, notes)
 
 
-def _several_least(by_level):
+def _several_least(by_level: Mapping[float, Mapping[str, LeastWork]]) -> bool:
     """Whether several families need least at some level."""
     return any(sum(row.least_of_all for row in of.values()) > 1 for of in by_level.values())
 
 
-def _least_work_cells(row):
+def _least_work_cells(row: LeastWork | None) -> list[str]:
     if row is None:
         return ["–", ""]
     work = scientific_cell(row.work) if row.against == "cpu_time" else f"{row.work:.0f}"
