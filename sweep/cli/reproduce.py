@@ -86,7 +86,7 @@ def print_paper_comparison(rows, as_json):
         echo_json(sweep.tables.table_rows_for_json(rows))
         return
 
-    click.echo(sweep.tables.paper_claims_as_table(rows))
+    click.echo(sweep.papers.claims_as_table(rows))
 
 
 def _save_paper_plots(paper, datasets, directory):

@@ -21,7 +21,6 @@ _HOMES = {
     "growth_as_tables": "sweep.tables.invariants",
     "orders_across_as_table": "sweep.tables.convergence",
     "orders_as_table": "sweep.tables.convergence",
-    "paper_claims_as_table": "sweep.tables.paper",
     "recommendation_as_table": "sweep.tables.recommendation",
     "recommendation_in_sentences": "sweep.tables.recommendation",
     "runs_as_json_rows": "sweep.tables.runs",

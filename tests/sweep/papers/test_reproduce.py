@@ -20,8 +20,8 @@ from sweep.papers.agreement import (
 )
 from sweep.papers.lee.claims import EXAMPLE_2, PROPERTIES
 from sweep.papers.measuring import Measured
+from sweep.papers.tables import claims_as_table
 from sweep.store.studies import load_study_file
-from sweep.tables import paper_claims_as_table
 
 MEASURED = Measured("lee-example-2", "step-sizes", "variational", step_size=5e-3)
 
@@ -44,7 +44,7 @@ def test_each_claim_has_a_row_with_its_setting(example_2, computed):
     assert all(row.holds for row in rows)
     assert rows[0].setting == "variational, h = 0.005, T = 10 (the paper prints h = 1e-3)"
     assert set(datasets) == {"lee-example-2"}
-    text = str(paper_claims_as_table(rows))
+    text = str(claims_as_table(rows))
     printed = ["digits"] * 2 + ["not reproduced"] * 2 + ["digits"]
     assert [row.agreement for row in rows] == [*printed, None, None, None]
     assert "1.1717e-04" in text and "1.17166e-04" in text and text.count("holds") == len(rows)
@@ -242,7 +242,7 @@ def test_the_closing_lines_count_each_agreement():
         for _ in range(count)
     ]
     rows += [dataclasses.replace(row, paper=None, digits=None, holds=False)]
-    text = str(paper_claims_as_table(rows))
+    text = str(claims_as_table(rows))
     first, second, *lines = text[text.index("10 of 11") :].splitlines()
     assert "within their bounds" in first and second.startswith("10 of them stand beside")
     assert {line[8:22].strip(): int(line[:6]) for line in lines} == counted

@@ -14,8 +14,8 @@ from sweep.papers.agreement import agreement_with_printed_figure
 from sweep.papers.mclachlan.claims import exact_step_angle, printed_step_angle
 from sweep.papers.mclachlan.equilibria import relative_equilibria
 from sweep.papers.measuring import Computed
+from sweep.papers.tables import claims_as_table
 from sweep.store.studies import load_study_file
-from sweep.tables import paper_claims_as_table
 
 PAPER = PAPERS["mclachlan"]
 LONGER = (
@@ -89,7 +89,7 @@ def test_energy_of_the_spherical_midpoint_stays_and_that_of_the_classical_does_n
 
 def test_rows_are_a_table_and_json(computed):
     rows, _ = computed
-    text = str(paper_claims_as_table(rows))
+    text = str(claims_as_table(rows))
     assert "-2.4434e-03 – -2.4386e-03" in text
     assert "≥ 1.00e-01" in text and "≤ 1.00e-15" in text
     assert "inf" not in text and "nan" not in text
