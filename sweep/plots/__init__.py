@@ -4,11 +4,10 @@ from sweep.plots.drifts import drift_over_time
 from sweep.plots.kinds import KINDS, added_by, picture, save_all
 from sweep.plots.orders import convergence, convergence_across
 from sweep.plots.over_time import energy_over_time, unit_length_over_time
-from sweep.plots.page import compact, page
-from sweep.plots.recommendation import recommendation_picture
+from sweep.plots.page_setup import compact, page
 from sweep.plots.spheres import sphere
 from sweep.plots.style import numbers, save, save_numbers
-from sweep.plots.work import work_precision
+from sweep.plots.work import recommendation_picture, work_precision
 
 __all__ = [
     "KINDS",

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from sweep.analysis.runs.selection import distinct_values_and_codes
-from sweep.plots.page import current_page
+from sweep.plots.page_setup import current_page
 from sweep.plots.style import (
     LINE,
     Drawing,

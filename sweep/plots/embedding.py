@@ -12,7 +12,7 @@ from PIL import Image
 
 from sweep.plots.captions import setting_caption
 from sweep.plots.kinds import KINDS
-from sweep.plots.page import compact
+from sweep.plots.page_setup import compact
 from sweep.plots.style import STYLE, write_figure
 
 MOST_OF_ALL = 3_000_000  # bytes of a page's pictures

@@ -13,7 +13,7 @@ from sweep.plots.over_time import (
     megno_over_time,
     unit_length_over_time,
 )
-from sweep.plots.page import page
+from sweep.plots.page_setup import page
 from sweep.plots.spheres import sphere
 from sweep.plots.style import save, show_in_notebooks
 from sweep.plots.work import plot_work_panels

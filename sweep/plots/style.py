@@ -18,7 +18,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
 from sweep.plots.families import panel_families_of_integrators
-from sweep.plots.page import NARROW, current_page
+from sweep.plots.page_setup import NARROW, current_page
 from sweep.text import escape_controls_in_lines
 
 # Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.

@@ -1,9 +1,13 @@
-"""Work and precision: the size of errors against what they cost."""
+"""Work and precision: errors against what they cost, and those of a recommendation."""
 
 import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from integrators.errors import InputError, check_known
@@ -12,8 +16,12 @@ from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
 from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
 from sweep.analysis.runs.selection import axis_values_in_words, run_table_without_repeats
 from sweep.plots.captions import Shown
-from sweep.plots.page import current_page
+from sweep.plots.page_setup import current_page
 from sweep.plots.style import (
+    COLOURS,
+    DASHES,
+    GREY,
+    MARKERS,
     MOST_PANELS,
     OPEN,
     STYLE,
@@ -26,7 +34,11 @@ from sweep.plots.style import (
     new_panelled_figure,
     note_numbers,
     style_log_error_axis,
+    units_with_superscripts,
 )
+
+if TYPE_CHECKING:
+    from sweep.campaign.recommend.recommendation import Point, Recommendation
 
 # Work, which is that of the whole run, and its units.
 AXES = {
@@ -42,6 +54,9 @@ TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
 REASON, NARROW_REASON = 52, 42  # characters of a line within a panel, usual and narrow
 MOST_BELOW = 3  # panels in a narrow column
 WIDTH, HEIGHT = 9.2, 2.6  # of two panels with a legend, of a row; inches
+MOST_RECOMMENDED = 10  # curves in the picture of a recommendation
+SPAN = 1e6  # times the bound, above and below: errors beyond say no more
+OPEN_TRIAL = "open: does not count, until an earlier time"
 
 
 def work_precision(dataset, error=None, against="evaluations", at="end"):
@@ -287,3 +302,79 @@ def _work_error_axis_label(dataset, row, once=True):
 
 def _error_time_label(dataset, time):
     return axis_label_with_units(dataset["time"], f"t = {time:g}", "{} {}")
+
+
+# --- recommendations -----------------------------------------------------------------------------
+
+
+def recommendation_picture(found: "Recommendation") -> Figure:
+    """Errors of a recommended integrator and its runners-up, against the CPU time of a run.
+
+    A filled mark is a trial until the end. An open one ended earlier: its error is that until then,
+    its CPU time that of a run to the end at the same rate.
+
+    Parameters
+    ----------
+    found : sweep.campaign.recommend.recommendation.Recommendation
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    names = [own.integrator for own in (found.best, *found.others)][:MOST_RECOMMENDED]
+    until = f"until t = {found.until:g} {units_with_superscripts(found.time_units)}".rstrip()
+    # Errors are parts of their bounds; of one bound in its units, of several there are no common.
+    bound = found.bounds[0].most if len(found.bounds) == 1 else 1.0
+    with rc_context(STYLE):
+        figure, (ax,) = new_panelled_figure([""], f"{found.system}, {until}")
+        for number, name in enumerate(names):
+            trials = [own for own in found.points if own.integrator == name]
+            trials = [own for own in trials if 1 / SPAN < own.ratio < SPAN]
+            trials.sort(key=lambda own: own.seconds)
+            _draw_trials(ax, name, number, trials, bound, found.until)
+        ax.axhline(bound, color=GREY, lw=1.0, ls="--")
+        ax.annotate(
+            "bound", (0.99, bound), xycoords=("axes fraction", "data"), ha="right",
+            va="bottom", color="0.3",
+        )  # fmt: skip
+        best = next(
+            own
+            for own in found.points
+            if own.integrator == found.best.integrator and own.size == found.best.size
+        )
+        ax.plot(
+            best.seconds, best.ratio * bound, marker="o", ms=14, mfc="none", mec="0.3",
+            ls="none", label="recommended",
+        )  # fmt: skip
+        ax.set(xscale="log", xlabel="CPU time of a run [s]", ylabel=_bounded_error_label(found))
+        style_log_error_axis(ax)
+        low, high = ax.get_xlim()
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        some_open = any(own.until < found.until for own in found.points if own.integrator in names)
+        add_legend(figure, [ax], OPEN_TRIAL if some_open else None)
+    return figure
+
+
+def _draw_trials(
+    ax: Axes, name: str, number: int, trials: "Sequence[Point]", bound: float, end: float
+) -> None:
+    """One integrator: a pale line, and a mark for each trial, filled where it went to the end."""
+    look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+    look |= {"ls": DASHES[number // len(COLOURS) % len(DASHES)], "ms": 5.0, "lw": 1.0}
+    ax.plot([], [], label=name, **look)
+    seconds, errors = [own.seconds for own in trials], [own.ratio * bound for own in trials]
+    ax.plot(seconds, errors, **(look | {"marker": "", "alpha": 0.45}))
+    filled = [own.until == end for own in trials]
+    for x, y, full in zip(seconds, errors, filled, strict=True):
+        ax.plot(x, y, **(look | {"ls": "none", "mfc": look["color"] if full else "white"}))
+    note_numbers(ax, name, ["filled" if full else "open" for full in filled], seconds, errors)
+
+
+def _bounded_error_label(found: "Recommendation") -> str:
+    if len(found.bounds) > 1:
+        return "largest error, part of its bound"
+    (bound,) = found.bounds
+    units = units_with_superscripts(bound.units)
+    return f"largest {bound.in_words} [{units}]" if units else f"largest {bound.in_words}"

@@ -4,7 +4,7 @@ from run_tables import run_table, with_series
 
 from integrators.errors import InputError
 from sweep import plots
-from sweep.plots.page import width_in_inches
+from sweep.plots.page_setup import width_in_inches
 
 TIMES = np.linspace(0.0, 10.0, 51)
 LABELS = {"variational": 2, "variational+suzuki4": 4, "rk4": 4, "rk4+projected_tangent": 4}
