@@ -1,7 +1,10 @@
-"""Names of a package that are imported when they are first used (PEP 562)."""
+"""Imports that wait: for a name to be used (PEP 562), or for another module to be imported."""
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 
@@ -32,3 +35,43 @@ def lazy(
         return module if home == f"{package}.{name}" else getattr(module, inner or name)
 
     return load, lambda: list(homes), list(homes)
+
+
+def import_after(first: str, then: str) -> None:
+    """Import a module as soon as another one is imported; at once if it is already.
+
+    Parameters
+    ----------
+    first : str
+        The module that is waited for.
+    then : str
+        The module to import.
+    """
+    if first in sys.modules:
+        importlib.import_module(then)
+    else:
+        sys.meta_path.insert(0, _ImportAfter(first, then))
+
+
+class _ImportAfter:
+    """A finder of `sys.meta_path` that waits for an import, and is gone after it."""
+
+    def __init__(self, first: str, then: str) -> None:
+        self._first, self._then = first, then
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Called by Python for each import."""
+        if name != self._first:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and (loader := spec.loader) is not None:
+            load = loader.exec_module
+
+            def load_both(module: Any) -> None:
+                loader.exec_module = load  # type: ignore[method-assign]  # once
+                load(module)
+                importlib.import_module(self._then)
+
+            loader.exec_module = load_both  # type: ignore[method-assign]
+        return spec

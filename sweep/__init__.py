@@ -11,7 +11,7 @@ check_preconditions()  # before anything else is imported
 
 from typing import Any  # noqa: E402
 
-from integrators.lazy import lazy  # noqa: E402
+from integrators.lazy import import_after, lazy  # noqa: E402
 
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
 _HOMES = {
@@ -77,6 +77,4 @@ def __getattr__(name: str) -> Any:
     return _load(name)
 
 
-from sweep.accessor import register_accessor  # noqa: E402
-
-register_accessor()
+import_after("xarray", "sweep.tables.accessor")  # `ds.geosweep`, in whichever order they come

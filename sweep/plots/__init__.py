@@ -1,30 +1,25 @@
-"""Pictures of a store, by experiment."""
+"""Pictures of an experiment."""
 
-from sweep.plots.drifts import drift_over_time
-from sweep.plots.kinds import KINDS, added_by, picture, save_all
-from sweep.plots.orders import convergence, convergence_across
-from sweep.plots.over_time import energy_over_time, unit_length_over_time
-from sweep.plots.page_setup import compact, page
-from sweep.plots.spheres import sphere
-from sweep.plots.style import numbers, save, save_numbers
-from sweep.plots.work import recommendation_picture, work_precision
+from integrators.lazy import lazy
 
-__all__ = [
-    "KINDS",
-    "added_by",
-    "compact",
-    "convergence",
-    "convergence_across",
-    "drift_over_time",
-    "energy_over_time",
-    "numbers",
-    "page",
-    "picture",
-    "recommendation_picture",
-    "save",
-    "save_all",
-    "save_numbers",
-    "sphere",
-    "unit_length_over_time",
-    "work_precision",
-]
+# Imported when first used: `ds.geosweep` should not wait for matplotlib.
+_HOMES = {
+    "KINDS": "sweep.plots.kinds",
+    "added_by": "sweep.plots.kinds",
+    "compact": "sweep.plots.page_setup",
+    "convergence": "sweep.plots.orders",
+    "convergence_across": "sweep.plots.orders",
+    "drift_over_time": "sweep.plots.drifts",
+    "energy_over_time": "sweep.plots.over_time",
+    "numbers": "sweep.plots.style",
+    "page": "sweep.plots.page_setup",
+    "picture": "sweep.plots.kinds",
+    "recommendation_picture": "sweep.plots.work",
+    "save": "sweep.plots.style",
+    "save_all": "sweep.plots.kinds",
+    "save_numbers": "sweep.plots.style",
+    "sphere": "sweep.plots.spheres",
+    "unit_length_over_time": "sweep.plots.over_time",
+    "work_precision": "sweep.plots.work",
+}
+__getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

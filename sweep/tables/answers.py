@@ -1,20 +1,37 @@
-"""The answers of `sweep.analysis` as users ask for them: of a path, a study or an experiment.
+"""The answers of `sweep.analysis` for a whole store, a tree or an experiment.
 
-A function here is that of the same name there, with its documentation. It also opens a store, and
-its rows are `sweep.rows.Rows`, which are tables.
+Each function has the name and the documentation of that in `sweep.analysis`. It opens stores too,
+and what it gives are `sweep.rows.Rows`, which show as tables.
 """
 
 import functools
-import importlib
 import inspect
 import re
 from collections.abc import Callable
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from integrators.errors import InputError
+from sweep import analysis, store, tables
 from sweep.rows import Rows
 
-# What turns rows into tables, for each function that gives rows.
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Made when they are first used, by `__getattr__`.
+arithmetic_table: Callable[..., Rows]
+chaos_table: Callable[..., Rows]
+drift_table: Callable[..., Rows]
+growth_table: Callable[..., Rows]
+order_table: Callable[..., Rows]
+structure_table: Callable[..., Rows]
+tolerance_table: Callable[..., Rows]
+work_table: Callable[..., Rows]
+grid: "Callable[..., xr.Dataset]"
+query: "Callable[..., xr.Dataset | xr.DataTree]"
+results: "Callable[..., xr.Dataset]"
+units: Callable[..., dict[str, str]]
+
+# For each function that gives rows, the one of `sweep.tables` that makes tables of them.
 TABLES = {
     "arithmetic_table": "arithmetic_as_tables",
     "chaos_table": "chaos_as_table",
@@ -25,7 +42,7 @@ TABLES = {
     "tolerance_table": "tolerances_as_table",
     "work_table": "work_as_tables",
 }
-OF_ONE_EXPERIMENT = ("grid", "query", "results", "units")
+FOR_ONE_EXPERIMENT = ("grid", "query", "results", "units")
 SOURCE = """{name} : str, Path, Store, xarray.DataTree or xarray.Dataset
     A store, the tree of `sweep.open_study`, one experiment of it, or a selection of its runs.
 """
@@ -37,31 +54,27 @@ ONE = """experiment : str, optional
 """
 
 
-def __getattr__(name: str) -> Callable:
-    """One of the functions, which are made when they are first used."""
+def __getattr__(name: str) -> Callable[..., Any]:
     if name in TABLES:
-        made = _answering(getattr(_analysis(), name))
-    elif name in OF_ONE_EXPERIMENT:
-        made = _of_one_experiment(getattr(_analysis(), name))
+        made = _answer_by_experiment(getattr(analysis, name))
+    elif name in FOR_ONE_EXPERIMENT:
+        made = _answer_for_one_experiment(getattr(analysis, name))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = made
     return made
 
 
-def _analysis() -> ModuleType:
-    return importlib.import_module("sweep.analysis")
+def _answer_by_experiment(analyse: Callable[..., list[Any]]) -> Callable[..., Rows]:
+    """An analysis that answers for each experiment of a store, as rows that show as tables."""
+    tables_of_rows = functools.partial(_rows_as_tables, TABLES[analyse.__name__])
 
-
-def _answering(analyse: Callable) -> Callable:
-    """An analysis that answers for all experiments of a store, as rows that are tables."""
-    tables_of = functools.partial(_tables, TABLES[analyse.__name__])
-
-    def answer(dataset, *arguments, experiment=None, **options):
-        from sweep.store.open import open_experiments
-
-        found, refused = {}, []
-        for name, runs in open_experiments(dataset, experiment).items():
+    def answer(
+        dataset: Any, *arguments: Any, experiment: str | None = None, **options: Any
+    ) -> Rows:
+        found: dict[str, list[Any]] = {}
+        refused: list[tuple[str, InputError]] = []
+        for name, runs in store.open_experiments(dataset, experiment).items():
             try:
                 found[name] = analyse(runs, *arguments, **options)
             except InputError as reason:
@@ -69,40 +82,48 @@ def _answering(analyse: Callable) -> Callable:
         if refused and not any(found.values()):
             if len(refused) == 1:
                 raise refused[0][1]
-            raise InputError("\n".join(_analysis().query_refusals_in_words(refused)))
+            raise InputError("\n".join(analysis.query_refusals_in_words(refused)))
         rows = [row for own in found.values() for row in own]
         names = [name for name, own in found.items() for _ in own if name]
-        return Rows(rows, tables_of, names, [f"{name}: {reason}" for name, reason in refused])
+        return Rows(rows, tables_of_rows, names, [f"{name}: {reason}" for name, reason in refused])
 
-    return _documented(answer, analyse, EACH)
+    return _with_documentation_of(analyse, answer, EACH)
 
 
-def _of_one_experiment(function: Callable) -> Callable:
+def _answer_for_one_experiment(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of one experiment that also takes the path of a store, or its tree."""
 
-    def call(dataset, *arguments, experiment=None, **options):
-        from sweep.store.open import open_experiment, open_tree
-
+    def answer(dataset: Any, *arguments: Any, experiment: str | None = None, **options: Any) -> Any:
         whole = function.__name__ == "query" and experiment is None
-        opened = open_tree(dataset) if whole else open_experiment(dataset, experiment)
+        opened = store.open_tree(dataset) if whole else store.open_experiment(dataset, experiment)
         return function(opened, *arguments, **options)
 
-    return _documented(call, function, ONE)
+    return _with_documentation_of(function, answer, ONE)
 
 
-def _documented(made: Callable, function: Callable, experiment: str) -> Callable:
-    """`made` with the name, signature and documentation of the function that it calls."""
-    made = functools.wraps(function)(made)
-    del made.__wrapped__
-    made.__module__, made.__doc__ = __name__, _document(function, experiment)
+def _with_documentation_of(
+    function: Callable[..., Any], answer: Callable[..., Any], experiment: str
+) -> Callable[..., Any]:
+    """`answer` with the name, signature and documentation of `function`, which it calls.
+
+    Parameters
+    ----------
+    function, answer : callable
+    experiment : str
+        Documentation of the parameter that `answer` has besides.
+    """
+    functools.update_wrapper(answer, function)
+    answer.__module__, answer.__doc__ = __name__, _documentation(function, experiment)
     signature = inspect.signature(function)
     last = inspect.Parameter("experiment", inspect.Parameter.KEYWORD_ONLY, default=None)
-    made.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])
-    return made
+    own = signature.replace(parameters=[*signature.parameters.values(), last])
+    answer.__dict__["__signature__"] = own
+    del answer.__dict__["__wrapped__"]
+    return answer
 
 
-def _document(function: Callable, experiment: str) -> str:
-    """Documentation of a function that takes more than the one that it is made from."""
+def _documentation(function: Callable[..., Any], experiment: str) -> str:
+    """That of `function`, for one that takes stores too, and an experiment."""
     first = next(iter(inspect.signature(function).parameters))
     text = inspect.getdoc(function) or ""
     text = re.sub(rf"{first} : .*\n(    .*\n)+", SOURCE.format(name=first), text, count=1)
@@ -111,6 +132,6 @@ def _document(function: Callable, experiment: str) -> str:
     return re.sub(r"\nlist of (\w+)", r"\nRows of \1", text)
 
 
-def _tables(name: str, rows: list) -> list:
-    made = getattr(importlib.import_module("sweep.tables"), name)(rows)
+def _rows_as_tables(name: str, rows: list[Any]) -> list[Any]:
+    made = getattr(tables, name)(rows)
     return made if isinstance(made, list) else [made]

@@ -18,10 +18,18 @@ def tree():
     return xr.DataTree.from_dict({"one": run_table(ORDERS), "two": run_table({"rk4": 4})})
 
 
-def test_importing_sweep_imports_no_xarray_and_registers_when_that_is_imported():
-    told = "import sys, sweep; assert 'xarray' not in sys.modules; import xarray; "
-    told += "print(xarray.Dataset.geosweep.__name__, xarray.DataTree.geosweep.__name__)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import sys, sweep; assert 'xarray' not in sys.modules; import xarray; ",
+        "import sys, xarray, sweep; ",
+    ],
+    ids=["sweep first", "xarray first"],
+)
+def test_importing_both_registers_and_imports_neither_xarray_nor_matplotlib(imports):
+    code = f"{imports} assert not {{'matplotlib', 'zarr', 'scipy', 'numba'}} & {{*sys.modules}}; "
+    code += "print(xarray.Dataset.geosweep.__name__, xarray.DataTree.geosweep.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("Accessor Accessor\n", "")
 
 
