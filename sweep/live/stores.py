@@ -14,7 +14,7 @@ from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axe
 from sweep.live.progress import Watched
 from sweep.live.runs import describe_run
 from sweep.live.views import VIEWS, quantities_of_view
-from sweep.plots.style import curve_looks_of_integrators, units_with_superscripts
+from sweep.plots.style import curve_styles_of_integrators, units_with_superscripts
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.text import format_number
@@ -81,7 +81,7 @@ class Experiment:
         )
         self._some = self._runs_of_some_starts()
         self.some = self.whole if self._some is None else self.whole.isel(run=self._some)
-        self.looks = curve_looks_of_integrators(self.some)
+        self.looks = curve_styles_of_integrators(self.some)
 
     def _runs_of_some_starts(self):
         """Runs of starts spread evenly over all, if all are too many to be answered at once."""

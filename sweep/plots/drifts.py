@@ -28,7 +28,7 @@ from sweep.plots.style import (
     STYLE,
     add_figure_caption,
     axis_label_with_units,
-    curve_looks_of_integrators,
+    curve_styles_of_integrators,
     figure_width,
     fitting_size,
     is_compact_figure,
@@ -76,7 +76,7 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     """
     dataset = run_table_without_repeats(dataset)
     (quantity,) = chosen_drift_quantities(dataset, [quantity or name_of_energy_quantity(dataset)])
-    looks = curve_looks_of_integrators(dataset)
+    styles = curve_styles_of_integrators(dataset)
     runs, steps = runs_to_draw(dataset, step_size)
     shown = take_runs(dataset, runs)
     rows = {
@@ -88,7 +88,7 @@ def drift_over_time(dataset, quantity=None, step_size=None):
         integrator = key.pop("integrator")
         cells[axis_values_in_words(key), integrator] = take_runs(shown, members)
     cells = {key: cell for key, cell in cells.items() if rows[key].starts}
-    columns, strips = _drift_figure_layout(cells, looks)
+    columns, strips = _drift_figure_layout(cells, styles)
     with rc_context(STYLE):
         figure = _new_drift_figure(len(columns), len(strips))
         shape = len(strips), len(columns)
@@ -102,8 +102,8 @@ def drift_over_time(dataset, quantity=None, step_size=None):
             said = [integrator, *([panel] if panel else []), steps[panel, integrator]]
             same = [found[key].largest for key in found if key[1] == integrator]
             power = _power_of_ten(max(same))
-            _draw_drift_strip(ax, strip, power, looks[integrator]["color"])
-            _title_drift_strip(ax, strip.row, said, looks[integrator]["color"])
+            _draw_drift_strip(ax, strip, power, styles[integrator]["color"])
+            _title_drift_strip(ax, strip.row, said, styles[integrator]["color"])
             if ax is row[0] or not row[0].has_data():
                 ax.set_ylabel(_drift_axis_label(strip.row, power), fontsize=8)
         figure.shown = Shown.of_run_table(dataset, [strip.starts for strip in found.values()])
@@ -118,13 +118,13 @@ def _new_drift_figure(columns, strips):
     return new_figure(width, 0.9 + 1.5 * strips if is_compact_figure() else 0.7 + 1.3 * strips)
 
 
-def _drift_figure_layout(cells, looks):
+def _drift_figure_layout(cells, styles):
     """The columns and the strips of a figure; `InputError` where they are none or too many."""
     if not cells:
         raise InputError("none of the selected runs is complete.")
     columns = list(dict.fromkeys(panel for panel, _ in cells))
     there = {integrator for _, integrator in cells}
-    strips = [label for label in looks if label in there]
+    strips = [label for label in styles if label in there]
     most = 1 if is_compact_figure() else MOST_COLUMNS
     if len(columns) > most or len(strips) > MOST_STRIPS:
         raise InputError(

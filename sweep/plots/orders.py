@@ -23,8 +23,8 @@ from sweep.plots.style import (
     add_figure_caption,
     add_legend,
     axis_label_with_units,
-    curve_looks,
-    curve_looks_of_integrators,
+    curve_styles,
+    curve_styles_of_integrators,
     label_first_of_rows,
     new_panelled_figure,
     note_numbers,
@@ -61,7 +61,7 @@ def convergence(dataset, error=None, at="end"):
     """
     dataset = run_table_without_repeats(dataset)
     error = default_error_for_orders(dataset) if error is None else error
-    looks, families = curve_looks_of_integrators(dataset), panel_families_of_integrators(dataset)
+    styles, families = curve_styles_of_integrators(dataset), panel_families_of_integrators(dataset)
     estimates = order_table(dataset, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
         raise InputError(f"no run has an {error!r} to show.", key="error")
@@ -89,7 +89,7 @@ def convergence(dataset, error=None, at="end"):
                 label = curve_label_with_order(row) if once else row.integrator
                 if len(times[title]) > 1 and row in drawn:
                     label += f", {_error_time_text(dataset, [row.time])}"
-                draw_error_curve(ax, row, looks[row.integrator], label)
+                draw_error_curve(ax, row, styles[row.integrator], label)
             ax.set(xscale="log", xlabel=axis_label_with_units(dataset["step_size"], "step size h"))
             style_log_error_axis(ax)
             draw_order_guides(ax, rows)
@@ -133,7 +133,7 @@ def convergence_across(experiments, across, error=None, at="end"):
     if not panels:
         raise InputError("no run has an error to show.", key="across")
     methods = list(dict.fromkeys(method for of in panels.values() for method in of))
-    looks = curve_looks(methods)
+    styles = curve_styles(methods)
     times = {title: {row.time for row in of.values()} for title, of in panels.items()}
     every = set().union(*times.values())
     labels = {method: _label_with_orders(method, panels) for method in methods}
@@ -146,7 +146,7 @@ def convergence_across(experiments, across, error=None, at="end"):
         )
         for ax, (title, of) in zip(axes, panels.items(), strict=True):
             for method, row in of.items():
-                draw_error_curve(ax, row, looks[method], labels[method], method)
+                draw_error_curve(ax, row, styles[method], labels[method], method)
             along = axis_label_with_units(of_panel[title]["step_size"], "step size h")
             ax.set(xscale="log", xlabel=along)
             style_log_error_axis(ax)
@@ -223,7 +223,7 @@ def curve_label_with_order(row):
     return f"{measured}   {row.integrator}"
 
 
-def draw_error_curve(ax, row, look, label, series=None):
+def draw_error_curve(ax, row, style, label, series=None):
     """One integrator's errors by step size; filled marks count for its order, open ones do not."""
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
@@ -231,11 +231,11 @@ def draw_error_curve(ax, row, look, label, series=None):
     used = np.array([point.use == USED for point in points], dtype=bool)
     if row.starts > 1:
         low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
-        ax.vlines(h, low, high, color=look["color"], lw=0.6, alpha=0.5)
-    ax.plot(h, error, color=look["color"], lw=0.7, ls=(0, (1, 1.5)))
-    ax.plot(h[used], error[used], label=label, **look)
-    open_mark = {"ls": "none", "mfc": "white", "mec": look["color"], "mew": 1.0}
-    ax.plot(h[~used], error[~used], **(look | open_mark))
+        ax.vlines(h, low, high, color=style["color"], lw=0.6, alpha=0.5)
+    ax.plot(h, error, color=style["color"], lw=0.7, ls=(0, (1, 1.5)))
+    ax.plot(h[used], error[used], label=label, **style)
+    open_mark = {"ls": "none", "mfc": "white", "mec": style["color"], "mew": 1.0}
+    ax.plot(h[~used], error[~used], **(style | open_mark))
     note_numbers(
         ax,
         series or row.integrator,

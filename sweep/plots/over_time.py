@@ -26,7 +26,7 @@ from sweep.plots.style import (
     STYLE,
     add_legend,
     axis_label_with_units,
-    curve_looks_of_integrators,
+    curve_styles_of_integrators,
     label_first_of_rows,
     new_panelled_figure,
     note_numbers,
@@ -170,7 +170,7 @@ def _plot_error_over_time(dataset, name, text, step_size, signed=False):
         )
     if dataset.sizes["time"] < 3:
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
-    looks, families = curve_looks_of_integrators(dataset), panel_families_of_integrators(dataset)
+    styles, families = curve_styles_of_integrators(dataset), panel_families_of_integrators(dataset)
     runs, steps = runs_to_draw(dataset, step_size)
     needed = [key for key in (name, "status") if key in dataset]
     shown = dataset[needed].isel(run=runs)
@@ -200,7 +200,7 @@ def _plot_error_over_time(dataset, name, text, step_size, signed=False):
             several = len(set(said[panel].values())) > 1
             for i, (integrator, series) in enumerate(cells.items()):
                 label = f"{integrator}, {said[panel][integrator]}" if several else integrator
-                _draw_time_curve(ax, series, label, looks[integrator], i / len(cells), signed)
+                _draw_time_curve(ax, series, label, styles[integrator], i / len(cells), signed)
             if not signed:
                 style_log_error_axis(ax)
             _set_time_axis(ax, dataset["time"].values)
@@ -242,19 +242,19 @@ def _set_time_axis(ax, times):
         ax.set_xlim(times[0], times[-1])
 
 
-def _draw_time_curve(ax, series, label, look, phase, signed=False):
+def _draw_time_curve(ax, series, label, style, phase, signed=False):
     count = int(series.stopped.sum())
     if count:
         label += f" ({count:,} of {len(series.values):,} stopped)"
     if not np.isfinite(series.values).any():
-        ax.plot([], [], label=label, **look)
+        ax.plot([], [], label=label, **style)
         return
     median = series.median_over_runs
     there = np.isfinite(median)
     times = series.times[there]
     # Marks differ in phase, so that they stay apart where curves coincide.
     apart = max(1, len(times) // MARKS)
-    marked = look | {"ms": 0.7 * look["ms"], "markevery": (int(phase * apart), apart)}
+    marked = style | {"ms": 0.7 * style["ms"], "markevery": (int(phase * apart), apart)}
     ax.plot(times, median[there], label=label, **marked)
     band = {}
     if len(series.values) > 1 and there.any():
@@ -264,18 +264,18 @@ def _draw_time_curve(ax, series, label, look, phase, signed=False):
         if not signed:
             high = np.minimum(high, ABOVE * max(median[there].max(), 1e-300))
         shown = np.isfinite(low) if signed else low > 0
-        ax.fill_between(times, low, high, where=shown, color=look["color"], alpha=0.12, lw=0)
+        ax.fill_between(times, low, high, where=shown, color=style["color"], alpha=0.12, lw=0)
     note_numbers(ax, label, "line", times, median[there], **band)
-    _draw_crosses_where_runs_stopped(ax, series, label, look)
+    _draw_crosses_where_runs_stopped(ax, series, label, style)
 
 
-def _draw_crosses_where_runs_stopped(ax, series, label, look):
+def _draw_crosses_where_runs_stopped(ax, series, label, style):
     """A cross where each run stopped, at its last value."""
     runs = np.flatnonzero(series.stopped & np.isfinite(series.values).any(axis=1))[:MOST_CROSSES]
     last = series.last_time_positions[runs]
     mark = {"ls": "none", "marker": "x", "ms": 6.0, "mew": 1.4, "clip_on": False, "zorder": 5}
     if len(runs):
-        ax.plot(series.times[last], series.values[runs, last], color=look["color"], **mark)
+        ax.plot(series.times[last], series.values[runs, last], color=style["color"], **mark)
         note_numbers(ax, label, "stopped", series.times[last], series.values[runs, last])
 
 

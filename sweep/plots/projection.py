@@ -115,7 +115,7 @@ def _draw_axis_towards_viewer(ax, view, axis, sign):
     )
 
 
-def draw_paths_on_sphere(ax, view, paths, **look):
+def draw_paths_on_sphere(ax, view, paths, **style):
     """Curves through points on the sphere, as far as they show.
 
     Parameters
@@ -124,10 +124,10 @@ def draw_paths_on_sphere(ax, view, paths, **look):
     """
     apart = np.full((len(paths), 1, 2), np.nan)
     joined = np.concatenate([view.project_onto_disc(paths), apart], axis=1).reshape(-1, 2)
-    return ax.plot(*joined.T, solid_joinstyle="round", **look)
+    return ax.plot(*joined.T, solid_joinstyle="round", **style)
 
 
-def draw_points_on_sphere(ax, view, points, size, **look):
+def draw_points_on_sphere(ax, view, points, size, **style):
     """Points on the sphere, as far as they show; `size` in points of type.
 
     Of very many a PDF or SVG holds a picture.
@@ -139,8 +139,8 @@ def draw_points_on_sphere(ax, view, points, size, **look):
     flat = view.project_onto_disc(points).reshape(-1, 2)
     flat = flat[np.isfinite(flat[:, 0])]
     mark = {"ls": "none", "marker": ".", "ms": 2.0 * size, "mew": 0.0}  # a "." is half as wide
-    look = {"rasterized": len(flat) > MOST_VECTOR_POINTS} | look
-    return ax.plot(*flat.T, **mark, **look)
+    style = {"rasterized": len(flat) > MOST_VECTOR_POINTS} | style
+    return ax.plot(*flat.T, **mark, **style)
 
 
 def marker_size_of_points(count):

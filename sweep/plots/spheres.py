@@ -336,12 +336,12 @@ def draw_sphere_panel(ax, view, panel, colours, lines, cmap=MORE_COLOURS):
     count = np.isfinite(paths[..., 0]).sum() / 2  # a half on each side
     many = bool(count > MOST_VECTOR_POINTS)
     for i in np.unique(colours):
-        own, look = paths[colours == i], {"color": cmap[i]}
+        own, style = paths[colours == i], {"color": cmap[i]}
         if lines:
-            draw_paths_on_sphere(ax, view, own, lw=0.7, **look)
+            draw_paths_on_sphere(ax, view, own, lw=0.7, **style)
         else:
             draw_points_on_sphere(
-                ax, view, own, marker_size_of_points(count), rasterized=many, **look
+                ax, view, own, marker_size_of_points(count), rasterized=many, **style
             )
 
 
@@ -384,12 +384,12 @@ def draw_bodies_on_disc(ax, view, panel, sample):
         there = np.isfinite(first[:, 0])
         chain = body_chain_to_draw(first[there])
         bodies = now[there][[*range(there.sum()), 0] if chain == "closed" else slice(None)]
-        for side, look in ((view.view_of_far_side, {"alpha": 0.35}), (view, {})):
-            look = look | {"color": MORE_COLOURS[place % len(MORE_COLOURS)]}
+        for side, style in ((view.view_of_far_side, {"alpha": 0.35}), (view, {})):
+            style = style | {"color": MORE_COLOURS[place % len(MORE_COLOURS)]}
             if chain:
-                draw_paths_on_sphere(ax, side, bodies[None], lw=1.1, **look)
+                draw_paths_on_sphere(ax, side, bodies[None], lw=1.1, **style)
             else:
-                draw_points_on_sphere(ax, side, bodies, marker_size_of_points(len(bodies)), **look)
+                draw_points_on_sphere(ax, side, bodies, marker_size_of_points(len(bodies)), **style)
 
 
 def body_chain_to_draw(directions):

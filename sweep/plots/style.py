@@ -63,15 +63,15 @@ def figure_width(usual):
     return current_page().width or (NARROW if is_compact_figure() else usual)
 
 
-def curve_looks_of_integrators(dataset):
+def curve_styles_of_integrators(dataset):
     """Colour, marker and line of each integrator, by its place in its family in the study."""
     members = {}
     for label, family in panel_families_of_integrators(dataset).items():
         members.setdefault(family, []).append(label)
-    return {label: look for of in members.values() for label, look in curve_looks(of).items()}
+    return {label: style for of in members.values() for label, style in curve_styles(of).items()}
 
 
-def curve_looks(labels):
+def curve_styles(labels):
     """Colour, marker and line of each of some curves.
 
     Later ones are finer, so that of curves that coincide the lower one still shows.
@@ -316,9 +316,9 @@ def add_legend(figure, axes, title=None):
     of = [dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) for ax in axes]
     entries = {label: handle for own in reversed(of) for label, handle in own.items()}
     entries = {label: entries[label] for own in of for label in own}
-    look = {"frameon": False, "handlelength": 3.2, "title": title, "alignment": "left"}
+    options = {"frameon": False, "handlelength": 3.2, "title": title, "alignment": "left"}
     if len(axes) > 1 and len(entries) == sum(map(len, of)):
-        _add_legends_below_panels(figure, axes, of, look)
+        _add_legends_below_panels(figure, axes, of, options)
         return
     labels, lines = list(entries), len(entries) + (title.count("\n") + 1 if title else 0)
     width, height = figure.get_size_inches()
@@ -326,7 +326,7 @@ def add_legend(figure, axes, title=None):
     if is_compact_figure() or (width - beside) / _columns_of_grid(axes) < PANEL:
         columns = _legend_column_count(labels, width)
         if columns == 1 and beside > width:
-            look["fontsize"] = size = fitting_size(max(labels, key=len), 8.0, width - 0.75)
+            options["fontsize"] = size = fitting_size(max(labels, key=len), 8.0, width - 0.75)
             most = int((width - 0.75) / (size * CHARACTER))
             labels = ["\n".join(textwrap.wrap(label, most)) for label in labels]
             lines += sum(label.count("\n") for label in labels)
@@ -335,10 +335,10 @@ def add_legend(figure, axes, title=None):
     else:
         figure.set_figheight(max(height, LINE * lines))
         place = {"loc": "outside right center"}
-    figure.legend(entries.values(), labels, **place, **look)
+    figure.legend(entries.values(), labels, **place, **options)
 
 
-def _add_legends_below_panels(figure, axes, of, look):
+def _add_legends_below_panels(figure, axes, of, options):
     """A legend below each of the panels, which become higher by it."""
     width = figure.get_figwidth() / _columns_of_grid(axes)
     count = {
@@ -352,8 +352,8 @@ def _add_legends_below_panels(figure, axes, of, look):
     for ax, own in zip(axes, of, strict=True):
         under = ax.transAxes + ScaledTranslation(0.0, -BELOW, figure.dpi_scale_trans)
         place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0.0), "bbox_transform": under}
-        look = look | {"borderaxespad": 0.0, "ncols": count[ax]}
-        ax.legend(own.values(), own.keys(), **place, **look)
+        options = options | {"borderaxespad": 0.0, "ncols": count[ax]}
+        ax.legend(own.values(), own.keys(), **place, **options)
 
 
 def fitting_size(text, size, width):

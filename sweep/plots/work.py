@@ -27,7 +27,7 @@ from sweep.plots.style import (
     STYLE,
     add_legend,
     axis_label_with_units,
-    curve_looks_of_integrators,
+    curve_styles_of_integrators,
     is_compact_figure,
     label_first_of_rows,
     new_panel_grid,
@@ -91,7 +91,7 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
     """
     check_known("measure of work", against, WORK, key="against")
     dataset = run_table_without_repeats(full := dataset)
-    looks = curve_looks_of_integrators(dataset)
+    styles = curve_styles_of_integrators(dataset)
     error = chosen_errors_for_work(dataset, error, at)[0]
     panels = {}
     rows = rows_on_log_axis(work_table(full, error, at), error, against)
@@ -111,7 +111,7 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
         drawn = [
             ax
             for ax, of_panel in zip(axes, panels.values(), strict=True)
-            if _draw_work_panel(ax, of_panel, against, looks, dataset)
+            if _draw_work_panel(ax, of_panel, against, styles, dataset)
         ]
         label_first_of_rows(drawn, _work_error_axis_label(dataset, rows[0], once))
         _add_work_legend(figure, drawn, rows, [against])
@@ -142,14 +142,14 @@ def plot_work_panels(dataset):
     if len({axis_values_in_words(row.parameters) for row in rows}) > 1:
         return work_precision(dataset)
     dataset = run_table_without_repeats(dataset)
-    looks, panels = curve_looks_of_integrators(dataset), _work_panels(rows)
+    styles, panels = curve_styles_of_integrators(dataset), _work_panels(rows)
     with rc_context(STYLE):
         figure, axes = new_panel_grid(len(panels), 2, WIDTH, HEIGHT)
         figure.shown = _work_caption(dataset, [row for of_panel, _ in panels for row in of_panel])
         drawn = []
         for ax, (of_panel, against) in zip(axes, panels, strict=True):
             ax.set_ylabel(_work_error_axis_label(dataset, of_panel[0]))
-            if _draw_work_panel(ax, of_panel, against, looks, dataset):
+            if _draw_work_panel(ax, of_panel, against, styles, dataset):
                 drawn.append(ax)
         for against in AXES:  # of equal scale
             same = [ax for ax, (_, of) in zip(axes, panels, strict=True) if of == against]
@@ -221,7 +221,7 @@ def _add_work_legend(figure, axes, rows, measures):
     add_legend(figure, axes, f"{BEST}; {OPEN}" if some_open else BEST)
 
 
-def _draw_work_panel(ax, rows, against, looks, dataset):
+def _draw_work_panel(ax, rows, against, styles, dataset):
     """The curves of all integrators in a panel, or why there are none; whether there are."""
     why = why_cpu_times_not_comparable(rows) if against == "cpu_time" else ""
     if not _panel_compares_work(rows, against):
@@ -239,7 +239,7 @@ def _draw_work_panel(ax, rows, against, looks, dataset):
     for row in rows:
         by_integrator.setdefault(row.integrator, []).append(row)
     for integrator, points in by_integrator.items():
-        _draw_work_curve(ax, points, against, looks[integrator])
+        _draw_work_curve(ax, points, against, styles[integrator])
     quantity, units = AXES[against]
     until = _error_time_label(dataset, float(dataset["time"].values[-1]))
     ax.set(xscale="log", xlabel=f"{quantity} until {until}{units}")
@@ -262,14 +262,14 @@ def _wrap_text_to_panel(text):
     return textwrap.fill(whole, width).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def _draw_work_curve(ax, points, against, look):
+def _draw_work_curve(ax, points, against, style):
     """One integrator: a pale line, small marks, large ones where it is best, open ones if none."""
-    ax.plot([], [], label=points[0].integrator, **look)
+    ax.plot([], [], label=points[0].integrator, **style)
     counts = np.array([counts_for_comparison(row, against) for row in points])
     best = np.array([against in row.best for row in points]) & counts
     work = np.array([getattr(row, against) for row in points])
     error = np.array([row.value for row in points])
-    pale = {"color": look["color"], "lw": 0.6, "alpha": 0.5}
+    pale = {"color": style["color"], "lw": 0.6, "alpha": 0.5}
     numbers = {}
     if against == "cpu_time":
         largest = np.array([row.cpu_time_largest if row.repeats > 1 else np.nan for row in points])
@@ -279,13 +279,13 @@ def _draw_work_curve(ax, points, against, look):
         low, high = (np.array([getattr(row, side) for row in points]) for side in ("low", "high"))
         ax.vlines(work[counts], np.fmax(low, error / 1e3)[counts], high[counts], **pale)
         numbers |= {"low": low, "high": high}
-    ax.plot(work[counts], error[counts], **(look | {"marker": "", "alpha": PALE}))
-    marks = look | {"ls": "none"}
+    ax.plot(work[counts], error[counts], **(style | {"marker": "", "alpha": PALE}))
+    marks = style | {"ls": "none"}
     ax.plot(work[best], error[best], **marks)
-    small = marks | {"ms": 0.6 * look["ms"], "alpha": PALE, "zorder": look["zorder"] - 1}
+    small = marks | {"ms": 0.6 * style["ms"], "alpha": PALE, "zorder": style["zorder"] - 1}
     other = counts & ~best
     ax.plot(work[other], error[other], **small)
-    open_mark = {"mfc": "white", "mec": look["color"], "mew": 0.8, "ms": 0.75 * look["ms"]}
+    open_mark = {"mfc": "white", "mec": style["color"], "mew": 0.8, "ms": 0.75 * style["ms"]}
     ax.plot(work[~counts], error[~counts], **(small | open_mark))
     kinds = np.where(counts, np.where(best, "large", "small"), "open")
     note_numbers(ax, points[0].integrator, kinds, work, error, **numbers)
@@ -361,14 +361,14 @@ def _draw_trials(
     ax: Axes, name: str, number: int, trials: "Sequence[Point]", bound: float, end: float
 ) -> None:
     """One integrator: a pale line, and a mark for each trial, filled where it went to the end."""
-    look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-    look |= {"ls": DASHES[number // len(COLOURS) % len(DASHES)], "ms": 5.0, "lw": 1.0}
-    ax.plot([], [], label=name, **look)
+    style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+    style |= {"ls": DASHES[number // len(COLOURS) % len(DASHES)], "ms": 5.0, "lw": 1.0}
+    ax.plot([], [], label=name, **style)
     seconds, errors = [own.seconds for own in trials], [own.ratio * bound for own in trials]
-    ax.plot(seconds, errors, **(look | {"marker": "", "alpha": 0.45}))
+    ax.plot(seconds, errors, **(style | {"marker": "", "alpha": 0.45}))
     filled = [own.until == end for own in trials]
     for x, y, full in zip(seconds, errors, filled, strict=True):
-        ax.plot(x, y, **(look | {"ls": "none", "mfc": look["color"] if full else "white"}))
+        ax.plot(x, y, **(style | {"ls": "none", "mfc": style["color"] if full else "white"}))
     note_numbers(ax, name, ["filled" if full else "open" for full in filled], seconds, errors)
 
 

@@ -47,9 +47,9 @@ def draw_chain_convergence(datasets: Datasets) -> Figure:
         axes = figure.subplots(1, 2, sharey=True)
         for ax, (name, title) in zip(axes, STARTS.items(), strict=True):
             rows = sorted(order_table(study[name]), key=lambda row: row.declared)
-            looks = _curve_styles_by_order(rows)
+            styles = _curve_styles_by_order(rows)
             for row in rows:
-                draw_error_curve(ax, row, looks[row.integrator], curve_label_with_order(row))
+                draw_error_curve(ax, row, styles[row.integrator], curve_label_with_order(row))
             ax.set(
                 xscale="log", xlabel=axis_label_with_units(study[name]["step_size"], "step size h")
             )
@@ -69,11 +69,11 @@ def draw_chain_convergence(datasets: Datasets) -> Figure:
 
 def _curve_styles_by_order(rows: Any) -> Any:
     """A colour for each declared order, a marker for each of its methods."""
-    looks: dict[str, Any] = {}
+    styles: dict[str, Any] = {}
     seen: dict[Any, int] = {}
     for row in rows:
         place = seen[row.declared] = seen.get(row.declared, -1) + 1
-        looks[row.integrator] = {
+        styles[row.integrator] = {
             "color": ORDERS[row.declared],
             "marker": MARKERS[place],
             "ms": 7.4 - 1.0 * place,  # of curves that coincide the lower one still shows
@@ -82,7 +82,7 @@ def _curve_styles_by_order(rows: Any) -> Any:
             "mew": 0.5,
             "zorder": 2 + 0.1 * place,
         }
-    return looks
+    return styles
 
 
 # --- figures 6 and 7 -----------------------------------------------------------------------------
@@ -121,9 +121,9 @@ def _draw_departures_from_constraint(
         figure = new_figure(9.0, 6.2)
         axes = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(2, 3))
         for link, (upper, lower) in enumerate(axes.T):
-            for label, look in CLASSICAL.items():
+            for label, style in CLASSICAL.items():
                 values = abs(_departure_of_link_along_time(dataset, label, departure, link))
-                upper.plot(dataset["time"][1:], values[1:], lw=1.1, **look)
+                upper.plot(dataset["time"][1:], values[1:], lw=1.1, **style)
             for place, label in enumerate(methods):
                 values = _departure_of_link_along_time(dataset, label, departure, link)
                 lower.axhline(-place, color="0.85", lw=0.6, zorder=0)

@@ -89,8 +89,8 @@ def draw_quadrotor_snapshots(datasets: Datasets) -> Figure:
 def _write_time_beneath_load(ax: Axes, place: np.ndarray, text: str) -> None:
     """The time beneath a load."""
     white = [withStroke(linewidth=2.5, foreground="white")]
-    look = {"fontsize": 8, "ha": "center", "va": "top", "zorder": 20, "path_effects": white}
-    ax.text(*(place - (0.0, 0.0, 0.12)), text, **look)
+    style = {"fontsize": 8, "ha": "center", "va": "top", "zorder": 20, "path_effects": white}
+    ax.text(*(place - (0.0, 0.0, 0.12)), text, **style)
 
 
 def _draw_quadrotor(ax: Axes, place: np.ndarray, rotation: np.ndarray, colour: Any) -> None:
@@ -107,8 +107,8 @@ def draw_quadrotor_load_position(datasets: Datasets) -> Figure:
         figure = new_figure(9.5, 3.4)
         for ax, axis in zip(figure.subplots(1, 3), AXES, strict=True):
             ax.plot(dataset["time"], dataset[f"load_position_{axis}"], color=LOAD, label="load")
-            look = {"color": DESIRED, "ls": "--", "label": "desired"}
-            ax.plot(dataset["time"], dataset[f"desired_position_{axis}"], **look)
+            style = {"color": DESIRED, "ls": "--", "label": "desired"}
+            ax.plot(dataset["time"], dataset[f"desired_position_{axis}"], **style)
             _label_axes_along_time(ax, dataset, f"{axis}{', downwards' * (axis == 'z')} [m]")
             ax.legend(frameon=False)
     return figure

@@ -64,8 +64,8 @@ def _draw_step_adaptation(
             own = np.flatnonzero(dataset["integrator"].values == label)
             own = own[np.argsort(dataset["count"].values[own])]
             error = dataset["global_error"].values[own, -1]
-            look = METHODS[label] | {"marker": marker, "ms": 4.0, "lw": 1.0}
-            left.plot(dataset["count"].values[own], error, **look)
+            style = METHODS[label] | {"marker": marker, "ms": 4.0, "lw": 1.0}
+            left.plot(dataset["count"].values[own], error, **style)
         left.set(xlabel="number of links N", xticks=np.unique(dataset["count"].values))
         end = axis_label_with_units(dataset["time"], f"t = {dataset['time'].values[-1]:g}", "{} {}")
         left.set_ylabel(f"global error at {end}")
@@ -82,9 +82,9 @@ def _draw_step_adaptation(
 
 def _draw_step_sizes_along_time(ax: Axes, dataset: xr.Dataset) -> None:
     """Step sizes along time: those of the adaptive methods, and the constant one."""
-    for label, look in METHODS.items():
+    for label, style in METHODS.items():
         run = first_run_to_draw(dataset, label)
-        ax.plot(run["time"], run["current_step_size"].values[0], lw=0.9, **look)
+        ax.plot(run["time"], run["current_step_size"].values[0], lw=0.9, **style)
     ax.set(
         xlabel=axis_label_with_units(dataset["time"], "time t"),
         xlim=(0.0, dataset["time"].values[-1]),
@@ -143,10 +143,10 @@ def draw_velocity_peak(datasets: Datasets) -> Figure:
         for link, (name, colour) in enumerate(LINKS):
             omega.plot(times, exact[:, link], color=colour, label=name, lw=1.1)
             speed.plot(times, rate[:, link], color=colour, label=name, lw=1.1)
-        for label, look in METHODS.items():
+        for label, style in METHODS.items():
             off = np.abs(_double_pendulum_states(datasets, label)[:, 2:, 1] - exact).max(axis=1)
             last = times >= PEAK[0]
-            errors.plot(times[last], off[last], lw=1.0, **look)
+            errors.plot(times[last], off[last], lw=1.0, **style)
         style_log_error_axis(errors)
         for ax, title, text in (
             (steps, "(a) step sizes", None),

@@ -99,15 +99,15 @@ def _draw_top_axis_components(ax: Axes, study: Any, inertia: Any) -> None:
         ax.annotate(
             COMPONENTS[k], (1.0, values[-1]), (4, 0), textcoords="offset points", va="center"
         )
-    for (label, formulation), look in METHODS.items():
+    for (label, formulation), style in METHODS.items():
         run = first_run_to_draw(study["long"], label, inertia=inertia, formulation=formulation)
         run = run.isel(time=slice(0, COARSE + 1, EVERY))
-        name, look = (
+        name, style = (
             _method_label_of_formulation(label, formulation),
-            look | {"mfc": "none", "mew": 0.8, "ls": "none"},
+            style | {"mfc": "none", "mew": 0.8, "ls": "none"},
         )
         for k, values in enumerate(_vectors_along_run(run, "axis").T):
-            ax.plot(run["time"], values, label=name if k == 0 else None, **look)
+            ax.plot(run["time"], values, label=name if k == 0 else None, **style)
     style_plain_axis(
         ax, f"components of QX, {step_size_label(run)}; lines, {step_size_label(fine)}"
     )
@@ -120,11 +120,11 @@ def _draw_top_axis_components(ax: Axes, study: Any, inertia: Any) -> None:
 def _draw_heavy_top_orders(ax: Axes, dataset: xr.Dataset, inertia: Any) -> None:
     own = take_runs(dataset, np.flatnonzero(dataset["inertia"].values == inertia))
     rows = {(row.integrator, row.parameters["formulation"]): row for row in order_table(own)}
-    for key, look in METHODS.items():
+    for key, style in METHODS.items():
         draw_error_curve(
             ax,
             rows[key],
-            look | {"lw": 0.9},
+            style | {"lw": 0.9},
             f"{rows[key].order:.2f}   {_method_label_of_formulation(*key)}",
         )
     ax.set(xscale="log", xlabel=axis_label_with_units(dataset["step_size"], "step size h"))
@@ -148,8 +148,8 @@ def draw_long_heavy_top_run(datasets: Datasets) -> Figure:
             upper, lower = axes[:, column]
             run = first_run_to_draw(dataset, label, inertia=inertia, formulation="cotangent")
             colour = METHODS[label, "cotangent"]["color"]
-            look = {"color": colour, "ls": "none", "marker": ".", "ms": 1.6, "mew": 0.0}
-            upper.plot(run["time"], run["energy_error"].values[0], **look)
+            style = {"color": colour, "ls": "none", "marker": ".", "ms": 1.6, "mew": 0.0}
+            upper.plot(run["time"], run["energy_error"].values[0], **style)
             style_plain_axis(upper, f"{label}\n{INERTIAS[inertia]}")
             upper.set(
                 xlabel=axis_label_with_units(run["time"], "time t"),

@@ -40,16 +40,16 @@ PERCENTILES = (5, 25, 50, 75, 95)
 
 
 def _draw_energy_and_unit_length(curves: Sequence[Any]) -> Figure:
-    """Total energy and unit length error over time, of (name, run, look)."""
+    """Total energy and unit length error over time, of (name, run, style)."""
     with rc_context(STYLE):
         figure = new_figure(8.5, 3.6)
         left, right = figure.subplots(1, 2)
-        for name, run, look in curves:
+        for name, run, style in curves:
             time, energy = run["time"].values, run["energy"].values[0]
-            left.plot(time, energy, label=_method_label_with_step(name, run), **look)
+            left.plot(time, energy, label=_method_label_with_step(name, run), **style)
             error = run["unit_length_error"].values[0]
             shown = (time > 0) & (error > 0)  # the start is on the spheres
-            right.plot(time[shown], error[shown], **look)
+            right.plot(time[shown], error[shown], **style)
         run = curves[0][1]
         for ax in (left, right):
             ax.set_xlabel(axis_label_with_units(run["time"], "time t"))
@@ -96,7 +96,7 @@ def draw_errors_by_step_size(datasets: Datasets) -> Figure:
     """Figure 3.2: mean energy and unit length errors against the step size."""
     dataset = datasets["lee-example-2"]["step-sizes"]
     rows = drift_table(dataset, ("energy", "unit_length"))
-    looks = {
+    styles = {
         "variational": {**VARIATIONAL, "marker": "o", "label": "variational"},
         "rk2": {**RUNGE_KUTTA, "marker": "s", "label": "RK2 on (q, q̇)"},
     }
@@ -108,10 +108,10 @@ def draw_errors_by_step_size(datasets: Datasets) -> Figure:
             ("mean |E − E₀| over steps", "mean |q·q − 1| over steps"),
             strict=True,
         ):
-            for name, look in looks.items():
+            for name, style in styles.items():
                 own = [r for r in rows if (r.integrator, r.quantity) == (name, quantity)]
                 own = [r for r in own if r.mean_abs.median > 0]
-                ax.plot([r.step_size for r in own], [r.mean_abs.median for r in own], **look)
+                ax.plot([r.step_size for r in own], [r.mean_abs.median for r in own], **style)
             ax.set(
                 xscale="log",
                 xlabel=axis_label_with_units(dataset["step_size"], "step size h"),
@@ -134,7 +134,7 @@ def draw_spring_example_by_methods(datasets: Datasets) -> Figure:
         ("variational", "variational", VARIATIONAL),
     )
     return _draw_energy_and_unit_length(
-        [(text, first_run_to_draw(dataset, name, largest), look) for text, name, look in curves]
+        [(text, first_run_to_draw(dataset, name, largest), style) for text, name, style in curves]
     )
 
 

@@ -110,10 +110,10 @@ def draw_errors_of_three_methods(datasets: Datasets) -> Figure:
         for ax, (title, name) in zip(axes, experiments.items(), strict=True):
             dataset = datasets["mclachlan-errors"][name]
             largest = dataset["global_error"].max("time").values
-            for integrator, text, look in METHODS:
+            for integrator, text, style in METHODS:
                 own = np.flatnonzero(dataset["integrator"].values == integrator)
                 own = own[np.argsort(dataset["step_size"].values[own])]
-                ax.plot(dataset["step_size"].values[own], largest[own], label=text, **look)
+                ax.plot(dataset["step_size"].values[own], largest[own], label=text, **style)
             ax.set(xscale="log", xlabel=axis_label_with_units(dataset["step_size"], "step size h"))
             style_log_error_axis(ax)
             ax.xaxis.set_major_formatter("{x:g}")
@@ -213,7 +213,7 @@ def draw_tracers(datasets: Datasets) -> Figure:
     (run,) = np.flatnonzero(dataset["tracers"].values)
     states, times = dataset["state"].values[run], dataset["time"].values
     scale = ScalarMappable(Normalize(-1.0, 1.0), LEVELS)
-    look = {"marker": "o", "ls": "none", "mec": "white", "mew": 0.8, "color": "#D55E00", "ms": 6}
+    style = {"marker": "o", "ls": "none", "mec": "white", "mew": 0.8, "color": "#D55E00", "ms": 6}
     with rc_context(STYLE):
         figure = new_figure(8.4, 5.8)
         axes = figure.subplots(2, 3)
@@ -221,7 +221,7 @@ def draw_tracers(datasets: Datasets) -> Figure:
             draw_sphere_outline(ax, VIEW)
             flat = VIEW.project_onto_disc(states[k, 4:])
             ax.scatter(*flat.T, s=3.0, c=scale.to_rgba(states[0, 4:, 2]), lw=0.0)
-            ax.plot(*VIEW.project_onto_disc(states[k, :4]).T, label="vortex", **look)
+            ax.plot(*VIEW.project_onto_disc(states[k, :4]).T, label="vortex", **style)
             now = axis_label_with_units(dataset["time"], f"t = {times[k]:g}", "{} {}")
             ax.text(0.0, 0.0, now, transform=ax.transAxes)
         figure.colorbar(
@@ -251,8 +251,8 @@ def draw_vortices(datasets: Datasets) -> Figure:
         _draw_energy_colour_bar(figure, axes, scale)
         for ax, view in zip(axes, (VIEW, VIEW.view_from_behind), strict=True):
             for place, marker, colour, text in points:
-                look = {"marker": marker, "color": colour, "label": text, "ms": 3.5, "ls": "none"}
-                ax.plot(*view.project_onto_disc(place).T, zorder=3, **look)
+                style = {"marker": marker, "color": colour, "label": text, "ms": 3.5, "ls": "none"}
+                ax.plot(*view.project_onto_disc(place).T, zorder=3, **style)
         handles = axes[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
