@@ -140,7 +140,7 @@ def _list_observables(library):
 def _list_plot_kinds(library):
     kinds = sweep.plots.KINDS
     installed = sweep.plugins.with_installed_plugins(library, "plot", taken=kinds)
-    every = kinds | sweep.plots.added_by(installed)
+    every = kinds | sweep.plots.kinds_of_plugins(installed)
     return [
         {
             "name": kind.name,

@@ -176,11 +176,11 @@ def _plot_kinds_of_plugins(store, name):
     """
     library, found = sweep.plugins.Library(_approved_plot_plugins(store)), {}
     try:
-        found = sweep.plots.added_by(library)
+        found = sweep.plots.kinds_of_plugins(library)
         library = sweep.plugins.with_installed_plugins(
             library, "plot", None if name is None else [name], sweep.plots.KINDS
         )
-        return sweep.plots.added_by(library)
+        return sweep.plots.kinds_of_plugins(library)
     except InputError as error:
         if name is not None:
             raise

@@ -246,7 +246,7 @@ def draw_spheres(runs, choice, experiment):
                     )
                 )
         panels.append(Panel(panel.title, Axis("e₁"), Axis("e₂"), curves))
-    said = ", ".join(picture.said)
+    said = ", ".join(picture.common)
     return Figure("spheres", panels, remark=f"{said[:1].upper()}{said[1:]}. Drag to turn.")
 
 

@@ -5,7 +5,7 @@ from integrators.lazy import lazy
 # Imported when first used: `ds.geosweep` should not wait for matplotlib.
 _HOMES = {
     "KINDS": "sweep.plots.kinds",
-    "added_by": "sweep.plots.kinds",
+    "kinds_of_plugins": "sweep.plots.kinds",
     "compact": "sweep.plots.page_setup",
     "convergence": "sweep.plots.orders",
     "convergence_across": "sweep.plots.orders",

@@ -1,8 +1,12 @@
-"""How far the error of an invariant wanders over a run, and the drift that its table gives."""
+"""Errors of invariants over time by window means, and their measured drift."""
+
+from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -20,12 +24,14 @@ from sweep.analysis.runs.selection import (
     scanned_axes,
     take_runs,
 )
-from sweep.plots.captions import Shown
-from sweep.plots.selection import runs_to_draw
+from sweep.plots.page_setup import NARROW
+from sweep.plots.selection import Cell, runs_to_draw
 from sweep.plots.style import (
     CHARACTER,
     GREY,
     STYLE,
+    Coverage,
+    Drawing,
     add_figure_caption,
     axis_label_with_units,
     curve_styles_of_integrators,
@@ -40,18 +46,29 @@ from sweep.plots.style import (
     units_with_superscripts,
 )
 
-MOST_STARTS = 4096  # that are drawn; of more, so many spread evenly over them
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from sweep.analysis.drift.drifts import DriftEstimate
+
+MOST_STARTS = 4096  # of more starts so many are drawn, evenly spread over them
 MOST_COLUMNS, MOST_STRIPS = 3, 12
-BAND = (0.05, 0.95)  # of the starts
+BAND = (0.05, 0.95)  # quantiles over the starts
 
 
-def drift_over_time(dataset, quantity=None, step_size=None):
-    """Window means of the signed error over time, and the drift with its 95 % interval.
+def drift_over_time(
+    dataset: xr.Dataset | xr.DataTree,
+    quantity: str | None = None,
+    step_size: float | None = None,
+) -> Drawing:
+    """Draw window means of the signed error over time, and the drift with its 95 % interval.
 
-    A strip for each integrator, each with its own scale, and a column for each combination of
-    scanned values. The line is the median over the starts, the band holds 90 % of them; the wedge
-    is what the drifts within the interval make of the mean. Above a strip stand the verdict and
-    the largest drift that is not excluded, and how many times less that is than the drift of the
+    There is a strip for each integrator, with its own scale, and a column for each combination of
+    scanned values. The line is the median over the starts, the band holds 90 % of them. The wedge
+    spans the mean errors that drifts within the interval give. Above a strip stand the verdict and
+    the largest drift that is not excluded; and how many times less that is than the drift of the
     integrator that drifts least of those that surely drift more at equal step size.
 
     Parameters
@@ -61,7 +78,7 @@ def drift_over_time(dataset, quantity=None, step_size=None):
     quantity : str, optional
         ``energy``, ``momentum``, …; by default the energy.
     step_size : float, optional
-        Each integrator is shown at its step size nearest to this one; by default the smallest
+        Each integrator is drawn at its step size nearest to this one; by default to the smallest
         of those that most integrators share.
 
     Returns
@@ -74,57 +91,89 @@ def drift_over_time(dataset, quantity=None, step_size=None):
         When the quantity has no error in the dataset, no run is complete, or the selection would
         fill more than three columns of twelve strips.
     """
-    dataset = run_table_without_repeats(dataset)
-    (quantity,) = chosen_drift_quantities(dataset, [quantity or name_of_energy_quantity(dataset)])
-    styles = curve_styles_of_integrators(dataset)
-    runs, steps = runs_to_draw(dataset, step_size)
-    shown = take_runs(dataset, runs)
-    rows = {
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    (quantity,) = chosen_drift_quantities(table, [quantity or name_of_energy_quantity(table)])
+    styles = curve_styles_of_integrators(table)
+    runs, steps = runs_to_draw(table, step_size)
+    shown = take_runs(table, runs)
+    rows: dict[Cell, DriftEstimate] = {
         (axis_values_in_words(r.parameters), r.integrator): r
         for r in drift_table(shown, [quantity])
     }
-    cells = {}
+    cells: dict[Cell, xr.Dataset] = {}
     for key, members in groups_of_runs(shown, [*scanned_axes(shown), "integrator"]):
         integrator = key.pop("integrator")
         cells[axis_values_in_words(key), integrator] = take_runs(shown, members)
     cells = {key: cell for key, cell in cells.items() if rows[key].starts}
-    columns, strips = _drift_figure_layout(cells, styles)
+    columns, integrators = _drift_figure_layout(cells, styles)
     with rc_context(STYLE):
-        figure = _new_drift_figure(len(columns), len(strips))
-        shape = len(strips), len(columns)
-        axes = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
-        found = {
+        figure = _new_drift_figure(len(columns), len(integrators))
+        axes = figure.subplots(
+            len(integrators), len(columns), sharex=True, sharey="row", squeeze=False
+        )
+        strips = {
             key: DriftStrip.of_cell(cell, rows[key], MOST_STARTS) for key, cell in cells.items()
         }
-        for (panel, integrator), strip in found.items():
-            row = axes[strips.index(integrator)]
-            ax = row[columns.index(panel)]
-            said = [integrator, *([panel] if panel else []), steps[panel, integrator]]
-            same = [found[key].largest for key in found if key[1] == integrator]
+        for (values, integrator), strip in strips.items():
+            row = axes[integrators.index(integrator)]
+            ax = row[columns.index(values)]
+            title = ", ".join(filter(None, [integrator, values, steps[values, integrator]]))
+            same = [strips[key].largest for key in strips if key[1] == integrator]
             power = _power_of_ten(max(same))
             _draw_drift_strip(ax, strip, power, styles[integrator]["color"])
-            _title_drift_strip(ax, strip.row, said, styles[integrator]["color"])
+            _title_drift_strip(ax, strip.row, title, styles[integrator]["color"])
             if ax is row[0] or not row[0].has_data():
                 ax.set_ylabel(_drift_axis_label(strip.row, power), fontsize=8)
-        figure.shown = Shown.of_run_table(dataset, [strip.starts for strip in found.values()])
-        _label_drift_axes(figure, axes, dataset, rows, quantity)
+        coverage = Coverage.of_run_table(table, [strip.starts for strip in strips.values()])
+        figure.coverage = coverage
+        _label_drift_axes(axes, table)
+        over = coverage.starts_in_words
+        if max(coverage.counts) > 1:
+            over = f"median and 90 % of {over}"
+        add_figure_caption(
+            figure,
+            f"{quantity.replace('_', ' ')} error, window means: {over}; wedge: drift over "
+            f"{next(iter(rows.values())).span}, 95 %",
+        )
         figure.align_ylabels()
     return figure
 
 
-def _new_drift_figure(columns, strips):
-    """An empty figure for so many columns and strips, which have a line more where it is narrow."""
+def _new_drift_figure(columns: int, strips: int) -> Drawing:
+    """An empty figure for strips in columns; in a narrow one titles take a line more."""
     width = figure_width(7.0 if columns == 1 else 1.2 + 4.4 * columns)
     return new_figure(width, 0.9 + 1.5 * strips if is_compact_figure() else 0.7 + 1.3 * strips)
 
 
-def _drift_figure_layout(cells, styles):
-    """The columns and the strips of a figure; `InputError` where they are none or too many."""
+def _drift_figure_layout(
+    cells: Collection[Cell], labels: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Columns and strips of a figure.
+
+    Parameters
+    ----------
+    cells : collection of (str, str)
+        Scanned values and integrators that are drawn.
+    labels : collection of str
+        Integrators in the order of the strips.
+
+    Returns
+    -------
+    values : list of str
+        The scanned values of each column.
+    integrators : list of str
+        The integrator of each strip.
+
+    Raises
+    ------
+    InputError
+        Where there is nothing to draw, or more than fits.
+    """
     if not cells:
         raise InputError("none of the selected runs is complete.")
-    columns = list(dict.fromkeys(panel for panel, _ in cells))
-    there = {integrator for _, integrator in cells}
-    strips = [label for label in styles if label in there]
+    columns = list(dict.fromkeys(values for values, _ in cells))
+    drawn = {integrator for _, integrator in cells}
+    strips = [label for label in labels if label in drawn]
     most = 1 if is_compact_figure() else MOST_COLUMNS
     if len(columns) > most or len(strips) > MOST_STRIPS:
         raise InputError(
@@ -137,54 +186,56 @@ def _drift_figure_layout(cells, styles):
 
 @dataclass(frozen=True, eq=False)
 class DriftStrip:
-    """What is drawn of one integrator.
+    """Curves of one integrator at one combination of scanned values.
 
     Parameters
     ----------
     row : DriftEstimate
     starts : int
+        Initial conditions that the curves are drawn from.
     times, middle, low, high : ndarray, shape (windows,)
-        Window means over time: median over the starts, and where 90 % of them are.
+        Window means over time: median over the starts, and the ends of the band of 90 % of them.
     ends, fitted, least, most : ndarray, shape (2,)
-        From the first window to the last what the drift makes of the mean, and the ends of its
-        interval; NaN where there is none.
+        Times of the first and the last window, the mean error there by the drift, and by the ends
+        of its interval; NaN where no drift is measured.
     """
 
-    row: object
+    row: DriftEstimate
     starts: int
-    times: np.ndarray
-    middle: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    ends: np.ndarray
-    fitted: np.ndarray
-    least: np.ndarray
-    most: np.ndarray
+    times: NDArray[np.float64]
+    middle: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    fitted: NDArray[np.float64]
+    least: NDArray[np.float64]
+    most: NDArray[np.float64]
 
     @classmethod
-    def of_cell(cls, cell, row, most):
-        """Of the runs of one integrator; of more than so many starts, these spread over them."""
+    def of_cell(cls, cell: xr.Dataset, row: DriftEstimate, most: int) -> DriftStrip:
+        """Curves from the runs of one integrator, with at most `most` starts."""
         times, means = read_cell_window_means(cell, row.quantity, most)
         ends = np.array([times[0], times[-1]])
-        wedge = [
+        fitted, least, most_fitted = (
             means.mean() + slope * (ends - ends.mean()) for slope in (row.drift, row.low, row.high)
-        ]
-        band = np.quantile(means, BAND, axis=0)
-        return cls(row, len(means), times, np.median(means, axis=0), *band, ends, *wedge)
+        )
+        low, high = np.quantile(means, BAND, axis=0)
+        middle = np.median(means, axis=0)
+        return cls(row, len(means), times, middle, low, high, ends, fitted, least, most_fitted)
 
     @property
-    def largest(self):
-        """The largest size that is drawn."""
+    def largest(self) -> float:
+        """The largest size of an error that is drawn."""
         drawn = (self.middle, self.low, self.high, self.fitted, self.least, self.most)
         return max(float(np.nanmax(np.abs(one), initial=0.0)) for one in drawn)
 
 
-def _power_of_ten(size):
+def _power_of_ten(size: float) -> int:
     return math.floor(math.log10(size)) if size > 0 else 0
 
 
-def _drift_axis_label(row, power):
-    """The quantity, and below it the power of ten and units that the numbers are of."""
+def _drift_axis_label(row: DriftEstimate, power: int) -> str:
+    """The label of a strip: the quantity, and below it the power of ten and the units."""
     scale = f"10{superscript_number(power)}" if power else ""
     units = f"{scale} {units_with_superscripts(row.units)}".strip()
     return "\n".join(
@@ -192,8 +243,8 @@ def _drift_axis_label(row, power):
     )
 
 
-def _draw_drift_strip(ax, strip, power, colour):
-    """What the starts of one integrator do, and the wedge of its drift, in such a power of ten."""
+def _draw_drift_strip(ax: Axes, strip: DriftStrip, power: int, colour: str) -> None:
+    """Draw median and band over the starts, and the wedge of the drift, in a power of ten."""
     unit = 10.0**power
     if strip.starts > 1:
         ax.fill_between(
@@ -219,30 +270,36 @@ def _draw_drift_strip(ax, strip, power, colour):
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
-def _title_drift_strip(ax, row, said, colour):
-    """Above a strip its integrator, the verdict, and how much less it drifts than another."""
+def _title_drift_strip(ax: Axes, row: DriftEstimate, title: str, colour: str) -> None:
+    """Write above a strip its title, the verdict, and how much less it drifts than another."""
     found = f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
     if row.reason:
         found = "undecided;  no drift measured" if row.verdict == UNDECIDED else row.in_words
     closest = next((one for one in row.compared if one.equal_step), None)
-    small, bold = {"fontsize": 8, "color": "0.15"}, {"fontsize": 8.5, "color": colour}
-    bold |= {"fontweight": "bold", "loc": "left"}
+    small: dict[str, Any] = {"fontsize": 8, "color": "0.15"}
+    bold: dict[str, Any] = {"fontsize": 8.5, "color": colour, "fontweight": "bold", "loc": "left"}
     compared = [] if closest is None else [f"{closest} (95 %)"]
     if is_compact_figure():  # one above the other
-        width = ax.get_figure().get_figwidth() - 0.8
+        width = figure_width(NARROW) - 0.8
         most = int(width / (small["fontsize"] * CHARACTER))
         lines = [part for line in (found, *compared) for part in textwrap.wrap(line, most)]
-        bold["fontsize"] = fitting_size(", ".join(said), 8.5, 0.9 * width)
-        ax.set_title(", ".join(said), pad=6.0 + 10.5 * len(lines), **bold)
-        place = {"va": "bottom", "transform": ax.transAxes, "linespacing": 1.15}
-        ax.text(0.0, 1.02, "\n".join(lines), **place, **small)
+        bold["fontsize"] = fitting_size(title, 8.5, 0.9 * width)
+        ax.set_title(title, pad=6.0 + 10.5 * len(lines), **bold)
+        small |= {"va": "bottom", "transform": ax.transAxes, "linespacing": 1.15}
+        ax.text(0.0, 1.02, "\n".join(lines), **small)
         return
-    ax.set_title(", ".join(said), **bold)
+    ax.set_title(title, **bold)
     ax.set_title("\n".join([found, *compared]), loc="right", linespacing=1.15, **small)
 
 
-def _label_drift_axes(figure, axes, dataset, rows, quantity):
-    """Axes of time below, and above it what is drawn."""
+def _label_drift_axes(axes: NDArray[Any], dataset: xr.Dataset) -> None:
+    """Style and label the axes of time, and remove panels without data.
+
+    Parameters
+    ----------
+    axes : ndarray of matplotlib.axes.Axes, shape (strips, columns)
+    dataset : xarray.Dataset
+    """
     times = dataset["time"].values
     widths = np.diff(times)
     spread = len(np.unique(np.round(widths / widths[0], 6))) > 4 and widths.max() > 3 * widths[0]
@@ -257,9 +314,3 @@ def _label_drift_axes(figure, axes, dataset, rows, quantity):
             ax.set_xlim(times[0], times[-1])
     for ax in axes[-1]:
         ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
-    row = next(iter(rows.values()))
-    starts = figure.shown.starts_in_words
-    of = f"median and 90 % of {starts}" if max(figure.shown.counts) > 1 else starts
-    name = quantity.replace("_", " ")
-    text = f"{name} error, window means: {of}; wedge: drift over {row.span}, 95 %"
-    add_figure_caption(figure, text)

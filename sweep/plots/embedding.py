@@ -1,4 +1,4 @@
-"""Pictures inside of a page: SVG that is part of it, or PNG where that is smaller."""
+"""Pictures embedded in an HTML page: as SVG elements, or as PNG where that is smaller."""
 
 import base64
 import io
@@ -6,35 +6,38 @@ import re
 import warnings
 from dataclasses import dataclass
 
+import xarray as xr
 from markupsafe import escape
 from matplotlib import rc_context
+from matplotlib.figure import Figure
 from PIL import Image
 
 from sweep.plots.captions import setting_caption
 from sweep.plots.kinds import KINDS
 from sweep.plots.page_setup import compact
-from sweep.plots.style import STYLE, write_figure
+from sweep.plots.style import STYLE, Drawing, write_figure
 
-MOST_OF_ALL = 3_000_000  # bytes of a page's pictures
-MOST_SVG = 250_000  # bytes of one; more are slow to scroll
-DPI = 220  # of what is no vectors: two pixels for each of a narrow window, and more
-COARSE = 110, 40_000  # DPI where a page has so many pictures that each may be so few bytes
+MOST_OF_ALL = 3_000_000  # bytes of all pictures of a page
+MOST_SVG = 250_000  # bytes of one picture; more are slow to scroll
+DPI = 220  # of PNG, and of rasterized parts: at least two pixels for each of a narrow window
+COARSE_DPI = 110  # of PNG in a page with many pictures
+COARSE_BYTES = 40_000  # each picture may have so many at most where there are many
 
 
 @dataclass(frozen=True)
-class Drawn:
+class EmbeddedPicture:
     """A picture as HTML.
 
     Attributes
     ----------
     svg : str
-        An element, or empty.
+        An SVG element, or empty.
     png : str
-        Base64, or empty.
+        A PNG in base64, or empty.
     width, height : int
-        In points.
+        Size in points.
     setting : str
-        Parameters, duration and starts of what it shows.
+        Parameters, duration and starts of the runs that it shows.
     """
 
     svg: str
@@ -44,54 +47,57 @@ class Drawn:
     setting: str
 
 
-def draw_embedded_picture(kind, dataset, name, said, most):
-    """One picture of an experiment, drawn for a narrow column.
+def draw_embedded_picture(
+    kind: str, dataset: xr.Dataset, name: str, said: str, most: int
+) -> EmbeddedPicture:
+    """Draw a picture of an experiment for a narrow column of a page.
 
     Parameters
     ----------
     kind : str
+        A key of `sweep.plots.KINDS`.
     dataset : xarray.Dataset
     name : str
         Unique in the page, of letters, digits and hyphens.
     said : str
-        What it shows, for those who do not see it.
+        Text for readers who do not see the picture.
     most : int
-        Bytes up to which it is SVG.
+        Bytes up to which it is embedded as SVG.
 
     Returns
     -------
-    Drawn
+    EmbeddedPicture
 
     Raises
     ------
     InputError
-        When the dataset has not the results for it.
+        Where the dataset lacks results for it.
     """
     with compact(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has other fonts
-        figure = KINDS[kind].draw(dataset)  # the page has a heading of its own
+        figure: Drawing = KINDS[kind].draw(dataset)  # the page has a heading of its own
         width, height = (round(72 * size) for size in figure.get_size_inches())
-        said_of_it = setting_caption(dataset, figure.shown)
+        setting = setting_caption(dataset, figure.coverage)
         svg = figure_as_inline_svg(figure, name, said)
         if len(svg.encode()) <= most:
-            return Drawn(svg, "", width, height, said_of_it)
-        png = _figure_as_base64_png(figure, DPI if most > COARSE[1] else COARSE[0])
-        return Drawn("", png, width, height, said_of_it)
+            return EmbeddedPicture(svg, "", width, height, setting)
+        png = _figure_as_base64_png(figure, DPI if most > COARSE_BYTES else COARSE_DPI)
+        return EmbeddedPicture("", png, width, height, setting)
 
 
-def max_svg_bytes_per_picture(count):
-    """How large each of `count` pictures may be as SVG."""
+def max_svg_bytes_per_picture(count: int) -> int:
+    """How many bytes each of `count` pictures of a page may have as SVG."""
     return min(MOST_SVG, MOST_OF_ALL // max(1, count))
 
 
-def figure_as_inline_svg(figure, name, said):
+def figure_as_inline_svg(figure: Figure, name: str, said: str) -> str:
     """A figure as an SVG element of an HTML page.
 
-    Its text is text, in the page's type. Names are unique in the page, and numbers as fine as one
-    sees.
+    Text stays text, in the font of the page; identifiers get the prefix `name`, so that they are
+    unique in the page; coordinates are rounded to what can be seen.
     """
     buffer = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    nothing: dict[str, None] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with rc_context(STYLE | {"svg.hashsalt": name}):
         write_figure(figure, buffer, format="svg", dpi=DPI, metadata=nothing)
     text = buffer.getvalue()
@@ -104,17 +110,17 @@ def figure_as_inline_svg(figure, name, said):
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
     text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), text)
     text = re.sub(r">\s+<", "><", text)
-    box = re.search(r'viewBox="[^"]+"', text)[0]
+    (box,) = re.findall(r'viewBox="[^"]+"', text[: text.index(">")])
     opening = f'<svg {box} role="img" aria-label="{escape(said)}">'
     return opening + text[text.index(">") + 1 :].strip()
 
 
-def _figure_as_base64_png(figure, dpi):
+def _figure_as_base64_png(figure: Figure, dpi: int) -> str:
     buffer = io.BytesIO()
     with rc_context(STYLE):
         write_figure(figure, buffer, format="png", dpi=dpi)
     buffer.seek(0)
-    few = Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+    few_colours = Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE)
     small = io.BytesIO()
-    few.save(small, format="png", optimize=True)
+    few_colours.save(small, format="png", optimize=True)
     return base64.b64encode(small.getvalue()).decode()

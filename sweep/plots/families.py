@@ -1,12 +1,16 @@
-"""Families of integrators: what a picture of very many of them has a panel for each of."""
+"""Families of integrators, which get a panel each where there are too many curves for one."""
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
 
 from sweep.analysis.runs.selection import distinct_values_and_codes, integrator_descriptions
 
 MOST_CURVES = 14  # that can be told apart in one panel
-FEWEST = 3  # of a family of its own
+FEWEST = 3  # members of a family with a panel of its own
 OTHERS = "other methods"
 SPELLED = {
     "rkmk": "Runge–Kutta–Munthe-Kaas",
@@ -16,10 +20,10 @@ SPELLED = {
 }
 
 
-def panel_families_of_integrators(dataset):
-    """The family of each integrator, by its label; ``""`` for all where they fit one panel.
+def panel_families_of_integrators(dataset: xr.Dataset) -> dict[str, str]:
+    """The family of each integrator by its label; ``""`` for all where they fit one panel.
 
-    Labels are ordered by their families, and within one as in the study.
+    Labels are ordered by families, and within a family as in the study.
 
     Parameters
     ----------
@@ -47,21 +51,21 @@ def panel_families_of_integrators(dataset):
     return dict(sorted(family.items(), key=lambda item: order.index(item[1])))
 
 
-def family_in_words(label, described):
-    """The family of an integrator in words; of one that declares none, the method it is made of.
+def family_in_words(label: str, described: Mapping[str, Any]) -> str:
+    """The family of an integrator in words; if it declares none, its base method.
 
     Parameters
     ----------
     label : str
-        The integrator's in the study.
+        Label of the integrator in the study.
     described : dict
-        What the store says of it, as of `integrator_descriptions`.
+        Its description in the store, see `integrator_descriptions`.
 
     Returns
     -------
     str
     """
-    family = described.get("family")
+    family: str | None = described.get("family")
     return (
         SPELLED.get(family, family.replace("_", " "))
         if family
@@ -69,12 +73,12 @@ def family_in_words(label, described):
     )
 
 
-def _base_method_in_words(label, known):
+def _base_method_in_words(label: str, known: Mapping[str, Mapping[str, Any]]) -> str:
     """The method that a composition or projection is made of, in words."""
-    name = known.get(label, {}).get("name", label)
+    name: str = known.get(label, {}).get("name", label)
     return re.split(r"[+ ]", name)[0].replace("_", " ")
 
 
-def panel_title(parameters, family):
-    """The title of the panel for scanned values, as text, and a family; either may be empty."""
+def panel_title(parameters: str, family: str) -> str:
+    """The title of a panel: scanned values, as text, and a family; either may be empty."""
     return ", ".join(filter(None, [parameters, family]))

@@ -1,6 +1,11 @@
-"""What `sweep plot` draws of an experiment, by name."""
+"""The kinds of pictures that `sweep plot` draws, by name."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+from matplotlib.figure import Figure
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.selection import run_table, run_table_without_repeats
@@ -17,10 +22,14 @@ from sweep.plots.page_setup import page
 from sweep.plots.spheres import sphere
 from sweep.plots.style import save, show_in_notebooks
 from sweep.plots.work import plot_work_panels
-from sweep.plugins import PlotKind
+from sweep.plugins.plots import PlotKind
 from sweep.store.open import open_experiment
+from sweep.store.store import Store
 
-# What can be drawn, by the name that the command line and file names give it.
+if TYPE_CHECKING:
+    from sweep.plugins.registry import Library
+
+# Built-in kinds by their names, which stand in commands and file names.
 KINDS = {
     kind.name: kind
     for kind in (
@@ -36,12 +45,16 @@ KINDS = {
 }
 
 
-def added_by(library):
-    """The kinds of plots that plugins and installed distributions add, as a dict by name.
+def kinds_of_plugins(library: "Library") -> dict[str, PlotKind]:
+    """The kinds of plots that plugins and installed distributions add, by name.
 
     Parameters
     ----------
     library : sweep.plugins.registry.Library
+
+    Returns
+    -------
+    dict of str to PlotKind
 
     Raises
     ------
@@ -50,41 +63,51 @@ def added_by(library):
     """
     for kind in library.plots:
         if kind.name in KINDS:
+            source = library.origin("plot", kind.name)
             raise InputError(
-                f"{library.origin('plot', kind.name).in_words} adds the plot {kind.name!r}, which "
+                f"{source.in_words if source else 'a plugin'} adds the plot {kind.name!r}, which "
                 "is built in; expected a name of its own"
             )
     return {kind.name: kind for kind in library.plots}
 
 
-def picture(kind, dataset, heading=True, width=None, font=None, *, experiment=None, **options):
-    """One picture of an experiment, with the experiment and its setting said above it.
+def picture(
+    kind: str | PlotKind,
+    dataset: str | Path | Store | xr.DataTree | xr.Dataset,
+    heading: bool = True,
+    width: str | float | None = None,
+    font: str | None = None,
+    *,
+    experiment: str | None = None,
+    **options: Any,
+) -> Figure:
+    """Draw a picture of an experiment, under a heading with the experiment and its setting.
 
     Parameters
     ----------
     kind : str or PlotKind
-        A key of `KINDS`, or a kind that is none of these.
+        A key of `KINDS`, or a kind of a plugin.
     dataset : str, Path, Store, xarray.DataTree or xarray.Dataset
         A store, the tree of `sweep.open_study`, one experiment of it, or a selection of its runs.
     heading : bool, optional
-        Whether to say them, and what is drawn; else only ``figure.caption`` has it, a list of str.
+        Whether to write the heading; ``figure.caption``, a list of str, has its lines anyway.
     width, font : str, optional
-        Of `page`: ``"3.4in"``, ``"serif"``.
+        As of `page`: ``"3.4in"``, ``"serif"``.
     experiment : str, optional
         Of a store or tree, which one; may be left out where there is only one.
     **options
-        Of the function that draws this kind, as ``view`` of ``"sphere"``.
+        Options of the function that draws this kind, as ``view`` of ``"sphere"``.
 
     Returns
     -------
     matplotlib.figure.Figure
-        That belongs to no window; a notebook shows it, and `save` writes it.
+        It belongs to no window: a notebook displays it, and `save` writes it.
 
     Raises
     ------
     InputError
-        When there is no such kind, or the dataset has not the results for it: what is missing,
-        and what to add to the study.
+        For an unknown kind, and where the dataset lacks results for it: it says which, and what
+        to add to the study.
 
     Examples
     --------
@@ -92,47 +115,60 @@ def picture(kind, dataset, heading=True, width=None, font=None, *, experiment=No
     >>> save(energy, "energy.pdf")                     # doctest: +SKIP
     >>> numbers(energy).to_csv("energy.csv")           # doctest: +SKIP
     """
-    kind = _known_plot_kind(kind)
-    dataset = run_table(open_experiment(dataset, experiment))
+    known = _known_plot_kind(kind)
+    runs = run_table(open_experiment(dataset, experiment))
     with page(width, font, heading):
-        figure = show_in_notebooks(kind.draw(dataset, **options))
-        return add_figure_heading(figure, run_table_without_repeats(dataset), kind.error)
+        figure = show_in_notebooks(known.draw(runs, **options))
+        return add_figure_heading(figure, run_table_without_repeats(runs), known.error)
 
 
-def _known_plot_kind(kind):
+def _known_plot_kind(kind: str | PlotKind) -> PlotKind:
     if isinstance(kind, PlotKind):
         return kind
     check_known("kind of plot", kind, KINDS, key="kind")
     return KINDS[kind]
 
 
-def save_all(dataset, directory, stem, ending=".png", kinds=None, skipped=None, drawn=None):
-    """Write every picture that the dataset has the results for.
+def save_all(
+    dataset: xr.Dataset | xr.DataTree,
+    directory: str | Path,
+    stem: str,
+    ending: str = ".png",
+    kinds: Mapping[Any, Mapping[str, Any]] | None = None,
+    skipped: Callable[[str, InputError], object] | None = None,
+    drawn: Callable[[str, Figure], object] | None = None,
+) -> list[Path]:
+    """Write every picture for which the dataset has results.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
-    directory : path
+        One experiment, or a selection of its runs.
+    directory : str or Path
         Made where it is missing.
     stem : str
         Files are named ``stem-order.png`` and so on.
     ending : str, optional
-        Format, e.g. ``.pdf``.
-    kinds : dict of str or PlotKind to dict, optional
-        What to draw, with the options of each kind; all of `KINDS` unless given.
+        Names the format: ``.png``, ``.pdf``, ``.svg``.
+    kinds : dict of (str or PlotKind) to dict, optional
+        Kinds to draw, with the options of each; all of `KINDS` unless given.
     skipped : callable, optional
-        Called with the name of each kind that the dataset lacks the results for, and why.
+        Called with the name of each kind for which the dataset lacks results, and the
+        `InputError` that says which.
     drawn : callable, optional
         Called with the name of each kind that is drawn, and its figure.
 
     Returns
     -------
     list of Path
+        The files.
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    for given, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
+    if kinds is None:
+        kinds = dict.fromkeys(KINDS, {})
+    for given, options in kinds.items():
         kind = _known_plot_kind(given)
         try:
             figure = picture(kind, dataset, **options)

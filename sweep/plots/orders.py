@@ -1,11 +1,16 @@
-"""Error against step size, and the orders that it shows."""
+"""Errors against step size, and the measured orders of convergence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
 from sweep.analysis.convergence.across import orders_across
-from sweep.analysis.convergence.certificates import CONFIRMED, EXACT, WIDEST
+from sweep.analysis.convergence.certificates import CONFIRMED, UNDECIDED, WIDEST
 from sweep.analysis.convergence.curves import SELF, default_error_for_orders
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.convergence.slopes import USED
@@ -14,12 +19,14 @@ from sweep.analysis.runs.selection import (
     is_error_against_reference,
     run_table_without_repeats,
 )
-from sweep.plots.captions import Shown, times_in_words
 from sweep.plots.families import panel_families_of_integrators, panel_title
 from sweep.plots.style import (
     GREY,
     OPEN,
     STYLE,
+    Coverage,
+    CurveStyle,
+    Drawing,
     add_figure_caption,
     add_legend,
     axis_label_with_units,
@@ -31,17 +38,27 @@ from sweep.plots.style import (
     set_plain_step_ticks,
     style_log_error_axis,
     superscript_number,
+    times_in_words,
 )
 from sweep.text import format_number
 
-MOST_ORDERS = 4  # panels whose orders stand in the legend
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+    from sweep.analysis.convergence.across import OrderAcross
+    from sweep.analysis.convergence.orders import OrderEstimate, OrderPoint
+
+MOST_ORDERS = 4  # panels; of more the legend names no orders
 
 
-def convergence(dataset, error=None, at="end"):
-    """Error against step size, as `order_table` measures it.
+def convergence(
+    dataset: xr.Dataset | xr.DataTree, error: str | None = None, at: str = "end"
+) -> Drawing:
+    """Draw errors against step size, as `order_table` measures them.
 
-    Filled marks count for the order in the legend, open ones do not. Lines are errors
-    of a typical start, bars the range over the starts; a grey line falls with each declared order.
+    Filled marks count for the order in the legend, open ones do not. Lines are errors of a typical
+    start, bars the range over the starts; a grey line has the slope of each declared order.
 
     Parameters
     ----------
@@ -59,54 +76,57 @@ def convergence(dataset, error=None, at="end"):
     InputError
         As `order_table`, and when the selection would fill more than twelve panels.
     """
-    dataset = run_table_without_repeats(dataset)
-    error = default_error_for_orders(dataset) if error is None else error
-    styles, families = curve_styles_of_integrators(dataset), panel_families_of_integrators(dataset)
-    estimates = order_table(dataset, error, at)
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    error = default_error_for_orders(table) if error is None else error
+    styles, families = curve_styles_of_integrators(table), panel_families_of_integrators(table)
+    estimates = order_table(table, error, at)
     if not any(point.error > 0 for row in estimates for point in row.points):
         raise InputError(f"no run has an {error!r} to show.", key="error")
-    panels = {}
+    panels: dict[str, list[OrderEstimate]] = {}
     for row in estimates:
         title = panel_title(axis_values_in_words(row.parameters), families[row.integrator])
         panels.setdefault(title, []).append(row)
     once = len({axis_values_in_words(row.parameters) for row in estimates}) == 1
     drawn = [row for row in estimates if any(point.error > 0 for point in row.points)]
     times = {title: {row.time for row in rows if row in drawn} for title, rows in panels.items()}
-    every = set().union(*times.values())
+    all_times: set[float] = set().union(*times.values())
     with rc_context(STYLE):
         titles = [
-            _panel_title_with_error_time(dataset, title, times[title], every) for title in panels
+            _panel_title_with_error_time(table, title, times[title], all_times) for title in panels
         ]
         figure, axes = new_panelled_figure(titles)
-        figure.shown = Shown.of_run_table(
-            dataset,
+        figure.coverage = Coverage.of_run_table(
+            table,
             [point.starts for row in drawn for point in row.points if point.error > 0],
-            times=tuple(every),
-            referred=error != SELF and is_error_against_reference(dataset, error),
+            times=tuple(all_times),
+            against_reference=error != SELF and is_error_against_reference(table, error),
         )
         for ax, (title, rows) in zip(axes, panels.items(), strict=True):
             for row in rows:
                 label = curve_label_with_order(row) if once else row.integrator
                 if len(times[title]) > 1 and row in drawn:
-                    label += f", {_error_time_text(dataset, [row.time])}"
+                    label += f", {_error_time_text(table, [row.time])}"
                 draw_error_curve(ax, row, styles[row.integrator], label)
-            ax.set(xscale="log", xlabel=axis_label_with_units(dataset["step_size"], "step size h"))
+            ax.set(xscale="log", xlabel=axis_label_with_units(table["step_size"], "step size h"))
             style_log_error_axis(ax)
             draw_order_guides(ax, rows)
             set_plain_step_ticks(ax)
-        label_first_of_rows(axes, error_axis_label(dataset, estimates))
+        label_first_of_rows(axes, error_axis_label(table, estimates))
         left_out = any(point.use != USED and point.error > 0 for r in drawn for point in r.points)
         words = [*(["measured order"] if once else []), *([OPEN] if left_out else [])]
         add_legend(figure, axes, "; ".join(words) or None)
     return figure
 
 
-def convergence_across(experiments, across, error=None, at="end"):
-    """Error against step size side by side, as `orders_across` compares orders.
+def convergence_across(
+    experiments: Mapping[str, xr.Dataset], across: str, error: str | None = None, at: str = "end"
+) -> Drawing:
+    """Draw errors against step size side by side, as `orders_across` compares orders.
 
     Parameters
     ----------
     experiments : dict of str to xarray.Dataset
+        Run tables by name.
     across : str
         ``experiment``, ``system``, a parameter of the system, or an option of integrators.
     error, at : str, optional
@@ -115,7 +135,7 @@ def convergence_across(experiments, across, error=None, at="end"):
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each value, all of one scale, in which a method looks the same.
+        A panel for each value, all with the same axes, and each method in the same style.
 
     Raises
     ------
@@ -124,7 +144,8 @@ def convergence_across(experiments, across, error=None, at="end"):
     """
     rows = orders_across(experiments, across, error, at)
     several = len({(row.experiment, row.value) for row in rows}) > len({row.value for row in rows})
-    panels, of_panel = {}, {}
+    panels: dict[str, dict[str, OrderEstimate]] = {}
+    of_panel: dict[str, xr.Dataset] = {}
     for row in rows:
         if any(point.error > 0 for point in row.estimate.points):
             title = _title_of_value(row, several and across != "experiment")
@@ -135,28 +156,28 @@ def convergence_across(experiments, across, error=None, at="end"):
     methods = list(dict.fromkeys(method for of in panels.values() for method in of))
     styles = curve_styles(methods)
     times = {title: {row.time for row in of.values()} for title, of in panels.items()}
-    every = set().union(*times.values())
+    all_times: set[float] = set().union(*times.values())
     labels = {method: _label_with_orders(method, panels) for method in methods}
     with rc_context(STYLE):
         figure, axes = new_panelled_figure(
             [
-                _panel_title_with_error_time(of_panel[title], title, times[title], every)
+                _panel_title_with_error_time(of_panel[title], title, times[title], all_times)
                 for title in panels
             ]
         )
         for ax, (title, of) in zip(axes, panels.items(), strict=True):
-            for method, row in of.items():
-                draw_error_curve(ax, row, styles[method], labels[method], method)
+            for method, estimate in of.items():
+                draw_error_curve(ax, estimate, styles[method], labels[method], method)
             along = axis_label_with_units(of_panel[title]["step_size"], "step size h")
             ax.set(xscale="log", xlabel=along)
             style_log_error_axis(ax)
             draw_order_guides(ax, of.values())
             set_plain_step_ticks(ax)
-        estimates = [row for of in panels.values() for row in of.values()]
-        ups = {error_axis_label(of_panel[title], estimates) for title in panels}
-        same = len(ups) == 1  # units, else those of each system
-        label_first_of_rows(axes, ups.pop() if same else estimates[0].error.replace("_", " "))
-        points = [point for row in estimates for point in row.points if point.error > 0]
+        estimates = [own for of in panels.values() for own in of.values()]
+        vertical = {error_axis_label(of_panel[title], estimates) for title in panels}
+        same = len(vertical) == 1  # units, else those of each system
+        label_first_of_rows(axes, vertical.pop() if same else estimates[0].error.replace("_", " "))
+        points = [point for own in estimates for point in own.points if point.error > 0]
         left_out = any(point.use != USED for point in points)
         words = ["measured orders" if len(panels) <= MOST_ORDERS else ""]
         add_legend(figure, axes, "; ".join(filter(None, [*words, OPEN if left_out else ""])))
@@ -166,17 +187,17 @@ def convergence_across(experiments, across, error=None, at="end"):
     return figure
 
 
-def _title_of_value(row, with_experiment):
-    """The panel of a row: its value, the scanned values besides, and the experiment if needed."""
-    value = (
-        row.value if row.across == "experiment" else f"{row.across} = {format_number(row.value)}"
-    )
+def _title_of_value(row: OrderAcross, with_experiment: bool) -> str:
+    """The title of a panel: value, other scanned values, and the experiment if needed."""
+    value = str(row.value)
+    if row.across != "experiment":
+        value = f"{row.across} = {format_number(row.value)}"
     own = [row.experiment] if with_experiment else []
     return ", ".join(filter(None, [*own, value, axis_values_in_words(row.parameters)]))
 
 
-def _label_with_orders(method, panels):
-    """A method behind its orders in the panels, one after the other, where these are few."""
+def _label_with_orders(method: str, panels: Mapping[str, Mapping[str, OrderEstimate]]) -> str:
+    """A label for the legend: the orders in each panel, where panels are few, and the method."""
     if len(panels) > MOST_ORDERS:
         return method
     found = [of.get(method) for of in panels.values()]
@@ -184,8 +205,8 @@ def _label_with_orders(method, panels):
     return f"{', '.join(orders)}   {method}"
 
 
-def error_axis_label(dataset, estimates):
-    """The error that curves are of and its time, if that is the same for all.
+def error_axis_label(dataset: xr.Dataset, estimates: Sequence[OrderEstimate]) -> str:
+    """The label of an axis of errors: their name, and their time where all have the same.
 
     Parameters
     ----------
@@ -202,20 +223,22 @@ def error_axis_label(dataset, estimates):
     return f"{name}{when}" if at == "end" else f"largest {name}{when.replace(' at ', ' until ')}"
 
 
-def _error_time_text(dataset, times):
+def _error_time_text(dataset: xr.Dataset, times: Collection[float]) -> str:
     """``at t = 2 s``."""
     return f"at {axis_label_with_units(dataset['time'], f't = {times_in_words(times)}', '{} {}')}"
 
 
-def _panel_title_with_error_time(dataset, title, times, every):
-    """The title of a panel, with the time of its errors where panels have one each."""
-    own = [_error_time_text(dataset, times)] if len(times) == 1 < len(every) else []
+def _panel_title_with_error_time(
+    dataset: xr.Dataset, title: str, times: Collection[float], all_times: Collection[float]
+) -> str:
+    """The title of a panel, with the time of its errors where panels have different ones."""
+    own = [_error_time_text(dataset, times)] if len(times) == 1 < len(all_times) else []
     return ", ".join(filter(None, [title, *own]))
 
 
-def curve_label_with_order(row):
-    """The label of an integrator after the order that it shows."""
-    # First, since digits are of one width: so they line up in the legend.
+def curve_label_with_order(row: OrderEstimate) -> str:
+    """A label for the legend: the measured order, then the integrator."""
+    # The order stands first: digits have the same width, so labels line up.
     half = (row.high - row.low) / 2
     measured = "exact" if row.verdict == CONFIRMED else "undecided"
     if half <= WIDEST:
@@ -223,8 +246,23 @@ def curve_label_with_order(row):
     return f"{measured}   {row.integrator}"
 
 
-def draw_error_curve(ax, row, style, label, series=None):
-    """One integrator's errors by step size; filled marks count for its order, open ones do not."""
+def draw_error_curve(
+    ax: Axes, row: OrderEstimate, style: CurveStyle, label: str, series: str | None = None
+) -> None:
+    """Draw the errors of an integrator by step size.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    row : OrderEstimate
+        Filled marks are of points that count for its order, open ones of others.
+    style : dict
+        Of `curve_styles`.
+    label : str
+        In the legend.
+    series : str, optional
+        Name in the numbers of the picture; the integrator unless given.
+    """
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
     error = np.array([point.error for point in points])
@@ -248,19 +286,21 @@ def draw_error_curve(ax, row, style, label, series=None):
     )
 
 
-def draw_order_guides(ax, rows):
-    """A short line of the declared slope below the lowest curve of each order."""
-    lowest = {}
+def draw_order_guides(ax: Axes, rows: Iterable[OrderEstimate]) -> None:
+    """Draw a short line with the slope of each declared order below the lowest of its curves."""
+    lowest: dict[int, tuple[float, list[OrderPoint]]] = {}
     for row in rows:
         used = [point for point in row.points if point.use == USED]
-        if used and row.declared not in (None, EXACT) and row.verdict != "undecided":
-            curve = (used[0].error / used[0].step_size ** row.declared, used)
-            lowest[row.declared] = min(lowest.get(row.declared, curve), curve)
+        if used and isinstance(row.declared, int) and row.verdict != UNDECIDED:
+            error_at_1 = used[0].error / used[0].step_size ** row.declared
+            if row.declared not in lowest or error_at_1 < lowest[row.declared][0]:
+                lowest[row.declared] = error_at_1, used
     for order, (_, used) in lowest.items():
         h = used[0].step_size * np.array([1.0, min(2.5, used[-1].step_size / used[0].step_size)])
         guide = 0.25 * used[0].error * (h / h[0]) ** order
         ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
         note_numbers(ax, f"declared order {order}", "line", h, guide)
-        small = {"ha": "left", "va": "top", "color": "0.3", "fontsize": 8}
-        place = {"xy": (h[0], guide[0]), "xytext": (2, -3), "textcoords": "offset points"}
-        ax.annotate(f"h{superscript_number(order)}", **place, **small)
+        ax.annotate(
+            f"h{superscript_number(order)}", (h[0], guide[0]), xytext=(2, -3),
+            textcoords="offset points", ha="left", va="top", color="0.3", fontsize=8,
+        )  # fmt: skip

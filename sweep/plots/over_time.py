@@ -1,10 +1,10 @@
-"""Pictures of a run table along time: energy and unit length.
+"""Pictures along time: energy and unit length errors, Lyapunov exponents and MEGNO."""
 
-Each function takes one experiment, or a selection of its runs, and returns a Figure that belongs
-to no window. An integrator looks the same in all of them.
-"""
+from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -19,11 +19,13 @@ from sweep.analysis.runs.selection import (
     scanned_axes,
     take_runs,
 )
-from sweep.plots.captions import Shown
 from sweep.plots.families import panel_families_of_integrators, panel_title
 from sweep.plots.selection import runs_to_draw
 from sweep.plots.style import (
     STYLE,
+    Coverage,
+    CurveStyle,
+    Drawing,
     add_legend,
     axis_label_with_units,
     curve_styles_of_integrators,
@@ -35,66 +37,75 @@ from sweep.plots.style import (
 )
 from sweep.study.schema import LYAPUNOV, MEGNO, lyapunov_names
 
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    Panel = tuple[str, str]  # scanned values as text, and family
+    Values = NDArray[np.floating[Any]]
+
 MOST_POINTS = 250  # along time: more cannot be told apart in print
 MARKS = 8  # of a curve
 BLOCK = 4096  # runs that are read at once
-MOST_DOUBLE = 10_000_000  # numbers; more are kept in half the precision
+MOST_DOUBLE = 10_000_000  # numbers in double precision; more are kept in single precision
 MOST_CROSSES = 40  # of a curve
-ABOVE = 1e4  # times the highest curve is as far as a picture goes up
+ABOVE = 1e4  # times the highest point of the median, where a band is cut
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """The sizes of an error along the runs of one curve.
+    """Values over time of the runs of one curve.
 
     Parameters
     ----------
     times : ndarray, shape (times,)
     values : ndarray, shape (runs, times)
-        NaN where there is none.
+        NaN where a run has none.
     stopped : ndarray of bool, shape (runs,)
-        Which runs ended before their time.
+        Which runs stopped before their end.
     """
 
-    times: np.ndarray
-    values: np.ndarray
-    stopped: np.ndarray
+    times: NDArray[np.float64]
+    values: Values
+    stopped: NDArray[np.bool_]
 
     @property
-    def runs_with_values(self):
+    def runs_with_values(self) -> int:
         """How many of the runs have a value."""
         return int(np.isfinite(self.values).any(axis=1).sum())
 
     @property
-    def last_time_positions(self):
-        """The last time of each run that has a value, as a position; shape (runs,)."""
+    def last_time_positions(self) -> NDArray[np.intp]:
+        """The position of the last time at which each run has a value; shape (runs,)."""
         backwards = np.isfinite(self.values)[:, ::-1]
-        return self.values.shape[1] - 1 - backwards.argmax(axis=1)
+        last: NDArray[np.intp] = self.values.shape[1] - 1 - backwards.argmax(axis=1)
+        return last
 
     @property
-    def median_over_runs(self):
-        """Median over the runs, shape (times,): one that stopped is above all others from there.
+    def median_over_runs(self) -> Values:
+        """Median over the runs, shape (times,); a run that stopped counts as infinite from there.
 
-        So it is infinite, and its curve ends, when half of them have stopped; those that are left
-        do not stand for all.
+        So the median is infinite, and its curve ends, when half of the runs have stopped: those
+        that are left do not stand for all.
         """
         values = self.values.copy()
         past = np.arange(values.shape[1]) > self.last_time_positions[:, None]
         values[past & self.stopped[:, None]] = np.inf
-        return np.nanmedian(values, axis=0)
+        return np.asarray(np.nanmedian(values, axis=0), dtype=values.dtype)
 
 
-def energy_over_time(dataset, step_size=None):
-    """Size of the energy error over time: median over the starts, and their range.
+def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None = None) -> Drawing:
+    """Draw the size of the energy error over time: median over the starts, and range.
 
-    Of a forced system it is the error of the energy balance.
+    For a forced system it is the error of the energy balance.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     step_size : float, optional
-        Each integrator is shown at its step size nearest to this one; by default the smallest
+        Each integrator is drawn at its step size nearest to this one; by default to the smallest
         of those that most integrators share.
 
     Returns
@@ -111,56 +122,80 @@ def energy_over_time(dataset, step_size=None):
     A run that stopped counts as above all others from there, so that a curve ends when half of
     its runs have stopped; a cross stands where each did.
     """
-    dataset = run_table_without_repeats(dataset)
-    energy = name_of_energy_quantity(dataset)
-    every_step = f"{energy}_error_abs_max" in dataset
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    energy = name_of_energy_quantity(table)
+    every_step = f"{energy}_error_abs_max" in table
     name = f"{energy}_error_abs_max" if every_step else f"{energy}_error"
     size = "|E − E₀|" if energy == "energy" else f"|{energy.replace('_', ' ')} error|"
     text = f"max {size} over steps" if every_step else size
-    return _plot_error_over_time(dataset, name, text, step_size)
+    return _plot_over_time(table, name, text, step_size)
 
 
-def unit_length_over_time(dataset, step_size=None):
-    """Departure from unit length over time: median over the starts, and their range.
+def unit_length_over_time(
+    dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
+) -> Drawing:
+    """Draw the departure from unit length over time: median over the starts, and range.
 
     Parameters and result are those of `energy_over_time`.
     """
-    dataset = run_table_without_repeats(dataset)
-    every_step = "unit_length_error_mean" in dataset
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    every_step = "unit_length_error_mean" in table
     name = "unit_length_error_mean" if every_step else "unit_length_error"
     text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
-    return _plot_error_over_time(dataset, name, text, step_size)
+    return _plot_over_time(table, name, text, step_size)
 
 
-def lyapunov_over_time(dataset, step_size=None):
-    """The largest Lyapunov exponent until each time: median over the starts, and their range.
+def lyapunov_over_time(
+    dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
+) -> Drawing:
+    """Draw the largest Lyapunov exponent until each time: median over the starts, and range.
 
     Where the motion is regular it tends to 0 like ln(t)/t. Parameters and result are those of
     `energy_over_time`.
     """
-    dataset = _runs_with_exponents(dataset)
-    name = next((n for n in (LYAPUNOV, *lyapunov_names(1)) if n in dataset), LYAPUNOV)
-    return _plot_error_over_time(dataset, name, "largest Lyapunov exponent", step_size, signed=True)
+    table = _runs_with_exponents(dataset)
+    name = next((n for n in (LYAPUNOV, *lyapunov_names(1)) if n in table), LYAPUNOV)
+    return _plot_over_time(table, name, "largest Lyapunov exponent", step_size, signed=True)
 
 
-def megno_over_time(dataset, step_size=None):
-    """Mean exponential growth of nearby orbits until each time: median over the starts, and range.
+def megno_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None = None) -> Drawing:
+    """Draw the mean exponential growth of nearby orbits (MEGNO) until each time.
+
+    The curve is the median over the starts, the band their range.
 
     It tends to 2 where the motion is regular, and grows like t where it is chaotic. Parameters and
     result are those of `energy_over_time`.
     """
-    dataset = _runs_with_exponents(dataset)
-    return _plot_error_over_time(dataset, MEGNO, "MEGNO", step_size, signed=True)
+    table = _runs_with_exponents(dataset)
+    return _plot_over_time(table, MEGNO, "MEGNO", step_size, signed=True)
 
 
-def _runs_with_exponents(dataset):
-    """The run table of those that tangent vectors went along with."""
-    dataset = run_table_without_repeats(dataset)
-    without = list(integrators_without_exponents(dataset))
-    return take_runs(dataset, np.flatnonzero(~np.isin(dataset["integrator"].values, without)))
+def _runs_with_exponents(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
+    """The run table of the integrators that propagate tangent vectors."""
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    without = list(integrators_without_exponents(table))
+    runs = np.flatnonzero(~np.isin(table["integrator"].values, without))
+    with_exponents: xr.Dataset = take_runs(table, runs)
+    return with_exponents
 
 
-def _plot_error_over_time(dataset, name, text, step_size, signed=False):
+def _plot_over_time(
+    dataset: xr.Dataset, name: str, text: str, step_size: float | None, signed: bool = False
+) -> Drawing:
+    """Draw a variable over time, a panel for each combination of scanned values.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A run table.
+    name : str
+        The variable.
+    text : str
+        Label of its axis.
+    step_size : float or None
+    signed : bool, optional
+        Draw values on a linear axis, not sizes on a logarithmic one.
+    """
     if name not in dataset:
         quantity = name.partition("_error")[0]
         raise InputError(
@@ -173,33 +208,36 @@ def _plot_error_over_time(dataset, name, text, step_size, signed=False):
     styles, families = curve_styles_of_integrators(dataset), panel_families_of_integrators(dataset)
     runs, steps = runs_to_draw(dataset, step_size)
     needed = [key for key in (name, "status") if key in dataset]
-    shown = dataset[needed].isel(run=runs)
-    panels, said = {}, {}
-    for key, members in groups_of_runs(shown, [*scanned_axes(shown), "integrator"]):
+    drawn = dataset[needed].isel(run=runs)
+    panels: dict[Panel, dict[str, Series]] = {}
+    sizes: dict[Panel, dict[str, str]] = {}
+    for key, members in groups_of_runs(drawn, [*scanned_axes(drawn), "integrator"]):
         integrator = key.pop("integrator")
         scanned = axis_values_in_words(key)
         panel = scanned, families[integrator]
         panels.setdefault(panel, {})[integrator] = error_series_to_draw(
-            shown, members, name, signed
+            drawn, members, name, signed
         )
-        said.setdefault(panel, {})[integrator] = steps[scanned, integrator]
-    every = [series for cells in panels.values() for series in cells.values()]
-    if not signed and not any((series.values > 0).any() for series in every):
+        sizes.setdefault(panel, {})[integrator] = steps[scanned, integrator]
+    curves = [series for cells in panels.values() for series in cells.values()]
+    if not signed and not any((series.values > 0).any() for series in curves):
         raise InputError(f"no run has a {name!r} other than 0 to show.")
-    common = {word for own in said.values() for word in own.values()}
+    all_sizes = {size for own in sizes.values() for size in own.values()}
     titles = [
-        _panel_title_with_step_size(panel, set(said[panel].values()), common) for panel in panels
+        _panel_title_with_step_size(panel, set(sizes[panel].values()), all_sizes)
+        for panel in panels
     ]
     with rc_context(STYLE):
-        shown = Shown.of_run_table(
-            dataset, [series.runs_with_values for series in every if series.runs_with_values]
+        coverage = Coverage.of_run_table(
+            dataset, [series.runs_with_values for series in curves if series.runs_with_values]
         )
-        figure, axes = new_panelled_figure(titles, _over_time_caption(every, common, shown))
-        figure.shown = shown
+        caption = _over_time_caption(curves, all_sizes, coverage)
+        figure, axes = new_panelled_figure(titles, caption)
+        figure.coverage = coverage
         for ax, (panel, cells) in zip(axes, panels.items(), strict=True):
-            several = len(set(said[panel].values())) > 1
+            several = len(set(sizes[panel].values())) > 1
             for i, (integrator, series) in enumerate(cells.items()):
-                label = f"{integrator}, {said[panel][integrator]}" if several else integrator
+                label = f"{integrator}, {sizes[panel][integrator]}" if several else integrator
                 _draw_time_curve(ax, series, label, styles[integrator], i / len(cells), signed)
             if not signed:
                 style_log_error_axis(ax)
@@ -210,29 +248,31 @@ def _plot_error_over_time(dataset, name, text, step_size, signed=False):
     return figure
 
 
-def _panel_title_with_step_size(panel, steps, common):
-    """Scanned values and the family; the step size too where panels have one each."""
+def _panel_title_with_step_size(
+    panel: Panel, sizes: Collection[str], all_sizes: Collection[str]
+) -> str:
+    """Scanned values and the family; the step size too where panels have different ones."""
     title = panel_title(*panel)
-    return ", ".join([title, *steps]) if len(steps) == 1 < len(common) else title
+    return ", ".join([title, *sizes]) if len(sizes) == 1 < len(all_sizes) else title
 
 
-def _over_time_caption(every, steps, shown):
-    """What a picture shows, in words: the step size if it is one, and of how many starts."""
-    starts = max(shown.counts)
-    words = [*steps] if len(steps) == 1 else []
-    words += [f"median and range over {shown.starts_in_words}"] if starts > 1 else []
+def _over_time_caption(curves: Iterable[Series], sizes: Collection[str], coverage: Coverage) -> str:
+    """The step size if there is only one, the number of starts, and whether runs stopped."""
+    starts = max(coverage.counts)
+    words = [*sizes] if len(sizes) == 1 else []
+    words += [f"median and range over {coverage.starts_in_words}"] if starts > 1 else []
     text = ", ".join(words)
-    if any(series.stopped.any() for series in every):
+    if any(series.stopped.any() for series in curves):
         # Of several starts, the median says that it counts them.
         end = "a curve ends when half have" if starts > 1 else ""
         text = "; ".join(filter(None, [text, ", ".join(filter(None, ["× a run stopped", end]))]))
     return text
 
 
-def _set_time_axis(ax, times):
-    """From the start to the end; logarithmic where the samples thin out with time.
+def _set_time_axis(ax: Axes, times: NDArray[np.float64]) -> None:
+    """Set limits and scale of the axis of time: logarithmic where sample intervals grow with time.
 
-    Not where they are of a few lengths only, as after an extension by longer intervals.
+    Linear where there are at most four lengths of intervals, as after extensions of the runs.
     """
     widths = np.diff(times)
     lengths = len(np.unique(np.round(widths / widths[0], 6)))
@@ -242,7 +282,23 @@ def _set_time_axis(ax, times):
         ax.set_xlim(times[0], times[-1])
 
 
-def _draw_time_curve(ax, series, label, style, phase, signed=False):
+def _draw_time_curve(
+    ax: Axes, series: Series, label: str, style: CurveStyle, phase: float, signed: bool
+) -> None:
+    """Draw median and range over the runs, and crosses where runs stopped.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    series : Series
+    label : str
+    style : dict
+        Of `curve_styles`.
+    phase : float
+        Position of the first mark between 0 and 1: it differs between curves, so that marks stay
+        apart where curves coincide.
+    signed : bool
+    """
     count = int(series.stopped.sum())
     if count:
         label += f" ({count:,} of {len(series.values):,} stopped)"
@@ -252,11 +308,10 @@ def _draw_time_curve(ax, series, label, style, phase, signed=False):
     median = series.median_over_runs
     there = np.isfinite(median)
     times = series.times[there]
-    # Marks differ in phase, so that they stay apart where curves coincide.
-    apart = max(1, len(times) // MARKS)
-    marked = style | {"ms": 0.7 * style["ms"], "markevery": (int(phase * apart), apart)}
+    interval = max(1, len(times) // MARKS)
+    marked = style | {"ms": 0.7 * style["ms"], "markevery": (int(phase * interval), interval)}
     ax.plot(times, median[there], label=label, **marked)
-    band = {}
+    band: dict[str, Any] = {}
     if len(series.values) > 1 and there.any():
         values = series.values[:, there]
         low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
@@ -269,51 +324,59 @@ def _draw_time_curve(ax, series, label, style, phase, signed=False):
     _draw_crosses_where_runs_stopped(ax, series, label, style)
 
 
-def _draw_crosses_where_runs_stopped(ax, series, label, style):
-    """A cross where each run stopped, at its last value."""
+def _draw_crosses_where_runs_stopped(
+    ax: Axes, series: Series, label: str, style: CurveStyle
+) -> None:
+    """Draw a cross where each run stopped, at its last value."""
     runs = np.flatnonzero(series.stopped & np.isfinite(series.values).any(axis=1))[:MOST_CROSSES]
     last = series.last_time_positions[runs]
-    mark = {"ls": "none", "marker": "x", "ms": 6.0, "mew": 1.4, "clip_on": False, "zorder": 5}
     if len(runs):
-        ax.plot(series.times[last], series.values[runs, last], color=style["color"], **mark)
+        ax.plot(
+            series.times[last], series.values[runs, last], color=style["color"], ls="none",
+            marker="x", ms=6.0, mew=1.4, clip_on=False, zorder=5,
+        )  # fmt: skip
         note_numbers(ax, label, "stopped", series.times[last], series.values[runs, last])
 
 
-def error_series_to_draw(dataset, runs, name, signed=False):
-    """The sizes of an error along some runs, at no more times than can be told apart.
+def error_series_to_draw(
+    dataset: xr.Dataset, runs: NDArray[np.intp], name: str, signed: bool = False
+) -> Series:
+    """Read the sizes of an error over time, at no more times than can be told apart.
 
-    Where it is `signed`, the values themselves.
-
-    They are read some thousand runs at a time, and take little memory however many they are.
+    Runs are read in blocks of some thousands, so that memory stays small however many there are.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-    runs : ndarray of int
+    runs : ndarray of int, shape (runs,)
         Positions along `run`, ascending.
     name : str
         The variable.
+    signed : bool, optional
+        Read values, not sizes.
 
     Returns
     -------
     Series
     """
     few = min(MOST_POINTS, dataset.sizes["time"])
-    kind = np.float64 if len(runs) * few <= MOST_DOUBLE else np.float32
+    precision = np.float64 if len(runs) * few <= MOST_DOUBLE else np.float32
     parts = []
     for first in range(0, len(runs), BLOCK):
         block = take_runs(dataset, runs[first : first + BLOCK])[name].transpose("run", "time")
         found = block.values if signed else np.abs(block.values)
         times, values = _thin_series_for_drawing(dataset["time"].values, found)
-        parts.append(values.astype(kind))
+        parts.append(values.astype(precision))
     values = np.concatenate(parts)
     status = dataset["status"].values[runs] if "status" in dataset else np.zeros(len(runs))
     there = np.isfinite(values).any(axis=0)
     return Series(times[there], values[:, there], status > 0)
 
 
-def _thin_series_for_drawing(times, values):
-    """At most `MOST_POINTS` times; each keeps the largest value of those that it stands for."""
+def _thin_series_for_drawing(
+    times: NDArray[np.float64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Reduce a series to at most `MOST_POINTS` times, each with the largest value until it."""
     if len(times) <= MOST_POINTS:
         return times, values
     starts = np.arange(MOST_POINTS) * len(times) // MOST_POINTS

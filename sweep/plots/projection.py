@@ -1,6 +1,9 @@
-"""Orthographic pictures of the unit sphere: one half of it on a disc, seen from a direction."""
+"""Orthographic projection of the unit sphere: the half that is seen from a direction, on a disc."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.patheffects import withStroke
@@ -8,17 +11,22 @@ from matplotlib.patheffects import withStroke
 from integrators.errors import InputError
 from sweep.plots.style import GREY
 
-OBLIQUE = (0.6, 0.7, 0.38)  # all three axes show, and none of them is near the rim
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+    from numpy.typing import ArrayLike, NDArray
+
+OBLIQUE = (0.6, 0.7, 0.38)  # all three axes are seen, and none of them is near the rim
 AXES = ("e₁", "e₂", "e₃")
-STUB = 1.12  # where an axis that comes out of the sphere ends
-NEAR_RIM = 0.7  # of the disc's radius, beyond which an axis goes on to outside of the rim
-MOST_VECTOR_POINTS = 5000  # of a PDF or SVG; more are written as a picture
-RIM = 1.24  # half the width of a disc's axes
+STUB = 1.12  # radii: where an axis that comes out of the sphere ends
+NEAR_RIM = 0.7  # radii: an axis that ends further out is drawn to outside of the rim
+MOST_VECTOR_POINTS = 5000  # in PDF and SVG; more are rasterized
+RIM = 1.24  # radii: half the width of a panel with a disc
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A direction to look from, and what is right and up there.
+    """A direction to look from, with the directions to the right and up in the picture.
 
     Parameters
     ----------
@@ -26,13 +34,18 @@ class View:
         Orthonormal; `towards` points at the viewer.
     """
 
-    towards: np.ndarray
-    right: np.ndarray
-    up: np.ndarray
+    towards: NDArray[np.float64]
+    right: NDArray[np.float64]
+    up: NDArray[np.float64]
 
     @classmethod
-    def along_direction(cls, direction=OBLIQUE):
-        """The view from a direction, with e3 up, or e2 where one looks along e3.
+    def along_direction(cls, direction: ArrayLike = OBLIQUE) -> View:
+        """The view from a direction, with e3 up, or e2 where the direction is along e3.
+
+        Parameters
+        ----------
+        direction : array_like, shape (3,), optional
+            From the sphere to the viewer, of any length.
 
         Raises
         ------
@@ -52,17 +65,17 @@ class View:
         return cls(towards, right, np.cross(towards, right))
 
     @property
-    def view_from_behind(self):
+    def view_from_behind(self) -> View:
         """The view from behind, with the same side up."""
         return View(-self.towards, -self.right, self.up)
 
     @property
-    def view_of_far_side(self):
-        """The same view through the sphere, of the half that it hides."""
+    def view_of_far_side(self) -> View:
+        """The same view through the sphere, of its far half."""
         return View(-self.towards, self.right, self.up)
 
-    def project_onto_disc(self, points):
-        """Points on the disc, NaN where they are on the other side of the sphere.
+    def project_onto_disc(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Project points onto the disc; NaN where they are on the far half of the sphere.
 
         Parameters
         ----------
@@ -73,13 +86,13 @@ class View:
         -------
         ndarray, shape (…, 2)
         """
-        flat = points @ np.stack([self.right, self.up], axis=1)
+        flat: NDArray[np.float64] = points @ np.stack([self.right, self.up], axis=1)
         flat[~(points @ self.towards >= 0.0)] = np.nan
         return flat
 
 
-def draw_sphere_outline(ax, view):
-    """An empty disc: the rim, the great circles of the coordinate planes, and the axes."""
+def draw_sphere_outline(ax: Axes, view: View) -> None:
+    """Draw an empty disc: rim, great circles of the coordinate planes, and axes."""
     angle = np.linspace(0.0, 2.0 * np.pi, 361)
     circle = np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
     ax.plot(*circle[:, :2].T, color=GREY, lw=0.6, gid="rim")
@@ -93,17 +106,17 @@ def draw_sphere_outline(ax, view):
     ax.set_axis_off()
 
 
-def _draw_axis_towards_viewer(ax, view, axis, sign):
-    """The end of an axis that comes towards the viewer, with its name."""
+def _draw_axis_towards_viewer(ax: Axes, view: View, axis: int, sign: float) -> None:
+    """Draw the end of an axis that points towards the viewer, with its name."""
     pole = sign * np.eye(3)[axis]
     flat = np.array([pole @ view.right, pole @ view.up])
     length = np.linalg.norm(flat)
     end = STUB / length if length > NEAR_RIM else STUB
-    ax.plot(*np.outer(flat, (1.0, end)), color="0.2", lw=1.0, zorder=4)
+    ax.plot(*np.outer(flat, np.array([1.0, end])), color="0.2", lw=1.0, zorder=4)
     outwards = flat / max(length, 1e-6)
     ax.annotate(
         ("−" if sign < 0 else "") + AXES[axis],
-        end * flat,
+        (end * flat[0], end * flat[1]),
         xytext=7.0 * outwards if np.any(outwards) else (6.0, 6.0),
         textcoords="offset points",
         ha="center",
@@ -115,34 +128,49 @@ def _draw_axis_towards_viewer(ax, view, axis, sign):
     )
 
 
-def draw_paths_on_sphere(ax, view, paths, **style):
-    """Curves through points on the sphere, as far as they show.
+def draw_paths_on_sphere(
+    ax: Axes, view: View, paths: NDArray[np.float64], **style: Any
+) -> list[Line2D]:
+    """Draw the visible parts of curves through points on the sphere.
 
     Parameters
     ----------
+    ax : matplotlib.axes.Axes
+    view : View
     paths : ndarray, shape (paths, points, 3)
+        Unit vectors.
+    **style
+        As of `matplotlib.axes.Axes.plot`.
     """
     apart = np.full((len(paths), 1, 2), np.nan)
     joined = np.concatenate([view.project_onto_disc(paths), apart], axis=1).reshape(-1, 2)
     return ax.plot(*joined.T, solid_joinstyle="round", **style)
 
 
-def draw_points_on_sphere(ax, view, points, size, **style):
-    """Points on the sphere, as far as they show; `size` in points of type.
-
-    Of very many a PDF or SVG holds a picture.
+def draw_points_on_sphere(
+    ax: Axes, view: View, points: NDArray[np.float64], size: float, **style: Any
+) -> list[Line2D]:
+    """Draw the visible ones of points on the sphere; very many are rasterized in PDF and SVG.
 
     Parameters
     ----------
+    ax : matplotlib.axes.Axes
+    view : View
     points : ndarray, shape (…, 3)
+        Unit vectors.
+    size : float
+        Diameter of a mark, in points.
+    **style
+        As of `matplotlib.axes.Axes.plot`.
     """
     flat = view.project_onto_disc(points).reshape(-1, 2)
     flat = flat[np.isfinite(flat[:, 0])]
-    mark = {"ls": "none", "marker": ".", "ms": 2.0 * size, "mew": 0.0}  # a "." is half as wide
+    # A "." is half as wide as its size.
+    mark: dict[str, Any] = {"ls": "none", "marker": ".", "ms": 2.0 * size, "mew": 0.0}
     style = {"rasterized": len(flat) > MOST_VECTOR_POINTS} | style
-    return ax.plot(*flat.T, **mark, **style)
+    return ax.plot(*flat.T, **(mark | style))
 
 
-def marker_size_of_points(count):
-    """Diameter of each of `count` points, in points of type, such that they stay apart."""
+def marker_size_of_points(count: float) -> float:
+    """Diameter of the marks of `count` points, in points, such that they stay apart."""
     return float(np.clip(110.0 / np.sqrt(max(count, 1)), 0.7, 3.0))

@@ -1,6 +1,11 @@
-"""Which runs of an experiment a picture shows, where it shows one step size."""
+"""Selection of the runs that a picture of one step size shows."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import (
@@ -13,9 +18,13 @@ from sweep.analysis.runs.selection import (
 )
 from sweep.plots.style import axis_label_with_units
 
+Cell = tuple[str, str]  # scanned values, as `axis_values_in_words` says them, and integrator
 
-def runs_to_draw(dataset, step_size=None):
-    """The runs to show, and in words the step size of each integrator in each panel.
+
+def runs_to_draw(
+    dataset: xr.Dataset, step_size: float | None = None
+) -> tuple[NDArray[np.intp], dict[Cell, str]]:
+    """Select the runs of one step size or tolerance for each integrator and scanned value.
 
     Parameters
     ----------
@@ -30,7 +39,8 @@ def runs_to_draw(dataset, step_size=None):
     runs : ndarray of int
         Positions along `run`, ascending.
     words : dict of (str, str) to str
-        By the scanned values, as `axis_values_in_words` says them, and the integrator.
+        The step size or tolerance as text, by the scanned values, as `axis_values_in_words` says
+        them, and the integrator.
 
     Raises
     ------
@@ -40,36 +50,45 @@ def runs_to_draw(dataset, step_size=None):
     counts = complete_runs(dataset, also_stopped=True)
     adaptive = adaptive_runs(dataset)
     sizes = np.where(adaptive, dataset["tolerance"], dataset["step_size"])
-    of = {}
+    cells: dict[Cell, NDArray[np.intp]] = {}
     for key, runs in groups_of_runs(dataset, ["integrator", *scanned_axes(dataset)]):
         integrator = key.pop("integrator")
-        of[axis_values_in_words(key), integrator] = runs[counts[runs]]
-    of = {cell: runs for cell, runs in of.items() if len(runs)}
-    if not of:
+        cells[axis_values_in_words(key), integrator] = runs[counts[runs]]
+    cells = {cell: runs for cell, runs in cells.items() if len(runs)}
+    if not cells:
         raise InputError("none of the selected runs has any results yet.")
+    if step_size is None:
+        step_size = _most_shared_step_size(cells, sizes, adaptive)
     chosen, words = [], {}
-    for cell, runs in of.items():
+    for cell, runs in cells.items():
         own = np.unique(sizes[runs])
         if adaptive[runs[0]]:
             size = own[0]
             words[cell] = f"tolerance = {size:g}"
         else:
-            wanted = _most_shared_step_size(of, sizes, adaptive) if step_size is None else step_size
-            size = own[np.argmin(np.abs(np.log(own / wanted)))]
+            size = own[np.argmin(np.abs(np.log(own / step_size)))]
             words[cell] = axis_label_with_units(dataset["step_size"], f"h = {size:g}", "{} {}")
         chosen.append(runs[sizes[runs] == size])
     return np.sort(np.concatenate(chosen)), words
 
 
-def _most_shared_step_size(of, sizes, adaptive):
-    """The smallest of the step sizes that most integrators, in most panels, have."""
-    own = [np.unique(sizes[runs]) for runs in of.values() if not adaptive[runs[0]]]
+def _most_shared_step_size(
+    cells: Mapping[Cell, NDArray[np.intp]],
+    sizes: NDArray[np.float64],
+    adaptive: NDArray[np.bool_],
+) -> float:
+    """The smallest of the step sizes that most integrators share; NaN where all are adaptive."""
+    own = [np.unique(sizes[runs]) for runs in cells.values() if not adaptive[runs[0]]]
+    if not own:
+        return np.nan
     distinct, count = np.unique(np.concatenate(own), return_counts=True)
-    return distinct[count == count.max()].min()
+    return float(distinct[count == count.max()].min())
 
 
-def first_run_to_draw(dataset, integrator, step_size=None, **wanted):
-    """The first run of an integrator, at a step size, scanned values and a start.
+def first_run_to_draw(
+    dataset: xr.Dataset, integrator: str, step_size: float | None = None, **wanted: Any
+) -> xr.Dataset:
+    """Select the first run of an integrator at a step size, scanned values and a start.
 
     Parameters
     ----------
@@ -84,11 +103,12 @@ def first_run_to_draw(dataset, integrator, step_size=None, **wanted):
     Returns
     -------
     xarray.Dataset
-        With a single run.
+        The run table of this run; of none if there is no such run.
     """
     chosen = dataset["integrator"].values == integrator
     if step_size is not None:
         chosen &= np.isclose(dataset["step_size"].values, step_size)
     for name, value in wanted.items():
         chosen &= dataset[name].values == value
-    return take_runs(dataset, np.flatnonzero(chosen)[:1])
+    run: xr.Dataset = take_runs(dataset, np.flatnonzero(chosen)[:1])
+    return run

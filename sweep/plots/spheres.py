@@ -1,7 +1,11 @@
-"""Stored states on the sphere: phase portraits, Poincaré sections, chains of spins."""
+"""Pictures of states on the sphere: phase portraits, Poincaré sections, chains of spins."""
+
+from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -16,7 +20,6 @@ from sweep.analysis.runs.selection import (
     scanned_axes,
     take_runs,
 )
-from sweep.plots.captions import Shown
 from sweep.plots.projection import (
     MOST_VECTOR_POINTS,
     OBLIQUE,
@@ -33,6 +36,8 @@ from sweep.plots.style import (
     MORE_COLOURS,
     MOST_PANELS,
     STYLE,
+    Coverage,
+    Drawing,
     add_figure_caption,
     axis_label_with_units,
     figure_width,
@@ -42,111 +47,128 @@ from sweep.plots.style import (
     units_with_superscripts,
 )
 
-MOST_BODIES = 4  # whose paths are drawn; of more, the states at some times
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
+
+    from sweep.plots.style import CurveStyle
+
+MOST_BODIES = 4  # whose paths are drawn; of more bodies, the states at some times
 MOST_STARTS = 200
-MOST_POINTS = 300_000  # of a panel
-DENSE = 0.2  # radians between samples, at most of 19 in 20, that a line may join
-NEIGHBOURS = 0.4  # radians between the bodies of a chain
-TIMES = 6
-TITLE_PAD = 9.0  # points above a disc, where the name of an axis may be
-UNIT = 1e-3  # of a length that cannot be told from 1 in a picture
-DIRECTION = re.compile(r"[qw](\d+)$")  # rows that are directions: q of a body, w of a spin
+MOST_POINTS = 300_000  # in a panel
+DENSE = 0.2  # chord that 19 in 20 of those between samples do not exceed where lines join them
+NEIGHBOURS = 0.4  # largest chord between neighbours of a chain
+TIMES = 6  # at which many bodies are drawn
+TITLE_PAD = 9.0  # points between a disc, with the names of its axes, and its title
+UNIT = 1e-3  # deviation of a length from 1 that is not seen in a picture
+DIRECTION = re.compile(r"[qw](\d+)$")  # rows of the state: q of a body, w of a spin
 WORDS = {"q": "body", "w": "spin"}
 MANY = {"body": "bodies", "spin": "spins"}
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """What one panel shows.
+    """Directions that a panel shows.
 
     Parameters
     ----------
     title : str
     times : ndarray, shape (times,)
     directions : ndarray, shape (starts, times, bodies, 3)
-        Unit vectors; NaN where there are none.
+        Unit vectors; NaN where a run has no state.
     starts : ndarray of int, shape (starts,)
-        The place of each start in the study.
+        The position of each start in the study.
     runs : ndarray of int, shape (starts,)
-        The place of each run in the run table.
+        The position of each run in the run table.
     unit : bool
         Whether the states themselves have unit length.
     """
 
     title: str
-    times: np.ndarray
-    directions: np.ndarray
-    starts: np.ndarray
-    runs: np.ndarray
+    times: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    starts: NDArray[np.intp]
+    runs: NDArray[np.intp]
     unit: bool
 
     @property
-    def starts_with_directions(self):
+    def starts_with_directions(self) -> int:
         """How many starts have a direction at any time."""
         return int(np.isfinite(self.directions[..., 0]).any(axis=(1, 2)).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What a picture shows.
+    """Panels of a picture, and what they have in common.
 
     Parameters
     ----------
     panels : list of Panel
-    shown : sweep.plots.captions.Shown
-    said : list of str
-        What holds for all panels, in words.
+    coverage : Coverage
+    common : list of str
+        Words of the caption that hold for all panels.
     time : xarray.DataArray
-        Its units.
+        Sample times, with units.
     starts, bodies : list of str
-        What they are called.
+        Labels.
     of_several : bool
         Whether the system has more than one body.
     """
 
-    panels: list
-    shown: Shown
-    said: list
-    time: object
-    starts: list
-    bodies: list
+    panels: list[Panel]
+    coverage: Coverage
+    common: list[str]
+    time: xr.DataArray
+    starts: list[str]
+    bodies: list[str]
     of_several: bool
 
     @property
-    def colours_are_bodies(self):
-        """Whether a colour is a body; otherwise it is a start."""
+    def colours_are_bodies(self) -> bool:
+        """Whether colours distinguish bodies; otherwise they distinguish starts."""
         return all(len(panel.starts) == 1 for panel in self.panels)
 
-    def path_colours(self, panel):
-        """Which colour each path of a panel has, an int of shape (starts, bodies)."""
+    def path_colours(self, panel: Panel) -> NDArray[np.intp]:
+        """The colour of each path of a panel, as a position in `MORE_COLOURS`.
+
+        Returns
+        -------
+        ndarray of int, shape (starts, bodies)
+        """
         shape = (len(panel.starts), len(self.bodies))
         place = np.arange(shape[1]) if self.colours_are_bodies else panel.starts[:, None]
         return np.broadcast_to(place % len(MORE_COLOURS), shape)
 
-    def add_colour_legend(self, figure, labels):
-        """Name each colour, where there is one for each of `labels`."""
+    def add_colour_legend(self, figure: Drawing, labels: Sequence[str]) -> None:
+        """Add a legend of colours, where there is a colour for each label."""
         if 1 < len(labels) <= len(MORE_COLOURS):
             handles = [Line2D([], [], color=color, lw=2.0) for color in MORE_COLOURS[: len(labels)]]
-            place = {"loc": "outside right center"}
+            place: dict[str, Any] = {"loc": "outside right center"}
             if is_compact_figure():
                 columns = 2 if max(map(len, labels)) < 24 else 1
                 figure.set_figheight(figure.get_figheight() + LINE * (-(-len(labels) // columns)))
                 place = {"loc": "outside lower left", "ncols": columns}
             figure.legend(handles, labels, frameon=False, **place)
 
-    def add_sphere_caption(self, figure, *said):
-        """What it shows, above it."""
-        figure.shown = self.shown
-        add_figure_caption(figure, ", ".join([*self.said, *said]))
+    def add_sphere_caption(self, figure: Drawing, *more: str) -> None:
+        """Add the common words, and more, to the caption of a figure."""
+        figure.coverage = self.coverage
+        add_figure_caption(figure, ", ".join([*self.common, *more]))
 
 
-def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
-    """The states of an experiment on the unit sphere, which is seen from both sides.
+def sphere(
+    dataset: xr.Dataset | xr.DataTree,
+    step_size: float | None = None,
+    bodies: Sequence[int] | None = None,
+    view: ArrayLike = OBLIQUE,
+) -> Drawing:
+    """Draw the states of an experiment on the unit sphere, seen from both sides.
 
-    Of up to four bodies the paths: lines where samples are close, points where they are not, as
-    in a Poincaré section. Of more the bodies at six times, joined where neighbours are close. A
-    colour is a start, or, where there is only one, a body. q of a mechanical system, w of a spin
-    system, in its direction if its length is not 1.
+    Of up to four bodies it draws paths: lines where samples are close, points where they are not,
+    as in a Poincaré section. Of more it draws the bodies at six times, joined where neighbours are
+    close. Colours distinguish starts, or bodies where there is only one start. Directions are q of
+    a mechanical system and w of a spin system, divided by their lengths.
 
     Parameters
     ----------
@@ -155,8 +177,8 @@ def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
     step_size : float, optional
         As in `energy_over_time`.
     bodies : sequence of int, optional
-        Those whose paths are drawn, counted from 0.
-    view : sequence of float, optional
+        Bodies whose paths are drawn, counted from 0.
+    view : array_like, shape (3,), optional
         The direction to look from.
 
     Returns
@@ -169,17 +191,33 @@ def sphere(dataset, step_size=None, bodies=None, view=OBLIQUE):
         When no state is recorded or it has no directions, there is no such body, or the selection
         would fill more than six panels.
     """
-    view = View.along_direction(view)
-    dataset = run_table_without_repeats(dataset)
-    rows, names = direction_rows_of_bodies(dataset, bodies)
+    seen_from = View.along_direction(view)
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    rows, names = direction_rows_of_bodies(table, bodies)
     many = bodies is None and len(rows) > MOST_BODIES
-    picture = prepare_sphere_picture(dataset, rows, names, step_size, TIMES if many else None)
+    picture = prepare_sphere_picture(table, rows, names, step_size, TIMES if many else None)
     with rc_context(STYLE):
-        return _draw_sphere_snapshots(picture, view) if many else _draw_path_panels(picture, view)
+        draw = _draw_sphere_snapshots if many else _draw_path_panels
+        return draw(picture, seen_from)
 
 
-def direction_rows_of_bodies(dataset, bodies):
-    """The rows of the state that are directions of the chosen bodies, and their labels."""
+def direction_rows_of_bodies(
+    dataset: xr.Dataset, bodies: Sequence[int] | None
+) -> tuple[list[int], list[str]]:
+    """The rows of the state that are directions of bodies, and the labels of these bodies.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A run table.
+    bodies : sequence of int or None
+        Bodies, counted from 0; None for all.
+
+    Raises
+    ------
+    InputError
+        When no state is recorded, it has no directions, or there is no such body.
+    """
     if "state" not in dataset:
         raise InputError(
             "no states are stored, which a picture on the sphere shows: run a study with 'state' "
@@ -188,9 +226,9 @@ def direction_rows_of_bodies(dataset, bodies):
         )
     found = _direction_row_by_body(dataset)
     if not found:
-        rows = ", ".join(map(str, dataset["row"].values[:6]))
+        labels = ", ".join(map(str, dataset["row"].values[:6]))
         raise InputError(
-            f"the state has the rows {rows}; a picture on the sphere needs q of a body or w of a "
+            f"the state has the rows {labels}; a picture on the sphere needs q of a body or w of a "
             "spin."
         )
     for body in () if bodies is None else bodies:
@@ -200,25 +238,47 @@ def direction_rows_of_bodies(dataset, bodies):
             )
     chosen = sorted(found) if bodies is None else list(dict.fromkeys(bodies))
     rows = [found[body] for body in chosen]
-    labels = [str(dataset["row"].values[row]) for row in rows]
-    return rows, [f"{WORDS[label[0]]} {label[1:]}" for label in labels]
+    names = [str(dataset["row"].values[row]) for row in rows]
+    return rows, [f"{WORDS[name[0]]} {name[1:]}" for name in names]
 
 
-def _direction_row_by_body(dataset):
-    """The row of each body's direction, by its number."""
+def _direction_row_by_body(dataset: xr.Dataset) -> dict[int, int]:
+    """The row of the state that is the direction of each body, by the number of the body."""
     rows = enumerate(map(str, dataset["row"].values))
     return {int(found[1]): row for row, label in rows if (found := DIRECTION.match(label))}
 
 
-def prepare_sphere_picture(dataset, rows, names, step_size, count):
-    """A `Panel` for each integrator and scanned value, and what holds for all of them.
+def prepare_sphere_picture(
+    dataset: xr.Dataset,
+    rows: Sequence[int],
+    names: list[str],
+    step_size: float | None,
+    count: int | None,
+) -> Picture:
+    """Read the directions of a `Panel` for each integrator and combination of scanned values.
 
-    With `count` so many of the samples, from the first to the last.
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A run table.
+    rows : sequence of int
+        Rows of the state.
+    names : list of str
+        Labels of their bodies.
+    step_size : float or None
+        As of `runs_to_draw`.
+    count : int or None
+        Read so many of the samples, from the first to the last; None for as many as can be drawn.
+
+    Raises
+    ------
+    InputError
+        For more than six panels.
     """
     runs, words = runs_to_draw(dataset, step_size)
-    shown = dataset[["state"]].isel(run=runs)
-    starts, place = distinct_values_and_codes(shown["initial_condition"].values)
-    cells = list(groups_of_runs(shown, [*scanned_axes(shown), "integrator"]))
+    drawn = dataset[["state"]].isel(run=runs)
+    starts, place = distinct_values_and_codes(drawn["initial_condition"].values)
+    cells = list(groups_of_runs(drawn, [*scanned_axes(drawn), "integrator"]))
     if len(cells) > MOST_PANELS:
         raise InputError(
             f"{len(cells)} combinations of integrators and scanned values are selected, and a "
@@ -229,51 +289,69 @@ def prepare_sphere_picture(dataset, rows, names, step_size, count):
     for key, members in cells:
         integrator = key.pop("integrator")
         methods.append(f"{integrator}, {words[axis_values_in_words(key), integrator]}")
-        panel = _prepare_sphere_panel(axis_values_in_words(key), shown, members, rows, count, place)
-        panels.append(replace(panel, runs=runs[panel.runs]))
-    said = []
+        shown = members[_evenly_spaced_places(len(members), min(len(members), MOST_STARTS))]
+        times, directions, unit = _read_directions(drawn, shown, rows, count)
+        title = axis_values_in_words(key)
+        panels.append(Panel(title, times, directions, place[shown], runs[shown], unit))
+    common = []
     if len(set(methods)) == 1:
-        said.append(methods[0])
+        common.append(methods[0])
     else:
         panels = [
             replace(panel, title=", ".join(filter(None, [panel.title, method])))
             for panel, method in zip(panels, methods, strict=True)
         ]
-    of_state = Shown.of_run_table(dataset, [panel.starts_with_directions for panel in panels])
-    if of_state.of > 1:
-        said.append(of_state.starts_in_words)
+    coverage = Coverage.of_run_table(dataset, [panel.starts_with_directions for panel in panels])
+    if coverage.of > 1:
+        common.append(coverage.starts_in_words)
     if not all(panel.unit for panel in panels):
-        said.append("directions only")
+        common.append("directions only")
     several = len(_direction_row_by_body(dataset)) > 1
-    return Picture(panels, of_state, said, dataset["time"], list(starts), names, several)
+    return Picture(panels, coverage, common, dataset["time"], list(starts), names, several)
 
 
-def _prepare_sphere_panel(title, shown, members, rows, count, place):
-    """The directions of some runs, as many as can be drawn."""
-    few = min(len(members), MOST_STARTS)
-    members = members[_evenly_spaced_places(len(members), few)]
-    samples = shown.sizes["time"]
+def _read_directions(
+    dataset: xr.Dataset, runs: NDArray[np.intp], rows: Sequence[int], count: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    """Read the states of some runs, and divide them by their lengths.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    runs : ndarray of int, shape (starts,)
+    rows : sequence of int
+    count : int or None
+        As of `prepare_sphere_picture`.
+
+    Returns
+    -------
+    times : ndarray, shape (times,)
+    directions : ndarray, shape (starts, times, bodies, 3)
+    unit : bool
+        Whether all lengths are 1.
+    """
+    samples = dataset.sizes["time"]
     if count is None:
-        times = np.arange(max(1, min(samples, MOST_POINTS // (few * len(rows)))))
+        times = np.arange(max(1, min(samples, MOST_POINTS // (len(runs) * len(rows)))))
     else:
         times = _evenly_spaced_places(samples, min(samples, count))
-    state = take_runs(shown, members)["state"].isel(time=times, row=rows).values
+    state = take_runs(dataset, runs)["state"].isel(time=times, row=rows).values
     length = np.linalg.norm(state, axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):  # 0 has no direction
         directions = state / length
     unit = not np.any(np.abs(length - 1.0) > UNIT)
-    return Panel(title, shown["time"].values[times], directions, place[members], members, unit)
+    return dataset["time"].values[times], directions, unit
 
 
-def _evenly_spaced_places(size, count):
-    """`count` of the places up to `size`, the first and the last among them."""
-    return np.linspace(0, size - 1, count).round().astype(int)
+def _evenly_spaced_places(size: int, count: int) -> NDArray[np.intp]:
+    """`count` positions in a sequence of length `size`, from the first to the last."""
+    return np.linspace(0, size - 1, count).round().astype(np.intp)
 
 
 # --- paths ---------------------------------------------------------------------------------------
 
 
-def _draw_path_panels(picture, view):
+def _draw_path_panels(picture: Picture, view: View) -> Drawing:
     panels = picture.panels
     columns = 1 if len(panels) <= 2 or is_compact_figure() else 2
     rows = -(-len(panels) // columns)
@@ -289,20 +367,20 @@ def _draw_path_panels(picture, view):
         _note_directions(pair[0], picture, panel, "line" if lines else "point")
     for ax in axes[len(panels) :].flat:
         ax.remove()
-    # Of several bodies it says which; one that is alone needs no name.
-    said = [", ".join(picture.bodies)] if picture.of_several else []
+    # A single body needs no name.
+    bodies = [", ".join(picture.bodies)] if picture.of_several else []
     samples = max(len(panel.times) for panel in panels)
     last = max(panel.times[-1] for panel in panels)
     until = axis_label_with_units(picture.time, f"t = {last:g}", "{} {}")
-    picture.add_sphere_caption(figure, *said, f"{samples} samples until {until}")
+    picture.add_sphere_caption(figure, *bodies, f"{samples} samples until {until}")
     picture.add_colour_legend(
         figure, picture.bodies if picture.colours_are_bodies else picture.starts
     )
     return figure
 
 
-def _note_directions(ax, picture, panel, mark):
-    """The numbers of a panel: each direction that it shows, on either side of the sphere."""
+def _note_directions(ax: Axes, picture: Picture, panel: Panel, mark: str) -> None:
+    """Keep the numbers of a panel: all its directions, on either side of the sphere."""
     units = units_with_superscripts(picture.time.attrs.get("units", "1"))
     of_time = {"x_quantity": "time t", "x_unit": units}
     for start, paths in zip(panel.starts, panel.directions, strict=True):
@@ -312,7 +390,7 @@ def _note_directions(ax, picture, panel, mark):
             note_numbers(ax, series, mark, panel.times, np.nan, **of_time, **directions)
 
 
-def is_dense_enough_for_lines(directions):
+def is_dense_enough_for_lines(directions: NDArray[np.float64]) -> bool:
     """Whether consecutive samples are so close that a line may join them.
 
     Parameters
@@ -324,31 +402,43 @@ def is_dense_enough_for_lines(directions):
     return len(chords) > 0 and bool(np.quantile(chords, 0.95) <= DENSE)
 
 
-def draw_sphere_panel(ax, view, panel, colours, lines, cmap=MORE_COLOURS):
-    """The paths of a panel on a disc, as lines or as points.
+def draw_sphere_panel(
+    ax: Axes,
+    view: View,
+    panel: Panel,
+    colours: NDArray[np.intp],
+    lines: bool,
+    cmap: Sequence[Any] = MORE_COLOURS,
+) -> None:
+    """Draw the paths of a panel on a disc, as lines or as points.
 
     Parameters
     ----------
+    ax : matplotlib.axes.Axes
+    view : View
+    panel : Panel
     colours : ndarray of int, shape (starts, bodies)
-        Into `cmap`, a sequence of colours.
+        Positions in `cmap`.
+    lines : bool
+        Whether to join samples by lines.
+    cmap : sequence of colours, optional
     """
     paths = panel.directions.swapaxes(1, 2)  # (starts, bodies, times, 3)
     count = np.isfinite(paths[..., 0]).sum() / 2  # a half on each side
     many = bool(count > MOST_VECTOR_POINTS)
     for i in np.unique(colours):
-        own, style = paths[colours == i], {"color": cmap[i]}
+        own = paths[colours == i]
         if lines:
-            draw_paths_on_sphere(ax, view, own, lw=0.7, **style)
+            draw_paths_on_sphere(ax, view, own, lw=0.7, color=cmap[i])
         else:
-            draw_points_on_sphere(
-                ax, view, own, marker_size_of_points(count), rasterized=many, **style
-            )
+            size = marker_size_of_points(count)
+            draw_points_on_sphere(ax, view, own, size, rasterized=many, color=cmap[i])
 
 
 # --- many bodies ---------------------------------------------------------------------------------
 
 
-def _draw_sphere_snapshots(picture, view):
+def _draw_sphere_snapshots(picture: Picture, view: View) -> Drawing:
     panels = picture.panels
     count = len(panels[0].times)
     across = min(3, count) if is_compact_figure() else count
@@ -376,27 +466,27 @@ def _draw_sphere_snapshots(picture, view):
     return figure
 
 
-def draw_bodies_on_disc(ax, view, panel, sample):
-    """The bodies of a panel at a sample, on one disc: the far side of the sphere is pale."""
+def draw_bodies_on_disc(ax: Axes, view: View, panel: Panel, sample: int) -> None:
+    """Draw the bodies of a panel at a sample on one disc, those on the far side pale."""
     draw_sphere_outline(ax, view)
     for start, place in enumerate(panel.starts):
         first, now = panel.directions[start, 0], panel.directions[start, sample]
-        there = np.isfinite(first[:, 0])
-        chain = body_chain_to_draw(first[there])
-        bodies = now[there][[*range(there.sum()), 0] if chain == "closed" else slice(None)]
-        for side, style in ((view.view_of_far_side, {"alpha": 0.35}), (view, {})):
-            style = style | {"color": MORE_COLOURS[place % len(MORE_COLOURS)]}
+        known = np.isfinite(first[:, 0])
+        chain = body_chain_to_draw(first[known])
+        bodies = now[known][[*range(known.sum()), 0] if chain == "closed" else slice(None)]
+        near: CurveStyle = {"color": MORE_COLOURS[place % len(MORE_COLOURS)]}
+        for side, style in ((view.view_of_far_side, near | {"alpha": 0.35}), (view, near)):
             if chain:
                 draw_paths_on_sphere(ax, side, bodies[None], lw=1.1, **style)
             else:
                 draw_points_on_sphere(ax, side, bodies, marker_size_of_points(len(bodies)), **style)
 
 
-def body_chain_to_draw(directions):
-    """Whether bodies follow one another closely: ``"closed"``, ``"open"``, or ``""`` if not.
+def body_chain_to_draw(directions: NDArray[np.float64]) -> str:
+    """Whether bodies form a chain of close neighbours: ``"closed"``, ``"open"``, or ``""``.
 
-    Closed are those whose last is as close to the first as others are to the next, all the way
-    around something.
+    A chain is closed if its last body is as close to the first as the others are to the next, and
+    it goes all the way around something.
 
     Parameters
     ----------

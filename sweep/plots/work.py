@@ -1,13 +1,13 @@
 """Work and precision: errors against what they cost, and those of a recommendation."""
 
+from __future__ import annotations
+
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from integrators.errors import InputError, check_known
@@ -15,7 +15,6 @@ from sweep.analysis.efficiency.pareto import WORK
 from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
 from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
 from sweep.analysis.runs.selection import axis_values_in_words, run_table_without_repeats
-from sweep.plots.captions import Shown
 from sweep.plots.page_setup import current_page
 from sweep.plots.style import (
     COLOURS,
@@ -25,6 +24,9 @@ from sweep.plots.style import (
     MOST_PANELS,
     OPEN,
     STYLE,
+    Coverage,
+    CurveStyle,
+    Drawing,
     add_legend,
     axis_label_with_units,
     curve_styles_of_integrators,
@@ -38,9 +40,13 @@ from sweep.plots.style import (
 )
 
 if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+    from sweep.analysis.efficiency.work import WorkEstimate
     from sweep.campaign.recommend.recommendation import Point, Recommendation
 
-# Work, which is that of the whole run, and its units.
+# Label and units of each measure of work, which is that of the whole run.
 AXES = {
     "steps": ("steps", ""),
     "evaluations": ("evaluations", ""),
@@ -48,32 +54,37 @@ AXES = {
 }
 BEST = "large: best of family"
 PALE = 0.45
-# Over a span of so many times, at these multiples of powers of ten.
-FEWEST_MEASURED = 2  # CPU times of a panel, which compares them
+FEWEST_MEASURED = 2  # CPU times in a panel that compares them
+# Up to which ratio of the ends of an axis ticks are at which multiples of powers of ten.
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
-REASON, NARROW_REASON = 52, 42  # characters of a line within a panel, usual and narrow
+REASON, NARROW_REASON = 52, 42  # characters of a line within a panel of usual and narrow width
 MOST_BELOW = 3  # panels in a narrow column
-WIDTH, HEIGHT = 9.2, 2.6  # of two panels with a legend, of a row; inches
+WIDTH, HEIGHT = 9.2, 2.6  # inches: of two panels with a legend, and of a row
 MOST_RECOMMENDED = 10  # curves in the picture of a recommendation
 SPAN = 1e6  # times the bound, above and below: errors beyond say no more
 OPEN_TRIAL = "open: does not count, until an earlier time"
 
 
-def work_precision(dataset, error=None, against="evaluations", at="end"):
-    """An error against the work that it took, as `work_table` measures it.
+def work_precision(
+    dataset: xr.Dataset | xr.DataTree,
+    error: str | None = None,
+    against: str = "evaluations",
+    at: str = "end",
+) -> Drawing:
+    """Draw an error against the work that it took, as `work_table` measures both.
 
     Large marks are best of their family: no other member reaches as small an error for as little
-    work. Marks are medians over the starts, bars their range. An open mark does not count: an error
-    below what the reference resolves, or a CPU time that cannot be compared, as of a short run that
-    was timed once; it has the range of its repeats. Where no CPU time can, the reason stands in the
-    place of the panel.
+    work. Marks are medians over the starts, bars their range. An open mark does not count: its
+    error is below what the reference resolves, or its CPU time cannot be compared, as that of a
+    short run that was timed once; its bar is the range of its repeats. A panel in which no CPU
+    times can be compared says why instead.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     error : str, optional
-        By default ``global_error``, without a reference that of the energy.
+        By default ``global_error``, and without a reference the error of the energy.
     against : {"steps", "evaluations", "cpu_time"}, optional
     at : {"end", "sup"}, optional
         As in `work_table`.
@@ -90,11 +101,11 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
         than six panels.
     """
     check_known("measure of work", against, WORK, key="against")
-    dataset = run_table_without_repeats(full := dataset)
-    styles = curve_styles_of_integrators(dataset)
-    error = chosen_errors_for_work(dataset, error, at)[0]
-    panels = {}
-    rows = rows_on_log_axis(work_table(full, error, at), error, against)
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    styles = curve_styles_of_integrators(table)
+    error = chosen_errors_for_work(table, error, at)[0]
+    panels: dict[str, list[WorkEstimate]] = {}
+    rows = rows_on_log_axis(work_table(dataset, error, at), error, against)
     for row in rows:
         panels.setdefault(axis_values_in_words(row.parameters), []).append(row)
     if not any(_panel_compares_work(of_panel, against) for of_panel in panels.values()):
@@ -103,26 +114,26 @@ def work_precision(dataset, error=None, against="evaluations", at="end"):
     once = len(set(times.values())) == 1
     with rc_context(STYLE):
         titles = [
-            title if once else f"{title}, at {_error_time_label(dataset, times[title])}"
+            title if once else f"{title}, at {_error_time_label(table, times[title])}"
             for title in panels
         ]
         figure, axes = new_panelled_figure(titles)
-        figure.shown = _work_caption(dataset, rows)
+        figure.coverage = _coverage_of_rows(table, rows)
         drawn = [
             ax
             for ax, of_panel in zip(axes, panels.values(), strict=True)
-            if _draw_work_panel(ax, of_panel, against, styles, dataset)
+            if _draw_work_panel(ax, of_panel, against, styles, table)
         ]
-        label_first_of_rows(drawn, _work_error_axis_label(dataset, rows[0], once))
+        label_first_of_rows(drawn, _work_error_axis_label(table, rows[0], once))
         _add_work_legend(figure, drawn, rows, [against])
     return figure
 
 
-def plot_work_panels(dataset):
-    """Errors against evaluations and CPU time: the picture that ``sweep plot`` makes.
+def plot_work_panels(dataset: xr.Dataset | xr.DataTree) -> Drawing:
+    """Draw errors against evaluations and CPU time: the picture of ``sweep plot STORE work``.
 
-    A panel for each error against evaluations, and against CPU time for the first two of them; of
-    several combinations of scanned values a panel each for the first error.
+    There is a panel for each error against evaluations, and one against CPU time for the first two
+    errors; with several combinations of scanned values a panel each for the first error.
 
     Parameters
     ----------
@@ -141,45 +152,45 @@ def plot_work_panels(dataset):
     rows = work_table(dataset)
     if len({axis_values_in_words(row.parameters) for row in rows}) > 1:
         return work_precision(dataset)
-    dataset = run_table_without_repeats(dataset)
-    styles, panels = curve_styles_of_integrators(dataset), _work_panels(rows)
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    styles, panels = curve_styles_of_integrators(table), _work_panels(rows)
     with rc_context(STYLE):
         figure, axes = new_panel_grid(len(panels), 2, WIDTH, HEIGHT)
-        figure.shown = _work_caption(dataset, [row for of_panel, _ in panels for row in of_panel])
+        of_panels = [row for of_panel, _ in panels for row in of_panel]
+        figure.coverage = _coverage_of_rows(table, of_panels)
         drawn = []
         for ax, (of_panel, against) in zip(axes, panels, strict=True):
-            ax.set_ylabel(_work_error_axis_label(dataset, of_panel[0]))
-            if _draw_work_panel(ax, of_panel, against, styles, dataset):
+            ax.set_ylabel(_work_error_axis_label(table, of_panel[0]))
+            if _draw_work_panel(ax, of_panel, against, styles, table):
                 drawn.append(ax)
         for against in AXES:  # of equal scale
             same = [ax for ax, (_, of) in zip(axes, panels, strict=True) if of == against]
             spans = [ax.get_xlim() for ax in same if ax in drawn]
             for ax in same if spans else ():
                 ax.set_xlim(min(low for low, _ in spans), max(high for _, high in spans))
-        of_drawn = [row for of_panel, _ in panels for row in of_panel]
-        _add_work_legend(figure, drawn, of_drawn, {against for _, against in panels})
+        _add_work_legend(figure, drawn, of_panels, {against for _, against in panels})
     return figure
 
 
-def _work_panels(rows):
-    """What is drawn: rows of one error, and the work that they are drawn against."""
-    # Where all keep something to round-off, there is nothing to compare.
+def _work_panels(rows: Sequence[WorkEstimate]) -> list[tuple[list[WorkEstimate], str]]:
+    """The panels to draw: rows of one error, and the work that they are drawn against."""
+    # Where all integrators conserve a quantity to round-off, there is nothing to compare.
     errors = list(dict.fromkeys(row.error for row in rows if row.reference or row.resolved))
-    found = {}
+    found: dict[tuple[str, str], list[WorkEstimate]] = {}
     for error in errors:
         for against in ("evaluations", "cpu_time"):
             try:
                 of_error = rows_on_log_axis(rows, error, against)
             except InputError:
                 continue
-            # A panel that cannot compare stays for the first error: it says why, once; in print
-            # there is none.
+            # Without comparable times a panel says why: for the first error, and not in print.
             says_why = error == errors[0] and current_page().heading
             if _panel_compares_work(of_error, against) or says_why:
                 found[error, against] = of_error
     if not found:
         raise InputError("no run has an error above round-off to show.", key="error")
-    main, others = [], []
+    main: list[tuple[list[WorkEstimate], str]] = []
+    others: list[tuple[list[WorkEstimate], str]] = []
     for (error, against), of in found.items():
         first = error in errors[:2]
         if first or against == "evaluations":
@@ -187,8 +198,8 @@ def _work_panels(rows):
     return [*main, *others][: MOST_BELOW if is_compact_figure() else MOST_PANELS]
 
 
-def rows_on_log_axis(rows, error, against):
-    """The rows of one error that a logarithmic axis can show; `InputError` if there are none."""
+def rows_on_log_axis(rows: Iterable[WorkEstimate], error: str, against: str) -> list[WorkEstimate]:
+    """The rows of one error with positive error and work; `InputError` if there are none."""
     of_error = [row for row in rows if row.error == error]
     found = [row for row in of_error if row.value > 0 and getattr(row, against) > 0]
     if not found:
@@ -196,33 +207,46 @@ def rows_on_log_axis(rows, error, against):
     return found
 
 
-def _panel_compares_work(rows, against):
-    """Whether a panel compares any work: of CPU times some must be measured."""
+def _panel_compares_work(rows: Sequence[WorkEstimate], against: str) -> bool:
+    """Whether any work in a panel can be compared: of CPU times some must be measured."""
     measured = sum(row.cpu_time_measured for row in rows)
     return against != "cpu_time" or measured >= min(FEWEST_MEASURED, len(rows))
 
 
-def _work_caption(dataset, rows):
-    """What a picture of these rows shows."""
+def _coverage_of_rows(dataset: xr.Dataset, rows: Sequence[WorkEstimate]) -> Coverage:
     times = {row.time for row in rows if row.reference}
     counts = [row.starts for row in rows]
-    return Shown.of_run_table(dataset, counts, times=tuple(times), referred=True)
+    return Coverage.of_run_table(dataset, counts, times=tuple(times), against_reference=True)
 
 
-def counts_for_comparison(row, against):
-    """Whether a point counts for what is compared: its error is resolved, its work measured."""
+def counts_for_comparison(row: WorkEstimate, against: str) -> bool:
+    """Whether a point can be compared: its error is resolved, and its work is measured."""
     resolved = row.resolved or not row.reference
     return resolved and (against != "cpu_time" or row.cpu_time_measured)
 
 
-def _add_work_legend(figure, axes, rows, measures):
-    """What the curves are, and their marks as far as there are such."""
+def _add_work_legend(
+    figure: Drawing, axes: Sequence[Axes], rows: Iterable[WorkEstimate], measures: Collection[str]
+) -> None:
+    """Add a legend of integrators, and of open marks where there are any."""
     some_open = any(not counts_for_comparison(row, against) for row in rows for against in measures)
     add_legend(figure, axes, f"{BEST}; {OPEN}" if some_open else BEST)
 
 
-def _draw_work_panel(ax, rows, against, styles, dataset):
-    """The curves of all integrators in a panel, or why there are none; whether there are."""
+def _draw_work_panel(
+    ax: Axes,
+    rows: Sequence[WorkEstimate],
+    against: str,
+    styles: dict[str, CurveStyle],
+    dataset: xr.Dataset,
+) -> bool:
+    """Draw the curves of all integrators, or write why no work can be compared.
+
+    Returns
+    -------
+    bool
+        Whether there are curves.
+    """
     why = why_cpu_times_not_comparable(rows) if against == "cpu_time" else ""
     if not _panel_compares_work(rows, against):
         ax.set_axis_off()
@@ -235,7 +259,7 @@ def _draw_work_panel(ax, rows, against, styles, dataset):
             color="0.3",
         )
         return False
-    by_integrator = {}
+    by_integrator: dict[str, list[WorkEstimate]] = {}
     for row in rows:
         by_integrator.setdefault(row.integrator, []).append(row)
     for integrator, points in by_integrator.items():
@@ -255,22 +279,24 @@ def _draw_work_panel(ax, rows, against, styles, dataset):
     return True
 
 
-def _wrap_text_to_panel(text):
+def _wrap_text_to_panel(text: str) -> str:
     """Text in lines that fit a panel."""
     whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
     width = NARROW_REASON if is_compact_figure() else REASON
     return textwrap.fill(whole, width).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def _draw_work_curve(ax, points, against, style):
-    """One integrator: a pale line, small marks, large ones where it is best, open ones if none."""
+def _draw_work_curve(
+    ax: Axes, points: Sequence[WorkEstimate], against: str, style: CurveStyle
+) -> None:
+    """Draw an integrator: a pale line, and marks that are large where it is best of its family."""
     ax.plot([], [], label=points[0].integrator, **style)
     counts = np.array([counts_for_comparison(row, against) for row in points])
     best = np.array([against in row.best for row in points]) & counts
     work = np.array([getattr(row, against) for row in points])
     error = np.array([row.value for row in points])
-    pale = {"color": style["color"], "lw": 0.6, "alpha": 0.5}
-    numbers = {}
+    pale: dict[str, Any] = {"color": style["color"], "lw": 0.6, "alpha": 0.5}
+    numbers: dict[str, Any] = {}
     if against == "cpu_time":
         largest = np.array([row.cpu_time_largest if row.repeats > 1 else np.nan for row in points])
         ax.hlines(error, work, largest, **pale)
@@ -291,8 +317,8 @@ def _draw_work_curve(ax, points, against, style):
     note_numbers(ax, points[0].integrator, kinds, work, error, **numbers)
 
 
-def _work_error_axis_label(dataset, row, once=True):
-    """The error and its time, unless panels have a time each."""
+def _work_error_axis_label(dataset: xr.Dataset, row: WorkEstimate, once: bool = True) -> str:
+    """The error and its time, without the time where panels have different ones."""
     text = row.error.replace("_", " ")
     preposition = "at" if row.at == "end" else "until"
     when = f"\n{preposition} {_error_time_label(dataset, row.time)}" if once else ""
@@ -300,14 +326,14 @@ def _work_error_axis_label(dataset, row, once=True):
     return f"{axis_label_with_units(dataset[row.error], text)}{when}"
 
 
-def _error_time_label(dataset, time):
+def _error_time_label(dataset: xr.Dataset, time: float) -> str:
     return axis_label_with_units(dataset["time"], f"t = {time:g}", "{} {}")
 
 
 # --- recommendations -----------------------------------------------------------------------------
 
 
-def recommendation_picture(found: "Recommendation") -> Figure:
+def recommendation_picture(found: Recommendation) -> Drawing:
     """Errors of a recommended integrator and its runners-up, against the CPU time of a run.
 
     A filled mark is a trial until the end. An open one ended earlier: its error is that until then,
@@ -358,10 +384,13 @@ def recommendation_picture(found: "Recommendation") -> Figure:
 
 
 def _draw_trials(
-    ax: Axes, name: str, number: int, trials: "Sequence[Point]", bound: float, end: float
+    ax: Axes, name: str, number: int, trials: Sequence[Point], bound: float, end: float
 ) -> None:
     """One integrator: a pale line, and a mark for each trial, filled where it went to the end."""
-    style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+    style: CurveStyle = {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+    }
     style |= {"ls": DASHES[number // len(COLOURS) % len(DASHES)], "ms": 5.0, "lw": 1.0}
     ax.plot([], [], label=name, **style)
     seconds, errors = [own.seconds for own in trials], [own.ratio * bound for own in trials]
@@ -372,7 +401,7 @@ def _draw_trials(
     note_numbers(ax, name, ["filled" if full else "open" for full in filled], seconds, errors)
 
 
-def _bounded_error_label(found: "Recommendation") -> str:
+def _bounded_error_label(found: Recommendation) -> str:
     if len(found.bounds) > 1:
         return "largest error, part of its bound"
     (bound,) = found.bounds

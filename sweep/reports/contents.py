@@ -11,7 +11,7 @@ import xarray as xr
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
 from sweep.plots.captions import fixed_parameter_captions
-from sweep.plots.embedding import Drawn, draw_embedded_picture, max_svg_bytes_per_picture
+from sweep.plots.embedding import EmbeddedPicture, draw_embedded_picture, max_svg_bytes_per_picture
 from sweep.plots.families import panel_families_of_integrators
 from sweep.plots.kinds import KINDS
 from sweep.plots.style import axis_label_with_units, units_with_superscripts
@@ -54,7 +54,7 @@ class TablePart:
 class Picture:
     """A picture with what is said below it."""
 
-    drawn: Drawn
+    drawn: EmbeddedPicture
     text: str
 
 

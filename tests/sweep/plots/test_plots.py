@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import subprocess
 import sys
@@ -9,8 +10,8 @@ from picture_text import assert_plain, words_of
 from run_tables import run_table, with_series
 
 from integrators.errors import InputError
-from sweep import plots
-from sweep.plots import over_time
+from sweep import analysis, plots
+from sweep.plots import orders, over_time, style
 
 TIMES = np.linspace(0.0, 10.0, 51)
 LABELS = {
@@ -315,9 +316,18 @@ def test_captions_count_the_starts_that_are_drawn(kind):
     assert f"T = 10 s; {expected}" in said
     with plots.compact():
         figure = plots.picture(kind, table, heading=False)
-    assert figure.shown.starts_in_words == expected
+    assert figure.coverage.starts_in_words == expected
 
 
 @pytest.mark.parametrize("kind", ["order", "drift", "energy", "unit-length"])
 def test_labels_are_plain_text(kind, table):
     assert_plain(plots.picture(kind, table))
+
+
+def test_curves_of_an_order_that_begin_at_the_same_error_have_one_guide():
+    (row,) = analysis.order_table(run_table({"rk4": 4}))
+    *points, last = row.points
+    other = dataclasses.replace(last, error=2.0 * last.error)
+    ax = style.new_figure(4.0, 3.0).subplots()
+    orders.draw_order_guides(ax, [row, dataclasses.replace(row, points=(*points, other))])
+    assert len(ax.lines) == 1

@@ -388,5 +388,5 @@ def test_a_start_without_states_is_not_counted():
     table = states(starts=3)
     table["state"].values[1] = np.nan
     figure = plots.picture("sphere", table)
-    assert figure.shown.starts_in_words == "2 of 3 starts"
+    assert figure.coverage.starts_in_words == "2 of 3 starts"
     assert figure.get_suptitle().replace("\xa0", " ").count("2 of 3 starts") == 2
