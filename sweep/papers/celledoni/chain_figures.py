@@ -1,10 +1,10 @@
 """Counterparts of the figures of Celledoni et al. on chains of spherical pendula: 5 to 11.
 
-Each takes the results of the packaged studies ``celledoni-…``, a dictionary of study and
-experiment, and returns a Figure that belongs to no window.
+Each function takes the run tables of the packaged studies ``celledoni-…``, by study and
+experiment, and returns a figure that belongs to no window.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweep.analysis.convergence.orders import order_table
+from sweep.analysis.convergence.orders import OrderEstimate, order_table
 from sweep.papers.measuring import Datasets
 from sweep.plots.orders import (
     curve_label_with_order,
@@ -23,6 +23,7 @@ from sweep.plots.orders import (
 from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     STYLE,
+    CurveStyle,
     axis_label_with_units,
     new_figure,
     set_plain_step_ticks,
@@ -30,7 +31,7 @@ from sweep.plots.style import (
     style_plain_axis,
 )
 
-ORDERS = {1: "black", 2: "#CC79A7", 3: "#009E73", 4: "#0072B2", 5: "#D55E00"}
+ORDERS: dict[Any, str] = {1: "black", 2: "#CC79A7", 3: "#009E73", 4: "#0072B2", 5: "#D55E00"}
 MARKERS = "osD^v"
 COLOUR = "#0072B2"
 STARTS = {"spatial": "spatial start", "planar": "planar start, as in the paper"}
@@ -67,9 +68,9 @@ def draw_chain_convergence(datasets: Datasets) -> Figure:
     return figure
 
 
-def _curve_styles_by_order(rows: Any) -> Any:
+def _curve_styles_by_order(rows: Iterable[OrderEstimate]) -> dict[str, CurveStyle]:
     """A colour for each declared order, a marker for each of its methods."""
-    styles: dict[str, Any] = {}
+    styles: dict[str, CurveStyle] = {}
     seen: dict[Any, int] = {}
     for row in rows:
         place = seen[row.declared] = seen.get(row.declared, -1) + 1
@@ -112,7 +113,20 @@ def _dot_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _draw_departures_from_constraint(
     datasets: Datasets, error: str, name: str, departure: Departure, apart: float
 ) -> Figure:
-    """Classical methods above, on a logarithmic axis; below them a line for each other method."""
+    """Departures of classical methods on a logarithmic axis, and below them of the others.
+
+    Parameters
+    ----------
+    datasets : dict of str to dict of str to xarray.Dataset
+    error : str
+        The variable with the units.
+    name : str
+        The departure, as a formula.
+    departure : callable
+        The departure by q and ω of a link.
+    apart : float
+        Distance between the lines of the methods below, which have the same scale.
+    """
     dataset = datasets["celledoni-manifold"]["double-pendulum"]
     methods = [
         x for x in dict.fromkeys(dataset["integrator"].values.tolist()) if x not in CLASSICAL

@@ -1,7 +1,7 @@
 """Counterparts of Figures 13 to 18 of Celledoni et al.: two quadrotors that carry a load.
 
-Each takes the results of the packaged studies ``celledoni-…``, a dictionary of study and
-experiment, and returns a Figure that belongs to no window.
+Each function takes the run tables of the packaged studies ``celledoni-…``, by study and
+experiment, and returns a figure that belongs to no window.
 """
 
 import json
@@ -30,7 +30,7 @@ ROTATION = [[f"R{i}_{axis}" for axis in "xyz"] for i in (1, 2)]  # rows of R_i
 LINKS = ("#0072B2", "#D55E00")
 AXES = ("x", "y", "z")
 SNAPSHOTS = 6
-ARM = 0.18  # of a quadrotor, m
+ARM = 0.18  # m: half the span of a quadrotor
 UP = np.array([1.0, 1.0, -1.0])  # e3 points down; pictures have z up
 
 
@@ -63,7 +63,8 @@ def draw_quadrotor_snapshots(datasets: Datasets) -> Figure:
     with rc_context(STYLE | {"grid.color": "0.88"}):
         figure = new_figure(7.6, 4.7)
         figure.set_layout_engine("none")  # it would leave no room for the labels
-        ax = figure.add_axes((-0.06, -0.14, 1.04, 1.22), projection="3d")
+        # Axes3D, of which matplotlib has no types.
+        ax: Any = figure.add_axes((-0.06, -0.14, 1.04, 1.22), projection="3d")
         ax.plot(*(wanted * UP).T, color=DESIRED, lw=1.2, ls="--", label="desired path of the load")
         ax.plot(*load[:, 0].T, color=LOAD, lw=1.2, label="path of the load")
         for k in shown:
@@ -86,15 +87,16 @@ def draw_quadrotor_snapshots(datasets: Datasets) -> Figure:
     return figure
 
 
-def _write_time_beneath_load(ax: Axes, place: np.ndarray, text: str) -> None:
-    """The time beneath a load."""
-    white = [withStroke(linewidth=2.5, foreground="white")]
-    style = {"fontsize": 8, "ha": "center", "va": "top", "zorder": 20, "path_effects": white}
-    ax.text(*(place - (0.0, 0.0, 0.12)), text, **style)
+def _write_time_beneath_load(ax: Any, place: np.ndarray, text: str) -> None:
+    """Write the time beneath a load into an Axes3D."""
+    ax.text(
+        *(place - (0.0, 0.0, 0.12)), text, fontsize=8, ha="center", va="top", zorder=20,
+        path_effects=[withStroke(linewidth=2.5, foreground="white")],
+    )  # fmt: skip
 
 
-def _draw_quadrotor(ax: Axes, place: np.ndarray, rotation: np.ndarray, colour: Any) -> None:
-    """A quadrotor as two crossed arms along the first two axes of its body."""
+def _draw_quadrotor(ax: Any, place: np.ndarray, rotation: np.ndarray, colour: str) -> None:
+    """Draw a quadrotor as two crossed arms along the first two axes of its body."""
     for axis in rotation.T[:2]:
         ends = place + np.outer((-ARM, ARM), axis * UP)
         ax.plot(*ends.T, color=colour, lw=1.8, solid_capstyle="round")
@@ -128,7 +130,7 @@ def draw_quadrotor_load_deviation(datasets: Datasets) -> Figure:
 
 
 def draw_quadrotor_link_directions(datasets: Datasets) -> Figure:
-    """Figure 17: distance of the links' directions from those that are wanted."""
+    """Figure 17: distance of the directions of the links from the desired ones."""
     dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
         figure = new_figure(6.0, 3.6)
@@ -144,7 +146,7 @@ def draw_quadrotor_link_directions(datasets: Datasets) -> Figure:
 
 
 def draw_quadrotor_unit_length(datasets: Datasets) -> Figure:
-    """Figure 18: departure of the links' directions from unit length."""
+    """Figure 18: departure of the directions of the links from unit length."""
     dataset = _quadrotor_tracking_run(datasets)
     with rc_context(STYLE):
         figure = new_figure(6.0, 3.6)

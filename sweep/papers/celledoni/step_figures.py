@@ -1,7 +1,7 @@
 """Counterparts of Figures 8 to 11 of Celledoni et al.: variable against constant steps.
 
-Each takes the results of the packaged studies ``celledoni-…``, a dictionary of study and
-experiment, and returns a Figure that belongs to no window.
+Each function takes the run tables of the packaged studies ``celledoni-…``, by study and
+experiment, and returns a figure that belongs to no window.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from sweep.papers.measuring import Datasets
 from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     STYLE,
+    CurveStyle,
     axis_label_with_units,
     new_figure,
     style_log_error_axis,
@@ -28,7 +29,7 @@ VARIABLE = {"label": "RKMK5(4), variable steps", "color": "#D55E00"}
 CONSTANT = {"label": "RKMK5, as many constant steps", "color": "#0072B2"}
 ODE45 = {"label": "ode45", "color": "#009E73"}
 EQUAL = "rkmk5 (steps of rkmk54)"
-METHODS = {"rk45": ODE45, "rkmk54": VARIABLE, EQUAL: CONSTANT}
+METHODS: dict[str, CurveStyle] = {"rk45": ODE45, "rkmk54": VARIABLE, EQUAL: CONSTANT}
 FINE = "rkmk5, small steps"
 COMPONENTS = (("x", "#0072B2"), ("y", "#D55E00"), ("z", "#009E73"))
 LINKS = (("link 1", "#0072B2"), ("link 2", "#D55E00"))

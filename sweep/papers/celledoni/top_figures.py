@@ -1,11 +1,11 @@
 """Counterparts of Figures 2 and 3 of Celledoni et al.: the heavy top.
 
-Each takes the results of the packaged studies ``celledoni-…``, a dictionary of study and
-experiment, and returns a Figure that belongs to no window.
+Each function takes the run tables of the packaged studies ``celledoni-…``, by study and
+experiment, and returns a figure that belongs to no window.
 """
 
+from collections.abc import Mapping
 from itertools import product
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -27,6 +27,7 @@ from sweep.plots.projection import (
 from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     STYLE,
+    CurveStyle,
     axis_label_with_units,
     new_figure,
     set_plain_step_ticks,
@@ -36,7 +37,7 @@ from sweep.plots.style import (
 )
 
 INERTIAS = {"printed": "inertia as printed", "fixed_point": "inertia about the fixed point"}
-METHODS = {
+METHODS: dict[tuple[str, str], CurveStyle] = {
     ("SLGI θ = 0", "cotangent"): {"color": "#0072B2", "marker": "v", "ms": 6.0},
     ("SLGI θ = 1", "cotangent"): {"color": "#009E73", "marker": "^", "ms": 5.5},
     ("SLGI θ = 1/2", "cotangent"): {"color": "#D55E00", "marker": "o", "ms": 5.0},
@@ -65,7 +66,8 @@ def draw_short_heavy_top_run(datasets: Datasets) -> Figure:
     study = datasets["celledoni-top"]
     with rc_context(STYLE):
         figure = new_figure(11.5, 6.6)
-        for part, (inertia, title) in zip(figure.subfigures(2, 1), INERTIAS.items(), strict=True):
+        parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
+        for part, (inertia, title) in zip(parts, INERTIAS.items(), strict=True):
             part.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
             disc, axis, order = part.subplots(1, 3, width_ratios=(0.75, 1.3, 1.1))
             _draw_gravity_in_body(disc, study["paths"], inertia)
@@ -74,8 +76,8 @@ def draw_short_heavy_top_run(datasets: Datasets) -> Figure:
     return figure
 
 
-def _draw_gravity_in_body(ax: Axes, dataset: xr.Dataset, inertia: Any) -> None:
-    """The direction of MℓQ⁻¹Γ₀, dotted behind the sphere."""
+def _draw_gravity_in_body(ax: Axes, dataset: xr.Dataset, inertia: str) -> None:
+    """Draw the direction of MℓQ⁻¹Γ₀, dotted behind the sphere."""
     run = first_run_to_draw(dataset, FINE, inertia=inertia, formulation="cotangent")
     directions = _gravity_directions_in_body(run)[None]
     draw_sphere_outline(ax, VIEW)
@@ -91,8 +93,8 @@ def _gravity_directions_in_body(run: xr.Dataset) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def _draw_top_axis_components(ax: Axes, study: Any, inertia: Any) -> None:
-    """Components of QX by all methods with a large step, and by one with a small step."""
+def _draw_top_axis_components(ax: Axes, study: Mapping[str, xr.Dataset], inertia: str) -> None:
+    """Draw the components of QX by all methods with a large step, and by one with a small step."""
     fine = first_run_to_draw(study["paths"], FINE, inertia=inertia, formulation="cotangent")
     for k, values in enumerate(_vectors_along_run(fine, "axis").T):
         ax.plot(fine["time"], values, color="0.6", lw=0.8, zorder=1)
@@ -102,12 +104,10 @@ def _draw_top_axis_components(ax: Axes, study: Any, inertia: Any) -> None:
     for (label, formulation), style in METHODS.items():
         run = first_run_to_draw(study["long"], label, inertia=inertia, formulation=formulation)
         run = run.isel(time=slice(0, COARSE + 1, EVERY))
-        name, style = (
-            _method_label_of_formulation(label, formulation),
-            style | {"mfc": "none", "mew": 0.8, "ls": "none"},
-        )
+        name = _method_label_of_formulation(label, formulation)
+        hollow = style | {"mfc": "none", "mew": 0.8, "ls": "none"}
         for k, values in enumerate(_vectors_along_run(run, "axis").T):
-            ax.plot(run["time"], values, label=name if k == 0 else None, **style)
+            ax.plot(run["time"], values, label=name if k == 0 else None, **hollow)
     style_plain_axis(
         ax, f"components of QX, {step_size_label(run)}; lines, {step_size_label(fine)}"
     )
@@ -117,7 +117,7 @@ def _draw_top_axis_components(ax: Axes, study: Any, inertia: Any) -> None:
     ax.legend(frameon=False, loc="lower left")
 
 
-def _draw_heavy_top_orders(ax: Axes, dataset: xr.Dataset, inertia: Any) -> None:
+def _draw_heavy_top_orders(ax: Axes, dataset: xr.Dataset, inertia: str) -> None:
     own = take_runs(dataset, np.flatnonzero(dataset["inertia"].values == inertia))
     rows = {(row.integrator, row.parameters["formulation"]): row for row in order_table(own)}
     for key, style in METHODS.items():

@@ -1,7 +1,7 @@
 """Counterparts of the figures of Lee, Leok and McClamroch on two-spheres.
 
-Each takes the results of the packaged studies ``lee-example-…``, a dictionary of study and
-experiment, and returns a Figure that belongs to no window.
+Each function takes the run tables of the packaged studies ``lee-example-…``, by study and
+experiment, and returns a figure that belongs to no window.
 """
 
 import json
@@ -24,23 +24,24 @@ from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     GREY,
     STYLE,
+    CurveStyle,
     axis_label_with_units,
     new_figure,
     set_plain_step_ticks,
     style_log_error_axis,
 )
-from systems.mechanical.icosphere import icosphere
+from systems.mechanical.icosphere import Icosphere, icosphere
 
-VARIATIONAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
-RUNGE_KUTTA = {"color": "#0072B2", "ls": ":", "lw": 1.2}
-PROJECTED = {"color": "black", "ls": "--", "lw": 1.0}
+VARIATIONAL: CurveStyle = {"color": "#D55E00", "ls": "-", "lw": 1.2}
+RUNGE_KUTTA: CurveStyle = {"color": "#0072B2", "ls": ":", "lw": 1.2}
+PROJECTED: CurveStyle = {"color": "black", "ls": "--", "lw": 1.0}
 FACES = 4  # subdivisions of the icosahedron: 5120 faces
 INSIDE = -1e-12  # a point on the edge of a face is in it
 PERCENTILES = (5, 25, 50, 75, 95)
 
 
-def _draw_energy_and_unit_length(curves: Sequence[Any]) -> Figure:
-    """Total energy and unit length error over time, of (name, run, style)."""
+def _draw_energy_and_unit_length(curves: Sequence[tuple[str, xr.Dataset, CurveStyle]]) -> Figure:
+    """Draw total energy and unit length error over time, of runs with their names and styles."""
     with rc_context(STYLE):
         figure = new_figure(8.5, 3.6)
         left, right = figure.subplots(1, 2)
@@ -74,7 +75,17 @@ def _method_label_with_step(name: str, run: xr.Dataset) -> str:
 def _figure_drawer_against_rk45(
     number: int, experiment: str, **scan: Any
 ) -> Callable[[Datasets], Figure]:
-    """Figure of an example that compares the variational integrator with RK45."""
+    """A function that draws an example: the variational integrator against RK45.
+
+    Parameters
+    ----------
+    number : int
+        Of the example.
+    experiment : str
+        That of the variational integrator.
+    **scan
+        Values of coordinates of its run.
+    """
 
     def draw(datasets: Datasets) -> Figure:
         study = datasets[f"lee-example-{number}"]
@@ -151,7 +162,7 @@ def _molecule_positions(dataset: xr.Dataset) -> np.ndarray:
 
 
 def _molecule_kinetic_energies(dataset: xr.Dataset) -> np.ndarray:
-    """Of every molecule at every sample, shape (times, n): ½ m |ω|², since |q̇| = |ω|."""
+    """Kinetic energy ½ m |ω|² of each molecule, shape (times, n), since |q̇| = |ω|."""
     omega = dataset["state"].values[:, dataset.sizes["row"] // 2 :]
     mass = json.loads(dataset.attrs["system"])["parameters"]["mass"]
     return 0.5 * mass * np.sum(omega**2, axis=2)
@@ -168,7 +179,9 @@ def draw_molecule_trajectories(datasets: Datasets) -> Figure:
         pieces = np.stack([paths[:-1], paths[1:]], axis=2)  # (times − 1, n, 2, 3)
         seen = (pieces[..., 2] > 0).all(axis=2)
         when = np.broadcast_to(time[1:, None], seen.shape)
-        lines = LineCollection(pieces[seen][..., :2], array=when[seen], cmap="viridis", lw=0.7)
+        lines = LineCollection(
+            list(pieces[seen][..., :2]), array=when[seen], cmap="viridis", lw=0.7
+        )
         left.add_collection(lines)
         figure.colorbar(
             lines, ax=left, label=axis_label_with_units(dataset["time"], "time t"), shrink=0.8
@@ -184,23 +197,26 @@ def draw_molecule_trajectories(datasets: Datasets) -> Figure:
 
 
 def _draw_sphere_outline(ax: Axes) -> None:
-    """An orthographic picture of the sphere: nothing but its outline yet."""
+    """Draw the outline of the sphere in orthographic projection."""
     angle = np.linspace(0.0, 2 * np.pi, 361)
     ax.plot(np.cos(angle), np.sin(angle), color=GREY, lw=0.6)
     ax.set_aspect("equal")
     ax.set_axis_off()
 
 
-def local_averages_on_mesh(mesh: Any, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Average of `values` in each face of a mesh and the faces that touch it; NaN where none is.
+def local_averages_on_mesh(
+    mesh: Icosphere, positions: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Average values over each face of a mesh and the faces that touch it; NaN without points.
 
     Parameters
     ----------
     mesh : systems.mechanical.icosphere.Icosphere
         f faces.
     positions : ndarray, shape (n, 3)
-        Unit vectors.
+        Unit vectors of the points.
     values : ndarray, shape (n,)
+        Values at the points.
 
     Returns
     -------
@@ -215,8 +231,8 @@ def local_averages_on_mesh(mesh: Any, positions: np.ndarray, values: np.ndarray)
         (np.ones(3 * count), (np.repeat(np.arange(count), 3), mesh.faces.ravel()))
     )
     touching = (corner_of @ corner_of.T > 0).astype(float)  # each other or itself
-    molecules = touching @ np.bincount(face, minlength=count)
-    total = touching @ np.bincount(face, values, minlength=count)
+    molecules = np.asarray(touching @ np.bincount(face, minlength=count))
+    total = np.asarray(touching @ np.bincount(face, values, minlength=count))
     return np.divide(total, molecules, out=np.full(count, np.nan), where=molecules > 0)
 
 
@@ -231,7 +247,7 @@ def draw_molecule_kinetic_energy(datasets: Datasets) -> Figure:
     scale.cmap.set_bad("0.85")
     with rc_context(STYLE):
         figure = new_figure(10.5, 5.8)
-        upper, lower = figure.subfigures(2, 1, height_ratios=(3.3, 2.0))
+        (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(3.3, 2.0))
         axes = upper.subplots(2, len(shown))
         for column, k in enumerate(shown):
             for ax, sign in zip(axes[:, column], (1.0, -1.0), strict=True):
@@ -252,8 +268,10 @@ def draw_molecule_kinetic_energy(datasets: Datasets) -> Figure:
     return figure
 
 
-def _draw_hemisphere_map(ax: Axes, mesh: Any, values: np.ndarray, sign: float, scale: Any) -> None:
-    """The faces of one hemisphere, seen along ±e3, coloured by `values`."""
+def _draw_hemisphere_map(
+    ax: Axes, mesh: Icosphere, values: np.ndarray, sign: float, scale: ScalarMappable
+) -> None:
+    """Draw the faces of one hemisphere, seen along ±e3, coloured by `values`."""
     _draw_sphere_outline(ax)
     corners = mesh.vertices[mesh.faces]
     seen = sign * corners.sum(axis=1)[:, 2] > 0
@@ -266,7 +284,7 @@ def _draw_hemisphere_map(ax: Axes, mesh: Any, values: np.ndarray, sign: float, s
 def _draw_energy_distribution(
     ax: Axes, time: np.ndarray, energies: np.ndarray, dataset: xr.Dataset
 ) -> None:
-    """Percentiles and mean of the molecules' kinetic energies over time."""
+    """Draw percentiles and mean of the kinetic energies of molecules over time."""
     low, lower, middle, upper, high = np.percentile(energies, PERCENTILES, axis=1)
     color = VARIATIONAL["color"]
     ax.fill_between(time, low, high, color=color, alpha=0.15, lw=0, label="5 – 95 %")

@@ -1,10 +1,10 @@
 """Counterparts of the figures of McLachlan, Modin and Verdier on the spherical midpoint method.
 
-Each takes the results of the packaged studies ``mclachlan-…``, a dictionary of study and
-experiment, and returns a Figure that belongs to no window.
+Each function takes the run tables of the packaged studies ``mclachlan-…``, by study and
+experiment, and returns a figure that belongs to no window.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,15 +29,16 @@ from sweep.plots.projection import (
 from sweep.plots.spheres import sphere
 from sweep.plots.style import (
     STYLE,
+    CurveStyle,
     axis_label_with_units,
     new_figure,
     step_size_label,
     style_log_error_axis,
 )
 
-SPHERICAL = {"color": "#D55E00", "ls": "-", "lw": 1.2}
-CLASSICAL = {"color": "#0072B2", "ls": ":", "lw": 1.2}
-MOSER_VESELOV = {"color": "black", "ls": "--", "lw": 1.0}
+SPHERICAL: CurveStyle = {"color": "#D55E00", "ls": "-", "lw": 1.2}
+CLASSICAL: CurveStyle = {"color": "#0072B2", "ls": ":", "lw": 1.2}
+MOSER_VESELOV: CurveStyle = {"color": "black", "ls": "--", "lw": 1.0}
 LEVELS = LinearSegmentedColormap.from_list(
     "levels", colormaps["viridis"](np.linspace(0.0, 0.88, 256))  # without yellow, too pale
 )  # fmt: skip
@@ -49,8 +50,8 @@ METHODS = (
 VIEW = View.along_direction(OBLIQUE)
 
 
-def _draw_empty_sphere_sides(axes: Any) -> Iterator[tuple[Any, Any]]:
-    """Empty discs on a pair of axes, and the views of their sides."""
+def _draw_empty_sphere_sides(axes: Iterable[Axes]) -> Iterator[tuple[Axes, View]]:
+    """Draw an empty disc on each of two axes, and yield these with the views of their sides."""
     for ax, view in zip(axes, (VIEW, VIEW.view_from_behind), strict=True):
         draw_sphere_outline(ax, view)
         yield ax, view
@@ -61,8 +62,10 @@ def _states_of_first_spin(dataset: xr.Dataset) -> np.ndarray:
     return dataset["state"].values[:, :, 0]
 
 
-def _draw_phase_portrait(axes: Any, dataset: xr.Dataset, draw: Any) -> Any:
-    """The first spin's trajectories on both sides of the sphere, and the scale of their colours."""
+def _draw_phase_portrait(
+    axes: Iterable[Axes], dataset: xr.Dataset, draw: Callable[..., None]
+) -> ScalarMappable:
+    """Draw the trajectories of the first spin on both sides of the sphere; its scale of colours."""
     paths, energy = _states_of_first_spin(dataset), dataset["energy"].values[:, 0]
     scale = ScalarMappable(Normalize(energy.min(), energy.max()), LEVELS)
     for ax, view in _draw_empty_sphere_sides(axes):
@@ -71,15 +74,15 @@ def _draw_phase_portrait(axes: Any, dataset: xr.Dataset, draw: Any) -> Any:
     return scale
 
 
-def _draw_energy_colour_bar(figure: Figure, axes: Any, scale: Any) -> None:
+def _draw_energy_colour_bar(figure: Figure, axes: Iterable[Axes], scale: ScalarMappable) -> None:
     figure.colorbar(scale, ax=list(axes), label="energy H", shrink=0.7, aspect=30, pad=0.01)
 
 
-def _draw_path_on_sphere(ax: Axes, view: Any, path: Any, color: Any) -> None:
+def _draw_path_on_sphere(ax: Axes, view: View, path: np.ndarray, color: Any) -> None:
     draw_paths_on_sphere(ax, view, path[None], lw=0.8, color=color)
 
 
-def _draw_dots_on_sphere(ax: Axes, view: Any, path: Any, color: Any) -> None:
+def _draw_dots_on_sphere(ax: Axes, view: View, path: np.ndarray, color: Any) -> None:
     draw_points_on_sphere(ax, view, path, 0.9, color=color)
 
 
@@ -134,7 +137,7 @@ def draw_irreversible_body(datasets: Datasets) -> Figure:
     }
     with rc_context(STYLE):
         figure = new_figure(11.0, 5.3)
-        upper, lower = figure.subfigures(2, 1, height_ratios=(2.7, 2.3))
+        (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.7, 2.3))
         axes = upper.subplots(1, 4)
         scale = _draw_phase_portrait(axes[:2], portrait, _draw_dots_on_sphere)
         upper.colorbar(scale, ax=list(axes), label="energy H in (a)", shrink=0.8, aspect=25)
@@ -149,7 +152,9 @@ def draw_irreversible_body(datasets: Datasets) -> Figure:
     return figure
 
 
-def _draw_energy_errors(ax: Axes, runs: Any, colours: Any) -> None:
+def _draw_energy_errors(
+    ax: Axes, runs: Mapping[str, xr.Dataset], colours: Mapping[str, str]
+) -> None:
     for name, text, _ in METHODS[1:]:
         time, error = runs[name]["time"], runs[name]["energy_error"].values[0]
         ax.plot(time, error, label=text, color=colours[name], lw=0.6)
@@ -169,8 +174,8 @@ def draw_poincare_sections(datasets: Datasets) -> Figure:
 def draw_invariant_manifold(datasets: Datasets) -> Figure:
     """Figure 6: four vortices on the invariant manifold (15), and the half turns between them.
 
-    Each is the image of the first under the half turn about an axis; their paths over the period
-    are so, too.
+    Each vortex, and its path over the period, is the image of the first under a half turn about an
+    axis.
     """
     paths = datasets["mclachlan-vortices"]["period"]["state"].values[0].swapaxes(0, 1)
     colours = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
@@ -195,8 +200,8 @@ def draw_invariant_manifold(datasets: Datasets) -> Figure:
     return figure
 
 
-def _draw_edges_between_vortices(ax: Axes, view: Any, vortices: np.ndarray) -> None:
-    """The tetrahedron, opposite edges alike: each pair is of equal length."""
+def _draw_edges_between_vortices(ax: Axes, view: View, vortices: np.ndarray) -> None:
+    """Draw the tetrahedron of the vortices, opposite edges alike: their lengths are equal."""
     flat = vortices @ np.stack([view.right, view.up], axis=1)
     for pairs, style in (
         (((0, 1), (2, 3)), "-"),
