@@ -90,8 +90,6 @@ def print_paper_comparison(rows, as_json):
 
 
 def _save_paper_plots(paper, datasets, directory):
-    from sweep.papers.figures import FIGURES
-
     directory.mkdir(parents=True, exist_ok=True)
-    for name, draw in FIGURES[paper].items():
+    for name, draw in sweep.papers.FIGURES[paper].items():
         yield sweep.plots.save(draw(datasets), directory / f"{paper}-{name}.png")

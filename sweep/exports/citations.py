@@ -23,15 +23,16 @@ GEOSWEEP = """@software{{geosweep,
 
 @dataclass(frozen=True)
 class Citation:
-    """A work, and what of a study is from it.
+    """A work, and the parts of a study that are from it.
 
     Attributes
     ----------
     key : str
+        Of the entry in BibTeX.
     entry : str
-        In BibTeX; empty where a plugin names a work that it does not give.
+        In BibTeX; empty where a plugin names a work without its entry.
     of : tuple of str
-        Methods, compositions, projections, systems and recorded quantities.
+        Methods, compositions, projections, systems and recorded quantities that are from it.
     """
 
     key: str
@@ -55,7 +56,7 @@ def citations(study: str | Path | Store | Study, *, trust_plugins: bool = False)
     Returns
     -------
     list of Citation
-        Each once, that of Geosweep first.
+        Geosweep itself first, then each work once.
 
     Examples
     --------
@@ -75,7 +76,7 @@ def citations(study: str | Path | Store | Study, *, trust_plugins: bool = False)
 def _sources_of_experiment(
     asked: dict[str, Any], library: Library
 ) -> Iterator[tuple[str, Sequence[str]]]:
-    """What an experiment has, and the sources of each."""
+    """Yield each part of an experiment by name with the keys of its sources."""
     yield asked["system"], library.system_class(asked["system"]).sources
     precise = False
     for given in [*asked["integrators"], *([asked["reference"]] if asked["reference"] else [])]:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError, check_known, nearest
+from sweep import exports
 from sweep.analysis.runs.selection import run_table
 from sweep.store.backends.places import ObjectPlace, require_local_path
 from sweep.store.open import open_study
@@ -24,17 +25,17 @@ Exportable = xr.DataTree | xr.Dataset | Mapping[str, xr.Dataset] | str | Path | 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """Files that an export has written, and their contents.
 
     Attributes
     ----------
     paths : tuple of Path
-        The file; of CSV also the one with the units of its columns.
+        The file; for CSV also the file with the units of its columns.
     experiments : tuple of str
     runs, rows : int
-        Runs, and rows of a table: one a run, or with series one a sample.
+        Number of runs, and of rows of a table: one for each run, or with series for each sample.
     unfinished : dict of str to int
-        How many runs of each status but ``complete`` there are among them.
+        Number of runs of each status other than ``complete``.
     """
 
     paths: tuple[Path, ...]
@@ -57,18 +58,19 @@ def export(
 
     Parameters
     ----------
-    data : xarray.DataTree, xarray.Dataset, dict of str to xarray.Dataset, or path
-        A store or its path, the tree of `sweep.open_study`, what `sweep.query` chose of it, or one
+    data : xarray.DataTree, xarray.Dataset, dict of str to xarray.Dataset, Store, str or Path
+        A store or its path, the tree of `sweep.open_study`, a selection of `sweep.query`, or one
         experiment.
     path : str or Path
     format : {"netcdf", "csv", "parquet"}, optional
         By default by the ending of `path`: .nc, .csv or .parquet.
     series : bool, optional
-        Of tables: a row for each run and sample, with all series and `state`, not one for each run.
+        Write a row for each run and sample, with all series and ``state``, not a row for each run;
+        for CSV and Parquet.
     columns : sequence of str, optional
-        Of tables with a row for each run: what it gives, as of `sweep.results`.
+        Columns of a table with a row for each run, as of `sweep.results`; for CSV and Parquet.
     force : bool, optional
-        Replace a file that is there.
+        Replace an existing file.
 
     Returns
     -------
@@ -77,14 +79,14 @@ def export(
     Raises
     ------
     InputError
-        When the file exists or cannot be written, no ending or format fits, or a column is unknown.
+        When the file exists or cannot be written, its format is unknown, or a column is unknown.
 
     Notes
     -----
-    NetCDF holds everything, a group for each experiment; ``xarray.open_datatree`` reads it. Tables
-    have the coordinates of the runs and, of a tree, the column ``experiment``. Their units and long
-    names are metadata of Parquet's columns, and stand beside ``runs.csv`` in
-    ``runs.columns.csv``. A file is there whole, or not at all. Runs are read in batches.
+    NetCDF has all variables, in a group for each experiment; ``xarray.open_datatree`` reads it.
+    Tables have the coordinates of the runs and, for a tree, the column ``experiment``. Units and
+    long names are metadata of the columns in Parquet, and beside ``runs.csv`` stand in
+    ``runs.columns.csv``. Files are written completely or not at all. Runs are read in batches.
 
     Examples
     --------
@@ -97,17 +99,13 @@ def export(
     _check_export_file(path, force)
     paths = (path, csv_units_file(path)) if kind == CSV else (path,)
     if kind == NETCDF:
-        from sweep.exports.netcdf import write_netcdf
-
         rows = _export_whole_or_nothing(
-            paths, lambda paths: write_netcdf(paths[0], experiments, attributes)
+            paths, lambda paths: exports.write_netcdf(paths[0], experiments, attributes)
         )
     else:
-        from sweep.exports.tables import Source, write_csv_or_parquet
-
-        source = Source.of_experiments(experiments, series, columns)
+        source = exports.Source.of_experiments(experiments, series, columns)
         rows = _export_whole_or_nothing(
-            paths, lambda paths: write_csv_or_parquet(paths, source, kind, attributes)
+            paths, lambda paths: exports.write_csv_or_parquet(paths, source, kind, attributes)
         )
     return Exported(
         paths=paths,
@@ -130,7 +128,7 @@ def _checked_export_format(
 
 
 def csv_units_file(path: Path) -> Path:
-    """Where the units of a CSV file's columns stand: ``runs.columns.csv`` beside ``runs.csv``."""
+    """The file with the units of columns beside a CSV file: ``runs.columns.csv``."""
     return path.with_name(f"{path.stem}.columns.csv")
 
 
@@ -148,7 +146,7 @@ def _export_format_of_path(path: Path, format: str | None) -> str:
 
 
 def _experiments_to_export(data: Exportable) -> tuple[dict[str | None, xr.Dataset], dict[Any, Any]]:
-    """The run tables by experiment, under None if there is one without a name; root attributes."""
+    """Run tables by experiment, under None for one without a name, and attributes of the root."""
     if isinstance(data, (str, Path, ObjectPlace, Store)):
         data = open_study(data)
     if isinstance(data, xr.DataTree):
@@ -176,7 +174,7 @@ def _check_export_file(path: Path, force: bool) -> None:
 
 
 def _export_whole_or_nothing(paths: Sequence[Path], write: Callable[[list[Path]], int]) -> int:
-    """Call ``write(partial paths)`` and give what it wrote its names, or leave nothing."""
+    """Write files under temporary names and rename them; on failure leave none."""
     partial = [path.with_name(path.name + PARTIAL) for path in paths]
     try:
         result = write(partial)
@@ -199,7 +197,7 @@ def _count_unfinished_exported_runs(datasets: Iterable[xr.Dataset]) -> dict[str,
 
 
 def _count_unfinished_by_status(dataset: xr.Dataset) -> dict[str, int]:
-    """How many runs of each status but ``complete``; complete ones without all samples are not."""
+    """Number of runs of each status other than ``complete``."""
     if "status" not in dataset:
         return {}
     attributes = dataset["status"].attrs

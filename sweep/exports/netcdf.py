@@ -1,4 +1,4 @@
-"""NetCDF-4, a group for each experiment, written in blocks of runs."""
+"""NetCDF-4 files with a group for each experiment, written in blocks of runs."""
 
 import json
 import math
@@ -7,36 +7,36 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
+import h5py
 import numpy as np
 import xarray as xr
 
 from sweep.analysis.runs.blocks import ROWS, slices_of_runs, slices_of_samples
 
-CHUNK = 2**17  # values of a chunk: 1 MB
-TIMES = 1024  # samples of a chunk
+CHUNK = 2**17  # values in a chunk: 1 MB
+TIMES = 1024  # samples in a chunk, at most
 CODEC = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
 def write_netcdf(
     path: Path, experiments: Mapping[str | None, xr.Dataset], attributes: Mapping[Any, Any]
 ) -> int:
-    """Write run tables.
+    """Write run tables to a NetCDF file.
 
     Parameters
     ----------
     path : Path
-    experiments : dict of str to xarray.Dataset
-        A group each; without a name, in the file itself.
+    experiments : dict of (str or None) to xarray.Dataset
+        Run tables by the names of their groups; None for the root of the file.
     attributes : dict
-        Of the file.
+        Attributes of the file.
 
     Returns
     -------
     int
-        How many runs.
+        Number of runs.
     """
-    import h5netcdf
-
     with h5netcdf.File(path, "w") as file:
         _set_netcdf_attributes(file, attributes)
         for name, dataset in experiments.items():
@@ -53,8 +53,6 @@ def _write_netcdf_variable(group: Any, name: str, dataset: xr.Dataset) -> None:
     text, boolean = array.dtype.kind in "OTU", array.dtype.kind == "b"
     options = {"dtype": "i1" if boolean else array.dtype}
     if text:
-        import h5py
-
         options = {"dtype": h5py.string_dtype()}
     elif array.ndim:
         options |= {"chunks": _netcdf_chunk_extents(array), **CODEC}
@@ -73,7 +71,7 @@ def _write_netcdf_variable(group: Any, name: str, dataset: xr.Dataset) -> None:
 
 
 def _auxiliary_coordinates(dataset: xr.Dataset, array: xr.Variable) -> list[str]:
-    """Names of the coordinates that belong to a variable and are no dimensions."""
+    """Names of the coordinates of a variable that are no dimension coordinates."""
     return [
         str(name)
         for name, coordinate in dataset.coords.items()
@@ -82,7 +80,7 @@ def _auxiliary_coordinates(dataset: xr.Dataset, array: xr.Variable) -> list[str]
 
 
 def _netcdf_chunk_extents(array: xr.Variable) -> tuple[int, ...]:
-    """Extents of a chunk: whole in all but runs and times."""
+    """Extents of a chunk: whole along all dimensions other than ``run`` and ``time``."""
     sizes = array.sizes
     times = min(sizes.get("time", 1), TIMES)
     inner = math.prod(size for dim, size in sizes.items() if dim not in ("run", "time"))

@@ -1,14 +1,16 @@
-"""CSV and Parquet: a row for each run, or for each run and sample time."""
+"""CSV and Parquet files with a row for each run, or for each run and sample."""
 
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import xarray as xr
 
 from sweep.analysis.runs.selection import RUN_COORDINATES
@@ -20,15 +22,22 @@ from sweep.analysis.runs.summaries import (
     results,
 )
 
-BATCH = 2**16  # rows of a table in memory at once, one a run
-SAMPLES = 2**19  # one a sample
+BATCH = 2**16  # rows in memory at once, one for each run
+SAMPLES = 2**19  # rows in memory at once, one for each sample
 EXPERIMENT = "experiment"
 FIRST = ("integrator", "step_size", "tolerance")
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the file: its type (``str``, ``bool``, ``int`` or ``float``) and what it is."""
+    """A column of the file.
+
+    Attributes
+    ----------
+    kind : {"str", "bool", "int", "float"}
+    units, long_names : dict of (str or None) to str
+        By experiment; None for one without a name.
+    """
 
     kind: str
     units: dict[str | None, str]
@@ -40,15 +49,16 @@ Piece = tuple[int, dict[str, np.ndarray]]  # rows, and columns by name
 
 @dataclass(frozen=True)
 class Source:
-    """The run tables that become one table, and its columns.
+    """Run tables to write as one table, and its columns.
 
     Parameters
     ----------
-    experiments : dict of str to xarray.Dataset
-        By name; None for one without.
+    experiments : dict of (str or None) to xarray.Dataset
+        By name; None for one without a name.
     series : bool
+        Whether there is a row for each sample.
     columns : dict of (str or None) to list of str
-        What is asked of each experiment: of `summaries.results`, or series.
+        Columns of each experiment: as of `summaries.results`, or names of series.
     fields : dict of str to Field
         By the name of the column, in order.
     """
@@ -65,7 +75,7 @@ class Source:
         series: bool,
         columns: Sequence[str] | None,
     ) -> "Source":
-        """The union of the columns of all experiments; `InputError` for one that none has."""
+        """A source with the columns of all experiments; `InputError` for an unknown column."""
         asked = {
             name: _columns_of_sample_export(dataset)
             if series
@@ -82,7 +92,7 @@ class Source:
         return cls(experiments, series, asked, fields)
 
     def column_batches(self) -> Iterator[Piece]:
-        """The table in pieces, each a dict of columns (arrays or None), and the piece's rows."""
+        """Yield the table in pieces: the number of rows, and arrays by column."""
         for name, dataset in self.experiments.items():
             pieces = _export_pieces_by_sample if self.series else _export_pieces_by_run
             for rows, values in pieces(dataset, self.columns[name]):
@@ -141,11 +151,11 @@ def _describe_export_columns(
 
 
 def _run_coordinates_in_order(dataset: xr.Dataset) -> list[str]:
-    """Names of the runs' coordinates, those that a study chooses first."""
+    """Names of the coordinates of runs, those first that a study sets."""
     names = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
     scanned = [name for name in names if name not in RUN_COORDINATES]
     order = dict.fromkeys([*FIRST, *scanned, "initial_condition", *names])
-    return [name for name in order if name in names and name != "run"]  # the place in the store
+    return [name for name in order if name in names and name != "run"]  # its position in the store
 
 
 def _row_column_names(dataset: xr.Dataset, name: str) -> list[str]:
@@ -165,7 +175,7 @@ def _export_pieces_by_run(dataset: xr.Dataset, columns: Sequence[str]) -> Iterat
 
 
 def _export_pieces_by_sample(dataset: xr.Dataset, columns: Sequence[str]) -> Iterator[Piece]:
-    """A row for each sample that a run has: none of runs that are pending."""
+    """Yield a row for each sample of each run; pending runs have none."""
     times = dataset["time"].values
     step = max(1, SAMPLES // len(times))
     for start in range(0, dataset.sizes["run"], step):
@@ -190,7 +200,7 @@ def _export_pieces_by_sample(dataset: xr.Dataset, columns: Sequence[str]) -> Ite
 
 
 def _exported_values(array: xr.DataArray) -> np.ndarray:
-    """The values; of the status its name."""
+    """The values of a variable; of ``status`` the names."""
     if array.name != "status" or "flag_meanings" not in array.attrs:
         return array.values
     names = array.attrs["flag_meanings"].split()
@@ -202,26 +212,22 @@ def _exported_values(array: xr.DataArray) -> np.ndarray:
 def write_csv_or_parquet(
     paths: Sequence[Path], source: Source, kind: str, attributes: Mapping[str, Any]
 ) -> int:
-    """Write a `Source`.
+    """Write a `Source` to a file.
 
     Parameters
     ----------
     paths : list of Path
-        The file, and of CSV that of its columns.
+        The file, and for CSV the file with the units of its columns.
     source : Source
     kind : {"csv", "parquet"}
     attributes : dict
-        Of the study, kept in Parquet's metadata.
+        Attributes of the study, for the metadata of Parquet.
 
     Returns
     -------
     int
-        How many rows.
+        Number of rows.
     """
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
     types = {"str": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
     schema = pa.schema(
         [
@@ -238,14 +244,14 @@ def write_csv_or_parquet(
     total = 0
     with writer:
         for rows, values in source.column_batches():
-            arrays = [_arrow_column(pa, values.get(f.name), f.type, rows) for f in schema]
+            arrays = [_arrow_column(values.get(f.name), f.type, rows) for f in schema]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             total += rows
     return total
 
 
-def _arrow_column(pa: ModuleType, values: np.ndarray | None, dtype: Any, rows: int) -> Any:
-    """An array of Arrow; what is NaN or missing is null."""
+def _arrow_column(values: np.ndarray | None, dtype: Any, rows: int) -> Any:
+    """An Arrow array, null where values are NaN or the column is missing."""
     if values is None:
         return pa.nulls(rows, dtype)
     if dtype == pa.string() and values.dtype.kind != "O":
@@ -261,7 +267,7 @@ def _parquet_field_metadata(field: Field) -> dict[str, str]:
 
 
 def column_metadata_text(by_experiment: Mapping[str | None, str]) -> str:
-    """What all experiments say, or what each of them does."""
+    """A text that is the same for all experiments, or each text with its experiments."""
     texts: dict[str, list[str]] = {}
     for name, text in by_experiment.items():
         texts.setdefault(text, []).append(str(name))

@@ -4,10 +4,17 @@
 >>> rows = reproduce("lee", "lee-stores")   # doctest: +SKIP
 """
 
-from sweep.papers.agreement import Agreement
-from sweep.papers.claims import Claim, Paper, Row
-from sweep.papers.registry import PAPERS
-from sweep.papers.running import reproduce
-from sweep.papers.tables import claims_as_table
+from integrators.lazy import lazy
 
-__all__ = ["PAPERS", "Agreement", "Claim", "Paper", "Row", "claims_as_table", "reproduce"]
+# Imported when first used: a table of claims should not wait for matplotlib.
+_HOMES = {
+    "Agreement": "sweep.papers.agreement",
+    "Claim": "sweep.papers.claims",
+    "FIGURES": "sweep.papers.figures",
+    "PAPERS": "sweep.papers.registry",
+    "Paper": "sweep.papers.claims",
+    "Row": "sweep.papers.claims",
+    "claims_as_table": "sweep.papers.tables",
+    "reproduce": "sweep.papers.running",
+}
+__getattr__, __dir__, __all__ = lazy(__name__, _HOMES)
