@@ -65,9 +65,7 @@ class Rows(list[Any]):
             by commas, and what is a list of further rows, as the points of a curve, is left out.
             The first column is ``experiment`` where the rows are of experiments by name.
         """
-        import pandas
-
-        return pandas.DataFrame(self._flat())
+        return data_frame(self._flat())
 
     def _flat(self) -> list[dict[str, object]]:
         names = [{"experiment": name} for name in self.experiments] or [{}] * len(self)
@@ -102,6 +100,21 @@ class Rows(list[Any]):
     def __str__(self) -> str:
         parts = (f"{name}\n{table}" if name else str(table) for name, table in self._shown())
         return "\n\n".join([*parts, *self.notes])
+
+
+def data_frame(data: Any, columns: list[str] | None = None) -> "pandas.DataFrame":
+    """A `pandas.DataFrame`. The first call imports pandas, which takes a third of a second.
+
+    Parameters
+    ----------
+    data : list of dict, list of list, or dict of str to array
+        Rows, or columns by name.
+    columns : list of str, optional
+        Names of the columns, where rows are lists.
+    """
+    import pandas
+
+    return pandas.DataFrame(data, columns=columns)
 
 
 @dataclasses.dataclass(frozen=True)

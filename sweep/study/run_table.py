@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import StudyError
+from sweep.rows import data_frame
 from sweep.study.exclude import Condition
 from sweep.study.experiment import ResolvedExperiment, scan_index_combinations
 from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts, Start
@@ -338,10 +339,8 @@ class RunTable(Columns):
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """A row for each run: integrator, sizes, scanned values, initial condition."""
-        import pandas
-
         names = [*COLUMNS, *(axis.name for axis in self.experiment.scan), *self.axes_of_starts]
-        return pandas.DataFrame({name: self.column(name) for name in names})
+        return data_frame({name: self.column(name) for name in names})
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

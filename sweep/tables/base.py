@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from integrators.html import html_table, html_text
+from sweep.rows import data_frame
 from sweep.text import (
     escape_control_characters,
     escape_controls_in_lines,
@@ -80,9 +81,7 @@ class Table:
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The cells, as they are printed, as a `pandas.DataFrame`."""
-        import pandas
-
-        return pandas.DataFrame(self.rows, columns=self.headers)
+        return data_frame(self.rows, self.headers)
 
 
 def scientific_cell(value: float, digits: int = 2) -> str:
