@@ -28,7 +28,12 @@ def recommendation_in_sentences(found: Recommendation) -> list[str]:
     list of str
         One or two sentences each; the first names the integrator.
     """
-    return [_answer(found), *_verification(found), *_remarks(found), _search(found)]
+    return [
+        _recommendation_sentence(found),
+        *_verification_sentences(found),
+        *_remark_sentences(found),
+        _search_sentence(found),
+    ]
 
 
 def recommendation_as_table(found: Recommendation) -> Table:
@@ -51,7 +56,7 @@ def recommendation_as_table(found: Recommendation) -> Table:
             str(own.order),
             "–" if own.adaptive else format_number(own.size),
             scientific_cell(own.size) if own.adaptive else "–",
-            ("≈ " if own.is_expected else "") + _seconds(own.seconds),
+            ("≈ " if own.is_expected else "") + _seconds_text(own.seconds),
             _cost_ratio_cell(own, best),
             *(scientific_cell(own.errors[bound.error]) for bound in found.bounds),
             format_number(own.until),
@@ -62,7 +67,7 @@ def recommendation_as_table(found: Recommendation) -> Table:
         headers, rows = headers[:3] + headers[4:], [row[:3] + row[4:] for row in rows]
     together = f", {found.together} side by side" if found.together > 1 else ", each by itself"
     notes = [
-        f"CPU time is that of a run until t = {_time(found, found.until)}{together}; errors are "
+        f"CPU time is that of a run until t = {_time_text(found, found.until)}{together}; errors are "
         "the largest of all runs until then, or until where a row was followed."
     ]
     if any(own.is_expected for own in (best, *found.others)):
@@ -72,13 +77,15 @@ def recommendation_as_table(found: Recommendation) -> Table:
     return Table(headers, rows, "", notes)
 
 
-def _answer(found: Recommendation) -> str:
+def _recommendation_sentence(found: Recommendation) -> str:
     best = found.best
     what = "tolerance" if best.adaptive else "step size"
     units = "" if best.adaptive or found.time_units == "1" else f" {found.time_units}"
     doubt = " is expected to keep" if best.is_expected else " keeps"
-    text = f"{best.integrator} with {what} {_size(best)}{units}{doubt} {_bounds(found)} "
-    text += f"until t = {_time(found, found.until)}, in {_seconds(best.seconds)} of CPU time a run"
+    text = (
+        f"{best.integrator} with {what} {_size_text(best)}{units}{doubt} {_bounds_in_words(found)} "
+    )
+    text += f"until t = {_time_text(found, found.until)}, in {_seconds_text(best.seconds)} of CPU time a run"
     apart = [own for own in found.others if own.is_apart]
     same = [own.integrator for own in found.others if not own.is_apart]
     if same:
@@ -89,10 +96,10 @@ def _answer(found: Recommendation) -> str:
     return f"{text}."
 
 
-def _verification(found: Recommendation) -> Iterator[str]:
+def _verification_sentences(found: Recommendation) -> Iterator[str]:
     if found.best.is_expected or not found.held_back:
         if found.best.is_expected:
-            until = _time(found, found.best.until)
+            until = _time_text(found, found.best.until)
             yield f"Not verified: the budget ended, and it was followed until t = {until}."
         elif not found.in_time:
             yield "Not verified from initial conditions that were held back: the budget ended."
@@ -104,7 +111,8 @@ def _verification(found: Recommendation) -> Iterator[str]:
             )
         return
     largest = " and ".join(
-        f"{found.best.errors[bound.error]:.1e}{_units(bound.units)}" for bound in found.bounds
+        f"{found.best.errors[bound.error]:.1e}{_units_suffix(bound.units)}"
+        for bound in found.bounds
     )
     yield (
         f"Verified: from {found.above} of {found.held_back} initial conditions that were held back "
@@ -113,7 +121,7 @@ def _verification(found: Recommendation) -> Iterator[str]:
     )
 
 
-def _remarks(found: Recommendation) -> Iterator[str]:
+def _remark_sentences(found: Recommendation) -> Iterator[str]:
     best = found.best
     is_far = all(best.errors[own.error] < own.most / FAR_BELOW for own in found.bounds)
     points = [own for own in found.points if own.integrator == best.integrator]
@@ -135,7 +143,7 @@ def _remarks(found: Recommendation) -> Iterator[str]:
         yield "The budget ended before all that might be cheaper was followed to the end."
 
 
-def _search(found: Recommendation) -> str:
+def _search_sentence(found: Recommendation) -> str:
     text = f"Tried {found.tried} of {found.fitting} integrators that fit"
     if found.tried < found.fitting and found.in_time:
         text += "; the order of the others is too low for such an error"
@@ -143,15 +151,16 @@ def _search(found: Recommendation) -> str:
         shown = ", ".join(found.unable[:MOST_NAMES])
         shown += ", …" * (len(found.unable) > MOST_NAMES)
         text += f"; {shown} keep{'s' * (len(found.unable) == 1)} it at none of the sizes tried"
-    text += f": {_seconds(found.search_seconds)} of CPU time"
+    text += f": {_seconds_text(found.search_seconds)} of CPU time"
     if found.compile_seconds > 0.1:
-        text += f", and {_seconds(found.compile_seconds)} to compile or load kernels"
+        text += f", and {_seconds_text(found.compile_seconds)} to compile or load kernels"
     return f"{text}."
 
 
-def _bounds(found: Recommendation) -> str:
+def _bounds_in_words(found: Recommendation) -> str:
     return " and ".join(
-        f"the {bound.in_words} below {bound.most:g}{_units(bound.units)}" for bound in found.bounds
+        f"the {bound.in_words} below {bound.most:g}{_units_suffix(bound.units)}"
+        for bound in found.bounds
     )
 
 
@@ -162,19 +171,19 @@ def _cost_ratio_cell(own: Choice, best: Choice) -> str:
     return f"{own.seconds / best.seconds:.2g}" if own.is_apart else "="
 
 
-def _size(choice: Choice) -> str:
+def _size_text(choice: Choice) -> str:
     return f"{choice.size:.1e}" if choice.adaptive else format_number(choice.size)
 
 
-def _time(found: Recommendation, time: float) -> str:
-    return f"{format_number(time)}{_units(found.time_units)}"
+def _time_text(found: Recommendation, time: float) -> str:
+    return f"{format_number(time)}{_units_suffix(found.time_units)}"
 
 
-def _units(units: str) -> str:
+def _units_suffix(units: str) -> str:
     return "" if units == "1" else f" {units}"
 
 
-def _seconds(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     """A CPU time with two digits, in the unit that suits it."""
     for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size or unit == "µs":
