@@ -12,7 +12,7 @@ from sweep.store.studies import names_existing_store, resolve_study_and_store
 
 if TYPE_CHECKING:
     from sweep.store.store import Store
-    from sweep.store.studies import Study
+    from sweep.study.model import Study
 
 
 @click.command("report")
@@ -72,7 +72,7 @@ def command(
     if as_json:
         echo_json(result)
     else:
-        click.echo(*result.values())
+        click.echo("\n".join(result.values()))
 
 
 def _study_and_store(store: str) -> "tuple[Study | None, Store]":
