@@ -7,6 +7,9 @@ import io
 import json
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -18,16 +21,32 @@ from sweep.clusters.spec import ClusterSpec
 from sweep.shutdown import process_age
 from sweep.text import escape_control_characters, value_for_json
 
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from _typeshed import DataclassInstance
+    from click._termui_impl import ProgressBar
+    from numpy.typing import NDArray
+
+    from sweep.plugins.plots import PlotKind
+    from sweep.store.store import Store
+    from sweep.study.run_table import RunTable
+    from sweep.tables import Table
+
+Command = Callable[..., None]
+
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float, str | float]):
     """Seconds, as a number or with units: 3600, 90s, 55m, 2h, 1h30m."""
 
     name = "duration"
 
-    def convert(self, value, param, ctx):
-        """The seconds as a float; refuses what is none, or not positive."""
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The seconds as a float; fails for anything but a positive, finite duration."""
         if isinstance(value, float):
             return value
         number = r"(\d+\.?\d*|\.\d+)"
@@ -48,7 +67,7 @@ max_time_option = click.option(
     "--max-time",
     type=Duration(),
     metavar="TIME",
-    help="End before so much time has passed since the start: 3600, 55m, 2h, 1h30m.",
+    help="Stop within this time from the start: 3600 (seconds), 55m, 2h, 1h30m.",
 )
 
 budget_option = click.option(
@@ -57,27 +76,38 @@ budget_option = click.option(
     default="10m",
     show_default=True,
     metavar="TIME",
-    help="CPU time of what is added to decide verdicts, at most: 600, 10m, 2h.",
+    help="Largest CPU time of the runs added to decide verdicts: 600 (seconds), 10m, 2h.",
 )
 
 _SCHEDULER_OPTIONS = (
     click.option(
-        "--scheduler", metavar="ADDRESS", help="A running Dask scheduler, tcp://host:8786."
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of a running Dask scheduler: tcp://host:8786.",
     ),
     click.option(
-        "--scheduler-file", metavar="FILE", type=click.Path(), help="Written by a running one."
+        "--scheduler-file",
+        metavar="FILE",
+        type=click.Path(),
+        help="File with that address, written by the scheduler.",
     ),
     click.option(
         "--tls-ca-file",
         metavar="FILE",
         type=click.Path(),
-        help="For tls://: the authority's certificate; else as in Dask's configuration.",
+        help="For tls://, the authority's certificate; by default as in Dask's configuration.",
     ),
     click.option(
-        "--tls-cert", metavar="FILE", type=click.Path(), help="The own one, signed by it."
+        "--tls-cert",
+        metavar="FILE",
+        type=click.Path(),
+        help="The client's certificate, signed by that authority.",
     ),
     click.option(
-        "--tls-key", metavar="FILE", type=click.Path(), help="Unless that file holds the key too."
+        "--tls-key",
+        metavar="FILE",
+        type=click.Path(),
+        help="The client's private key, unless the certificate's file holds it too.",
     ),
 )
 
@@ -85,14 +115,14 @@ _RUN_OPTIONS = (
     click.option(
         "--cluster",
         metavar="PROFILE",
-        help="local (unless given), slurm, pbs, lsf, sge, kubernetes, or what is in "
-        "geosweep.clusters of Dask's configuration.",
+        help="Where to start workers: local (the default), slurm, pbs, lsf, sge, kubernetes, or a "
+        "profile in geosweep.clusters of Dask's configuration.",
     ),
     click.option(
         "--workers",
         type=click.IntRange(min=1),
-        help="So many; if local one a core, or as many as tasks if these are fewer; else what "
-        "the profile says.",
+        help="Number of workers to start. By default one per core locally, but no more than "
+        "there are tasks; elsewhere as the profile says.",
     ),
 )
 
@@ -100,11 +130,13 @@ _SUBMIT_OPTIONS = (
     click.option(
         "--cluster",
         metavar="PROFILE",
-        help="Of a batch system: slurm, pbs, lsf, sge, or one in geosweep.clusters of Dask's "
-        "configuration; or of a running scheduler.",
+        help="Batch system: slurm, pbs, lsf, sge, or a profile in geosweep.clusters of Dask's "
+        "configuration, which may also name a running scheduler.",
     ),
     click.option(
-        "--workers", type=click.IntRange(min=1), help="So many in jobs; else as the profile says."
+        "--workers",
+        type=click.IntRange(min=1),
+        help="Number of workers to start in jobs; by default as the profile says.",
     ),
 )
 
@@ -114,42 +146,44 @@ checkpoint_option = click.option(
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="A killed worker's task is done again from its last checkpoint, at most so much.",
+    help="Time between checkpoints of a task; the task of a killed worker resumes from the last.",
 )
 
-_REACHING = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key")
-_STARTING = ("profile", "workers")
+_CLUSTER_FIELDS = (
+    "profile", "workers", "scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key",
+)  # fmt: skip
 
 
-def submit_options(command):
-    """Add the options of where a coordinator is handed to: they become one argument, `cluster`.
+def submit_options(command: Command) -> Command:
+    """Decorator that adds the options of `sweep submit` for where the coordinator runs.
 
-    It is a `sweep.clusters.spec.ClusterSpec`, of which nothing is set if no option was given.
+    They become one argument, `cluster`: a `sweep.clusters.spec.ClusterSpec`, whose fields are None
+    for options that were not given.
     """
 
     @functools.wraps(command)
-    def command_with_cluster(cluster, **given):
-        given["profile"] = cluster
-        return command(cluster=_pop_cluster_options(given, (*_STARTING, *_REACHING)), **given)
+    def command_with_cluster(cluster: str | None, **given: Any) -> None:
+        command(cluster=_pop_cluster_options(given, cluster), **given)
 
     return _apply_click_options(command_with_cluster, (*_SUBMIT_OPTIONS, *_SCHEDULER_OPTIONS))
 
 
-def run_options(command):
-    """Add the options of all commands that compute: they become one argument, `options`.
+def run_options(command: Command) -> Command:
+    """Decorator that adds the options of all commands that compute.
 
-    It is a dict of arguments of `sweep.campaign.coordinator.run`.
+    They become one argument, `options`: a dict of arguments of `sweep.run`.
     """
 
     @functools.wraps(command)
-    def command_with_run_options(cluster, max_time, checkpoint_every, **given):
-        given["profile"] = cluster
+    def command_with_run_options(
+        cluster: str | None, max_time: float | None, checkpoint_every: float, **given: Any
+    ) -> None:
         options = {
-            "cluster": _pop_cluster_options(given, (*_STARTING, *_REACHING)),
+            "cluster": _pop_cluster_options(given, cluster),
             "max_time": remaining_max_time(max_time),
             "checkpoint_every": checkpoint_every,
         }
-        return command(options=options, **given)
+        command(options=options, **given)
 
     return _apply_click_options(
         command_with_run_options,
@@ -157,63 +191,72 @@ def run_options(command):
     )
 
 
-def _pop_cluster_options(given, names):
-    """The `ClusterSpec` of some of the options, which are taken out of `given`."""
+def _pop_cluster_options(given: dict[str, Any], profile: str | None) -> ClusterSpec:
+    """Take the options that describe a cluster out of `given`, as a `ClusterSpec`."""
+    given["profile"] = profile
     try:
-        return ClusterSpec(**{name: given.pop(name) for name in names})
+        return ClusterSpec(**{name: given.pop(name) for name in _CLUSTER_FIELDS})
     except InputError as error:
         raise InputError(re.sub("`(\\w+)`", _option_of_field, str(error))) from None
 
 
-def _option_of_field(match):
-    """The option by which a field of a `ClusterSpec` is given, that a message has in backquotes."""
+def _option_of_field(match: re.Match[str]) -> str:
+    """The command-line option of a `ClusterSpec` field that a message names in backquotes."""
     name = match[1].replace("_", "-")
     return "--cluster" if name == "profile" else f"--{name}"
 
 
-def _apply_click_options(command, options):
+def _apply_click_options(
+    command: Command, options: Sequence[Callable[[Command], Command]]
+) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def complete_study(ctx, param, incomplete):
-    """Packaged studies and files, for a shell."""
+def complete_study(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Shell completions of a STUDY argument: packaged studies and files."""
     studies = importlib.resources.files("sweep").joinpath("studies").iterdir()
     names = sorted(file.name.removesuffix(".toml") for file in studies if ".toml" in file.name)
-    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    return [*found, CompletionItem(incomplete, type="file")]
+    packaged = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [*packaged, CompletionItem(incomplete, type="file")]
 
 
 study_argument = click.argument("study", shell_complete=complete_study)
 trust_option = click.option(
     "--trust-plugins",
     is_flag=True,
-    help="Approve, for this time and from now on, the plugins that a store brings.",
+    help="Approve the plugins that a store brings, for this command and from now on.",
 )
 store_argument = click.argument("store", type=click.Path())
 optional_store = click.argument("store", required=False, type=click.Path())
 _source_option = click.option(
-    "--study", "source", metavar="STUDY", help="Also what its plugins add; a file, or a store."
+    "--study",
+    "source",
+    metavar="STUDY",
+    help="Include what the plugins of this study add; a file or a store.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
-def format_option(command):
-    """Add ``--format`` and ``--json``: they become one argument, `form`."""
+def format_option(command: Command) -> Command:
+    """Decorator that adds ``--format`` and ``--json``, which become one argument, `form`."""
 
     @functools.wraps(command)
-    def command_in_format(form, as_json, **given):
+    def command_in_format(form: str | None, as_json: bool, **given: Any) -> None:
         if as_json and form not in (None, "json"):
             raise InputError(f"--json and --format {form} are two formats: give one", key="format")
-        return command(form="json" if as_json else form or "text", **given)
+        command(form="json" if as_json else form or "text", **given)
 
     choice = click.Choice(["text", "json", "csv", "latex"])
     option = click.option(
         "--format",
         "form",
         type=choice,
-        help="csv: a row for each result; latex: tables for a paper, by booktabs.  [default: text]",
+        help="csv: a row for each result; latex: tables for a paper, with booktabs.  "
+        "[default: text]",
     )
     return option(json_option(command_in_format))
 
@@ -222,39 +265,42 @@ experiment_option = click.option(
     "--experiment", "-e", multiple=True, metavar="NAME", help="Only this experiment; repeatable."
 )
 where_option = click.option(
-    "--where", metavar="EXPR", help="Only runs for which it holds, as of sweep query."
+    "--where",
+    metavar="EXPR",
+    help="Only runs for which this holds; an EXPRESSION of sweep query.",
 )
 
 
-def plugin_library_option(command):
-    """Add the options of what a study's plugins add: they become one argument, `library`.
+def plugin_library_option(command: Command) -> Command:
+    """Decorator that adds ``--study`` and ``--trust-plugins``, which become `library`.
 
-    It is a `sweep.plugins.registry.Library`, of what is built in if no study was named.
+    It is the `sweep.plugins.Library` of that study, or `sweep.plugins.BUILT_IN` without one.
     """
 
     @functools.wraps(command)
-    def command_with_library(source, trust_plugins, **given):
-        named = source is not None
+    def command_with_library(source: str | None, trust_plugins: bool, **given: Any) -> None:
         library = (
-            sweep.store.resolve_study_and_store(source, None, trust_plugins)[0].library
-            if named
-            else sweep.plugins.BUILT_IN
+            sweep.plugins.BUILT_IN
+            if source is None
+            else sweep.store.resolve_study_and_store(source, None, trust_plugins)[0].library
         )
-        return command(library=library, **given)
+        command(library=library, **given)
 
     return _apply_click_options(command_with_library, (_source_option, trust_option))
 
 
-def open_experiments_for_command(store, experiments=(), where=None):
-    """The runs of a store that its study asks for, by experiment.
+def open_experiments_for_command(
+    store: "str | Store", experiments: Sequence[str] = (), where: str | None = None
+) -> "dict[str, xr.Dataset]":
+    """Open the runs of a store that its study asks for, by experiment.
 
     Parameters
     ----------
-    store : str
+    store : str or Store
     experiments : sequence of str, optional
         Only these.
     where : str, optional
-        Only the runs for which this expression holds, of the experiments that have some.
+        Only the runs for which this expression holds; experiments without such runs are left out.
 
     Returns
     -------
@@ -265,16 +311,41 @@ def open_experiments_for_command(store, experiments=(), where=None):
     InputError
         If there is no such store or experiment, or if the expression holds for no run.
     """
-    chosen = select_runs_for_command(store, experiments, where, none_is_refused=where is not None)
-    return {name: runs for name, (runs, _) in chosen.items()}
+    selected = select_runs_for_command(store, experiments, where, required=where is not None)
+    return {name: runs for name, (runs, _) in selected.items()}
 
 
-def select_runs_for_command(store, experiments=(), expression=None, none_is_refused=True):
-    """The runs of a store for which an expression holds, and how many there are; by experiment.
+def select_runs_for_command(
+    store: "str | Store",
+    experiments: Sequence[str] = (),
+    expression: str | None = None,
+    required: bool = True,
+) -> "dict[str, tuple[xr.Dataset, int]]":
+    """Select the runs of a store for which an expression holds, by experiment.
 
-    Of the experiments that have some; `InputError` if none has.
+    Parameters
+    ----------
+    store : str or Store
+    experiments : sequence of str, optional
+        Only these.
+    expression : str, optional
+        All runs without one.
+    required : bool
+        Whether it is an error that no run is selected.
+
+    Returns
+    -------
+    dict of str to (xarray.Dataset, int)
+        The selected runs, and the number of runs of the experiment; experiments without selected
+        runs are left out.
+
+    Raises
+    ------
+    InputError
+        If there is no such store or experiment, or if no run is selected.
     """
-    chosen, refused = {}, []
+    selected: dict[str, tuple[xr.Dataset, int]] = {}
+    refused: list[tuple[str, InputError]] = []
     tree = sweep.open_study(store)
     for name in experiments:
         check_known(f"experiment of {store}", name, tree.children)
@@ -286,22 +357,24 @@ def select_runs_for_command(store, experiments=(), expression=None, none_is_refu
         dataset = dataset if asked.all() else dataset.isel(run=asked)
         try:
             runs = dataset if expression is None else sweep.query(dataset, expression)
-            chosen[name] = runs, dataset.sizes["run"]
+            selected[name] = runs, dataset.sizes["run"]
         except InputError as error:
             refused.append((name, error))
-    if not chosen and none_is_refused:
+    if not selected and required:
         raise InputError(
             "\n".join(sweep.analysis.query_refusals_in_words(refused)) or f"{store} has no runs"
         )
-    return chosen
+    return selected
 
 
-def echo_json(value):
-    """Print a value as JSON; NaN as null, which JSON has not."""
+def echo_json(value: object) -> None:
+    """Print a value as JSON, with null for NaN and infinities."""
     click.echo(json.dumps(value_for_json(value), indent=2, ensure_ascii=False))
 
 
-def echo_json_answers(answers):
+def echo_json_answers(
+    answers: "Mapping[str, tuple[Sequence[str], Sequence[DataclassInstance]]]",
+) -> None:
     """Print rows of an analysis as JSON: an object of their ``summary`` and ``rows``.
 
     Parameters
@@ -312,27 +385,29 @@ def echo_json_answers(answers):
     echo_json({name: json_answer(*answer) for name, answer in answers.items()})
 
 
-def json_answer(summary, rows):
-    """Rows of an analysis with the sentences that sum them up, as a dictionary for `echo_json`."""
+def json_answer(
+    summary: Sequence[str], rows: "Sequence[DataclassInstance]"
+) -> dict[str, Sequence[Any]]:
+    """Rows of an analysis with the sentences that summarize them, as a dict for `echo_json`."""
     return {"summary": summary, "rows": sweep.tables.table_rows_for_json(rows)}
 
 
-def echo_csv(rows):
+def echo_csv(answers: "Mapping[str, Sequence[DataclassInstance]]") -> None:
     """Print rows of an analysis as one CSV table.
 
     Parameters
     ----------
-    rows : dict of str to list of dataclass instances
-        By experiment, which is the first column. Dicts of values have a column each; what has no
-        single value, as the points of a curve, is in JSON alone.
+    answers : dict of str to list of dataclass instances
+        The rows by experiment, which is the first column. A field that is a dict has a column for
+        each key; lists, such as the points of a curve, are left out, and only in the JSON output.
     """
-    flat = []
-    for experiment, of in rows.items():
-        for row in sweep.tables.table_rows_for_json(of):
-            cells = {"experiment": experiment}
+    flat: list[dict[str, object]] = []
+    for experiment, rows in answers.items():
+        for row in sweep.tables.table_rows_for_json(rows):
+            cells: dict[str, object] = {"experiment": experiment}
             for key, value in row.items():
                 inner = value.items() if isinstance(value, dict) else ()
-                cells |= {f"{key}.{name}": one for name, one in inner} or {key: value}
+                cells |= {f"{key}.{name}": item for name, item in inner} or {key: value}
             flat.append({k: v for k, v in cells.items() if not isinstance(v, list | dict)})
     writer = csv.DictWriter(
         text := io.StringIO(), list(dict.fromkeys(key for row in flat for key in row)),
@@ -343,78 +418,93 @@ def echo_csv(rows):
     echo_document(text.getvalue().rstrip("\n"))
 
 
-def echo_tables(form, tables, titles, label):
+def echo_tables(
+    form: str,
+    tables: "Mapping[str, Sequence[Table]]",
+    titles: Mapping[str, str],
+    label: str,
+) -> None:
     """Print the tables of each experiment as text or LaTeX.
 
     Parameters
     ----------
     form : {"text", "latex"}
     tables : dict of str to list of Table
+        By experiment.
     titles : dict of str to str
-        What stands above them, or begins their captions.
+        The heading of each experiment's tables, with which captions begin in LaTeX.
     label : str
-        That of LaTeX, behind the experiment.
+        Ending of the LaTeX label, which begins with the experiment's name.
     """
-    for name, of in tables.items():
+    for name, group in tables.items():
         if form == "latex":
-            echo_document(sweep.tables.tables_as_latex(of, titles[name], f"{name}-{label}") + "\n")
+            latex = sweep.tables.tables_as_latex(group, titles[name], f"{name}-{label}")
+            echo_document(latex + "\n")
         else:
-            click.echo(f"{titles[name]}\n{sweep.tables.tables_as_text(of)}\n")
+            click.echo(f"{titles[name]}\n{sweep.tables.tables_as_text(group)}\n")
 
 
-def echo_document(text):
-    """Print a text that is to be kept as it is: in a file or a pipe it is, to the letter.
-
-    A terminal shows its control characters, as those of all else.
-    """
+def echo_document(text: str) -> None:
+    """Print a text unchanged to a file or pipe; to a terminal with control characters visible."""
     if sys.stdout.isatty():
         click.echo(text.replace("\r\n", "\n").expandtabs())
     else:
         click.echo(text, file=raw_terminal_stream(sys.stdout))
 
 
-def progress_bar(length, label, **options):
-    """A progress bar on standard error where that is a terminal; used as `click.progressbar`."""
+def progress_bar(length: int, label: str) -> "ProgressBar[int]":
+    """A `click.progressbar` on standard error, hidden unless that is a terminal."""
     return click.progressbar(
         length=max(1, length),
         label=escape_control_characters(label),
         file=raw_terminal_stream(sys.stderr),  # it moves the cursor
         hidden=not sys.stderr.isatty(),
-        **options,
     )
 
 
 def save_experiment_plots(
-    dataset, directory, name, ending=".png", kinds=None, skipped=None, drawn=None
-):
-    """Write an experiment's plots, as `sweep.plots.save_all`. `InputError` if that cannot be."""
+    dataset: "xr.Dataset",
+    directory: Path,
+    name: str,
+    ending: str = ".png",
+    kinds: "Mapping[str, Mapping[str, Any]] | Mapping[PlotKind, Mapping[str, Any]] | None" = None,
+    skipped: Callable[[str, InputError], None] | None = None,
+    drawn: Callable[[str, Any], None] | None = None,
+) -> list[Path]:
+    """Write an experiment's plots by `sweep.plots.save_all`; `InputError` if a file cannot be."""
     try:
-        return sweep.plots.save_all(dataset, directory, name, ending, kinds, skipped, drawn)
+        paths: list[Path] = sweep.plots.save_all(
+            dataset, directory, name, ending, kinds, skipped, drawn
+        )
     except OSError as error:
         raise InputError(f"{directory} cannot be written: {error.strerror}") from None
+    return paths
 
 
-def print_warnings_before_work(tables, among=None):
-    """Print what of experiments is unstable, or likely not to be answered, a line each on stderr.
+def print_warnings_before_work(
+    tables: "Sequence[RunTable]", pending: "Sequence[NDArray[np.bool_]] | None" = None
+) -> None:
+    """Print to standard error which step sizes are unstable, and what will hardly be answered.
 
     Parameters
     ----------
     tables : list of sweep.study.run_table.RunTable
-    among : list of ndarray of bool, optional
-        The runs of each that are to be computed; all unless given.
+    pending : list of ndarray of bool, optional
+        The runs of each table that are to be computed; all unless given.
     """
-    waiting = []
-    for table, runs in zip(tables, among or [None] * len(tables), strict=True):
-        for found in sweep.study.steps_beyond_stability_limit(table, runs):
-            click.echo(str(found), err=True)
+    to_compute = []
+    of_tables = [None] * len(tables) if pending is None else pending
+    for table, runs in zip(tables, of_tables, strict=True):
+        for unstable in sweep.study.steps_beyond_stability_limit(table, runs):
+            click.echo(str(unstable), err=True)
         if runs is None or runs.any():
-            waiting.append(table)
-    for line in sweep.campaign.warnings_before_work(waiting):
+            to_compute.append(table)
+    for line in sweep.campaign.warnings_before_work(to_compute):
         click.echo(f"Warning: {line}", err=True)
 
 
-def remaining_max_time(max_time):
-    """What is left of ``--max-time``, which counts from the start of the process."""
+def remaining_max_time(max_time: float | None) -> float | None:
+    """Seconds that are left of ``--max-time``, which counts from the start of the process."""
     if max_time is None:
         return None
 

@@ -1,4 +1,4 @@
-"""The command group, its exit codes, and what turns an error into one message.
+"""The command group, its exit codes, and the conversion of errors to messages.
 
 Exit codes: 0 complete, 1 internal error, 2 bad input, 3 complete but something does not hold,
 4 incomplete and resumable. A subcommand is imported when it is used, and imports the service
@@ -15,6 +15,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from typing import NoReturn
 
 import click
 
@@ -35,26 +37,29 @@ COMMANDS = (
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 
-COMPLETING = "_SWEEP_COMPLETE"  # set by the shell that asks what a word could be completed to
+COMPLETING = "_SWEEP_COMPLETE"  # set by a shell that asks for completions of a word
 INTERNAL, BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 1, 2, 3, 4
 
 
 class Commands(click.Group):
-    """Loads `sweep.cli.NAME` for the subcommand NAME."""
+    """A group that imports `sweep.cli.NAME` when the subcommand NAME is used."""
 
-    def list_commands(self, ctx):
-        """In the order of their use."""
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the subcommands, in the order of their use."""
         return list(COMMANDS)
 
-    def get_command(self, ctx, name):
-        """The `command` of the subcommand's module."""
-        if name not in COMMANDS:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a subcommand, and return its `command`."""
+        if cmd_name not in COMMANDS:
             return None
-        return importlib.import_module(f"sweep.cli.{MODULES.get(name, name)}").command
+        module = importlib.import_module(f"sweep.cli.{MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = module.command
+        return command
 
-    def resolve_command(self, ctx, args):
-        """As click does, with the nearest command in the message."""
-
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a subcommand as click does; the message names the nearest one."""
         if args[:1] == ["help"]:
             ctx.fail(
                 "No such command 'help'. sweep --help lists the commands, sweep COMMAND --help "
@@ -67,61 +72,63 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-# "color": click would else leave out what looks like a colour, where streams are to show it.
+# "color": click would otherwise strip colour sequences, which the streams are to make visible.
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "color": True})
 @click.version_option(package_name="geosweep", prog_name="sweep")
-def group():
+def group() -> None:
     """Compare time-stepping methods on spheres, on a cluster.
 
     \b
     sweep run quickstart          a first study, half a minute the first time
     sweep init my-study.toml      a study file to start from
     sweep run my-study.toml       run it; the same command goes on after an interruption
-    sweep guide                   what the guide has to say of each topic
+    sweep guide                   list the topics of the guide
     """
 
 
-def main():
+def main() -> None:
     """Entry point of the command `sweep`."""
-    if COMPLETING not in os.environ:  # which writes bytes for a shell to read
+    if COMPLETING not in os.environ:  # click writes completions to `stdout.buffer`
         show_control_characters()
-    # Imports make a million objects that stay: looking for garbage among them took 0.4 s.
+    # Imports make a million lasting objects: looking for garbage among them took 0.4 s.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
-    # Each of them prints a traceback of a connection that Dask loses, as it does at a shutdown.
-    # Disabled, since Dask sets their levels when it is imported.
+    # Each logs a traceback when Dask loses a connection, as it does at every shutdown. Disabled
+    # rather than set to a level, since Dask sets their levels when it is imported.
     for name in ("asyncio", "distributed.batched", "tornado.application"):
         logging.getLogger(name).disabled = True
-    ended = atexit.register(_End())
+    exit_hook = _ExitWhileCompiling()
+    atexit.register(exit_hook)
     try:
         _run_command()
     except SystemExit as end:
-        ended.note(end.code)
+        exit_hook.note(end.code)
         raise
 
 
-class _End:
-    """Ends this process, at its exit, where a kernel compiles in a thread that nobody waits for."""
+class _ExitWhileCompiling:
+    """Exit hook that ends the process although a thread of the planner still compiles a kernel."""
 
-    def __init__(self):
-        self._code, self._leaves = 0, False
+    def __init__(self) -> None:
+        self._code: str | int | None = 0
+        self._is_compiling = False
 
-    def note(self, code):
-        """The exit code; whether something compiles is seen now, since that is not waited for."""
+    def note(self, code: str | int | None) -> None:
+        """Note the exit code, and that the planner need not be waited for if it is at work now."""
         planner = sys.modules.get("sweep.campaign.planner")
         if planner is not None and planner.is_planning():
-            self._code, self._leaves = code, True
+            self._code, self._is_compiling = code, True
             atexit.unregister(planner.wait_for_planners)
 
-    def __call__(self):
-        if self._leaves and sys.modules["sweep.campaign.planner"].is_planning():
+    def __call__(self) -> None:
+        if self._is_compiling and sys.modules["sweep.campaign.planner"].is_planning():
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(self._code if isinstance(self._code, int) else int(self._code is not None))
 
 
-def _run_command():
-    """Run the command, with one message in the place of what it raises, and exit."""
+def _run_command() -> NoReturn:
+    """Run the command and exit; expected exceptions become one message and an exit code."""
     try:
         with _sigterm_as_ctrl_c():
             sys.exit(group.main(standalone_mode=False))
@@ -134,15 +141,15 @@ def _run_command():
         _echo_to_stderr("Interrupted; the same command goes on from what is recorded.")
         sys.exit(INCOMPLETE)
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read the output has enough
+        sys.stderr.close()  # the reader of the output, as `head`, has ended
         sys.exit(0)
     except (ValueError, RuntimeError, OSError) as error:
         _error_message_or_raise(error)
 
 
 @contextlib.contextmanager
-def _sigterm_as_ctrl_c():
-    """Within this, SIGTERM ends a command as Ctrl-C does, where nothing else is made of either."""
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Context in which SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -153,17 +160,17 @@ def _sigterm_as_ctrl_c():
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
-def _echo_to_stderr(text):
-    click.echo(text, err=True, color=True)  # outside of a command: as in its context
+def _echo_to_stderr(text: str) -> None:
+    click.echo(text, err=True, color=True)  # as in the context of a command, which has ended
 
 
-def _error_message_or_raise(error):
-    """One message for bad input or a task that failed; anything else is ours, with traceback."""
+def _error_message_or_raise(error: ValueError | RuntimeError | OSError) -> NoReturn:
+    """Print one message for an expected error and exit; raise any other, a defect of ours."""
     if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
         _echo_to_stderr(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
         sys.exit(BAD_INPUT)
 
-    if is_storage_full_or_failing(error):
+    if isinstance(error, OSError) and is_storage_full_or_failing(error):
         text = explain_storage_failure(error.filename or ".", error)
         _echo_to_stderr(f"Stopped: {text}. {remedy_for_full_storage(error)}, and repeat it")
         sys.exit(INCOMPLETE)

@@ -1,11 +1,13 @@
 """What reaches the terminal: text in which nothing but the program itself moves the cursor.
 
-Labels, file names, lock files and error texts are other people's. Whatever is written to standard
+Labels, file names, lock files and error texts may come from others. Whatever is written to standard
 output and standard error, tracebacks and warnings too, shows their control characters as escapes;
-the few sequences of our own go to `raw_terminal_stream`.
+the program's own control sequences are written to `raw_terminal_stream`.
 """
 
 import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
 
 from sweep.text import escape_controls_in_lines
 
@@ -16,35 +18,36 @@ class VisibleStream:
     Parameters
     ----------
     stream : file object
-        Where it is written to; it has all else that is asked for, but for ``buffer``.
+        The stream to write to. Its other attributes are those of this object, except ``buffer``
+        and ``detach``.
     """
 
-    def __init__(self, stream):
+    def __init__(self, stream: TextIO) -> None:
         self.beneath = stream
 
-    def write(self, text):
-        """Write text, by `sweep.text.escape_controls_in_lines`; the number of its characters."""
+    def write(self, text: str) -> int:
+        """Write text with its control characters as escapes; return its number of characters."""
         self.beneath.write(escape_controls_in_lines(text))
         return len(text)
 
-    def writelines(self, lines):
-        """Write several."""
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts, as `write` does."""
         self.write("".join(lines))
 
-    def __getattr__(self, name):
-        if name in ("buffer", "detach"):  # by which bytes would come past
+    def __getattr__(self, name: str) -> Any:
+        if name in ("buffer", "detach"):  # bytes written there would not be escaped
             raise AttributeError(name)
         return getattr(self.beneath, name)
 
 
-def show_control_characters():
+def show_control_characters() -> None:
     """Let standard output and standard error of this process show control characters."""
-    if sys.stdout is not None:
-        sys.stdout = VisibleStream(raw_terminal_stream(sys.stdout))
-    if sys.stderr is not None:
-        sys.stderr = VisibleStream(raw_terminal_stream(sys.stderr))
+    for name in ("stdout", "stderr"):
+        stream: TextIO | None = getattr(sys, name)
+        if stream is not None:  # as in a process without a console
+            setattr(sys, name, VisibleStream(raw_terminal_stream(stream)))
 
 
-def raw_terminal_stream(stream):
-    """The stream that takes control characters: for progress bars and what is drawn again."""
+def raw_terminal_stream(stream: TextIO) -> TextIO:
+    """The stream that passes control sequences on, as progress bars and redrawn tables need."""
     return stream.beneath if isinstance(stream, VisibleStream) else stream
