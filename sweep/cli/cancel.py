@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -18,10 +19,10 @@ PATIENCE = 60.0  # seconds
 
 @click.command("cancel")
 @store_argument
-@click.option("--no-wait", is_flag=True, help="Return when it is asked to end.")
+@click.option("--no-wait", is_flag=True, help="Ask the run to end, and return at once.")
 @json_option
-def command(store, no_wait, as_json):
-    """End the run of STORE, submitted or not, as Ctrl-C does where it runs.
+def command(store: str, no_wait: bool, as_json: bool) -> None:
+    """End the run that writes to STORE, submitted or not, as Ctrl-C does where it runs.
 
     Running tasks commit first, within some seconds; the same study goes on from there. Exit code
     4: it has not ended within a minute.
@@ -30,44 +31,46 @@ def command(store, no_wait, as_json):
     Example:
       sweep cancel /scratch/my-study.zarr
     """
-    store = Store.at(store)
-    with store.reading():
-        holder, submission = lease_holder_of_store(store), requests.submission_of_store(store)
+    opened = Store.at(store)
+    with opened.reading():
+        holder, submission = lease_holder_of_store(opened), requests.submission_of_store(opened)
     if submission is not None and submission.state == requests.ENDED:
         submission = None
-    if holder is None and submission is None:
-        raise InputError(
-            f"nothing runs on {store}: nobody holds it, and nothing was submitted. "
-            f"`sweep status {store}` says how far it is"
-        )
-    names = [found for found in (holder and holder.token, submission and submission.name) if found]
-    requests.request_cancellation(store, names)
-    if holder is None:
+    names = [token for token in (holder and holder.token, submission and submission.name) if token]
+    if holder is not None:
+        requests.request_cancellation(opened, names)
+    elif submission is not None:
+        requests.request_cancellation(opened, names)
         begun = submission.state == requests.RUNNING
         why = "cancelled" if begun else "cancelled before it began"
         requests.note_submission(
-            store, dataclasses.replace(submission, state=requests.ENDED, why=why)
+            opened, dataclasses.replace(submission, state=requests.ENDED, why=why)
         )
         text = "its worker is gone; tasks that still run commit" if begun else "it had not begun"
-        _answer(as_json, f"Cancelled: {submission.name}, {text}", names, True)
+        _print_whether_ended(as_json, f"Cancelled: {submission.name}, {text}", names, True)
         return
+    else:
+        raise InputError(
+            f"nothing runs on {opened}: nobody holds it, and nothing was submitted. "
+            f"`sweep status {opened}` says how far it is"
+        )
     click.echo(f"Asked to end: {holder} since {holder.since}", err=as_json)
     if no_wait:
-        _answer(as_json, "", names, False)
-    elif not requests.wait_until_lease_released(store, names, PATIENCE):
+        _print_whether_ended(as_json, "", names, False)
+    elif not requests.wait_until_lease_released(opened, names, PATIENCE):
         text = f"It has not ended within {PATIENCE:.0f} s; if it is dead, `sweep run` goes on"
-        _answer(as_json, text, names, False)
+        _print_whether_ended(as_json, text, names, False)
         sys.exit(INCOMPLETE)
-    elif sweep.store.names_existing_store(store):
+    elif sweep.store.names_existing_store(opened):
         text = "Ended; what is committed stays, and the same study goes on from there."
-        _answer(as_json, text, names, True)
+        _print_whether_ended(as_json, text, names, True)
     else:
-        text = f"Ended; there is no store at {store}, so the same study begins anew."
-        _answer(as_json, text, names, True)
+        text = f"Ended; there is no store at {opened}, so the same study begins anew."
+        _print_whether_ended(as_json, text, names, True)
 
 
-def _answer(as_json, text, names, ended):
-    """Print whether a run has ended: in words, if there are any, or as JSON."""
+def _print_whether_ended(as_json: bool, text: str, names: Sequence[str], ended: bool) -> None:
+    """Print whether a run has ended: as a sentence, if there is one, or as JSON."""
     if as_json:
         echo_json({"asked": names, "ended": ended})
     elif text:

@@ -1,6 +1,7 @@
-"""`sweep certificates`: a test authority, and what it signs for a Dask cluster."""
+"""`sweep certificates`: a test authority and the certificates that it signs for a Dask cluster."""
 
 import shlex
+from pathlib import Path
 
 import click
 
@@ -13,29 +14,31 @@ from sweep.clusters.certificates import make_test_certificates
     "--host",
     multiple=True,
     metavar="NAME",
-    help="Name or IP address of a scheduler or worker; repeatable. Unless given, this host.",
+    help="Name or IP address of a scheduler or worker; repeatable. By default this host.",
 )
 @click.option(
-    "--days", type=click.IntRange(min=1), default=365, show_default=True, help="Valid so long."
+    "--days", type=click.IntRange(min=1), default=365, show_default=True, help="Days of validity."
 )
-def command(directory, host, days):
+def command(directory: str, host: tuple[str, ...], days: int) -> None:
     """Make an authority in DIRECTORY, and certificates for scheduler, workers and client.
 
-    For tests and networks of one's own: whoever can read ca-key.pem can make others. Nothing is
-    overwritten. Prints how to use them.
+    For tests and private networks: whoever can read ca-key.pem can make further certificates.
+    Nothing is overwritten. Prints how to use them.
 
     \b
     Example:
       sweep certificates tls --host login1 --days 30
     """
     folder = make_test_certificates(directory, host, days)
-    click.echo(f"Wrote to {folder}, valid for {days} days; for tests and networks of one's own.")
+    click.echo(f"Wrote to {folder}, valid for {days} days; for tests and private networks.")
     click.echo("Copy ca.pem and the pair of its role to each host; ca-key.pem stays here.\n")
     click.echo(_tls_command_lines(folder))
 
 
-def _tls_command_lines(folder):
-    def tls_options(role):
+def _tls_command_lines(folder: Path) -> str:
+    """The commands of a cluster with these certificates, and the same as Dask's configuration."""
+
+    def tls_options(role: str) -> str:
         files = ("ca-file", "ca"), ("cert", role), ("key", f"{role}-key")
         return " ".join(f"--tls-{o} {shlex.quote(f'{folder}/{name}.pem')}" for o, name in files)
 

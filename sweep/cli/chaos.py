@@ -1,5 +1,7 @@
 """`sweep chaos`: Lyapunov exponents and MEGNO, and the verdicts on them."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 import sweep
@@ -13,41 +15,46 @@ from sweep.cli.common import (
     where_option,
 )
 
+if TYPE_CHECKING:
+    from sweep.analysis.chaos import ChaosEstimate
+
 
 @click.command("chaos")
 @store_argument
 @experiment_option
 @where_option
 @json_option
-def command(store, experiment, where, as_json):
+def command(store: str, experiment: tuple[str, ...], where: str | None, as_json: bool) -> None:
     """Print Lyapunov exponents and MEGNO of the runs in STORE.
 
-    They are those of the steps that were taken, for experiments with record = ["lyapunov",
-    "megno"]. The mean exponential growth of nearby orbits tells order from chaos:
+    They are those of the numerical trajectory, for experiments with record = ["lyapunov",
+    "megno"]. MEGNO, the mean exponential growth of nearby orbits, tells order from chaos:
 
     \b
       chaotic        it ends above 5, and still grows like t
-      no chaos seen  it ends near 2 or below; smaller exponents than stand below could hide
-      undecided      below the table stands which duration would tell
+      no chaos seen  it ends near 2 or below; exponents below those of the table could hide
+      undecided      the duration that would decide stands below the table
 
     \b
     Example:
       sweep chaos pendulum.zarr
     """
-    found, refused, without = {}, [], {}
+    estimates: dict[str, list[ChaosEstimate]] = {}
+    unmeasured: dict[str, dict[str, str]] = {}
+    refused: list[tuple[str, InputError]] = []
     for name, dataset in open_experiments_for_command(store, experiment, where).items():
         try:
-            found[name] = sweep.chaos_table(dataset)
-            without[name] = sweep.analysis.integrators_without_exponents(dataset)
+            estimates[name] = sweep.chaos_table(dataset)
+            unmeasured[name] = sweep.analysis.integrators_without_exponents(dataset)
         except InputError as reason:
             refused.append((name, reason))
-    if not found:
+    if not estimates:
         raise InputError(
             "\n".join(sweep.analysis.query_refusals_in_words(refused)) or f"{store} has no runs"
         )
     if as_json:
         summary = sweep.analysis.summarize_chaos
-        echo_json_answers({name: (summary(rows), rows) for name, rows in found.items()})
+        echo_json_answers({name: (summary(rows), rows) for name, rows in estimates.items()})
         return
-    for name, rows in found.items():
-        click.echo(f"{name}\n{sweep.tables.chaos_as_table(rows, without[name])}\n")
+    for name, rows in estimates.items():
+        click.echo(f"{name}\n{sweep.tables.chaos_as_table(rows, unmeasured[name])}\n")

@@ -1,6 +1,8 @@
 """`sweep check`: read studies and say what they ask for, or what is wrong with them."""
 
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -17,6 +19,10 @@ from sweep.cli.common import (
 from sweep.cli.main import BAD_INPUT
 from sweep.text import count_with_noun, format_number, format_table
 
+if TYPE_CHECKING:
+    from sweep.study.model import Study
+    from sweep.study.run_table import RunTable
+
 
 @click.command("check")
 @click.argument(
@@ -24,40 +30,40 @@ from sweep.text import count_with_noun, format_number, format_table
 )
 @trust_option
 @json_option
-def command(studies, trust_plugins, as_json):
+def command(studies: tuple[str, ...], trust_plugins: bool, as_json: bool) -> None:
     """Check each STUDY, a file or a packaged study's name, without running anything.
 
-    Plugins are imported, and what an experiment uses of them is tried: it compiles, and a gradient
-    agrees with differences of its potential. Of what is not tried that is said. Exit code 2: there
-    is something wrong with one of them; the others are checked all the same.
+    Plugins are imported, and what an experiment uses of them is tried: that it compiles, and that
+    a gradient agrees with differences of its potential. What is not tried is listed. Exit code 2:
+    a study is not valid; the others are checked all the same.
 
     \b
     Example:
       sweep check my-study.toml
       sweep check *.toml
     """
-    found = []
+    checked: list[dict[str, Any]] = []
     for study in studies:
         try:
             loaded, tables = sweep.check(study, trust_plugins)
         except InputError as error:
             if len(studies) == 1 and not as_json:
                 raise
-            found.append({"study": study, "valid": False, "problems": str(error).splitlines()})
+            checked.append({"study": study, "valid": False, "problems": str(error).splitlines()})
             click.echo(f"Error: {error}", err=True)
             continue
         print_warnings_before_work(tables)
-        found.append(_facts(study, loaded, tables))
+        checked.append(_study_facts(study, loaded, tables))
         if not as_json:
-            _echo_facts(found[-1], tables, loaded.name if len(studies) == 1 else study)
+            _echo_study_facts(checked[-1], loaded.name if len(studies) == 1 else study)
     if as_json:
-        echo_json(found)
-    if not all(row["valid"] for row in found):
+        echo_json(checked)
+    if not all(row["valid"] for row in checked):
         sys.exit(BAD_INPUT)
 
 
-def _facts(study, loaded, tables):
-    """What a valid study asks for, and what of its plugins was tried, as flat rows."""
+def _study_facts(study: str, loaded: "Study", tables: "Sequence[RunTable]") -> dict[str, Any]:
+    """What a valid study asks for, and which parts of its plugins were not tried, for JSON."""
     return {
         "study": study,
         "valid": True,
@@ -68,8 +74,8 @@ def _facts(study, loaded, tables):
                 "experiment": table.experiment.name,
                 "system": table.experiment.system,
                 "integrators": len(table.experiment.integrators),
-                "step_sizes": _distinct(table, "step_size"),
-                "tolerances": _distinct(table, "tolerance"),
+                "step_sizes": _distinct_values(table, "step_size"),
+                "tolerances": _distinct_values(table, "tolerance"),
                 "starts": table.start_count,
                 "scanned": len(table.systems),
                 "repeats": table.experiment.repeat,
@@ -92,18 +98,19 @@ def _facts(study, loaded, tables):
     }
 
 
-def _is_used(exported, tables):
-    """Whether an experiment uses a system, an integrator or an observable; a plot none does."""
+def _is_used(exported: tuple[str, str], tables: "Sequence[RunTable]") -> bool:
+    """Whether an experiment uses a system, an integrator or an observable; none uses a plot."""
     kind, name = exported
-    used = {"system": set(), "integrator": set(), "observable": set()}
-    for own in (table.experiment for table in tables):
-        used["system"].add(own.system)
-        used["integrator"] |= {entry.name.partition("+")[0] for entry in own.integrators}
-        used["observable"] |= {*own.record}
+    used: dict[str, set[str]] = {"system": set(), "integrator": set(), "observable": set()}
+    for experiment in (table.experiment for table in tables):
+        used["system"].add(experiment.system)
+        used["integrator"] |= {entry.name.partition("+")[0] for entry in experiment.integrators}
+        used["observable"] |= {*experiment.record}
     return name in used.get(kind, ())
 
 
-def _echo_facts(facts, tables, named):
+def _echo_study_facts(facts: Mapping[str, Any], title: str) -> None:
+    """Print the facts of a valid study: a table of its experiments, remarks, and its plugins."""
     rows = facts["experiments"]
     columns = {
         "experiment": [row["experiment"] for row in rows],
@@ -117,7 +124,7 @@ def _echo_facts(facts, tables, named):
         "runs": [f"{row['runs']:,}" for row in rows],
     }
     for name, nothing in (("step sizes", "–"), ("tolerances", "–"), ("repeats", "1")):
-        if set(columns[name]) == {nothing}:  # a column of few studies
+        if set(columns[name]) == {nothing}:  # a column that few studies need
             del columns[name]
     click.echo(format_table(list(columns), list(zip(*columns.values(), strict=True))))
     for line in facts["remarks"]:
@@ -129,17 +136,18 @@ def _echo_facts(facts, tables, named):
             drawn = exported.startswith("plot ")
             why = "until it is drawn" if drawn else "since no experiment uses it"
             click.echo(f"  {exported} is not tried, {why}")
-    click.echo(f"{named}: valid, {count_with_noun(facts['runs'], 'run')}")
+    click.echo(f"{title}: valid, {count_with_noun(facts['runs'], 'run')}")
 
 
-def _distinct(table, name):
-    """The different step sizes or tolerances of the runs of a table, in order; NaN is none."""
+def _distinct_values(table: "RunTable", name: str) -> list[float]:
+    """The distinct step sizes or tolerances of the runs of a table, ascending, without NaN."""
     values = getattr(table.methods, name)[table.occurring(1)]
-    return np.unique(values[values == values]).tolist()
+    distinct: list[float] = np.unique(values[~np.isnan(values)]).tolist()
+    return distinct
 
 
-def _range_in_words(values):
-    """The least and the greatest of some numbers and how many there are, as text."""
+def _range_in_words(values: Sequence[float]) -> str:
+    """The least and the greatest of some numbers, ascending, and their count: ``0.1 – 1 (4)``."""
     if not values:
         return "–"
     if len(values) == 1:
