@@ -25,22 +25,37 @@ from sweep.store.store import Store
     "--format",
     "kind",
     type=click.Choice(["netcdf", "csv", "parquet"]),
-    help="Unless the ending of OUTPUT says it: .nc, .csv, .parquet.",
+    help="By default the one that the ending of OUTPUT says: .nc, .csv or .parquet.",
 )
-@click.option("--series", is_flag=True, help="Of tables: a row for each run and sample time.")
+@click.option("--series", is_flag=True, help="In tables, a row for each run and sample time.")
 @click.option(
-    "--column", "-c", "columns", multiple=True, metavar="NAME", help="Of tables: this; repeatable."
+    "--column",
+    "-c",
+    "columns",
+    multiple=True,
+    metavar="NAME",
+    help="In tables, only this column; repeatable.",
 )
 @click.option("--force", is_flag=True, help="Replace OUTPUT.")
 @json_option
-def command(store, output, experiment, where, kind, series, columns, force, as_json):
+def command(
+    store: str,
+    output: str,
+    experiment: tuple[str, ...],
+    where: str | None,
+    kind: str | None,
+    series: bool,
+    columns: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> None:
     """Write the results of STORE to OUTPUT, as NetCDF, CSV or Parquet.
 
     NetCDF holds everything, a group for each experiment. CSV and Parquet are one table with a
-    column `experiment` and a row for each run: coordinates, status, and of each series the end and
-    of each error the largest; --column as of sweep query. With --series it is a row for each
-    sample. Units are in NetCDF's attributes, in the metadata of Parquet's columns, and beside
-    NAME.csv in NAME.columns.csv.
+    column `experiment` and a row for each run: coordinates, status, the end of each series and the
+    largest value of each error, or the columns of --column, as in sweep query. With --series there
+    is a row for each sample. Units are in NetCDF's attributes, in the metadata of Parquet's
+    columns, and for NAME.csv in NAME.columns.csv.
 
     \b
     Example:
@@ -52,8 +67,7 @@ def command(store, output, experiment, where, kind, series, columns, force, as_j
 
     tree = xr.DataTree.from_dict(open_experiments_for_command(store, experiment, where))
     tree.attrs = Store.at(store).attributes
-    asked = {"series": series, "columns": columns or None, "force": force}
-    written = sweep.export(tree, output, kind, **asked)
+    written = sweep.export(tree, output, kind, series=series, columns=columns or None, force=force)
     if as_json:
         echo_json(dataclasses.asdict(written) | {"paths": list(map(str, written.paths))})
         return

@@ -1,4 +1,6 @@
-"""`sweep extend`: the runs of a store go on."""
+"""`sweep extend`: continue the runs of a store, and add some to its study."""
+
+from typing import Any
 
 import click
 
@@ -16,42 +18,56 @@ from sweep.store.store import Store
 
 @click.command("extend")
 @store_argument
-@click.option("--duration", type=float, help="To which runs go on.")
+@click.option("--duration", type=float, help="Duration to which runs are continued.")
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Equal sample intervals from the present end on, as long as before or longer; unless "
-    "given, as long as the last one, or thinning out as they did.",
+    help="Number of equal sample intervals to add, each at least as long as before. By default "
+    "as long as the last one, or growing as they did.",
 )
 @click.option(
     "--integrator",
     multiple=True,
     metavar="NAME",
-    help="Add it; repeatable. With options as an inline table of TOML.",
-)
-@click.option("--step-size", multiple=True, type=float, metavar="H", help="Add it; repeatable.")
-@click.option("--tolerance", multiple=True, type=float, metavar="TOL", help="Add it; repeatable.")
-@click.option(
-    "--initial-condition", multiple=True, metavar="NAME", help="Add that start; repeatable."
+    help="Add an integrator; repeatable. With options as an inline table of TOML.",
 )
 @click.option(
-    "--members", type=click.IntRange(min=1), metavar="N", help="Let random ensembles have N."
+    "--step-size", multiple=True, type=float, metavar="H", help="Add a step size; repeatable."
+)
+@click.option(
+    "--tolerance", multiple=True, type=float, metavar="TOL", help="Add a tolerance; repeatable."
+)
+@click.option(
+    "--initial-condition", multiple=True, metavar="NAME", help="Add a named start; repeatable."
+)
+@click.option(
+    "--members", type=click.IntRange(min=1), metavar="N", help="Enlarge random ensembles to N."
 )
 @experiment_option
 @run_options
 @trust_option
 @json_option
 def command(
-    store, duration, samples, integrator, step_size, tolerance, initial_condition, members,
-    experiment, trust_plugins, as_json, options,
-):  # fmt: skip
-    """Go on with every run of STORE as if it had never stopped, to a longer --duration.
+    store: str,
+    duration: float | None,
+    samples: int | None,
+    integrator: tuple[str, ...],
+    step_size: tuple[float, ...],
+    tolerance: tuple[float, ...],
+    initial_condition: tuple[str, ...],
+    members: int | None,
+    experiment: tuple[str, ...],
+    trust_plugins: bool,
+    as_json: bool,
+    options: dict[str, Any],
+) -> None:
+    """Continue every run of STORE, as if it had never stopped, to a longer --duration.
 
-    And, or instead, add integrators, steps and starts to the study that the store keeps; `sweep
-    show study STORE` prints it. Only what is new is computed. A run that goes on is bit for bit
-    that made at once, on one kind of machine. Runs that failed stay as they are. After an
-    interruption the same command goes on.
+    And, or instead, add integrators, step sizes and starts to the study that the store keeps;
+    `sweep show study STORE` prints it. Only what is new is computed. On one kind of machine a
+    continued run is bit for bit the run computed in one go. Runs that failed stay as they are.
+    After an interruption the same command goes on.
 
     \b
     Example:
@@ -60,12 +76,12 @@ def command(
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
       sweep extend my-study.zarr --integrator '{ name = "rk4", arithmetic = "double-double" }'
     """
-    additions = {
+    additions: dict[str, Any] = {
         "integrators": integrator, "step_sizes": step_size, "tolerances": tolerance,
         "initial_conditions": initial_condition, "members": members,
     }  # fmt: skip
     options |= {"experiments": experiment, "trust_plugins": trust_plugins}
-    store = Store.at(store)
-    terminal = Terminal(store.attributes.get("study_name"), as_json)
-    outcome = sweep.extend(store, duration, samples, watcher=terminal, **additions, **options)
+    opened = Store.at(store)
+    terminal = Terminal(opened.attributes.get("study_name"), as_json)
+    outcome = sweep.extend(opened, duration, samples, watcher=terminal, **additions, **options)
     print_outcome_and_exit(outcome, as_json)

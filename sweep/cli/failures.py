@@ -1,9 +1,13 @@
-"""`sweep failures`: which runs failed, why and where, what they share; what else ended early."""
+"""`sweep failures`: which runs failed, why, where and what they share; which references ended."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
 from sweep.cli.common import echo_json, experiment_option, json_option, store_argument
 from sweep.store.failures import (
+    EarlyReference,
     failed_runs,
     references_that_end_early,
     values_shared_by_failed_runs,
@@ -16,14 +20,14 @@ SHOWN = 40
 @click.command("failures")
 @store_argument
 @experiment_option
-@click.option("--all", "everything", is_flag=True, help=f"List all, not the first {SHOWN}.")
+@click.option("--all", "everything", is_flag=True, help=f"List all, not only the first {SHOWN}.")
 @json_option
-def command(store, experiment, everything, as_json):
+def command(store: str, experiment: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Say which runs of STORE failed: why, at which step and time, and what they share.
 
-    What they share are axis values that all of them have, and as few complete runs as can be. Also
-    which references end before their last sample: of which start, at what time, why, and what
-    would do.
+    What they share are axis values that all of them have, and as few complete runs as possible.
+    Also which references end before their last sample: from which start, at what time, why, and
+    what would help.
 
     \b
     Example:
@@ -35,38 +39,32 @@ def command(store, experiment, everything, as_json):
     if as_json:
         echo_json(
             {
-                "shared": [_shared_cause_as_dict(one) for one in shared],
+                "shared": [{**vars(values), "text": str(values)} for values in shared],
                 "failures": rows,
-                "references": [_early_reference_as_dict(one) for one in early],
+                "references": [_early_reference_as_dict(reference) for reference in early],
             }
         )
         return
     if not rows:
         click.echo("No run failed.")
-    for one in (*shared, *(early if everything else early[:SHOWN])):
-        click.echo(escape_control_characters(one))
+    for sentence in (*shared, *(early if everything else early[:SHOWN])):
+        click.echo(escape_control_characters(sentence))
     if len(early) > SHOWN and not everything:
         click.echo(f"… and {len(early) - SHOWN:,} more references; --all lists them")
     for name in dict.fromkeys(row["experiment"] for row in rows):
-        mine = [row for row in rows if row["experiment"] == name]
-        click.echo(
-            f"\n{name}\n{_without_uninformative_columns(mine if everything else mine[:SHOWN])}"
-        )
-        if len(mine) > SHOWN and not everything:
-            click.echo(f"… and {len(mine) - SHOWN:,} more; --all lists them")
+        failed = [row for row in rows if row["experiment"] == name]
+        click.echo(f"\n{name}\n{_failures_as_table(failed if everything else failed[:SHOWN])}")
+        if len(failed) > SHOWN and not everything:
+            click.echo(f"… and {len(failed) - SHOWN:,} more; --all lists them")
 
 
-def _shared_cause_as_dict(shared):
-    return {**vars(shared), "text": str(shared)}
-
-
-def _early_reference_as_dict(early):
+def _early_reference_as_dict(early: EarlyReference) -> dict[str, Any]:
     end = vars(early.end)
     return {**vars(early), "end": {**end, "text": str(early.end)}, "text": str(early)}
 
 
-def _without_uninformative_columns(rows):
-    """The rows without the columns that say nothing here."""
+def _failures_as_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as a table, without columns that are empty in all of them."""
     wanted = [
         name
         for name in rows[0]

@@ -1,4 +1,4 @@
-"""`sweep guide`: the guide in the terminal, for where no browser is."""
+"""`sweep guide`: the guide in the terminal, where there is no browser."""
 
 import click
 
@@ -13,7 +13,7 @@ from sweep.cli.common import echo_document, echo_json, json_option
     shell_complete=lambda ctx, param, word: [one for one in guide.TOPICS if one.startswith(word)],
 )
 @json_option
-def command(topic, as_json):
+def command(topic: str | None, as_json: bool) -> None:
     """List the topics of the guide, or print the text of TOPIC.
 
     \b

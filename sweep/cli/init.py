@@ -11,8 +11,8 @@ from sweep.store.backends.places import require_local_path
 
 @click.command("init")
 @click.argument("path", default="study.toml", type=click.Path(dir_okay=False))
-def command(path):
-    """Write a commented study file to PATH (study.toml unless given).
+def command(path: str) -> None:
+    """Write a commented study file to PATH (study.toml by default).
 
     An existing file is never overwritten.
 

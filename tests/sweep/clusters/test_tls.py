@@ -175,7 +175,7 @@ def test_the_command_makes_certificates(command, tmp_path):
     for file in folder.glob("*-key.pem"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert f"dask scheduler --protocol tls --tls-ca-file {folder}/ca.pem" in said.stdout
-    assert "for tests and networks of one's own" in said.stdout
+    assert "for tests and private networks" in said.stdout
     text = ["openssl", "x509", "-noout", "-text", "-in", folder / "worker.pem"]
     text = subprocess.run(text, capture_output=True, text=True, check=True).stdout
     assert "DNS:login1, IP Address:10.0.0.1" in text
