@@ -1,9 +1,11 @@
-"""`sweep ls`: what there is to choose from."""
+"""`sweep ls`: the systems, integrators, observables, kinds of plots and packaged studies."""
 
 import collections
 import inspect
 import string
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +16,13 @@ from integrators.errors import check_known
 from sweep.cli.common import echo_json, json_option, plugin_library_option
 from sweep.text import format_table
 
+if TYPE_CHECKING:
+    from sweep.plugins.registry import Library
+
 KINDS = ("systems", "integrators", "observables", "plots", "studies")
-COLUMNS, LEAST = 80, 20  # of a terminal, and of a description
-ONE_OF_THEM = "Parameters, starts and what can be recorded: sweep show system NAME"
-BESIDES = {
+TERMINAL_WIDTH, LEAST_DESCRIPTION_WIDTH = 80, 20  # columns
+SEE_SYSTEM = "Parameters, starts and what can be recorded: sweep show system NAME"
+ADDITION_IF_NONE = {
     "observables": " besides the quantities of systems, which `sweep show system NAME` lists"
 }
 
@@ -30,10 +35,10 @@ BESIDES = {
 )
 @plugin_library_option
 @json_option
-def command(kind, library, as_json):
+def command(kind: str, library: "Library", as_json: bool) -> None:
     """List systems, integrators, observables, kinds of plots or packaged studies.
 
-    Also those of installed distributions. Observables are what is recorded besides the quantities
+    Those of installed plugins are included. Observables are recorded in addition to the quantities
     of a system, which `sweep show system NAME` lists.
 
     \b
@@ -42,17 +47,20 @@ def command(kind, library, as_json):
       sweep ls systems --study my-study.toml
     """
     check_known("kind", kind, KINDS)
-    rows = {
-        "systems": _list_systems,
-        "integrators": _list_integrators,
-        "observables": _list_observables,
-        "plots": _list_plot_kinds,
-        "studies": _list_packaged_studies,
-    }[kind](library)
+    if kind == "systems":
+        rows = _list_systems(library)
+    elif kind == "integrators":
+        rows = _list_integrators(library)
+    elif kind == "observables":
+        rows = _list_observables(library)
+    elif kind == "plots":
+        rows = _list_plot_kinds(library)
+    else:
+        rows = _list_packaged_studies()
     if as_json:
         echo_json(rows)
     elif kind == "systems":
-        click.echo(_systems_in_words(rows))
+        click.echo(_systems_as_text(rows))
     elif rows:
         click.echo(
             format_table(
@@ -60,12 +68,13 @@ def command(kind, library, as_json):
             )
         )
     else:
-        click.echo(f"There are no {kind}{BESIDES.get(kind, '')}")
+        click.echo(f"There are no {kind}{ADDITION_IF_NONE.get(kind, '')}")
 
 
-def _list_systems(library):
+def _list_systems(library: "Library") -> list[dict[str, Any]]:
     library = sweep.plugins.with_installed_plugins(library, "system")
     library = sweep.plugins.with_installed_plugins(library, "integrator")
+    classes: tuple[type[systems.System], ...] = (*systems.ALL_SYSTEMS, *library.systems)
     return [
         {
             "name": system.name,
@@ -74,41 +83,45 @@ def _list_systems(library):
             "description": system.description,
             "integrators": sweep.study.fitting_methods(system, library),
         }
-        for system in (*systems.ALL_SYSTEMS, *library.systems)
+        for system in classes
     ]
 
 
-def _systems_in_words(rows):
-    """The systems in 80 columns, and which integrators fit them, by a letter for each group."""
+def _systems_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The systems in 80 columns, with a letter for each group of integrators that fits them."""
     fitting = collections.defaultdict(list)  # the systems of each integrator
     for row in rows:
         for name in row["integrators"]:
             fitting[name].append(row["name"])
     groups = collections.defaultdict(list)  # the integrators that fit the same systems
-    for name, of in fitting.items():
-        groups[tuple(of)].append(name)
-    letters = {of: string.ascii_uppercase[i % 26] * (i // 26 + 1) for i, of in enumerate(groups)}
+    for name, fitted in fitting.items():
+        groups[tuple(fitted)].append(name)
+    letters = {key: string.ascii_uppercase[i % 26] * (i // 26 + 1) for i, key in enumerate(groups)}
     cells = []
     for row in rows:
-        fits = "".join(letter for of, letter in letters.items() if row["name"] in of)
+        fits = "".join(letter for fitted, letter in letters.items() if row["name"] in fitted)
         cells.append((row["name"], fits, row["description"]))
-    width = COLUMNS - sum(
+    width = TERMINAL_WIDTH - sum(
         max(map(len, column)) + 2 for column in list(zip(*cells, strict=True))[:2]
     )
     lines = [
-        (*(texts if not begun else ("", "")), line)
-        for *texts, description in cells
-        for begun, line in enumerate(textwrap.wrap(description, max(width, LEAST)))
+        (name, fits, line) if number == 0 else ("", "", line)
+        for name, fits, description in cells
+        for number, line in enumerate(
+            textwrap.wrap(description, max(width, LEAST_DESCRIPTION_WIDTH))
+        )
     ]
-    fits = [
-        textwrap.fill(f"{letters[of]}  {', '.join(names)}", COLUMNS, subsequent_indent="   ")
-        for of, names in groups.items()
+    legend = [
+        textwrap.fill(
+            f"{letters[fitted]}  {', '.join(names)}", TERMINAL_WIDTH, subsequent_indent="   "
+        )
+        for fitted, names in groups.items()
     ]
     table = format_table(["name", "fits", "description"], lines)
-    return "\n".join([table, "", "Integrators that fit:", *fits, "", ONE_OF_THEM])
+    return "\n".join([table, "", "Integrators that fit:", *legend, "", SEE_SYSTEM])
 
 
-def _list_integrators(library):
+def _list_integrators(library: "Library") -> list[dict[str, Any]]:
     return [
         {
             "name": method.name,
@@ -125,7 +138,7 @@ def _list_integrators(library):
     ]
 
 
-def _list_observables(library):
+def _list_observables(library: "Library") -> list[dict[str, Any]]:
     return [
         {
             "name": observable.name,
@@ -137,27 +150,27 @@ def _list_observables(library):
     ]
 
 
-def _list_plot_kinds(library):
-    kinds = sweep.plots.KINDS
-    installed = sweep.plugins.with_installed_plugins(library, "plot", taken=kinds)
-    every = kinds | sweep.plots.kinds_of_plugins(installed)
+def _list_plot_kinds(library: "Library") -> list[dict[str, Any]]:
+    built_in = sweep.plots.KINDS
+    installed = sweep.plugins.with_installed_plugins(library, "plot", taken=built_in)
+    kinds = built_in | sweep.plots.kinds_of_plugins(installed)
     return [
         {
             "name": kind.name,
             "description": (inspect.getdoc(kind.draw) or "").partition("\n")[0].replace("`", ""),
         }
-        for kind in every.values()
+        for kind in kinds.values()
     ]
 
 
-def _list_packaged_studies(library):
+def _list_packaged_studies() -> list[dict[str, Any]]:
     return [
         {"name": name, "description": sweep.store.load(name).description}
         for name in sweep.study.packaged_study_names()
     ]
 
 
-def _listing_cell_text(value):
+def _listing_cell_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None:

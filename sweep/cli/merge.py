@@ -1,13 +1,20 @@
-"""`sweep merge`: stores that were made apart become one."""
+"""`sweep merge`: unite stores of one study that were computed apart."""
 
 import dataclasses
 import shlex
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
 
 import click
 
 import sweep
 from sweep.cli.common import echo_json, json_option, progress_bar, trust_option
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
+    from sweep.campaign.merge.merge import Share
 
 
 @click.command("merge")
@@ -20,18 +27,20 @@ from sweep.cli.common import echo_json, json_option, progress_bar, trust_option
 )
 @trust_option
 @json_option
-def command(stores, out, prefer_first, trust_plugins, as_json):
+def command(
+    stores: tuple[str, ...], out: str, prefer_first: bool, trust_plugins: bool, as_json: bool
+) -> None:
     """Unite STORES of one study, computed apart, in a new store; they are only read.
 
-    Runs are the same if their ids are. A run that several have is taken from the first that has
-    computed it; if two have other results of it, that is said and nothing is written. The new
-    store keeps the studies of all, and has just their runs.
+    Runs are the same if their ids are. A run that several stores have is taken from the first that
+    has computed it; if results of a run differ between stores, that is an error and nothing is
+    written. The new store keeps the studies of all, and exactly the runs that they ask for.
 
     \b
     Example:
       sweep merge laptop.zarr cluster.zarr -o both.zarr
     """
-    with _Bar() as bar:
+    with _MergeProgressBar() as bar:
         merged = sweep.merge(
             stores, out, prefer_first=prefer_first, trust_plugins=trust_plugins,
             progress=bar.progress,
@@ -41,7 +50,7 @@ def command(stores, out, prefer_first, trust_plugins, as_json):
         echo_json({"store": str(merged.store), "kinds": merged.kinds, "experiments": shares})
         return
     for share in merged.shares:
-        click.echo(_merged_share_in_words(share, stores))
+        click.echo(_sentence_on_experiment(share, stores))
     if len(merged.kinds) > 1:
         click.echo(
             "Warning: the runs of this store are from different kinds of machines, whose sines may "
@@ -55,7 +64,8 @@ def command(stores, out, prefer_first, trust_plugins, as_json):
         click.echo(f"{merged.pending:,} runs are not computed yet. To compute them: {how}")
 
 
-def _merged_share_in_words(share, stores):
+def _sentence_on_experiment(share: "Share", stores: Sequence[str]) -> str:
+    """How many runs of an experiment came from which store, and what became of the others."""
     parts = [
         f"{count:,} from {store}" for count, store in zip(share.taken, stores, strict=True) if count
     ]
@@ -69,27 +79,28 @@ def _merged_share_in_words(share, stores):
     return text
 
 
-class _Bar:
-    """A progress bar on a terminal for what takes a while."""
+class _MergeProgressBar:
+    """A progress bar on a terminal for each stage of a merge."""
 
-    def __init__(self):
-        self._bar, self._what = None, ""
+    def __init__(self) -> None:
+        self._bar: ProgressBar[int] | None = None
+        self._stage, self._done = "", 0
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
 
-    def progress(self, what, done, of):
-        """So much of it is done."""
-        if not sys.stderr.isatty() or not of:
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """Show how much of a stage is done."""
+        if not sys.stderr.isatty() or not total:
             return
-        if what != self._what:
+        if self._bar is None or stage != self._stage:
             self.__exit__()
-            self._what, self._done = what, 0
-            self._bar = progress_bar(of, what)
+            self._stage, self._done = stage, 0
+            self._bar = progress_bar(total, stage)
             self._bar.__enter__()
         self._bar.update(done - self._done)
         self._done = done

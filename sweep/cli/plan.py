@@ -1,6 +1,7 @@
-"""`sweep plan`: what a study would cost."""
+"""`sweep plan`: the cost of a study."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,20 +18,27 @@ from sweep.cli.progress import StatusLine
 from sweep.study import schema
 from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
 
+if TYPE_CHECKING:
+    from sweep.campaign.planning import ExperimentPlan, Preparation
+
 
 @click.command("plan")
 @study_argument
 @optional_store
-@click.option("--workers", type=click.IntRange(min=1), help="Count tasks for so many processes.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of worker processes to plan tasks for."
+)
 @trust_option
 @json_option
-def command(study, store, workers, trust_plugins, as_json):
+def command(
+    study: str, store: str | None, workers: int | None, trust_plugins: bool, as_json: bool
+) -> None:
     """Print runs, steps, tasks, files, bytes and CPU time of STUDY; nothing is written.
 
-    A pilot of some milliseconds measures each integrator on each system, and references. CPU time
-    is that of the integration, which `cpu_time` of the runs adds up to, and of the references;
-    what is besides, to record and to measure, is said apart. With a STORE (./NAME.zarr unless
-    given) that exists, only what it lacks is counted.
+    A pilot of some milliseconds measures each integrator on each system, and the references. CPU
+    time is that of integration, the sum of the runs' `cpu_time`, and of references; the time for
+    recording and measuring is given apart. If STORE (by default ./NAME.zarr) exists, only what it
+    lacks is counted.
 
     \b
     Example:
@@ -38,7 +46,7 @@ def command(study, store, workers, trust_plugins, as_json):
     """
     with StatusLine() as line:
 
-        def show(now):
+        def show(now: "Preparation") -> None:
             line.show(str(now), now.done / now.of, at_once=True)
 
         planned = sweep.plan(study, store, workers, trust_plugins, show)
@@ -53,8 +61,8 @@ def command(study, store, workers, trust_plugins, as_json):
     click.echo(format_plan_table(planned.experiments, planned.tasks))
 
 
-def format_plan_table(plans, tasks):
-    """The plan as a table and a line of totals."""
+def format_plan_table(plans: "Sequence[ExperimentPlan]", tasks: int) -> str:
+    """The plan as a table with a row for each experiment, and a line of totals."""
     rows = [plan.facts for plan in plans]
     cells = [
         [
@@ -70,12 +78,12 @@ def format_plan_table(plans, tasks):
     ]
     names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
     total = format_time_interval(*sweep.campaign.total_cpu_time(plans).interval)
-    runs, beside = sum(row["runs"] for row in rows), sum(plan.beside for plan in plans)
+    runs, recording = sum(row["runs"] for row in rows), sum(plan.beside for plan in plans)
     text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "
     text += f"{total} of CPU time"
     measured = any(_is_measured(plan.entry.experiment.record) for plan in plans)
     purpose = "to measure exponents and defects, and to record" if measured else "to record them"
-    text += f", and {format_duration(beside)} {purpose}" * (beside > 0)
+    text += f", and {format_duration(recording)} {purpose}" * (recording > 0)
     return f"{format_table(names, cells)}\n{text}"
 
 
@@ -84,7 +92,7 @@ def _is_measured(record: Collection[str]) -> bool:
     return any(name.startswith(schema.MEASURED) for name in record)
 
 
-def _byte_count_text(count):
+def _byte_count_text(count: float) -> str:
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
