@@ -1,11 +1,16 @@
 """`sweep query`: the runs for which an expression holds, as a table."""
 
 import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import sweep
 from sweep.cli.common import experiment_option, json_option, select_runs_for_command, store_argument
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @click.command("query")
@@ -13,24 +18,38 @@ from sweep.cli.common import experiment_option, json_option, select_runs_for_com
 @click.argument("expression", required=False)
 @experiment_option
 @click.option(
-    "--column", "-c", "columns", multiple=True, metavar="NAME", help="Show this; repeatable."
+    "--column",
+    "-c",
+    "columns",
+    multiple=True,
+    metavar="NAME",
+    help="Show only this column; repeatable.",
 )
 @click.option("--sort", metavar="NAME", help="Sort by this column.")
-@click.option("--reverse", is_flag=True, help="Largest or last first.")
+@click.option("--reverse", is_flag=True, help="Sort in descending order.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Most runs of an experiment; 40, and all in JSON. 0: all.",
+    help="Print at most N runs of each experiment; 0 for all.  [default: 40; all in JSON]",
 )
 @json_option
-def command(store, expression, experiment, columns, sort, reverse, limit, as_json):
+def command(
+    store: str,
+    expression: str | None,
+    experiment: tuple[str, ...],
+    columns: tuple[str, ...],
+    sort: str | None,
+    reverse: bool,
+    limit: int | None,
+    as_json: bool,
+) -> None:
     """Print the runs of STORE for which EXPRESSION holds; all of them without one.
 
-    EXPRESSION compares the runs' coordinates and results with numbers and text in quotes: ==, !=,
-    <, <=, >, >=, in [...], and, or, not, +, -, *, / and brackets, and nothing else. Of a series
-    over time it says what, as columns do: NAME@end, @start, @min, @max, @mean, @abs_max, or a
-    sample time, NAME@2.5. The max of an error is its largest size.
+    EXPRESSION compares the runs' coordinates and results with numbers and quoted text. It may use
+    ==, !=, <, <=, >, >=, in [...], and, or, not, +, -, *, / and brackets, and nothing else. A
+    series over time is reduced to a number, in columns too: NAME@end, @start, @min, @max, @mean,
+    @abs_max, or by a sample time, NAME@2.5. The max of an error is that of its size.
 
     \b
     Example:
@@ -38,33 +57,33 @@ def command(store, expression, experiment, columns, sort, reverse, limit, as_jso
       sweep query quickstart.zarr 'energy_error@max > 1e-4' -e pendulum --sort energy_error@max
       sweep query quickstart.zarr -c integrator -c step_size -c global_error@2 --limit 5
     """
-    chosen = select_runs_for_command(store, experiment, expression)
-    asked = {"columns": columns or None, "sort": sort, "reverse": reverse}
+    selected = select_runs_for_command(store, experiment, expression)
+    layout: dict[str, Any] = {"columns": columns or None, "sort": sort, "reverse": reverse}
     if as_json:
-        _print_query_as_json(
-            chosen, {**asked, "limit": limit or None}, sweep.tables.runs_as_json_rows
+        for dataset, _ in selected.values():  # unknown columns are an error before any output
+            sweep.tables.chosen_table_columns(dataset, [*columns, *filter(None, [sort])])
+        _print_runs_as_json(
+            {name: dataset for name, (dataset, _) in selected.items()},
+            layout | {"limit": limit or None},
         )
         return
-    asked["limit"] = sweep.tables.SHOWN if limit is None else limit or None
+    layout["limit"] = sweep.tables.SHOWN if limit is None else limit or None
     tables = {
-        name: sweep.tables.runs_as_table(dataset, **asked) for name, (dataset, _) in chosen.items()
+        name: sweep.tables.runs_as_table(dataset, **layout)
+        for name, (dataset, _) in selected.items()
     }
     for name, table in tables.items():
-        dataset, total = chosen[name]
+        dataset, total = selected[name]
         click.echo(f"{name}: {dataset.sizes['run']:,} of {total:,} runs\n{table}\n")
 
 
-def _print_query_as_json(chosen, asked, rows_of):
-    """An object of lists, a row a line; written as it is read, for a million runs."""
-    for dataset, _ in chosen.values():  # mistakes are said before anything is printed
-        sweep.tables.chosen_table_columns(
-            dataset, [*(asked["columns"] or ()), *filter(None, [asked["sort"]])]
-        )
+def _print_runs_as_json(datasets: "Mapping[str, xr.Dataset]", layout: Mapping[str, Any]) -> None:
+    """Print an object of lists, a line for each run, as they are read: there may be a million."""
     click.echo("{")
-    for i, (name, (dataset, _)) in enumerate(chosen.items()):
+    for i, (name, dataset) in enumerate(datasets.items()):
         click.echo(f"{json.dumps(name)}: [", nl=False)
-        for k, row in enumerate(rows_of(dataset, **asked)):
+        for k, row in enumerate(sweep.tables.runs_as_json_rows(dataset, **layout)):
             text = json.dumps(row, ensure_ascii=False, allow_nan=False)
             click.echo(f"{',' if k else ''}\n  {text}", nl=False)
-        click.echo(f"\n]{',' if i + 1 < len(chosen) else ''}")
+        click.echo(f"\n]{',' if i + 1 < len(datasets) else ''}")
     click.echo("}")

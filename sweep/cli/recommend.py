@@ -4,6 +4,7 @@ import dataclasses
 import os
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,19 +14,29 @@ from sweep.cli.common import Duration, echo_json, json_option, study_argument, t
 from sweep.cli.plot import PICTURES
 from sweep.store.backends.places import require_local_path
 
+if TYPE_CHECKING:
+    from sweep.study.model import Study
+
 
 @click.command("recommend")
 @study_argument
-@click.option("--experiment", "-e", metavar="NAME", help="Where the study has several.")
-@click.option("--energy-error", type=float, metavar="BOUND", help="Largest change of the energy.")
 @click.option(
-    "--momentum-error", type=float, metavar="BOUND", help="Largest change of momentum maps."
+    "--experiment", "-e", metavar="NAME", help="Experiment to use, if the study has several."
 )
 @click.option(
-    "--global-error", type=float, metavar="BOUND", help="Largest error against a reference."
+    "--energy-error", type=float, metavar="BOUND", help="Bound on the change of the energy."
 )
 @click.option(
-    "--until", type=float, metavar="T", help="In the study's unit; its duration unless given."
+    "--momentum-error", type=float, metavar="BOUND", help="Bound on the change of momentum maps."
+)
+@click.option(
+    "--global-error", type=float, metavar="BOUND", help="Bound on the error against a reference."
+)
+@click.option(
+    "--until",
+    type=float,
+    metavar="T",
+    help="Duration, in the study's unit of time; by default the study's.",
 )
 @click.option(
     "--budget",
@@ -33,20 +44,31 @@ from sweep.store.backends.places import require_local_path
     default=600.0,
     show_default="10m",
     metavar="TIME",
-    help="That the search may take: 90s, 10m, 1h.",
+    help="Time that the search may take: 90s, 10m, 1h.",
 )
 @click.option("--plot", metavar="FILE", help="Write errors against CPU time as a picture.")
 @click.option(
-    "--study", "shown", metavar="FILE", help="Write a study of the answer, which sweep run runs."
+    "--study", "shown", metavar="FILE", help="Write the answer as a study file for sweep run."
 )
 @trust_option
 @json_option
-def command(study, experiment, until, budget, plot, shown, trust_plugins, as_json, **asked):
+def command(
+    study: str,
+    experiment: str | None,
+    until: float | None,
+    budget: float,
+    plot: str | None,
+    shown: str | None,
+    trust_plugins: bool,
+    as_json: bool,
+    **bounds: float | None,
+) -> None:
     """Recommend an integrator for the system of STUDY, with its step size or tolerance.
 
-    It is the cheapest, of all that fit, that keeps the errors asked for below their bounds over
-    the whole time. Of the study the system, its parameters and the initial conditions count; of an
-    ensemble new members are drawn. The answer is verified from some that were held back.
+    It is the cheapest of all fitting integrators that keep the given errors below their bounds
+    over the whole time. Only the system, its parameters and the initial conditions of the study
+    count; new members of ensembles are drawn. The answer is verified from starts that the search
+    did not use.
 
     \b
     Example:
@@ -63,48 +85,46 @@ def command(study, experiment, until, budget, plot, shown, trust_plugins, as_jso
     written = None if shown is None else _new_file(shown, "study")
     if written is not None and written.exists():
         raise InputError(f"--study {shown} exists; give another path, or remove it first")
-    read, _ = sweep.store.resolve_study_and_store(study, trust_plugins=trust_plugins)
+    loaded, _ = sweep.store.resolve_study_and_store(study, trust_plugins=trust_plugins)
     home = Path(study).parent if os.path.exists(study) else Path()
-    if written is not None and written.parent.resolve() != home.resolve() and _names_files(read):
+    if written is not None and written.parent.resolve() != home.resolve() and _names_files(loaded):
         raise InputError(f"--study {shown}: {study} names files beside it; expected one in {home}")
-    found = sweep.recommend(
-        read,
+    recommendation = sweep.recommend(
+        loaded,
         until=until,
         experiment=experiment,
         budget=budget,
         say=lambda line: click.echo(line, err=True),
-        **asked,
+        **bounds,
     )
     if as_json:
-        echo_json(dataclasses.asdict(found))
+        echo_json(dataclasses.asdict(recommendation))
     else:
-        click.echo("\n".join(sweep.tables.recommendation_in_sentences(found)))
-        click.echo(f"\n{sweep.tables.recommendation_as_table(found)}")
+        click.echo("\n".join(sweep.tables.recommendation_in_sentences(recommendation)))
+        click.echo(f"\n{sweep.tables.recommendation_as_table(recommendation)}")
     if written is not None:
-        written.write_text(found.text, encoding="utf-8")
+        written.write_text(recommendation.text, encoding="utf-8")
         click.echo(f"Wrote {shown}. Next: sweep run {shown}", err=as_json)
     if picture is not None:
-        sweep.plots.save(sweep.plots.recommendation_picture(found), picture)
+        sweep.plots.save(sweep.plots.recommendation_picture(recommendation), picture)
         click.echo(f"Wrote {plot}", err=as_json)
 
 
-def _names_files(study):
-    """Whether a study has plugins, or initial states in files and stores."""
-    for top in map(tomllib.loads, study.texts):
-        tables = [top.get("defaults", {}), *top["experiment"]]
-        starts = [own for table in tables for own in _listed(table.get("initial_condition", []))]
-        origins = [own.keys() & {"file", "store"} for own in starts if isinstance(own, dict)]
-        if top.get("plugins") or any(origins):
+def _names_files(study: "Study") -> bool:
+    """Whether a study names plugins, or files or stores of initial states."""
+    for document in map(tomllib.loads, study.texts):
+        starts: list[Any] = []
+        for table in (document.get("defaults", {}), *document["experiment"]):
+            value = table.get("initial_condition", [])
+            starts += value if isinstance(value, list) else [value]
+        origins = [start.keys() & {"file", "store"} for start in starts if isinstance(start, dict)]
+        if document.get("plugins") or any(origins):
             return True
     return False
 
 
-def _listed(value):
-    return value if isinstance(value, list) else [value]
-
-
-def _new_file(path, option):
-    """The path of a file that is to be written; `InputError` where there is no directory for it."""
+def _new_file(path: str, option: str) -> Path:
+    """The path of a file to write; `InputError` where there is no directory for it."""
     target = require_local_path(path)
     if not target.parent.is_dir() or target.is_dir():
         raise InputError(f"--{option} {path}: expected a file in a directory that is there")

@@ -1,10 +1,13 @@
-"""`sweep reproduce`: the figures that a paper prints beside those computed here."""
+"""`sweep reproduce`: numbers printed in a paper beside those computed here."""
 
 import contextlib
 import errno
 import os
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,26 +17,44 @@ from sweep.cli.common import echo_json, json_option, max_time_option, remaining_
 from sweep.cli.main import DOES_NOT_HOLD
 from sweep.store.backends.places import require_local_path
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sweep.papers.claims import Row
+
 
 @click.command("reproduce")
 @click.argument("paper")
 @click.option("--plots", is_flag=True, help="Also draw the counterparts of the paper's figures.")
-@click.option("--output", "-o", metavar="DIR", help="Where plots go; ./PAPER-plots unless given.")
-@click.option("--keep", metavar="DIR", help="Keep the stores in DIR, and go on from them there.")
+@click.option(
+    "--output", "-o", metavar="DIR", help="Directory of the plots; by default ./PAPER-plots."
+)
+@click.option("--keep", metavar="DIR", help="Keep the stores in DIR, and resume from stores there.")
 @click.option(
     "--step-factor", type=float, default=1.0, metavar="X", help="Multiply every step size by X."
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Local processes; one a core.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Local processes; by default one per core."
+)
 @max_time_option
 @json_option
-def command(paper, plots, output, keep, step_factor, workers, max_time, as_json):
-    """Compute every figure that PAPER prints, and set it beside the printed one.
+def command(
+    paper: str,
+    plots: bool,
+    output: str | None,
+    keep: str | None,
+    step_factor: float,
+    workers: int | None,
+    max_time: float | None,
+    as_json: bool,
+) -> None:
+    """Compute every number that PAPER prints of its results, and set it beside the printed one.
 
     Papers: lee (Lee, Leok and McClamroch on two-spheres), mclachlan (McLachlan, Modin and Verdier
     on spins) and celledoni (Celledoni, Çokaj, Leone, Murari and Owren on Lie group methods). Every
-    figure is computed when it is asked for, and it is said how far it agrees: in all digits, in
-    the range of an ensemble, in the order of magnitude, in behaviour, or not. Exit code 3: a
-    figure is outside its bounds, 4: interrupted, and with --keep the same command goes on.
+    number is computed anew, with how far it agrees: in all digits, within the range of an
+    ensemble, in the order of magnitude, in behaviour, or not. Exit code 3: a number is outside its
+    bounds, 4: interrupted, and with --keep the same command goes on.
 
     \b
     Example:
@@ -65,23 +86,23 @@ def command(paper, plots, output, keep, step_factor, workers, max_time, as_json)
         sys.exit(DOES_NOT_HOLD)
 
 
-def _check_output_directory(path):
-    """Refuse a directory that cannot be made, before anything is computed."""
-    place = path.absolute()
-    while not place.parent.exists():
-        place = place.parent
+def _check_output_directory(path: Path) -> None:
+    """Raise `InputError` for a directory that cannot be made, before anything is computed."""
+    topmost = path.absolute()  # of the directories that are missing
+    while not topmost.parent.exists():
+        topmost = topmost.parent
     try:
         if not path.exists():
-            place.mkdir()
-            place.rmdir()
+            topmost.mkdir()
+            topmost.rmdir()
         elif not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "no permission")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}", key="output") from None
 
 
-def print_paper_comparison(rows, as_json):
-    """The table, or a list of rows as JSON."""
+def print_paper_comparison(rows: "Sequence[Row]", as_json: bool) -> None:
+    """Print the printed and the computed numbers as a table, or as a list of rows in JSON."""
     if as_json:
         echo_json(sweep.tables.table_rows_for_json(rows))
         return
@@ -89,7 +110,9 @@ def print_paper_comparison(rows, as_json):
     click.echo(sweep.papers.claims_as_table(rows))
 
 
-def _save_paper_plots(paper, datasets, directory):
+def _save_paper_plots(
+    paper: str, datasets: "Mapping[str, xr.Dataset]", directory: Path
+) -> Iterator[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     for name, draw in sweep.papers.FIGURES[paper].items():
         yield sweep.plots.save(draw(datasets), directory / f"{paper}-{name}.png")

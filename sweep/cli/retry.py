@@ -1,6 +1,8 @@
-"""`sweep retry`: runs that failed, once more."""
+"""`sweep retry`: compute failed runs again."""
 
 import functools
+from collections.abc import Mapping, Sized
+from typing import Any
 
 import click
 
@@ -12,15 +14,31 @@ from sweep.store.store import Store
 
 @click.command("retry")
 @store_argument
-@click.option("--where", default="", metavar="QUERY", help="Only runs for which this holds.")
 @click.option(
-    "--status", "among", multiple=True, metavar="STATUS", help="Only of this; repeatable."
+    "--where",
+    default="",
+    metavar="EXPR",
+    help="Only runs for which this holds; an EXPRESSION of sweep query.",
+)
+@click.option(
+    "--status",
+    "among",
+    multiple=True,
+    metavar="STATUS",
+    help="Only runs with this status; repeatable.",
 )
 @run_options
 @trust_option
 @json_option
-def command(store, where, among, trust_plugins, as_json, options):
-    """Run those runs of STORE again that failed, by the study that the store keeps.
+def command(
+    store: str,
+    where: str,
+    among: tuple[str, ...],
+    trust_plugins: bool,
+    as_json: bool,
+    options: dict[str, Any],
+) -> None:
+    """Compute the failed runs of STORE again, by the study that the store keeps.
 
     Files of initial states that the study names are looked for in the current directory.
 
@@ -41,8 +59,9 @@ def command(store, where, among, trust_plugins, as_json, options):
         echo_json({"store": str(store), "experiments": []})
 
 
-def _echo_retried_runs(rows, err):
+def _echo_retried_runs(rows: Mapping[str, Sized], err: bool) -> None:
+    """Print how many failed runs of each experiment are computed again."""
     if not rows:
         click.echo("No run that failed is to be tried again.", err=err)
-    for name, mine in rows.items():
-        click.echo(f"{name}: {len(mine):,} runs that failed are tried again", err=err)
+    for name, failed in rows.items():
+        click.echo(f"{name}: {len(failed):,} runs that failed are tried again", err=err)

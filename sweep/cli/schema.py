@@ -11,13 +11,13 @@ from sweep.store.backends.places import require_local_path
 
 
 @click.command("schema")
-@click.option("--output", "-o", metavar="FILE", help="Write it there, in the place of what was.")
-def command(output):
+@click.option("--output", "-o", metavar="FILE", help="Write it to FILE, replacing what is there.")
+def command(output: str | None) -> None:
     """Print the JSON Schema of study files, by which editors complete and check them.
 
     It knows all keys, the names of systems and integrators that are built in or installed, their
-    parameters and options. A study names it in its first line, as `sweep init` writes it. What
-    `sweep check` finds beyond it takes a look at several values together.
+    parameters and options. A study names its schema in the first line, as `sweep init` writes it.
+    `sweep check` also finds mistakes that involve several values.
 
     \b
     Example:

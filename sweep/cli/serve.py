@@ -4,18 +4,22 @@ import contextlib
 
 import click
 
-HERE = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @click.command("serve")
 @click.argument("stores", nargs=-1, required=True, type=click.Path(), metavar="STORE [STORE …]")
-@click.option("--port", type=click.IntRange(0, 65535), help="0: any; the first free from 8787 on.")
-@click.option("--host", default=HERE[0], help="Where to listen.", show_default=True)
-def command(stores, port, host):
-    """Show stores in a browser: how far they are, while they run, and their answers.
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="By default the first free one from 8787 on; 0: any.",
+)
+@click.option("--host", default=LOOPBACK[0], help="Address to listen at.", show_default=True)
+def command(stores: tuple[str, ...], port: int | None, host: str) -> None:
+    """Show stores in a browser: their progress while they run, and their results.
 
-    Open the address that is printed, on this machine. The page only reads. Everything that is
-    chosen on it stands in its address. It needs `pip install 'geosweep[live]'`; Ctrl-C ends it.
+    Open the printed address on this machine. The page only reads, and its address holds every
+    choice made on it. It needs `pip install 'geosweep[live]'`; Ctrl-C ends it.
 
     \b
     Example:
@@ -24,7 +28,7 @@ def command(stores, port, host):
     """
     from sweep.live.server import serve
 
-    if host not in HERE:
+    if host not in LOOPBACK:
         click.echo(
             f"Warning: --host {host} lets whoever reaches this machine and has the address read "
             "the stores, unencrypted",

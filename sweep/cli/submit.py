@@ -1,4 +1,6 @@
-"""`sweep submit`: hand a study's coordinator to a cluster or a batch system, and return."""
+"""`sweep submit`: start a study's coordinator on a cluster or by a batch system, and return."""
+
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +17,9 @@ from sweep.cli.common import (
     trust_option,
 )
 
+if TYPE_CHECKING:
+    from sweep.clusters.spec import ClusterSpec
+
 
 @click.command("submit")
 @study_argument
@@ -24,21 +29,29 @@ from sweep.cli.common import (
     "--max-time",
     type=Duration(),
     metavar="TIME",
-    help="End so long after the coordinator has begun, wherever it then is; 3600, 55m, 2h, 1h30m. "
-    "A job without it is followed by another one when its time is up.",
+    help="Stop within this time from the start of the coordinator: 3600 (seconds), 55m, 2h, 1h30m. "
+    "Without it, a job whose time is up is followed by another.",
 )
 @checkpoint_option
 @trust_option
 @json_option
-def command(study, store, cluster, max_time, checkpoint_every, trust_plugins, as_json):
+def command(
+    study: str,
+    store: str | None,
+    cluster: "ClusterSpec",
+    max_time: float | None,
+    checkpoint_every: float,
+    trust_plugins: bool,
+    as_json: bool,
+) -> None:
     """Run STUDY into STORE on a running cluster or by a batch system, without waiting for it.
 
-    As `sweep run`, but what plans and watches the tasks runs elsewhere: this command returns, and
-    the machine that it was typed on may be switched off. On a running cluster it runs on a worker;
-    if that dies, it goes on at another one. By a batch system (--cluster slurm, pbs, lsf, sge, or a
-    profile of such a kind) it runs in a job of its own, which submits the jobs of workers.
-    `sweep status STORE` says how far it is, `sweep cancel STORE` ends it; the same command again
-    goes on. STUDY may be a store, too, whose own study goes on.
+    As `sweep run`, but the coordinator, which plans the tasks and watches them, runs elsewhere:
+    this command returns, and its machine may be switched off. On a running cluster the coordinator
+    runs on a worker; if that dies, it goes on at another one. By a batch system (--cluster slurm,
+    pbs, lsf, sge, or a profile of such a kind) it runs in a job of its own, which submits the jobs
+    of workers. `sweep status STORE` says how far it is, `sweep cancel STORE` ends it; the same
+    command again goes on. STUDY may also be a store, whose own study goes on.
 
     \b
     Example:
@@ -47,10 +60,10 @@ def command(study, store, cluster, max_time, checkpoint_every, trust_plugins, as
     """
     if not (cluster.is_running or cluster.profile):
         raise InputError(
-            "it is not said where to run; expected --scheduler ADDRESS or --scheduler-file FILE of "
+            "nothing says where to run; expected --scheduler ADDRESS or --scheduler-file FILE of "
             "a running one, or --cluster PROFILE of a batch system"
         )
-    options = {} if max_time is None else {"max_time": max_time}
+    options: dict[str, Any] = {} if max_time is None else {"max_time": max_time}
     name, scheduler, store = sweep.submit(
         study, store, cluster, trust_plugins=trust_plugins, checkpoint_every=checkpoint_every,
         **options,

@@ -1,5 +1,8 @@
 """Counterparts of the figures of the papers."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from sweep.papers.celledoni.figures import CELLEDONI
 from sweep.papers.lee.figures import LEE
 from sweep.papers.mclachlan.figures import MCLACHLAN

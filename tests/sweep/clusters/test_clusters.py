@@ -329,7 +329,7 @@ def test_how_long_a_coordinators_job_may_take(kind, text, seconds):
 @pytest.mark.parametrize(
     "profile, options, expected",
     [
-        ({}, (), "it is not said where to run; expected --scheduler ADDRESS"),
+        ({}, (), "nothing says where to run; expected --scheduler ADDRESS"),
         ({}, ("--cluster", "local"), "profile 'local' is of kind local; expected one of a batch"),
         (
             {"walltime": "8h"},
