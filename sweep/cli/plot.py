@@ -1,6 +1,8 @@
 """`sweep plot`: pictures of a store."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -19,7 +21,21 @@ from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
 from sweep.study.toml.nodes import parse_toml
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sweep.plugins.loader import Plugin
+    from sweep.plugins.plots import PlotKind
+
 PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
+
+
+class Drawn(NamedTuple):
+    """A picture: its experiment, or what it compares, its kind, and a Matplotlib figure."""
+
+    name: str
+    kind: str
+    figure: Any
 
 
 @click.command("plot")
@@ -30,50 +46,77 @@ PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
     "--output",
     "-o",
     metavar="PATH",
-    help="A file, as name.pdf, for one picture; or a directory, unless given NAME-plots beside "
+    help="A file for one picture, such as name.pdf; or a directory, by default NAME-plots beside "
     "the store.",
 )
 @click.option(
-    "--format", "suffix", type=click.Choice(["png", "pdf", "svg"]), help="Of files in a directory."
+    "--format",
+    "suffix",
+    type=click.Choice(["png", "pdf", "svg"]),
+    help="Format of the files in a directory.  [default: png]",
 )
 @click.option(
-    "--width", metavar="LENGTH", help="Of every figure, for a paper: 3.4in, 86mm, 8.6cm, 246pt."
+    "--width",
+    metavar="LENGTH",
+    help="Width of each figure, for a paper: 3.4in, 86mm, 8.6cm, 246pt.",
 )
 @click.option(
-    "--font", metavar="FAMILY", help="serif, sans-serif, monospace, or one that is installed."
+    "--font",
+    metavar="FAMILY",
+    help="Font: serif, sans-serif, monospace, or one that is installed.",
 )
 @click.option(
     "--heading/--no-heading",
     default=True,
-    help="Say above it what it shows; else that is printed, for the paper's caption.",
+    help="Heading above the figure; without it the text is printed, for the paper's caption.",
 )
 @click.option(
     "--across",
     metavar="NAME",
-    help="Of the kind order: a panel for each value, as of sweep order --across.",
+    help="For the kind order, a panel for each value of NAME, as in sweep order --across.",
 )
-@click.option("--data", metavar="FILE.csv", help="Write the numbers behind what is drawn there.")
+@click.option("--data", metavar="FILE.csv", help="Write the numbers of the figures to this file.")
 @click.option(
-    "--body", type=int, multiple=True, metavar="N", help="On the sphere only this; repeatable."
+    "--body",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="For the kind sphere, draw only this body; repeatable.",
 )
 @click.option(
-    "--view", type=float, nargs=3, metavar="X Y Z", help="Direction to look at the sphere from."
+    "--view",
+    type=float,
+    nargs=3,
+    metavar="X Y Z",
+    help="For the kind sphere, direction from which it is seen.",
 )
 @json_option
 def command(
-    what, experiment, where, output, suffix, width, font, heading, across, data, body, view, as_json
-):
-    """Plot what STORE has the results for, or of that one KIND.
+    what: tuple[str, ...],
+    experiment: tuple[str, ...],
+    where: str | None,
+    output: str | None,
+    suffix: str | None,
+    width: str | None,
+    font: str | None,
+    heading: bool,
+    across: str | None,
+    data: str | None,
+    body: tuple[int, ...],
+    view: tuple[float, float, float] | None,
+    as_json: bool,
+) -> None:
+    """Plot everything that STORE has results for, or one KIND.
 
-    Kinds: order, error against step size; drift, errors of an invariant with what drifts; work,
-    errors against what they cost; energy and unit-length, errors over time; megno and lyapunov,
-    how nearby trajectories part; sphere, stored states as phase portraits and Poincaré sections.
-    `sweep ls plots` lists those of installed distributions as well; those of the study's plugins
-    take that they were approved.
+    Kinds: order, error against step size; drift, errors of an invariant with their drift; work,
+    errors against their cost; energy and unit-length, errors over time; megno and lyapunov, how
+    nearby trajectories diverge; sphere, stored states as phase portraits and Poincaré sections.
+    `sweep ls plots` also lists those of installed plugins; those of the study's own plugins are
+    drawn once these are approved.
 
-    With a KIND, -o name.pdf (.svg: vectors too, .png) writes that one picture. Figures for a paper
-    have its --width and --font, and their numbers in --data: a row for each point, with what it is,
-    its unit and its series.
+    With a KIND, -o name.pdf (or .svg, .png, …) writes that one picture. For a paper, set --width
+    and --font to the paper's; --data writes a row for each point, with its quantity, unit and
+    series.
 
     \b
     Example:
@@ -91,26 +134,28 @@ def command(
     if across is not None and kind != "order":
         raise InputError("--across is of the kind order: `sweep plot order STORE --across NAME`")
     path = require_local_path(output or default_plot_directory(store))
-    table = _data_file(data)
+    table = None if data is None else _checked_data_file(data)
     one = _is_output_one_picture(path, kind, suffix)
     if not one and (path / "zarr.json").exists():
         raise InputError(f"{path} is a store, and no place for pictures: give another directory")
-    drawn = []  # of each picture: the experiment, the kind, the figure
+    drawn: list[Drawn] = []
+    reasons: list[str] = []
     with sweep.plots.page(width, font, heading):
         if across is not None:
             figure = sweep.plots.convergence_across(datasets, across)
-            drawn.append((f"across {across}", "order", figure))
+            drawn.append(Drawn(f"across {across}", "order", figure))
             path = path if one else path / f"across-{across}-order.{suffix or 'png'}"
-            written, reasons = [_save_picture(figure, path)], []
+            written = [_save_picture(figure, path)]
         elif one:
-            drawn.append(_write_only_picture(datasets, where, *kinds.items(), path))
-            written, reasons = [path], []
+            ((only_kind, options),) = kinds.items()
+            drawn.append(_write_only_picture(datasets, where, only_kind, options, path))
+            written = [path]
         else:
             written, reasons = _write_all_pictures(
                 datasets, where, kinds, path, f".{suffix or 'png'}", drawn
             )
     if table is not None and drawn:
-        figures = {(name, of_kind): figure for name, of_kind, figure in drawn}
+        figures = {(name, drawn_kind): figure for name, drawn_kind, figure in drawn}
         try:
             written.append(sweep.plots.save_numbers(figures, table))
         except OSError as error:
@@ -123,17 +168,15 @@ def command(
     for file in written:
         click.echo(file)
     if not heading:
-        for name, of_kind, figure in drawn:
-            said = "; ".join(getattr(figure, "caption", []))
-            click.echo(f"Caption of {name}, {of_kind}: {said}", err=True)
+        for name, drawn_kind, figure in drawn:
+            caption = "; ".join(getattr(figure, "caption", []))
+            click.echo(f"Caption of {name}, {drawn_kind}: {caption}", err=True)
     if not one and across is None and (kind or body or view or where or not written):
         _echo_pictures_not_drawn(written, reasons)
 
 
-def _data_file(name):
-    """Where numbers are to be written, or None; `InputError` before any work if they cannot be."""
-    if name is None:
-        return None
+def _checked_data_file(name: str) -> Path:
+    """The path of a file of numbers; `InputError`, before any work, if it cannot be written."""
     path = require_local_path(name)
     if path.suffix.lower() != ".csv":
         raise InputError(f"--data {path} is no table: expected a file NAME.csv", key="data")
@@ -142,24 +185,29 @@ def _data_file(name):
     return path
 
 
-def _split_kind_and_store_arguments(what):
-    """The name of a kind, or none, and the store, of one or two arguments."""
+def _split_kind_and_store_arguments(what: tuple[str, ...]) -> tuple[str | None, str]:
+    """Split ``[KIND] STORE`` into the name of the kind, or None, and the store."""
     if len(what) == 1 and what[0] in sweep.plots.KINDS and not Path(what[0]).exists():
         raise InputError(f"`sweep plot {what[0]}` of which store? Write its path behind the kind")
     if len(what) > 2:
         raise click.UsageError(f"expected a KIND and a STORE, found {' '.join(what)}")
-    return (None, *what) if len(what) == 1 else what
+    return (what[0] if len(what) == 2 else None), what[-1]
 
 
-def _plot_kinds_with_options(kind, store, bodies, view):
-    """The kinds to draw with their options: that one, or all, or the sphere that options are of."""
-    options = {"bodies": bodies} if bodies else {}
+def _plot_kinds_with_options(
+    kind: str | None,
+    store: str,
+    bodies: tuple[int, ...],
+    view: tuple[float, float, float] | None,
+) -> "Mapping[PlotKind, dict[str, Any]]":
+    """The kinds to draw with their options: the named one, the sphere if it has options, or all."""
+    options: dict[str, Any] = {"bodies": bodies} if bodies else {}
     options |= {"view": view} if view else {}
     if options and kind not in (None, "sphere"):
         raise InputError("--body and --view are about the kind sphere", key="kind")
     if options:
         return {sweep.plots.KINDS["sphere"]: options}
-    if kind in sweep.plots.KINDS:
+    if kind is not None and kind in sweep.plots.KINDS:
         return {sweep.plots.KINDS[kind]: {}}
     offered = sweep.plots.KINDS | _plot_kinds_of_plugins(store, kind)
     if kind is None:
@@ -168,42 +216,44 @@ def _plot_kinds_with_options(kind, store, bodies, view):
     return {offered[kind]: {}}
 
 
-def _plot_kinds_of_plugins(store, name):
-    """Kinds of plots that are not built in, by name: with a name, what cannot be used is an error.
+def _plot_kinds_of_plugins(store: str, name: str | None) -> "dict[str, PlotKind]":
+    """Kinds of plots that are not built in, by name.
 
     They come from plugins of the study that a store keeps, where this user has approved these, and
-    from installed distributions.
+    from installed plugins. A plugin that cannot be used is an error where a kind is asked for by
+    name, and else a line on standard error.
     """
-    library, found = sweep.plugins.Library(_approved_plot_plugins(store)), {}
+    library = sweep.plugins.Library(_approved_plot_plugins(store))
+    kinds: dict[str, PlotKind] = {}
     try:
-        found = sweep.plots.kinds_of_plugins(library)
+        kinds = sweep.plots.kinds_of_plugins(library)
         library = sweep.plugins.with_installed_plugins(
             library, "plot", None if name is None else [name], sweep.plots.KINDS
         )
-        return sweep.plots.kinds_of_plugins(library)
+        kinds = sweep.plots.kinds_of_plugins(library)
     except InputError as error:
         if name is not None:
             raise
         click.echo(f"Not drawn: {error}", err=True)
-        return found
+    return kinds
 
 
-def _approved_plot_plugins(store):
-    """The plugins with plots that the studies of a store name, if they may run."""
+def _approved_plot_plugins(store: str) -> "tuple[Plugin, ...]":
+    """The approved plugins with plots that the studies of a store name."""
     try:
         attributes = Store.at(store).attributes
         texts = (parse_toml(text, str(store)).value for text in attributes.get("studies", []))
         named = [name for text in texts for name in text.get("plugins", [])]
         kept = attributes.get("plugins", {})
-        # Looking at a store runs nothing but what it takes for pictures.
+        # Drawing runs no other plugin: results are taken from the store.
         drawing = {key: kept[key] for key in named if key in kept and "PLOTS" in str(kept[key])}
         return tuple(sweep.plugins.approved_plugins_of_store({"plugins": drawing}, store).values())
     except (InputError, TypeError, ValueError):
         return ()
 
 
-def _is_output_one_picture(path, kind, suffix):
-    """Whether the output is one picture; `InputError` if it can be neither that nor a directory."""
+def _is_output_one_picture(path: Path, kind: str | None, suffix: str | None) -> bool:
+    """Whether the output is one picture; `InputError` if it is neither that nor a directory."""
     ending = path.suffix.lower()
     if path.is_dir() or not ending[1:].isalpha():
         return False
@@ -226,9 +276,16 @@ def _is_output_one_picture(path, kind, suffix):
     return True
 
 
-def _write_only_picture(datasets, where, drawing, path):
-    """Write the only picture of a kind that a store has the results for; see `command`."""
-    (kind, options), figures, reasons = drawing, {}, []
+def _write_only_picture(
+    datasets: "Mapping[str, xr.Dataset]",
+    where: str | None,
+    kind: "PlotKind",
+    options: Mapping[str, Any],
+    path: Path,
+) -> Drawn:
+    """Write the picture of a kind; `InputError` unless just one experiment has results for it."""
+    figures: dict[str, Any] = {}
+    reasons: list[str] = []
     for name, dataset in datasets.items():
         try:
             figures[name] = sweep.plots.picture(
@@ -246,20 +303,36 @@ def _write_only_picture(datasets, where, drawing, path):
         )
     ((name, figure),) = figures.items()
     _save_picture(figure, path)
-    return name, kind.name, figure
+    return Drawn(name, kind.name, figure)
 
 
-def _save_picture(figure, path):
+def _save_picture(figure: Any, path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return sweep.plots.save(figure, path)
+        saved: Path = sweep.plots.save(figure, path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    return saved
 
 
-def _write_all_pictures(datasets, where, kinds, directory, ending, drawn):
-    """The files of all pictures of some kinds, and why others are not drawn."""
-    written, reasons = [], []
+def _write_all_pictures(
+    datasets: "Mapping[str, xr.Dataset]",
+    where: str | None,
+    kinds: "Mapping[PlotKind, Mapping[str, Any]]",
+    directory: Path,
+    ending: str,
+    drawn: list[Drawn],
+) -> tuple[list[Path], list[str]]:
+    """Write all pictures of some kinds, appending them to `drawn`.
+
+    Returns
+    -------
+    written : list of Path
+    reasons : list of str
+        Why other pictures are not drawn.
+    """
+    written: list[Path] = []
+    reasons: list[str] = []
     for name, dataset in datasets.items():
         try:
             dataset = _filter_runs_by_expression(dataset, where)
@@ -267,11 +340,11 @@ def _write_all_pictures(datasets, where, kinds, directory, ending, drawn):
             reasons.append(f"{name}: {error}")
             continue
 
-        def note_why_not_drawn(of_kind, error, name=name):
-            reasons.append(f"{name}: {of_kind}: {error}")
+        def note_why_not_drawn(kind: str, error: InputError, name: str = name) -> None:
+            reasons.append(f"{name}: {kind}: {error}")
 
-        def keep_figure(of_kind, figure, name=name):
-            drawn.append((name, of_kind, figure))
+        def keep_figure(kind: str, figure: Any, name: str = name) -> None:
+            drawn.append(Drawn(name, kind, figure))
 
         written += save_experiment_plots(
             dataset, directory, name, ending, kinds, note_why_not_drawn, keep_figure
@@ -279,13 +352,15 @@ def _write_all_pictures(datasets, where, kinds, directory, ending, drawn):
     return written, reasons
 
 
-def _echo_pictures_not_drawn(written, reasons):
+def _echo_pictures_not_drawn(written: Sequence[Path], reasons: Sequence[str]) -> None:
+    """Print why pictures are not drawn; `InputError` if none is."""
     if not written:
         raise InputError("nothing to draw. " + "\n".join(reasons))
     for reason in reasons:
         click.echo(f"Not drawn: {reason}", err=True)
 
 
-def _filter_runs_by_expression(dataset, where):
+def _filter_runs_by_expression(dataset: "xr.Dataset", where: str | None) -> "xr.Dataset":
     """The runs for which an expression holds; all without one."""
-    return dataset if where is None else sweep.query(dataset, where)
+    runs: xr.Dataset = dataset if where is None else sweep.query(dataset, where)
+    return runs

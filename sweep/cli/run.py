@@ -4,6 +4,8 @@ import contextlib
 import shlex
 import sys
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,32 +31,53 @@ from sweep.store.progress import Counter
 from sweep.store.store import Store
 from sweep.text import count_with_noun, format_duration
 
+if TYPE_CHECKING:
+    from sweep.campaign.coordinator import Outcome
+    from sweep.campaign.decide.decide import Decisions
+    from sweep.campaign.planning import ExperimentPlan, Preparation
+    from sweep.campaign.worker.tasks import Receipt, ReferenceTask, RunTask
+    from sweep.store.diff import Entry
+    from sweep.store.lease.holder import LeaseHolder
+
 
 @click.command("run")
 @study_argument
 @optional_store
 @run_options
 @click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
-@click.option("--decide", is_flag=True, help="Then add what decides its verdicts: sweep decide.")
+@click.option(
+    "--decide",
+    is_flag=True,
+    help="Then add runs that decide open verdicts, as sweep decide does.",
+)
 @budget_option
 @trust_option
 @json_option
-def command(study, store, summary, decide, budget, trust_plugins, as_json, options):
-    """Run STUDY, a file or a packaged study's name, into STORE (./NAME.zarr unless given).
+def command(
+    study: str,
+    store: str | None,
+    summary: bool,
+    decide: bool,
+    budget: float,
+    trust_plugins: bool,
+    as_json: bool,
+    options: dict[str, Any],
+) -> None:
+    """Run STUDY, a file or a packaged study's name, into STORE (by default ./NAME.zarr).
 
-    STUDY may be a store, too: the study that it keeps goes on, as after a merge; or, with another
+    STUDY may also be a store: the study that it keeps goes on, as after a merge; or, with another
     STORE, is computed there anew.
 
-    Running it again goes on where it stopped; an edited study adds what is missing. Ctrl-C,
+    The same command again goes on where it stopped; an edited study adds what is missing. Ctrl-C,
     SIGTERM and the end of --max-time let running tasks commit. One process at a time may write to
     a store. Exit code 3: some runs failed, 4: interrupted.
 
     Plugins that the study names are sent to the workers, and kept in the store by source and hash;
-    only the coordinator needs their files. Those of a study's file are approved by running it;
+    only the coordinator needs their files. Plugins of a study's file are approved by running it;
     those that a store brings need --trust-plugins once, unless they were approved before.
 
-    With --json standard output is how the run ended, and all else is on standard error; there are
-    no tables and plots at the end.
+    With --json the outcome is printed to standard output, and everything else to standard error;
+    there are no tables and plots at the end.
 
     \b
     Example:
@@ -65,44 +88,50 @@ def command(study, store, summary, decide, budget, trust_plugins, as_json, optio
       sweep run my-study.toml --decide --budget 5m
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr
     """
-    loaded, store = sweep.store.resolve_study_and_store(study, store, trust_plugins)
-    click.echo(f"Store: {store}", err=as_json)
+    loaded, opened = sweep.store.resolve_study_and_store(study, store, trust_plugins)
+    click.echo(f"Store: {opened}", err=as_json)
     options["watcher"] = Terminal(loaded.name, as_json)
-    outcome, found = sweep.run(loaded, store, **options), None
+    outcome = sweep.run(loaded, opened, **options)
+    decisions: Decisions | None = None
     if decide and outcome.complete:
-        found = sweep.decide(store, budget, trust_plugins=trust_plugins, **options)
-        outcome = found.outcome or outcome
+        decisions = sweep.decide(opened, budget, trust_plugins=trust_plugins, **options)
+        outcome = decisions.outcome or outcome
     if as_json:
-        echo_json(_outcome_facts(outcome) | _decision_facts(found))
+        facts = _outcome_facts(outcome)
+        if decisions is not None:
+            facts["decisions"] = decisions_for_json(decisions)
+        echo_json(facts)
         exit_by_outcome(outcome)
         return
     if summary and outcome.complete:
-        print_run_summary(store)
-    if found is not None:
-        print_decisions(found)
+        print_run_summary(opened)
+    if decisions is not None:
+        print_decisions(decisions)
     print_outcome_and_exit(outcome)
 
 
-def print_outcome_and_exit(outcome, as_json=False):
+def print_outcome_and_exit(outcome: "Outcome", as_json: bool = False) -> None:
     """Print how the run ended, what failed or how to go on, and exit accordingly."""
     if as_json:
         echo_json(_outcome_facts(outcome))
     else:
         print_run_outcome(outcome)
         if not outcome.complete:
-            _print_checkpointed_progress(outcome.store)
+            with contextlib.suppress(InputError, Damaged):  # the store may not be there yet
+                for line in checkpoint_progress_lines(Counter(Store.at(outcome.store)).count()):
+                    click.echo(line)
     exit_by_outcome(outcome)
 
 
-def exit_by_outcome(outcome):
-    """Exit with the code of a run that is incomplete, or of which runs failed; else return."""
+def exit_by_outcome(outcome: "Outcome") -> None:
+    """Exit with the code of an incomplete study, or of one with failed runs; else return."""
     if not outcome.complete:
         sys.exit(INCOMPLETE)
     if outcome.failed:
         sys.exit(DOES_NOT_HOLD)
 
 
-def _outcome_facts(outcome):
+def _outcome_facts(outcome: "Outcome") -> dict[str, Any]:
     return {
         "store": str(outcome.store),
         "complete": outcome.complete,
@@ -111,22 +140,8 @@ def _outcome_facts(outcome):
     }
 
 
-def _decision_facts(found):
-    """What became of verdicts that were open, where that was asked for."""
-    if found is None:
-        return {}
-    return {"decisions": decisions_for_json(found)}
-
-
-def _print_checkpointed_progress(store):
-    """How much of the runs that are not done is in checkpoints, if there is a store."""
-    with contextlib.suppress(InputError, Damaged):
-        for line in checkpoint_progress_lines(Counter(Store.at(store)).count()):
-            click.echo(line)
-
-
-def print_run_outcome(outcome):
-    """How the run ended: what failed, or how to go on."""
+def print_run_outcome(outcome: "Outcome") -> None:
+    """Print how the run ended: what failed, or how to go on."""
     runs = sum(tally.runs for tally in outcome.tallies)
     done = sum(tally.done for tally in outcome.tallies)
     for tally in outcome.tallies:
@@ -146,15 +161,15 @@ def print_run_outcome(outcome):
         click.echo(f"Stopped{why} with {done:,} of {runs:,} runs committed. To go on: {command}")
 
 
-def _print_early_references(outcome):
-    """How many references end early, where to look, and the first of them."""
-    with contextlib.suppress(InputError):  # of a store that is damaged, or was never made
+def _print_early_references(outcome: "Outcome") -> None:
+    """Print how many references end early, and the command that lists them."""
+    with contextlib.suppress(InputError):  # the store is damaged, or was never made
         if early := sweep.early_references(outcome.store):
             ends = count_with_noun(len(early), "reference") + f" end{'s' * (len(early) == 1)} early"
             click.echo(f"{ends}: {shlex.join(['sweep', 'failures', str(outcome.store)])}")
 
 
-def _failure_status_in_words(meaning):
+def _failure_status_in_words(meaning: str) -> str:
     return {
         "left_domain": "left the domain of the method (step too large)",
         "not_converged": "did not converge",
@@ -164,21 +179,29 @@ def _failure_status_in_words(meaning):
 
 
 class Terminal:
-    """Prints what the coordinator's `run` tells: the comparison, the plan, how far it is.
+    """A `sweep.campaign.coordinator.Watcher` that prints the comparison, the plan and progress.
 
-    On standard error with `err`, for a standard output that is JSON.
+    Parameters
+    ----------
+    name : str or None
+        The name of the study.
+    err : bool
+        Whether to print everything to standard error, as beside JSON on standard output.
     """
 
-    def __init__(self, name, err=False):
+    def __init__(self, name: str | None, err: bool = False) -> None:
         self._name, self._err = name, err
         self._line, self._stopping = StatusLine(), False
+        self._began, self._runs, self._done = 0.0, 0, 0
+        self._expected, self._past = 0.0, 0.0  # CPU seconds
+        self._left: float | None = None  # seconds
 
-    def _echo(self, text):
+    def _echo(self, text: str) -> None:
         self._line.close()
         click.echo(text, err=self._err)
 
-    def compared(self, entries):
-        """How many runs are new, kept, go on, and no longer in the study; unstable step sizes."""
+    def compared(self, entries: "Sequence[Entry]") -> None:
+        """Print how many runs are new, kept, continued and no longer in the study; and warnings."""
         new = sum(entry.new for entry in entries)
         kept = sum(entry.table.size for entry in entries) - new
         gone = sum(entry.gone for entry in entries)
@@ -186,83 +209,83 @@ class Terminal:
         longer = sum(int((entry.standing[entry.pending] > 0).sum()) for entry in entries)
         text = f"Study {self._name}: {new:,} new run{'s' * (new != 1)}, {kept:,} kept"
         left = {"go on": longer, "not computed yet": waiting - new - longer}
-        if told := ", ".join(f"{count:,} {what}" for what, count in left.items() if count):
-            text += f" ({told.replace(' ', ' of them ', 1)})"
+        if unfinished := ", ".join(f"{count:,} {what}" for what, count in left.items() if count):
+            text += f" ({unfinished.replace(' ', ' of them ', 1)})"
         self._echo(text + (f", {gone:,} no longer in the study" if gone else ""))
         if not waiting:
             self._echo("Nothing to compute.")
         print_warnings_before_work([e.table for e in entries], [e.pending for e in entries])
 
-    def mixed(self, kinds):
-        """Say that results may differ in their last bits."""
-        self._say(
+    def mixed(self, kinds: Sequence[str]) -> None:
+        """Print a warning that results may differ in their last bits between kinds of CPU."""
+        self._echo_to_stderr(
             "Warning: the runs of this store are from different kinds of machines, whose sines may "
             f"differ in the last bit: {'; '.join(kinds)}"
         )
 
-    def planned(self, plans, tasks, workers):
-        """The plan."""
-
+    def planned(self, plans: "Sequence[ExperimentPlan]", tasks: int, workers: int) -> None:
+        """Print the plan."""
         self._echo(format_plan_table(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
 
-    def preparing(self, now):
-        """What is measured, or which kernel compiles for it."""
+    def preparing(self, now: "Preparation") -> None:
+        """Show what is measured, or which kernel compiles for it."""
         self._line.show(str(now), now.done / now.of, at_once=True)
 
-    def compiling(self, workers):
-        """Say that this takes a while."""
-        self._say(f"Compiling kernels on {workers} worker{'s' * (workers > 1)}")
+    def compiling(self, workers: int) -> None:
+        """Print that the workers compile the kernels."""
+        self._echo_to_stderr(f"Compiling kernels on {workers} worker{'s' * (workers > 1)}")
 
-    def began(self, runs, seconds):
-        """Note what there is to do, in expected CPU seconds, which is how time passes."""
+    def began(self, runs: int, seconds: float) -> None:
+        """Begin to count runs and expected CPU seconds, by which progress is measured."""
         self._began, self._runs, self._done = time.perf_counter(), runs, 0
-        self._seconds, self._past, self._left = seconds, 0.0, None
+        self._expected, self._past, self._left = seconds, 0.0, None
 
-    def added(self, seconds):
-        """Note what there is to do besides."""
-        self._seconds += seconds
+    def added(self, seconds: float) -> None:
+        """Add expected CPU seconds of work that was planned meanwhile."""
+        self._expected += seconds
 
-    def running(self, tasks, seconds_left):
-        """Say how far it is, and how long it takes yet."""
+    def running(self, tasks: "Sequence[RunTask | ReferenceTask]", seconds_left: float) -> None:
+        """Show the progress and the time left."""
         self._left = seconds_left if seconds_left == seconds_left else None  # not known yet
         self._show_runs(tasks[0].experiment if tasks else "")
 
-    def progressed(self, task, receipt):
-        """A task has committed."""
+    def progressed(self, task: "RunTask | ReferenceTask", receipt: "Receipt") -> None:
+        """Count the runs that a task has committed, and show the progress."""
         self._done += receipt.runs
         self._past += task.cost if receipt.whole else 0.0
         self._show_runs(task.experiment)
 
-    def _show_runs(self, experiment):
-        if self._stopping:  # what is left is then for another time
+    def _show_runs(self, experiment: str) -> None:
+        if self._stopping:  # the rest will not be computed now
             return
         rate = self._done / (time.perf_counter() - self._began)
         text = f"{self._done:,}/{self._runs:,} runs, {rate:.3g}/s"
         if self._left is not None:
             text += f", {format_duration(self._left)} left"
-        share = min(self._past / self._seconds, 1.0) if self._seconds else 0.0
+        share = min(self._past / self._expected, 1.0) if self._expected else 0.0
         self._line.show(f"Running {experiment}: {text}", share, at_once=self._done >= self._runs)
 
-    def _say(self, text):
-        """Print a line on standard error."""
+    def _echo_to_stderr(self, text: str) -> None:
         self._line.close()
         click.echo(text, err=True)
 
-    def waiting(self, holder, seconds):
-        """Say whom it waits for."""
-        text = f"Held by {holder} since {holder.since}; seeing for up to {seconds:.0f} s whether it"
-        self._say(f"{text} lives")
+    def waiting(self, holder: "LeaseHolder", seconds: float) -> None:
+        """Print which process holds the store, and how long it is watched for a sign of life."""
+        self._echo_to_stderr(
+            f"Held by {holder} since {holder.since}; watching for up to {seconds:.0f} s whether it "
+            "is alive"
+        )
 
-    def connecting(self, text):
-        """Say what it waits for."""
-        self._say(text)
+    def connecting(self, text: str) -> None:
+        """Print which workers it waits for."""
+        self._echo_to_stderr(text)
 
-    def draining(self, reason):
-        """Say that it was heard."""
+    def draining(self, reason: str) -> None:
+        """Print that the run ends when its running tasks have committed."""
         self._stopping = True
         text = f"\nStopping when running tasks have committed ({reason})"
-        self._say(f"{text}; Ctrl-C gives up")
+        self._echo_to_stderr(f"{text}; Ctrl-C gives up")
 
-    def ended(self):
-        """Take the line away."""
+    def ended(self) -> None:
+        """Erase the line of progress."""
         self._line.close()

@@ -1,8 +1,10 @@
-"""`sweep status`: how far a store is."""
+"""`sweep status`: the progress of a store."""
 
 import contextlib
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -10,28 +12,35 @@ from sweep.cli.common import echo_json, json_option, store_argument
 from sweep.cli.streams import raw_terminal_stream
 from sweep.errors import Damaged
 from sweep.store.failures import failed_runs
+from sweep.store.lease.holder import LeaseHolder
 from sweep.store.lease.lease import lease_holder_of_store
-from sweep.store.lease.requests import submission_of_store
-from sweep.store.progress import Counter, Rate, read_plan_predictions
+from sweep.store.lease.requests import Submission, submission_of_store
+from sweep.store.progress import Counter, Prediction, Progress, Rate, read_plan_predictions
 from sweep.store.store import Store
 from sweep.text import format_duration, format_number, format_table, format_time_interval
 
-REDRAWN, PRINTED = 1.0, 30.0  # seconds between two looks: on a terminal, and elsewhere
+REDRAW_SECONDS, PRINT_SECONDS = 1.0, 30.0  # between updates: on a terminal, and elsewhere
+MOST_TROUBLES = 5  # in succession, that a store may have while it grows
 
 
 @click.command("status")
 @store_argument
 @click.option("--failed", is_flag=True, help="List the runs that failed.")
-@click.option("--watch", is_flag=True, help="Until all is done or Ctrl-C: rate and time left too.")
 @click.option(
-    "--every", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Between looks of --watch."
+    "--watch", is_flag=True, help="Update until all is done or Ctrl-C, with rate and time left."
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="Time between updates of --watch.",
 )
 @json_option
-def command(store, failed, watch, every, as_json):
-    """Print how many runs of STORE are done, running and pending; failed are some of the done.
+def command(store: str, failed: bool, watch: bool, every: float | None, as_json: bool) -> None:
+    """Print how many runs of STORE are done, running and pending; failed runs count as done.
 
-    CPU time is what the runs that are done and their references used. Below the table stands what
-    the last plan (of `sweep run`, `extend` or `retry`) expected, and what was used since.
+    CPU time is that of the finished runs and of their references. Below the table stand the
+    CPU time that the last plan (of `sweep run`, `extend` or `retry`) expected, and that used since.
 
     \b
     Example:
@@ -43,44 +52,43 @@ def command(store, failed, watch, every, as_json):
     if every is not None and not watch:
         raise click.UsageError("--every is of --watch")
 
-    store = Store.at(store)
+    opened = Store.at(store)
     try:
-        store.check()
+        opened.check()
     except ValueError:  # no store: perhaps it is still to be made
-        if watch or (submission := _submission_or_none(store)) is None:
+        if watch or (submission := _submission_or_none(opened)) is None:
             raise
         text = _submission_sentence(submission)
         echo_json({"submission": vars(submission)}) if as_json else click.echo(text)
         return
-    counter = Counter(store)
+    counter = Counter(opened)
     if watch:
-        with contextlib.suppress(KeyboardInterrupt):  # of who watches, not of the run
+        with contextlib.suppress(KeyboardInterrupt):  # it ends the watching, not the run
             _watch_progress(counter, every)
         return
     progresses = _count_progress(counter)
     rows = [progress.counts for progress in progresses]
-    failures = _failed_run_rows(store) if failed else []
-    holder, submission = lease_holder_of_store(store), _submission_or_none(store)
-    total, predictions = read_plan_predictions(store)
+    failures = _failed_run_rows(opened) if failed else []
+    holder, submission = lease_holder_of_store(opened), _submission_or_none(opened)
+    total, predictions = read_plan_predictions(opened)
+    planned = [progress for progress in progresses if progress.experiment in predictions]
+    last_plan = None if total is None else _compare_plan_with_use(total, planned)
     if as_json:
         for row, progress in zip(rows, progresses, strict=True):
             row["in_checkpoints"] = progress.partly
-            own = predictions.get(progress.experiment)
-            row["last_plan"] = own and _compare_plan_with_use(own, [progress])
-        found = {"experiments": rows, **({"failures": failures} if failed else {})}
-        found["last_plan"] = total and _compare_plan_with_use(
-            total, _progresses_with_prediction(progresses, predictions)
-        )
-        found |= {"holder": holder and vars(holder), "submission": submission and vars(submission)}
-        echo_json(found)
+            prediction = predictions.get(progress.experiment)
+            row["last_plan"] = prediction and _compare_plan_with_use(prediction, [progress])
+        answer: dict[str, Any] = {"experiments": rows, **({"failures": failures} if failed else {})}
+        answer |= {
+            "last_plan": last_plan,
+            "holder": holder and vars(holder),
+            "submission": submission and vars(submission),
+        }
+        echo_json(answer)
         return
-    click.echo(_format_status_table(rows) if rows else f"{store} has no experiment.")
-    if rows and total is not None:
-        click.echo(
-            _plan_sentence(
-                _compare_plan_with_use(total, _progresses_with_prediction(progresses, predictions))
-            )
-        )
+    click.echo(_format_status_table(rows) if rows else f"{opened} has no experiment.")
+    if rows and last_plan is not None:
+        click.echo(_plan_sentence(last_plan))
     if holder is not None:
         click.echo(f"Held by {holder} since {holder.since}")
     if submission is not None:
@@ -93,12 +101,10 @@ def command(store, failed, watch, every, as_json):
         click.echo("\nNo run failed.")
 
 
-def _progresses_with_prediction(progresses, predictions):
-    return [progress for progress in progresses if progress.experiment in predictions]
-
-
-def _compare_plan_with_use(prediction, progresses):
-    """What a plan expected of some experiments, and what they used since."""
+def _compare_plan_with_use(
+    prediction: Prediction, progresses: Sequence[Progress]
+) -> dict[str, Any]:
+    """The runs and CPU time that a plan expected of some experiments, and those used since."""
     used = sum(progress.cpu_seconds for progress in progresses) - prediction.before
     left = sum(progress.left for progress in progresses)
     return {
@@ -111,7 +117,7 @@ def _compare_plan_with_use(prediction, progresses):
     }
 
 
-def _plan_sentence(plan):
+def _plan_sentence(plan: Mapping[str, Any]) -> str:
     references = f" and {plan['references']:,} references" if plan["references"] else ""
     expected = format_time_interval(plan["cpu_seconds"], plan["cpu_seconds_most"])
     return (
@@ -121,60 +127,64 @@ def _plan_sentence(plan):
     )
 
 
-def _submission_or_none(store):
-    with contextlib.suppress(OSError):  # of a bucket that is not there
+def _submission_or_none(store: Store) -> Submission | None:
+    try:
         return submission_of_store(store)
+    except OSError:  # the bucket does not exist
+        return None
 
 
-def _submission_sentence(submission, holder=None):
+def _submission_sentence(submission: Submission, holder: LeaseHolder | None = None) -> str:
     text = f"{submission}"[:1].upper() + f"{submission}"[1:]
     lost = submission.state == "running" and holder is None
     return text + ", or that is gone and another worker waits to take it over" * lost
 
 
-def checkpoint_progress_lines(progresses):
-    """What checkpoints hold of runs that are not done, a line for each experiment."""
+def checkpoint_progress_lines(progresses: Sequence[Progress]) -> Iterator[str]:
+    """The share of the unfinished work that checkpoints hold, a line for each experiment."""
     for progress in progresses:
         if progress.partly:
             share = progress.partly / progress.left
             yield f"{progress.experiment}: {share:.1%} of what is not done is in checkpoints"
 
 
-def _count_progress(counter):
+def _count_progress(counter: Counter) -> list[Progress]:
     with counter.store.naming_damage():
         return counter.count()
 
 
-def _failed_run_rows(store):
+def _failed_run_rows(store: Store) -> list[dict[str, Any]]:
+    names: tuple[str, ...]
     names = ("experiment", "run", "integrator", "step_size", "tolerance", "initial_condition")
     names += ("status", "stop_step", "stop_time", "stop_residual")
     return [{name: row[name] for name in names} for row in failed_runs(store)]
 
 
-def _format_status_table(rows):
+def _format_status_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return format_table(
         list(rows[0]), [[_status_cell_text(v) for v in row.values()] for row in rows]
     )
 
 
-def _status_cell_text(value):
+def _status_cell_text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else format_number(value, 4)
 
 
 # --- watching --------------------------------------------------------------------------------
 
 
-def _watch_progress(counter, every):
-    """Look again and again; a terminal shows one table, anything else gets a line now and then."""
+def _watch_progress(counter: Counter, every: float | None) -> None:
+    """Print the progress until all is done: redraw a table on a terminal, or print lines."""
     terminal = sys.stdout.isatty()
-    every = every or (REDRAWN if terminal else PRINTED)
-    rates, height, troubles = {}, 0, 0
+    every = every or (REDRAW_SECONDS if terminal else PRINT_SECONDS)
+    rates: dict[str, Rate] = {}
+    height, troubles = 0, 0
     while True:
         try:
             progresses, troubles = counter.count(), 0
         except Damaged:  # as while a store grows
             troubles += 1
-            progresses = _count_progress(counter) if troubles > 5 else []
+            progresses = _count_progress(counter) if troubles > MOST_TROUBLES else []
         now = time.monotonic()
         for progress in progresses:
             rates.setdefault(progress.experiment, Rate()).add(now, progress.done + progress.partly)
@@ -193,7 +203,10 @@ def _watch_progress(counter, every):
         time.sleep(every)
 
 
-def _watched_progress_text(progresses, rates, terminal):
+def _watched_progress_text(
+    progresses: Sequence[Progress], rates: Mapping[str, Rate], terminal: bool
+) -> str:
+    """The progress with rates and times left: as a table for a terminal, or as lines."""
     rows = [
         {
             "experiment": progress.experiment,
@@ -219,8 +232,8 @@ def _watched_progress_text(progresses, rates, terminal):
     )
 
 
-def _remaining_time_in_words(seconds):
-    """A time of day's length as one says it: 45 s, 3 min 20 s, 5 h 12 min, 2 d 3 h."""
+def _remaining_time_in_words(seconds: float) -> str:
+    """A duration in its two largest units: 45 s, 3 min 20 s, 5 h 12 min, 2 d 3 h."""
     if seconds != seconds:
         return "–"
     seconds = round(seconds)

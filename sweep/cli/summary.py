@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,12 +14,17 @@ from sweep.cli.common import open_experiments_for_command, save_experiment_plots
 from sweep.cli.progress import StatusLine
 from sweep.store.store import Store
 
-# Pictures that end a run, besides those that only some studies are about; `sweep plot` has all.
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sweep.campaign.decide.decide import Decisions
+
+# Pictures at the end of every run; `_kinds_that_fit` adds others, and `sweep plot` draws all.
 KINDS = ("order", "energy", "unit-length", "megno", "lyapunov", "sphere")
 
 
-def print_run_summary(store):
-    """Print tables of orders, drifts and exponents of each experiment, and where the plots are."""
+def print_run_summary(store: Store) -> None:
+    """Print tables of orders, drifts and exponents of each experiment, and write its plots."""
     datasets = open_experiments_for_command(store)
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
@@ -28,17 +36,10 @@ def print_run_summary(store):
                 )
                 + "\n"
             )
-        quantities = [
-            q for q in (sweep.analysis.name_of_energy_quantity(dataset),) if f"{q}_error" in dataset
-        ]
-        if quantities:
-            click.echo(
-                sweep.tables.tables_as_text(
-                    sweep.tables.drifts_as_tables(
-                        sweep.drift_table(dataset, quantities, step_sizes="smallest")
-                    )
-                )
-            )
+        energy = sweep.analysis.name_of_energy_quantity(dataset)
+        if f"{energy}_error" in dataset:
+            drifts = sweep.drift_table(dataset, [energy], step_sizes="smallest")
+            click.echo(sweep.tables.tables_as_text(sweep.tables.drifts_as_tables(drifts)))
         if sweep.analysis.variables_of_chaos(dataset):
             click.echo(f"\n{sweep.tables.chaos_as_table(sweep.chaos_table(dataset))}")
         if sweep.analysis.has_structure(dataset):
@@ -48,29 +49,40 @@ def print_run_summary(store):
         _save_summary_plots(store, datasets, line)
 
 
-def decisions_for_json(found):
-    """What became of verdicts that were open, of `sweep.decide`, as a dict."""
-    (row,) = sweep.tables.table_rows_for_json([dataclasses.replace(found, outcome=None)])
+def decisions_for_json(decisions: "Decisions") -> dict[str, Any]:
+    """The answer of `sweep.decide` as a dict for JSON."""
+    row: dict[str, Any]
+    (row,) = sweep.tables.table_rows_for_json([dataclasses.replace(decisions, outcome=None)])
     return row
 
 
-def print_decisions(found, proposed=False):
-    """Print what became of verdicts that were open, or what would be added; see `sweep.decide`."""
-    said = sweep.tables.decisions_as_table if found.rows else sweep.tables.decisions_in_words
-    click.echo(f"\n{said(found, proposed)}")
+def print_decisions(decisions: "Decisions", proposed: bool = False) -> None:
+    """Print the answer of `sweep.decide`: decided and open verdicts, or what would be added."""
+    tables = sweep.tables
+    as_text = tables.decisions_as_table if decisions.rows else tables.decisions_in_words
+    click.echo(f"\n{as_text(decisions, proposed)}")
 
 
-def _save_summary_plots(store, datasets, line):
-    """Write the plots; where that cannot be, the run is complete all the same."""
-    directory, left_out = default_plot_directory(store), []
+def _save_summary_plots(
+    store: Store, datasets: "Mapping[str, xr.Dataset]", line: StatusLine
+) -> None:
+    """Write the plots, or print why they cannot be written: the run is complete all the same."""
+    directory = default_plot_directory(store)
+    left_out: list[str] = []
     try:
         for done, (name, dataset) in enumerate(datasets.items()):
             line.show(f"Pictures of {name}", done / len(datasets), at_once=True)
 
-            def note_why_not_drawn(kind, error, name=name, stored="state" in dataset):
-                if kind == "sphere" and stored:
+            def note_why_not_drawn(
+                kind: str,
+                error: InputError,
+                name: str = name,
+                has_states: bool = "state" in dataset,
+            ) -> None:
+                if kind == "sphere" and has_states:
                     left_out.append(f"No picture of {name} on the sphere: {error}")
 
+            kinds: dict[str, dict[str, Any]]
             kinds = dict.fromkeys((*KINDS, *_kinds_that_fit(dataset)), {})
             save_experiment_plots(dataset, directory, name, kinds=kinds, skipped=note_why_not_drawn)
     except InputError as error:
@@ -82,19 +94,20 @@ def _save_summary_plots(store, datasets, line):
     click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out, page]))
 
 
-def _kinds_that_fit(dataset):
-    """Pictures of what an experiment is about: drifts over long runs, and work by tolerances.
+def _kinds_that_fit(dataset: "xr.Dataset") -> list[str]:
+    """Further kinds of pictures that suit an experiment.
 
-    Runs are long that go on beyond their reference, or have none.
+    They are drifts of long runs, that last longer than their reference or have none; and work, if
+    some of the integrators are adaptive and others are not.
     """
-    asked = json.loads(dataset.attrs["experiment"])
-    until = (asked["reference"] or {"until": 0.0})["until"]
+    experiment = json.loads(dataset.attrs["experiment"])
+    until = (experiment["reference"] or {"until": 0.0})["until"]
     adaptive = sweep.analysis.adaptive_runs(dataset)
-    fitting = {"drift": until is not None and until < asked["duration"]}
+    fitting = {"drift": until is not None and until < experiment["duration"]}
     fitting["work"] = adaptive.any() and not adaptive.all()
     return [kind for kind, fits in fitting.items() if fits]
 
 
-def default_plot_directory(store):
-    """Where the plots of a store go unless told: NAME-plots, beside it or here."""
+def default_plot_directory(store: str | Store) -> Path:
+    """The default directory of a store's plots: NAME-plots beside it, or here for a bucket."""
     return Store.at(store).product("-plots")

@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 import numpy as np
@@ -12,21 +14,29 @@ from sweep.cli.main import DOES_NOT_HOLD
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
+from sweep.store.upkeep.verify import Finding
 from sweep.text import count_with_noun, format_table
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
+    from sweep.store.files import RowNumbers
 
 SHOWN = 20
 
 
 @click.command("verify")
 @store_argument
-@click.option("--repair", is_flag=True, help="Mend it: mark what must run again, remove strays.")
+@click.option(
+    "--repair", is_flag=True, help="Repair it: mark runs to compute again, remove strays."
+)
 @trust_option
 @json_option
-def command(store, repair, trust_plugins, as_json):
-    """Read every chunk of STORE, and compare what is committed with what is there.
+def command(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> None:
+    """Read every chunk of STORE, and check that what is committed is there and sound.
 
     With --repair, runs whose results are damaged are marked as not computed, and `sweep run`
-    computes just them again; coordinates and initial states are written again from the study
+    computes only these again; coordinates and initial states are written again from the study
     that the store keeps, with its plugins. Exit code 3: something was found.
 
     \b
@@ -37,19 +47,21 @@ def command(store, repair, trust_plugins, as_json):
     if trust_plugins and not repair:
         raise click.UsageError("--trust-plugins is of --repair: nothing is run to read a store")
 
-    store = Store.at(store)
-    with _Bar() as bar:
+    opened = Store.at(store)
+    marked: Mapping[str, int] = {}
+    left: Sequence[Finding] = ()
+    with _ReadingProgressBar() as bar:
         if repair:
-            mended = sweep.repair(store, trust_plugins, bar.progress)
+            mended = sweep.repair(opened, trust_plugins, bar.progress)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
-            if (writer := lease_holder_of_store(store)) is not None:
-                click.echo(f"{store} is written meanwhile, by {writer}", err=True)
-            findings, marked, left = sweep.verify(store, bar.progress, writer), {}, ()
+            if (writer := lease_holder_of_store(opened)) is not None:
+                click.echo(f"{opened} is written meanwhile, by {writer}", err=True)
+            findings = sweep.verify(opened, bar.progress, writer)
     if as_json:
         echo_json(
             {
-                "store": str(store),
+                "store": str(opened),
                 "files": bar.files,
                 "sound": not findings,
                 "findings": [_finding_as_dict(finding) for finding in findings],
@@ -57,13 +69,19 @@ def command(store, repair, trust_plugins, as_json):
                 "left": len(left),
             }
         )
+    elif not findings:
+        click.echo(f"{opened} is sound: {bar.files:,} files read.")
     else:
-        _print_findings(store, bar.files, findings, marked, left, repair)
+        _print_findings(opened, bar.files, findings)
+        if repair:
+            _print_repaired(opened, findings, marked, left)
+        else:
+            _print_what_repair_would_do(opened, findings)
     if findings:
         sys.exit(DOES_NOT_HOLD)
 
 
-def _finding_as_dict(finding):
+def _finding_as_dict(finding: Finding) -> dict[str, Any]:
     return {
         "place": finding.place,
         "array": finding.array,
@@ -75,8 +93,8 @@ def _finding_as_dict(finding):
     }
 
 
-def _row_ranges(rows):
-    """Rows as pairs of the first and the last of each stretch."""
+def _row_ranges(rows: "RowNumbers") -> list[list[int]]:
+    """Ascending rows as pairs of the first and the last of each contiguous range."""
     if not len(rows):
         return []
 
@@ -84,11 +102,7 @@ def _row_ranges(rows):
     return [[int(part[0]), int(part[-1])] for part in parts]
 
 
-def _print_findings(store, files, findings, marked, left, repair):
-    if not findings:
-        click.echo(f"{store} is sound: {files:,} files read.")
-        return
-
+def _print_findings(store: Store, files: int, findings: Sequence[Finding]) -> None:
     headers = ["experiment", "array", "chunk", "problem", "runs", "rows"]
     rows = [_finding_cells(finding) for finding in findings[:SHOWN]]
     click.echo(format_table(headers, rows))
@@ -98,24 +112,22 @@ def _print_findings(store, files, findings, marked, left, repair):
         f"\n{store}: {count_with_noun(len(findings), 'finding')} "
         f"in {count_with_noun(files, 'file')}"
     )
-    (_print_repaired if repair else _print_repair_remedies)(store, findings, marked, left)
 
 
-def _finding_cells(finding):
-    stretches = _row_ranges(finding.rows)
-    rows = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in stretches[:3])
+def _finding_cells(finding: Finding) -> list[str]:
+    ranges = _row_ranges(finding.rows)
+    rows = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in ranges[:3])
     return [
         finding.place,
         finding.array,
         "/".join(map(str, finding.chunk)),
         finding.text,
         f"{finding.runs:,}" if finding.array else "",
-        rows + (" …" if len(stretches) > 3 else ""),
+        rows + (" …" if len(ranges) > 3 else ""),
     ]
 
 
-def _print_repair_remedies(store, findings, marked, left):
-    """What --repair would do."""
+def _print_what_repair_would_do(store: Store, findings: Sequence[Finding]) -> None:
     count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
     for finding in findings:
         count[finding.remedy] += 1
@@ -136,19 +148,26 @@ def _print_repair_remedies(store, findings, marked, left):
     click.echo(f"To mend it: sweep verify {store} --repair")
 
 
-def _count_rows_to_rerun(findings):
-    rows = {}
+def _count_rows_to_rerun(findings: Sequence[Finding]) -> dict[str, int]:
+    """The number of damaged runs or references that must be computed again, by group."""
+    rows: dict[str, set[int]] = {}
     for finding in findings:
         if finding.remedy == RUN and len(finding.rows):
             rows.setdefault(finding.place, set()).update(finding.rows.tolist())
-    return {place: len(mine) for place, mine in rows.items()}
+    return {place: len(damaged) for place, damaged in rows.items()}
 
 
-def _experiments_that_are_gone(findings):
+def _experiments_that_are_gone(findings: Sequence[Finding]) -> list[str]:
     return [finding.place for finding in findings if finding.text == GONE]
 
 
-def _print_repaired(store, findings, marked, left):
+def _print_repaired(
+    store: Store,
+    findings: Sequence[Finding],
+    marked: Mapping[str, int],
+    left: Sequence[Finding],
+) -> None:
+    """Print which runs were marked as not computed, and what could not be repaired."""
     runs = {place: count for place, count in marked.items() if not place.startswith("_")}
     for place, count in runs.items():
         click.echo(f"{place}: {count:,} runs are marked as not computed")
@@ -166,30 +185,33 @@ def _print_repaired(store, findings, marked, left):
         click.echo(f"All is mended.{again if needed else ''}")
 
 
-class _Bar:
-    """A progress bar over files on a terminal."""
+class _ReadingProgressBar:
+    """A progress bar over the files of a store, which begins anew when they are read again.
 
-    def __init__(self):
+    Attributes
+    ----------
+    files : int
+        Their number, once reading has begun.
+    """
+
+    def __init__(self) -> None:
         self.files = 0
-        self._bar, self._done = None, 0
+        self._bar: ProgressBar[int] | None = None
+        self._done = 0
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
-        self._close_progress_bar()
-
-    def _close_progress_bar(self):
+    def __exit__(self, *exception: object) -> None:
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
-            self._bar = None
 
-    def progress(self, done, of):
-        """So many files are read, of so many."""
+    def progress(self, done: int, total: int) -> None:
+        """Show how many of the files are read."""
         if self._bar is None or done < self._done:
-            self._close_progress_bar()
-            self._done, self.files = 0, of
-            self._bar = progress_bar(of, "Reading")
+            self.__exit__()
+            self._done, self.files = 0, total
+            self._bar = progress_bar(total, "Reading")
             self._bar.__enter__()
         self._bar.update(done - self._done)
         self._done = done

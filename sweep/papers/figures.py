@@ -1,7 +1,5 @@
 """Counterparts of the figures of the papers."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
 
 from sweep.papers.celledoni.figures import CELLEDONI
 from sweep.papers.lee.figures import LEE
