@@ -1,5 +1,6 @@
-"""A page in a browser on this machine: how far stores are, and their answers, by `sweep serve`.
+"""The page of `sweep serve`: progress and results of stores, in a browser on this machine.
 
-`server` listens and answers; `stores` opens stores, chooses runs and keeps answers; `views` makes
-figures of answers, as JSON; `runs` tells of a single run. ``page.js`` draws.
+`server` answers requests; `stores` opens stores, selects runs and keeps answers; `progress` counts
+runs; `views` makes figures of results, whose JSON is in `figures`; `runs` describes a single run.
+``page.js`` draws.
 """

@@ -2,13 +2,24 @@
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.plots.style import units_with_superscripts
 from sweep.reports.sections import LOOKS
 from sweep.text import value_for_json
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sweep.tables import Table
+
+Values = Sequence[float] | NDArray[np.floating[Any]]  # along a curve
+Cell = Mapping[str, str]  # see `cell_as_texts`
 
 COLUMNS = ("panel", "curve", "x_quantity", "x", "y_quantity", "y", "low", "high", "mark")
 
@@ -20,16 +31,17 @@ class Axis:
     Attributes
     ----------
     text : str
-        What it shows, with units.
+        Its label, with units.
     log : bool
+        Whether its scale is logarithmic.
     """
 
     text: str
     log: bool = False
 
     @classmethod
-    def of_array(cls, array, text, log=False):
-        """Of an array, whose units stand behind the text."""
+    def of_array(cls, array: "xr.DataArray", text: str, log: bool = False) -> Self:
+        """An axis of an array's values, with its units behind the text."""
         units = units_with_superscripts(array.attrs.get("units", "1"))
         return cls(f"{text} [{units}]" if units else text, log)
 
@@ -41,36 +53,37 @@ class Curve:
     Attributes
     ----------
     name : str
-        In the legend.
-    colour, marker, dash : str
-        As Matplotlib has them, but dashes: ``solid``, ``dash``, ``dot`` or ``dashdot``.
-    x, y : array_like
-    z : array_like, optional
-        On a sphere.
-    low, high : array_like, optional
+        Its entry in the legend.
+    colour, marker : str
+        As in Matplotlib.
+    x, y : sequence or ndarray of float, shape (points,)
+    dash : {"solid", "dash", "dot", "dashdot"}
+    z : sequence or ndarray of float, shape (points,), optional
+        The third coordinate on a sphere.
+    low, high : sequence or ndarray of float, shape (points,), optional
         Ends of bars, or of a band.
-    marks : sequence of str, optional
-        How each point is drawn, ``filled``, ``open`` or ``large``; none: a line.
-    cells : sequence of dict, optional
-        Whose runs each point is of, one for all if there is only one: ``integrator``,
-        ``step_size``, ….
+    marks : sequence of {"filled", "open", "large"}, optional
+        How each point is drawn; a line without marks.
+    cells : sequence of dict of str to str, optional
+        The coordinates of the runs of each point, or of all points if there is only one:
+        ``integrator``, ``step_size``, ….
     line, band : bool, optional
-        On a sphere whether points are joined; whether `low` and `high` are ends of a band.
+        Whether points on a sphere are joined; whether `low` and `high` are ends of a band.
     part : str, optional
-        What of several that have the name it is, as a body.
+        What tells it from curves of the same name, such as a body.
     """
 
     name: str
     colour: str
-    x: object
-    y: object
+    x: Values
+    y: Values
     marker: str = ""
     dash: str = "solid"
-    z: object = ()
-    low: object = ()
-    high: object = ()
-    marks: object = ()
-    cells: object = ()
+    z: Values = ()
+    low: Values = ()
+    high: Values = ()
+    marks: Sequence[str] = ()
+    cells: Sequence[Cell] = ()
     line: bool = True
     band: bool = False
     part: str = ""
@@ -85,25 +98,24 @@ class Panel:
     title : str
     x, y : Axis
     curves : list of Curve
-    said : str
-        A line below its title.
+    subtitle : str
     """
 
     title: str
     x: Axis
     y: Axis
-    curves: list
-    said: str = ""
+    curves: list[Curve]
+    subtitle: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """What a view shows.
+    """The figure of a view, with tables of the same results.
 
     Attributes
     ----------
-    kind : str
-        ``curves``, ``strips`` (low panels, each with a scale of its own) or ``spheres``.
+    kind : {"curves", "strips", "spheres"}
+        Strips are flat panels, each with a scale of its own.
     panels : list of Panel
     tables : list of sweep.tables.Table
     remark : str
@@ -111,31 +123,36 @@ class Figure:
     """
 
     kind: str
-    panels: list
-    tables: list = field(default_factory=list)
+    panels: list[Panel]
+    tables: "list[Table]" = field(default_factory=list)
     remark: str = ""
 
     @property
-    def sentences(self):
-        """The answer in words, of its tables."""
+    def sentences(self) -> list[str]:
+        """The summaries of its tables."""
         return [table.summary for table in self.tables if table.summary]
 
-    def for_json(self):
-        """As plain values; NaN becomes None."""
+    def for_json(self) -> dict[str, Any]:
+        """The figure as plain values, with None for NaN."""
         return {
             "kind": self.kind,
             "panels": [_panel_for_json(panel) for panel in self.panels],
             "sentences": self.sentences,
             "tables": [
-                {"title": t.title, "headers": t.headers, "rows": t.rows, "notes": list(t.notes)}
-                for t in self.tables
+                {
+                    "title": table.title,
+                    "headers": table.headers,
+                    "rows": table.rows,
+                    "notes": list(table.notes),
+                }
+                for table in self.tables
             ],
             "remark": self.remark,
-            "looks": LOOKS,
+            "verdict_styles": LOOKS,
         }
 
-    def as_csv(self):
-        """The numbers that it shows, a row for each point."""
+    def as_csv(self) -> str:
+        """The plotted numbers as CSV, a row for each point."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         spatial = self.kind == "spheres"
@@ -147,7 +164,9 @@ class Figure:
                     writer.writerows((panel.title, curve.name, curve.part, *row) for row in rows)
                     continue
                 blank = [""] * len(curve.x)
-                columns = [c if len(c) else blank for c in (curve.low, curve.high, curve.marks)]
+                optional: tuple[Sequence[Any] | NDArray[Any], ...]
+                optional = (curve.low, curve.high, curve.marks)
+                columns = [values if len(values) else blank for values in optional]
                 writer.writerows(
                     (panel.title, curve.name, panel.x.text, x, panel.y.text, y, *more)
                     for x, y, *more in zip(curve.x, curve.y, *columns, strict=True)
@@ -155,24 +174,32 @@ class Figure:
         return text.getvalue()
 
 
-def _panel_for_json(panel):
-    curves = [
-        {name: _for_json(value) for name, value in vars(curve).items()} for curve in panel.curves
-    ]
+def _panel_for_json(panel: Panel) -> dict[str, Any]:
     return {
-        "title": panel.title, "said": panel.said, "x": vars(panel.x), "y": vars(panel.y),
-        "curves": curves,
-    }  # fmt: skip
+        "title": panel.title,
+        "subtitle": panel.subtitle,
+        "x": vars(panel.x),
+        "y": vars(panel.y),
+        "curves": [
+            {name: _values_for_json(value) for name, value in vars(curve).items()}
+            for curve in panel.curves
+        ],
+    }
 
 
-def _for_json(values):
+def _values_for_json(values: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return np.where(np.isfinite(values), values, None).tolist()
+        plain = values.astype(object)
+        plain[~np.isfinite(values)] = None
+        return plain.tolist()
     return value_for_json(values.tolist() if isinstance(values, np.ndarray) else values)
 
 
-def cell_as_texts(cell):
-    """Values of coordinates as an address has them: those that are none left out."""
+def cell_as_texts(cell: Mapping[str, Any]) -> dict[str, str]:
+    """Coordinates of runs as texts, as in an address of the page, without NaN.
+
+    Scanned axes have the key ``axis:NAME``.
+    """
     fixed = ("integrator", "step_size", "tolerance")
     return {
         name if name in fixed else f"axis:{name}": str(value)

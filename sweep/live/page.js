@@ -9,7 +9,7 @@ const MARKERS = { o: "circle", s: "square", D: "diamond", "^": "triangle-up", v:
                   h: "hexagon", p: "pentagon" };
 const MOST_ROWS = 24;  // of a table that is open
 const MOST_NAMED = 24;  // curves that a legend names
-const POLL = 1000;  // ms between two looks at the progress
+const POLL = 1000;  // ms between two requests for the progress
 const AGAIN = 5;  // times as long as the last answer took is the next one waited for
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -40,13 +40,13 @@ function table(headers, rows, caption = "") {
 }
 
 // A table whose verdicts are coloured, and stand first where there is little room.
-function verdictTable({ title, headers, rows }, looks) {
+function verdictTable({ title, headers, rows }, styles) {
   const place = headers.indexOf("verdict");
   const ordered = (row) => place > 1 && narrow()
     ? [row[0], row[place], ...row.slice(1, place), ...row.slice(place + 1)] : row;
   const made = table(ordered(headers), rows.map(ordered), title);
   for (const cell of made.querySelectorAll("td")) {
-    if (Object.hasOwn(looks, cell.textContent)) cell.classList.add(looks[cell.textContent]);
+    if (Object.hasOwn(styles, cell.textContent)) cell.classList.add(styles[cell.textContent]);
   }
   return made;
 }
@@ -278,7 +278,7 @@ async function showAnswer() {
   if (error) return;
   await draw($("figure"), found, `${shown}-${own.name}-${view()}`, true);
   $("tables").replaceChildren(...found.tables.flatMap((one) => [
-    folded(one, verdictTable(one, found.looks)),
+    folded(one, verdictTable(one, found.verdict_styles)),
     ...one.notes.map((note) => el("p", { className: "soft" }, note))]));
   showActions(found);
 }
@@ -338,7 +338,7 @@ function layoutOf(found, look) {
   const data = [];
   found.panels.forEach((panel, k) => {
     const column = k % place.columns, row = Math.floor(k / place.columns), id = k ? String(k + 1) : "";
-    const titles = [panel.title, panel.said].filter(Boolean), top = 8 + 18 * titles.length;
+    const titles = [panel.title, panel.subtitle].filter(Boolean), top = 8 + 18 * titles.length;
     const flat = found.kind !== "spheres";
     const left = column * place.wide + (flat ? LEFT : 4), begin = row * place.high + top;
     const most = Math.floor((place.wide - LEFT) / 6.6);
@@ -543,7 +543,7 @@ async function showRun(given = null) {
   $("run").replaceChildren(close, el("h2", {}, `Run ${found.row}: ${found.title}`),
     el("p", {}, "Start ", start), el("p", {}, "Series ", series), figure,
     el("dl", {}, ...found.facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])),
-    el("h2", {}, "Compute it again"), el("pre", {}, found.again));
+    el("h2", {}, "Compute it again"), el("pre", {}, found.script));
   await draw(figure, found.figure, "run", false);
 }
 

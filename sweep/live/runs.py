@@ -1,6 +1,8 @@
-"""What the page shows of one run: its setting, how it ended, a series, how to compute it again."""
+"""A single run on the page: its setting, its results, a series, and a script to recompute it."""
 
 import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +13,15 @@ from sweep.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
 from sweep.plots.style import COLOURS, units_with_superscripts
 from sweep.text import format_number
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+Fact = tuple[str, str]  # a name and a value, as texts
+
 STOPS = ("stop_step", "stop_time", "stop_residual")
-MOST_SAMPLES = 2000  # of a series that are drawn
+MOST_SAMPLES = 2000  # of a series, that are drawn
 PLUGINS = "# with the plugins of the study: sweep show plugins {store}\n"
-AGAIN = """\
+SCRIPT = """\
 {plugins}import numpy as np
 
 import integrators
@@ -25,30 +32,33 @@ run = sweep.open_study({store!r})[{experiment!r}].to_dataset().isel(run={row})
 state = run["initial_state"].values
 system = systems.get({system!r}{parameters})
 method = integrators.get({method!r}{options})
-found = integrators.integrate(
+result = integrators.integrate(
     system, method, state[~np.isnan(state).all(axis=1)],
     duration={duration!r}, samples={samples!r}, {step},
 )
 """
 
 
-def describe_run(dataset, place, quantity, store, experiment):
-    """What there is to say of a run.
+def describe_run(
+    dataset: "xr.Dataset", place: int, quantity: str, store: str, experiment: str
+) -> dict[str, Any]:
+    """Describe a run for the page.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         The experiment.
     place : int
-        Of the run in it.
+        Position of the run in it.
     quantity : str
-        The series to show; nothing for the first.
+        The series to show; empty for the first error or, without errors, the first series.
     store, experiment : str
+        Their names, for the script.
 
     Returns
     -------
     dict
-        For JSON.
+        Plain values, for JSON.
     """
     run = dataset.isel(run=place)
     series = names_of_time_series(dataset)
@@ -65,11 +75,11 @@ def describe_run(dataset, place, quantity, store, experiment):
         "series": series,
         "quantity": quantity,
         "figure": _figure(run, quantity).for_json(),
-        "again": _how_to_compute_it_again(run, store, experiment),
+        "script": _script_that_recomputes(run, store, experiment),
     }
 
 
-def _setting(run, dataset):
+def _setting(run: "xr.Dataset", dataset: "xr.Dataset") -> list[Fact]:
     system = json.loads(run.attrs["system"])
     parameters = system["parameters"] | _scanned_parameters(run)
     facts = [("System", system["name"])]
@@ -78,12 +88,12 @@ def _setting(run, dataset):
     return [*facts, *_facts(run, [*axes, "initial_condition"])]
 
 
-def _axes(dataset):
-    """Names of the coordinates that tell cells of runs apart."""
+def _axes(dataset: "xr.Dataset") -> list[str]:
+    """Names of the coordinates in which runs differ, other than their starts."""
     return ["integrator", "step_size", "tolerance", *scanned_axes(dataset)]
 
 
-def _results(run):
+def _results(run: "xr.Dataset") -> list[Fact]:
     names = [str(name) for name, array in run.data_vars.items() if array.ndim == 0]
     meanings = run["status"].attrs.get("flag_meanings", "").split()
     flags = dict(zip(run["status"].attrs.get("flag_values", ()), meanings, strict=False))
@@ -94,8 +104,9 @@ def _results(run):
     return [("Status", status), *_facts(run, others)]
 
 
-def _facts(run, names):
-    found = []
+def _facts(run: "xr.Dataset", names: Iterable[str]) -> list[Fact]:
+    """Scalar variables of a run as texts with units, without NaN."""
+    facts = []
     for name in names:
         value = run[name].item()
         if isinstance(value, float) and np.isnan(value):
@@ -103,17 +114,17 @@ def _facts(run, names):
         units = units_with_superscripts(run[name].attrs.get("units", "1"))
         text = f"{format_number(value, 6)} {units}".strip()
         words = name.replace("_", " ").replace("cpu", "CPU")
-        found.append((f"{words[:1].upper()}{words[1:]}", text))
-    return found
+        facts.append((f"{words[:1].upper()}{words[1:]}", text))
+    return facts
 
 
-def _figure(run, quantity):
+def _figure(run: "xr.Dataset", quantity: str) -> Figure:
     if not quantity:
         return Figure("curves", [])
     values, times = run[quantity].values, run["time"].values
     step = max(1, len(times) // MOST_SAMPLES)
-    there = np.isfinite(values)
-    times, values = times[there][::step], values[there][::step]
+    finite = np.isfinite(values)
+    times, values = times[finite][::step], values[finite][::step]
     error = "_error" in quantity
     curve = Curve(quantity, COLOURS[0], times, np.abs(values) if error else values)
     name = quantity.replace("_", " ")
@@ -121,14 +132,14 @@ def _figure(run, quantity):
     return Figure("curves", [Panel("", Axis.of_array(run["time"], "time t"), y, [curve])])
 
 
-def _how_to_compute_it_again(run, store, experiment):
-    """A script that computes the run's states."""
+def _script_that_recomputes(run: "xr.Dataset", store: str, experiment: str) -> str:
+    """A Python script that computes the run's states."""
     fixed = json.loads(run.attrs["fixed"])
     label, size, tolerance = (run[k].item() for k in ("integrator", "step_size", "tolerance"))
     described = integrator_descriptions(run).get(label, {})
     widths = np.diff(run["time"].values)
     even = np.allclose(widths, widths[0])
-    return AGAIN.format(
+    return SCRIPT.format(
         plugins=PLUGINS.format(store=store) if fixed["plugins"] else "",
         store=store,
         experiment=experiment,
@@ -143,15 +154,18 @@ def _how_to_compute_it_again(run, store, experiment):
     )
 
 
-def _scanned_parameters(run):
-    """The values of a run's scanned parameters; of labelled ones what the label stands for."""
-    found = {}
+def _scanned_parameters(run: "xr.Dataset") -> dict[str, Any]:
+    """The values of a run's scanned parameters; for labels, the values that they stand for."""
+    parameters = {}
     for axis in json.loads(run.attrs["experiment"])["scan"]:
         value = run[axis["name"]].item()
-        known = axis["labels"] is not None
-        found[axis["name"]] = axis["values"][axis["labels"].index(value)] if known else value
-    return found
+        labelled = axis["labels"] is not None
+        parameters[axis["name"]] = (
+            axis["values"][axis["labels"].index(value)] if labelled else value
+        )
+    return parameters
 
 
-def _arguments(values):
+def _arguments(values: Mapping[str, Any]) -> str:
+    """Values as further keyword arguments of a call."""
     return "".join(f", {key}={value!r}" for key, value in values.items())

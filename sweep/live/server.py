@@ -1,20 +1,33 @@
-"""The server of the page: this machine alone, a token in the address, reading alone."""
+"""The web server of the page: for this machine, with a token in the address, and read-only."""
 
 import asyncio
+import functools
 import hmac
 import json
 import logging
+import re
 import secrets
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from integrators.errors import InputError
-from sweep.live.stores import Choice, OpenedStore
+from sweep.live.stores import OpenedStore
+from sweep.live.views import Choice
 from sweep.text import escape_controls_in_lines
 
+if TYPE_CHECKING:
+    from tornado.httpserver import HTTPServer
+    from tornado.web import Application
+
+Stores = Mapping[str, OpenedStore]  # by the names that they were given by
+Arguments = Mapping[str, Sequence[str]]  # of an address
+Result = TypeVar("Result")
+
 PORT = 8787
-TRIED = 20  # ports from the first on, where none is asked for
+MOST_PORTS = 20  # to try, from the first on, where none is given
 MISSING = "the page needs plotly and tornado, which are not here: pip install 'geosweep[live]'"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -31,7 +44,12 @@ HEADERS = {
 ASSETS = {"page.js": "text/javascript", "page.css": "text/css", "plotly.min.js": "text/javascript"}
 
 
-def serve(names, host, port=None, told=print):
+def serve(
+    names: Sequence[str],
+    host: str,
+    port: int | None = None,
+    announce: Callable[[str], object] = print,
+) -> None:
     """Serve the page of some stores until Ctrl-C.
 
     Parameters
@@ -41,7 +59,7 @@ def serve(names, host, port=None, told=print):
     host : str
     port : int, optional
         By default the first that is free from `PORT` on.
-    told : callable, optional
+    announce : callable, optional
         Called with the address once the page can be opened.
 
     Raises
@@ -52,10 +70,10 @@ def serve(names, host, port=None, told=print):
     files = _files()
     stores = {name: OpenedStore(name) for name in dict.fromkeys(map(str, names))}
     token = secrets.token_urlsafe(16)
-    asyncio.run(_serve(stores, files, token, host, port, told))
+    asyncio.run(_serve(stores, files, token, host, port, announce))
 
 
-def _files():
+def _files() -> dict[str, bytes]:
     """The files of the page by name, with the library that draws."""
     try:
         import plotly
@@ -63,47 +81,55 @@ def _files():
     except ImportError:
         raise InputError(MISSING) from None
     own = resources.files(__package__)
-    found = {name: own.joinpath(name).read_bytes() for name in ("page.html", "page.js", "page.css")}
+    files = {name: own.joinpath(name).read_bytes() for name in ("page.html", "page.js", "page.css")}
     library = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    return found | {"plotly.min.js": library.read_bytes()}
+    return files | {"plotly.min.js": library.read_bytes()}
 
 
-async def _serve(stores, files, token, host, port, told):
+async def _serve(
+    stores: Stores,
+    files: Mapping[str, bytes],
+    token: str,
+    host: str,
+    port: int | None,
+    announce: Callable[[str], object],
+) -> None:
     from tornado.httpserver import HTTPServer
 
     logging.getLogger("tornado.access").setLevel(logging.CRITICAL)
-    logging.getLogger("tornado.application").disabled = False  # a traceback of ours is to be seen
+    logging.getLogger("tornado.application").disabled = False  # it logs our tracebacks
     server = HTTPServer(application(stores, files, token))
     bound = _listen(server, host, port)
-    told(f"http://{f'[{host}]' if ':' in host else host}:{bound}/?token={token}")
+    announce(f"http://{f'[{host}]' if ':' in host else host}:{bound}/?token={token}")
     await asyncio.Event().wait()
 
 
-def _listen(server, host, port):
-    """Listen at a port, and which it is."""
+def _listen(server: "HTTPServer", host: str, port: int | None) -> int:
+    """Listen at the port, or at the first free one, and return it."""
     from tornado.netutil import bind_sockets
 
-    ports = [port] if port is not None else [*range(PORT, PORT + TRIED), 0]
-    for tried in ports:
+    ports = [port] if port is not None else [*range(PORT, PORT + MOST_PORTS), 0]
+    for candidate in ports:
         try:
-            sockets = bind_sockets(tried, host)
+            sockets = bind_sockets(candidate, host)
         except OSError as error:
             why = error.strerror or error
             continue
         server.add_sockets(sockets)
-        return sockets[0].getsockname()[1]
+        bound: int = sockets[0].getsockname()[1]
+        return bound
     raise InputError(f"{host}:{ports[0]} cannot be listened at: {why}; give another --port")
 
 
-def application(stores, files, token):
-    """The Tornado application.
+def application(stores: Stores, files: Mapping[str, bytes], token: str) -> "Application":
+    """The Tornado application of the page.
 
     Parameters
     ----------
     stores : dict of str to OpenedStore
     files : dict of str to bytes
     token : str
-        That every question must bring.
+        Required of every request for data.
 
     Returns
     -------
@@ -112,86 +138,83 @@ def application(stores, files, token):
     from tornado.web import Application, HTTPError, RequestHandler
 
     class Handler(RequestHandler):
-        """What all answers have in common."""
+        """The headers and errors that all responses have in common."""
 
-        def set_default_headers(self):
+        def set_default_headers(self) -> None:
             for name, value in HEADERS.items():
                 self.set_header(name, value)
 
-        def write_error(self, status_code, **_):
+        def write_error(self, status_code: int, **_: Any) -> None:
             words = {403: "the token is not that of this server: open the address that it printed"}
             self.finish({"error": words.get(status_code, self._reason)})
 
     class Asset(Handler):
-        """A file of the page, which knows nothing of stores."""
+        """A file of the page, which holds no data of stores."""
 
-        def get(self, name):
+        def get(self, name: str) -> None:
             self.set_header("Content-Type", f"{ASSETS[name]}; charset=utf-8")
             self.finish(files[name])
 
     class Page(Handler):
         """The page itself."""
 
-        def get(self):
+        def get(self) -> None:
             self.set_header("Content-Type", "text/html; charset=utf-8")
             self.finish(files["page.html"])
 
     class Api(Handler):
-        """An answer as JSON or CSV, made in a thread: others are answered meanwhile."""
+        """Data as JSON or CSV, made in a thread so that other requests are answered meanwhile."""
 
-        def prepare(self):
+        def prepare(self) -> None:
             given = self.request.headers.get("X-Token") or self.get_query_argument("token", "")
             if not hmac.compare_digest(given.encode(), token.encode()):
                 raise HTTPError(403)
 
-        async def get(self, name):
+        async def get(self, name: str) -> None:
             arguments = {
                 key: [value.decode(errors="replace") for value in values]
                 for key, values in self.request.query_arguments.items()
             }
             try:
-                found = await _in_thread(lambda: ANSWERS[name](stores, arguments))
+                answer = await _in_thread(lambda: ANSWERS[name](stores, arguments))
             except (InputError, OSError) as error:
                 self.set_status(400)
-                found = {"error": escape_controls_in_lines(str(error))}
-            if isinstance(found, str):
+                answer = {"error": escape_controls_in_lines(str(error))}
+            if isinstance(answer, str):
                 self.set_header("Content-Type", "text/csv; charset=utf-8")
                 self.set_header("Content-Disposition", "attachment")
-                self.finish(found)
+                self.finish(answer)
             else:
                 self.set_header("Content-Type", "application/json; charset=utf-8")
-                self.finish(json.dumps(found, allow_nan=False))
+                self.finish(json.dumps(answer, allow_nan=False))
 
     return Application(
         [
             (r"/", Page),
-            (rf"/({'|'.join(map(_escaped, ASSETS))})", Asset),
+            (rf"/({'|'.join(map(re.escape, ASSETS))})", Asset),
             (rf"/api/({'|'.join(ANSWERS)})", Api),
         ],
         compress_response=True,
     )
 
 
-def _escaped(name):
-    return name.replace(".", r"\.")
-
-
-def _in_thread(work):
-    """A future of what a thread makes that does not keep the process when it ends."""
+def _in_thread(work: Callable[[], Result]) -> asyncio.Future[Result]:
+    """Call a function in a daemon thread, which does not outlive the process; return a future."""
     loop = asyncio.get_running_loop()
-    future = loop.create_future()
+    future: asyncio.Future[Result] = loop.create_future()
 
-    def settle(method, value):
+    def settle(set_outcome: Callable[[], None]) -> None:
         if not future.cancelled():
-            getattr(future, method)(value)
+            set_outcome()
 
-    def run():
+    def run() -> None:
+        set_outcome: Callable[[], None]
         try:
-            found = "set_result", work()
+            set_outcome = functools.partial(future.set_result, work())
         except Exception as error:
-            found = "set_exception", error
+            set_outcome = functools.partial(future.set_exception, error)
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *found)
+            loop.call_soon_threadsafe(settle, set_outcome)
 
     threading.Thread(target=run, daemon=True).start()
     return future
@@ -200,55 +223,59 @@ def _in_thread(work):
 # --- answers -------------------------------------------------------------------------------------
 
 
-def _stores(stores, arguments):
+def _answer_stores(stores: Stores, arguments: Arguments) -> dict[str, Any]:
     return {"stores": list(stores)}
 
 
-def _progress(stores, arguments):
-    store = _store(stores, arguments)
-    return store.watched.look() | {"version": store.watched.version()}
+def _answer_progress(stores: Stores, arguments: Arguments) -> dict[str, Any]:
+    progress = _requested_store(stores, arguments).progress
+    return progress.look_up() | {"version": progress.version()}
 
 
-def _choices(stores, arguments):
-    return _store(stores, arguments).choices()
+def _answer_choices(stores: Stores, arguments: Arguments) -> dict[str, Any]:
+    return _requested_store(stores, arguments).choices()
 
 
-def _figure(stores, arguments):
-    return _store(stores, arguments).figure(_choice(arguments)).for_json()
+def _answer_figure(stores: Stores, arguments: Arguments) -> dict[str, Any]:
+    return _requested_store(stores, arguments).figure(_requested_choice(arguments)).for_json()
 
 
-def _data(stores, arguments):
-    return _store(stores, arguments).figure(_choice(arguments)).as_csv()
+def _answer_data(stores: Stores, arguments: Arguments) -> str:
+    return _requested_store(stores, arguments).figure(_requested_choice(arguments)).as_csv()
 
 
-def _run(stores, arguments):
-    store, choice = _store(stores, arguments), _choice(arguments)
-    row = _one(arguments, "run")
-    if row and not row.isdecimal():
-        raise InputError(f"run = {row!r}; expected the row of a run")
-    place = int(row) if row else store.row_of_cell(choice)
-    return store.run(choice.experiment, place, _one(arguments, "series"))
+def _answer_run(stores: Stores, arguments: Arguments) -> dict[str, Any]:
+    store, choice = _requested_store(stores, arguments), _requested_choice(arguments)
+    text = _last_argument(arguments, "run")
+    if text and not text.isdecimal():
+        raise InputError(f"run = {text!r}; expected the row of a run")
+    row = int(text) if text else store.row_of_cell(choice)
+    return store.run(choice.experiment, row, _last_argument(arguments, "series"))
 
 
-ANSWERS = {
-    "stores": _stores, "progress": _progress, "choices": _choices, "figure": _figure,
-    "data": _data, "run": _run,
-}  # fmt: skip
+ANSWERS: dict[str, Callable[[Stores, Arguments], dict[str, Any] | str]] = {
+    "stores": _answer_stores,
+    "progress": _answer_progress,
+    "choices": _answer_choices,
+    "figure": _answer_figure,
+    "data": _answer_data,
+    "run": _answer_run,
+}
 
 
-def _one(arguments, name):
+def _last_argument(arguments: Arguments, name: str) -> str:
     return (arguments.get(name) or [""])[-1]
 
 
-def _store(stores, arguments):
-    name = _one(arguments, "store") or next(iter(stores))
+def _requested_store(stores: Stores, arguments: Arguments) -> OpenedStore:
+    name = _last_argument(arguments, "store") or next(iter(stores))
     if name not in stores:
         raise InputError(f"store {name!r} is not served here; {', '.join(stores)}")
     return stores[name]
 
 
-def _choice(arguments):
-    """The `Choice` that an address names."""
+def _requested_choice(arguments: Arguments) -> Choice:
+    """The `Choice` of an address."""
     scanned = [
         (key.partition(":")[2], value)
         for key, values in arguments.items()
@@ -256,13 +283,13 @@ def _choice(arguments):
         for value in values
     ]
     return Choice(
-        experiment=_one(arguments, "experiment"),
-        view=_one(arguments, "view") or "orders",
+        experiment=_last_argument(arguments, "experiment"),
+        view=_last_argument(arguments, "view") or "orders",
         integrators=tuple(arguments.get("integrator", ())),
         step_sizes=tuple(arguments.get("step_size", ())),
         tolerances=tuple(arguments.get("tolerance", ())),
         scanned=tuple(scanned),
-        starts=_one(arguments, "starts"),
-        quantity=_one(arguments, "quantity"),
-        against=_one(arguments, "against"),
+        starts=_last_argument(arguments, "starts"),
+        quantity=_last_argument(arguments, "quantity"),
+        against=_last_argument(arguments, "against"),
     )

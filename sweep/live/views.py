@@ -1,10 +1,12 @@
-"""Views: figures, tables and sentences of the runs that are chosen, by the analysis that answers.
+"""Views: figures with tables and sentences of the selected runs, each from one analysis.
 
-Each takes the runs, the choice that they were selected by, and their experiment, whose `looks` are
-the colours of integrators whatever is chosen.
+Each takes the runs, the choice by which they were selected, and the styles of the curves of all
+integrators of the experiment, so that an integrator keeps its colour whatever is chosen.
 """
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,7 +28,7 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 from sweep.analysis.runs.summaries import names_of_invariant_errors, names_of_time_series
-from sweep.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
+from sweep.live.figures import Axis, Curve, Figure, Panel, Values, cell_as_texts
 from sweep.plots.drifts import DriftStrip
 from sweep.plots.orders import curve_label_with_order, error_axis_label
 from sweep.plots.over_time import error_series_to_draw
@@ -39,6 +41,15 @@ from sweep.plots.spheres import (
 from sweep.plots.style import MORE_COLOURS
 from sweep.plots.work import AXES, counts_for_comparison, rows_on_log_axis
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sweep.analysis import DriftEstimate, OrderEstimate, WorkEstimate
+    from sweep.plots.over_time import Series
+
+Row = TypeVar("Row", bound="OrderEstimate | WorkEstimate")
+Styles = Mapping[str, Mapping[str, Any]]  # by integrator, as Matplotlib's keyword arguments
+
 MOST_PANELS = 12
 MOST_STARTS = 4096  # of a strip
 MOST_POINTS = 20_000  # of a sphere
@@ -46,7 +57,35 @@ OPEN = "Open marks do not count"
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 
-def draw_orders(runs, choice, experiment):
+@dataclass(frozen=True)
+class Choice:
+    """The runs and the quantity of a view, as texts of an address of the page.
+
+    Attributes
+    ----------
+    experiment, view : str
+    integrators, step_sizes, tolerances : tuple of str
+        All where there is none.
+    scanned : tuple of (str, str)
+        Axes and values; all values of an axis that is not named.
+    starts : str
+        The label of one, ``all``, or empty for as many as can be shown without delay.
+    quantity, against : str
+        Quantity and measure of work to show; empty for those of the view by default.
+    """
+
+    experiment: str
+    view: str = "orders"
+    integrators: tuple[str, ...] = ()
+    step_sizes: tuple[str, ...] = ()
+    tolerances: tuple[str, ...] = ()
+    scanned: tuple[tuple[str, str], ...] = ()
+    starts: str = ""
+    quantity: str = ""
+    against: str = ""
+
+
+def draw_orders(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     """Errors against step sizes, and the orders that they show."""
     rows = order_table(runs, choice.quantity or None)
     x = Axis.of_array(runs["step_size"], "step size h", log=True)
@@ -54,7 +93,7 @@ def draw_orders(runs, choice, experiment):
     once = len({axis_values_in_words(row.parameters) for row in rows}) == 1
     panels = _panels_of_rows(
         [row for row in rows if any(point.error > 0 for point in row.points)],
-        lambda of: [_order_curve(row, experiment.looks, once) for row in of],
+        lambda rows: [_order_curve(row, styles, once) for row in rows],
         x,
         y,
     )
@@ -62,12 +101,12 @@ def draw_orders(runs, choice, experiment):
     return Figure("curves", panels, [table], f"{OPEN} for the order.")
 
 
-def _order_curve(row, looks, once):
+def _order_curve(row: "OrderEstimate", styles: Styles, with_order: bool) -> Curve:
     points = [point for point in row.points if point.error > 0]
     cells = [_cell(row, step_size=point.step_size) for point in points]
     return _curve(
-        curve_label_with_order(row) if once else row.integrator,
-        looks[row.integrator],
+        curve_label_with_order(row) if with_order else row.integrator,
+        styles[row.integrator],
         [point.step_size for point in points],
         [point.error for point in points],
         low=[point.low for point in points] if row.starts > 1 else (),
@@ -77,27 +116,27 @@ def _order_curve(row, looks, once):
     )
 
 
-def draw_work(runs, choice, experiment):
+def draw_work(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     """Errors against the work that they took."""
     against = choice.against or "evaluations"
     check_known("measure of work", against, WORK)
     error = choice.quantity or quantities_of_view("work", runs)[0]
-    every = work_table(runs, error)
-    rows = rows_on_log_axis(every, error, against)
+    estimates = work_table(runs, error)
+    rows = rows_on_log_axis(estimates, error, against)
     quantity, units = AXES[against]
     panels = _panels_of_rows(
         rows,
-        lambda of: _work_curves(of, against, experiment.looks),
+        lambda rows: _work_curves(rows, against, styles),
         Axis(f"{quantity}{units}", log=True),
         Axis.of_array(runs[error], f"{rows[0].error.replace('_', ' ')}", log=True),
     )
     remark = f"Large marks are best of their family. {OPEN}."
-    precision, *least = tables.work_as_tables(every, against)
+    precision, *least = tables.work_as_tables(estimates, against)
     return Figure("curves", panels, [*least, precision], remark)
 
 
-def _work_curves(rows, against, looks):
-    by_integrator = {}
+def _work_curves(rows: "Iterable[WorkEstimate]", against: str, styles: Styles) -> list[Curve]:
+    by_integrator: dict[str, list[WorkEstimate]] = {}
     for row in rows:
         by_integrator.setdefault(row.integrator, []).append(row)
     curves = []
@@ -107,7 +146,7 @@ def _work_curves(rows, against, looks):
         curves.append(
             _curve(
                 integrator,
-                looks[integrator],
+                styles[integrator],
                 [getattr(row, against) for row in points],
                 [row.value for row in points],
                 low=[row.low for row in points] if several else (),
@@ -124,8 +163,8 @@ def _work_curves(rows, against, looks):
     return curves
 
 
-def draw_drifts(runs, choice, experiment):
-    """How far an invariant wanders over time, and its drift; a strip for each integrator."""
+def draw_drifts(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
+    """Error of an invariant over time, and its drift, in a strip for each integrator."""
     quantity = (choice.quantity or quantities_of_view("drifts", runs)[0]).removesuffix("_error")
     runs = run_table_without_repeats(runs)
     shown, _ = runs_to_draw(runs)
@@ -147,8 +186,8 @@ def draw_drifts(runs, choice, experiment):
                 title,
                 time,
                 Axis.of_array(shown[f"{quantity}_error"], name),
-                _strip_curves(strip, experiment.looks[row.integrator]),
-                "; ".join([row.in_words, *(f"{one} (95 %)" for one in row.compared[:1])]),
+                _strip_curves(strip, row, styles[row.integrator]),
+                "; ".join([row.in_words, *(f"{less} (95 %)" for less in row.compared[:1])]),
             )
         )
     if not panels:
@@ -162,12 +201,12 @@ def draw_drifts(runs, choice, experiment):
     return Figure("strips", panels, tables.drifts_as_tables(rows), remark)
 
 
-def _strip_curves(strip, look):
-    row = strip.row
+def _strip_curves(strip: DriftStrip, row: "DriftEstimate", style: Mapping[str, Any]) -> list[Curve]:
+    """The window means of an error, and the line of its drift."""
     cells = [_cell(row, step_size=row.step_size, tolerance=row.tolerance)]
     curves = [
         _curve(
-            row.integrator, look, strip.times, strip.middle, low=strip.low, high=strip.high,
+            row.integrator, style, strip.times, strip.middle, low=strip.low, high=strip.high,
             band=True, cells=cells,
         )
     ]  # fmt: skip
@@ -179,16 +218,17 @@ def _strip_curves(strip, look):
     return curves
 
 
-def draw_series(runs, choice, experiment):
+def draw_series(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     """A series over time: the median over the starts, and their range."""
     name = choice.quantity or quantities_of_view("series", runs)[0]
     check_known("series", name, names_of_time_series(runs))
     runs = run_table_without_repeats(runs)
     error = "_error" in name or "defect" in name
-    chosen = choice.step_sizes or choice.tolerances
-    shown = np.arange(runs.sizes["run"]) if chosen else runs_to_draw(runs)[0]
-    shown = take_runs(runs, shown)[[name, *(key for key in ("status",) if key in runs)]]
-    panels, places = {}, {}
+    are_sizes_chosen = choice.step_sizes or choice.tolerances
+    positions = np.arange(runs.sizes["run"]) if are_sizes_chosen else runs_to_draw(runs)[0]
+    shown = take_runs(runs, positions)[[name, *(key for key in ("status",) if key in runs)]]
+    panels: dict[str, list[Curve]] = {}
+    places: dict[tuple[str, str], int] = {}
     axes = scanned_axes(shown)
     for key, members in groups_of_runs(shown, [*axes, "integrator", "step_size", "tolerance"]):
         panel = axis_values_in_words({axis: key[axis] for axis in axes})
@@ -196,24 +236,38 @@ def draw_series(runs, choice, experiment):
         step = key["tolerance"] if np.isnan(key["step_size"]) else key["step_size"]
         place = places[panel, key["integrator"]] = places.get((panel, key["integrator"]), -1) + 1
         panels.setdefault(panel, []).append(
-            _series_curve(series, key, f"{key['integrator']}, {step:g}", experiment.looks, place)
+            _series_curve(series, key, f"{key['integrator']}, {step:g}", styles, place)
         )
     x = Axis.of_array(shown["time"], "time t")
     y = Axis.of_array(shown[name], f"|{name.replace('_', ' ')}|" if error else name, log=error)
-    made = [Panel(title, x, y, curves) for title, curves in panels.items()]
-    _refuse_too_many(made)
-    return Figure("curves", made, remark="Median and range over the starts.")
+    drawn = [Panel(title, x, y, curves) for title, curves in panels.items()]
+    _refuse_too_many(drawn)
+    return Figure("curves", drawn, remark="Median and range over the starts.")
 
 
-def _series_curve(series, key, name, looks, place):
-    there = np.isfinite(series.values).any(axis=0)
-    values = series.values[:, there]
-    median = series.median_over_runs[there] if there.any() else np.zeros(0)
-    several = len(values) > 1 and there.any()
+def _series_curve(
+    series: "Series", key: Mapping[str, Any], name: str, styles: Styles, place: int
+) -> Curve:
+    """The median of runs that differ in their starts, with their range.
+
+    Parameters
+    ----------
+    series : sweep.plots.over_time.Series
+    key : dict
+        Coordinates of the runs.
+    name : str
+    styles : dict of str to dict
+    place : int
+        How many curves of its integrator are in the panel already, for the dashes.
+    """
+    has_value = np.isfinite(series.values).any(axis=0)
+    values = series.values[:, has_value]
+    median = series.median_over_runs[has_value] if has_value.any() else np.zeros(0)
+    several = len(values) > 1 and has_value.any()
     return _curve(
         name,
-        looks[key["integrator"]] | {"dash": DASHES[place % len(DASHES)]},
-        series.times[there],
+        {**styles[key["integrator"]], "dash": DASHES[place % len(DASHES)]},
+        series.times[has_value],
         median,
         low=np.nanmin(values, axis=0) if several else (),
         high=np.nanmax(values, axis=0) if several else (),
@@ -222,7 +276,7 @@ def _series_curve(series, key, name, looks, place):
     )
 
 
-def draw_spheres(runs, choice, experiment):
+def draw_spheres(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     """States as directions on the unit sphere."""
     runs = run_table_without_repeats(runs)
     rows, names = direction_rows_of_bodies(runs, None)
@@ -236,18 +290,15 @@ def draw_spheres(runs, choice, experiment):
         for i, start in enumerate(panel.starts):
             cells = [{"run": str(runs["run"].values[panel.runs[i]])}]
             for j, body in enumerate(picture.bodies):
-                path = panel.directions[i, :few, j]
-                names = picture.starts[start], body if picture.of_several else ""
-                name, part = reversed(names) if picture.colours_are_bodies and names[1] else names
+                x, y, z = panel.directions[i, :few, j].T
+                name, part = picture.starts[start], body if picture.of_several else ""
+                if picture.colours_are_bodies and part:
+                    name, part = part, name
                 colour = MORE_COLOURS[colours[i, j]]
-                curves.append(
-                    Curve(
-                        name, colour, *path.T[:2], z=path.T[2], cells=cells, line=lines, part=part
-                    )
-                )
+                curves.append(Curve(name, colour, x, y, z=z, cells=cells, line=lines, part=part))
         panels.append(Panel(panel.title, Axis("e₁"), Axis("e₂"), curves))
-    said = ", ".join(picture.common)
-    return Figure("spheres", panels, remark=f"{said[:1].upper()}{said[1:]}. Drag to turn.")
+    remark = ", ".join(picture.common)
+    return Figure("spheres", panels, remark=f"{remark[:1].upper()}{remark[1:]}. Drag to turn.")
 
 
 @dataclass(frozen=True)
@@ -258,61 +309,64 @@ class View:
     ----------
     title : str
     draw : callable
-        Takes runs, the choice and the experiment; returns a `Figure`, or `InputError` says what is
-        missing for it.
+        Takes the runs, the choice and the curves' styles; returns a `Figure`, or raises
+        `InputError` that names what is missing.
     quantities : callable
-        The quantities of some runs that it can show, the one that it shows unless told first.
+        Takes the runs; returns the quantities that it can show, the default first.
     """
 
     title: str
-    draw: object
-    quantities: object
+    draw: "Callable[[xr.Dataset, Choice, Styles], Figure]"
+    quantities: "Callable[[xr.Dataset], list[str]]"
 
 
-def quantities_of_view(name, runs):
-    """The quantities that a view can show of some runs, that of choice first; none if it cannot."""
-    return list(VIEWS[name].quantities(runs))
+def quantities_of_view(name: str, runs: "xr.Dataset") -> list[str]:
+    """The quantities of some runs that a view can show, its default first; or none."""
+    return VIEWS[name].quantities(runs)
 
 
-def _order_quantities(runs):
+def _order_quantities(runs: "xr.Dataset") -> list[str]:
     if adaptive_runs(runs).all() or not run_table_has_error(runs):
         return []
-    found = [name for name in _errors_against_reference(runs) if name != "reference_error"]
-    own = [SELF] if "state" in runs else []
-    return [*found, *own, *names_of_invariant_errors(runs)]
+    between_step_sizes = [SELF] if "state" in runs else []
+    return [
+        *_errors_against_reference(runs),
+        *between_step_sizes,
+        *names_of_invariant_errors(runs),
+    ]
 
 
-def _work_quantities(runs):
+def _work_quantities(runs: "xr.Dataset") -> list[str]:
     return [*_errors_against_reference(runs), *_invariant_errors(runs)]
 
 
-def _errors_against_reference(runs):
-    found = [
+def _errors_against_reference(runs: "xr.Dataset") -> list[str]:
+    names = [
         name
         for name in names_of_time_series(runs)
         if name.endswith("_error")
         and name != "reference_error"
         and is_error_against_reference(runs, name)
     ]
-    return sorted(found, key=lambda name: name != "global_error")
+    return sorted(names, key=lambda name: name != "global_error")
 
 
-def _invariant_errors(runs):
+def _invariant_errors(runs: "xr.Dataset") -> list[str]:
     energy = f"{name_of_energy_quantity(runs)}_error"
     return sorted(names_of_invariant_errors(runs), key=lambda name: name != energy)
 
 
-def _drift_quantities(runs):
+def _drift_quantities(runs: "xr.Dataset") -> list[str]:
     energy = name_of_energy_quantity(runs)
     return sorted(quantities_with_recorded_error(runs), key=lambda name: name != energy)
 
 
-def _series_quantities(runs):
+def _series_quantities(runs: "xr.Dataset") -> list[str]:
     first = [*_invariant_errors(runs), *_errors_against_reference(runs)]
     return list(dict.fromkeys([*first, *names_of_time_series(runs)]))
 
 
-def _sphere_quantities(runs):
+def _sphere_quantities(runs: "xr.Dataset") -> list[str]:
     return ["state"] if "state" in runs else []
 
 
@@ -328,19 +382,21 @@ VIEWS = {
 # --- panels and curves ---------------------------------------------------------------------------
 
 
-def _panels_of_rows(rows, curves, x, y):
+def _panels_of_rows(
+    rows: Sequence[Row], curves: Callable[[list[Row]], list[Curve]], x: Axis, y: Axis
+) -> list[Panel]:
     """A panel for each combination of scanned values."""
     if not rows:
         raise InputError("no chosen run has an error other than 0 to show.")
-    by_values = {}
+    by_values: dict[str, list[Row]] = {}
     for row in rows:
         by_values.setdefault(axis_values_in_words(row.parameters), []).append(row)
-    panels = [Panel(title, x, y, curves(of)) for title, of in by_values.items()]
+    panels = [Panel(title, x, y, curves(group)) for title, group in by_values.items()]
     _refuse_too_many(panels)
     return panels
 
 
-def _refuse_too_many(panels):
+def _refuse_too_many(panels: Sequence[Panel]) -> None:
     if len(panels) > MOST_PANELS:
         raise InputError(
             f"{len(panels):,} panels are chosen, and a figure holds {MOST_PANELS}: choose fewer "
@@ -348,10 +404,11 @@ def _refuse_too_many(panels):
         )
 
 
-def _cell(row, **sizes):
-    """Whose runs a point is of."""
+def _cell(row: Any, **sizes: float) -> dict[str, str]:
+    """The coordinates of the runs of an estimate, as texts."""
     return cell_as_texts({"integrator": row.integrator, **row.parameters, **sizes})
 
 
-def _curve(name, look, x, y, **more):
-    return Curve(name, look["color"], x, y, look["marker"], look.get("dash", "solid"), **more)
+def _curve(name: str, style: Mapping[str, Any], x: Values, y: Values, **more: Any) -> Curve:
+    dash = style.get("dash", "solid")
+    return Curve(name, style["color"], x, y, style["marker"], dash, **more)

@@ -236,10 +236,10 @@ def test_a_run_is_computed_again_by_what_it_says(served, folder, row, monkeypatc
     facts = dict(found["facts"])
     assert facts["System"] == "spherical_pendulum_chain" and facts["Status"] == "complete"
     monkeypatch.chdir(folder)
-    exec(found["again"], names := {})
+    exec(found["script"], names := {})
     states = names["run"]["state"].values
     assert facts["gravity"] == f"{names['run']['gravity'].item():.3g}"
-    np.testing.assert_array_equal(names["found"].states, states)
+    np.testing.assert_array_equal(names["result"].states, states)
 
 
 def test_a_cell_leads_to_a_run_and_its_other_starts(served):
