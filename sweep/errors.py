@@ -4,7 +4,8 @@ Those that a user can mend are `InputError`; a run that ended early and can go o
 """
 
 import errno
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from integrators.errors import GeosweepError, InputError
@@ -29,6 +30,8 @@ __all__ = [
 ]
 
 MOST_PROBLEMS = 100  # of a study that are told; nobody reads more
+# The sentence at the end of a problem that lists names, as all integrators that would do.
+LIST_OF_NAMES = re.compile(r"[A-Z][^.:]*: (?P<names>[^,:]*(?:, [^,:]*){5,})$")
 
 
 class StudyError(InputError):
@@ -38,13 +41,25 @@ class StudyError(InputError):
     ----------
     *problems : str
         Each as ``file:line: key.path: what is wrong, what was expected``; of very many, the first
-        are told.
+        are told. A long list of names that several end with is told once.
     """
 
     def __init__(self, *problems: str) -> None:
         more = ["and further problems"] if len(problems) > MOST_PROBLEMS else []
-        super().__init__("\n".join([*problems[:MOST_PROBLEMS], *more]))
+        super().__init__("\n".join([*_with_lists_once(problems[:MOST_PROBLEMS]), *more]))
         self.problems = problems
+
+
+def _with_lists_once(problems: Iterable[str]) -> Iterator[str]:
+    """The problems; later ones refer to a long list of names that an earlier one ends with."""
+    seen = set()
+    for problem in problems:
+        listed = LIST_OF_NAMES.search(problem)
+        if listed is not None and listed[0] in seen:
+            problem = f"{problem[: listed.start('names')]}those above."
+        elif listed is not None:
+            seen.add(listed[0])
+        yield problem
 
 
 class Gathered:

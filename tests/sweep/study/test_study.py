@@ -243,6 +243,16 @@ def test_the_line_of_an_error_is_the_line_of_its_key(data):
     ]
 
 
+def test_integrators_that_fit_are_listed_once():
+    text = one_experiment(integrators='["splitting", "exact", "rk4"]')
+    with pytest.raises(study.StudyError) as caught:
+        studies.parse_study(text, "s.toml")
+    first, second = str(caught.value).splitlines()
+    assert "Integrators that would do: variational, " in first
+    assert "'exact' needs" in second and second.endswith("that would do: those above.")
+    assert "variational" in caught.value.problems[1]  # in full, where each is shown alone
+
+
 def test_all_problems_are_reported_together():
     text = one_experiment(
         integrators='["rk5", "rk4", "variationl"]', step_size="0.3", statistics='"all"', recrod="1"
