@@ -101,13 +101,13 @@ _SCHEDULER_OPTIONS = (
         "--tls-cert",
         metavar="FILE",
         type=click.Path(),
-        help="The client's certificate, signed by that authority.",
+        help="Certificate of this process, signed by that authority.",
     ),
     click.option(
         "--tls-key",
         metavar="FILE",
         type=click.Path(),
-        help="The client's private key, unless the certificate's file holds it too.",
+        help="Its private key, unless the certificate's file holds that too.",
     ),
 )
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 @click.option(
     "--budget",
     type=Duration(),
-    default=600.0,
-    show_default="10m",
+    default="10m",
+    show_default=True,
     metavar="TIME",
     help="Time that the search may take: 90s, 10m, 1h.",
 )

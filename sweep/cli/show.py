@@ -177,7 +177,7 @@ def _write_plugin_sources(name: str, output: str) -> None:
         click.echo(f"Wrote {path}")
 
 
-def _declared_convergence_facts(system: type[systems.System]) -> str | dict[str, str]:
+def _declared_convergence_facts(system: "type[systems.System]") -> str | dict[str, str]:
     """The meaning of ``duration = "declared"`` and ``step_size = "declared"`` for a system."""
     declared = system.convergence
     if declared is None:
