@@ -8,7 +8,6 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.common import echo_json, json_option, where_option
 from sweep.cli.run import Terminal, exit_by_outcome, print_run_outcome
-from sweep.store.studies import names_existing_store, resolve_study_and_store
 
 if TYPE_CHECKING:
     from sweep.store.store import Store
@@ -77,9 +76,10 @@ def command(
 
 def _study_and_store(store: str) -> "tuple[Study | None, Store]":
     """A store, and the study that is run into it first where `store` names a study."""
-    if names_existing_store(store):
+    if sweep.store.names_existing_store(store):
         return None, sweep.Store.at(store)
-    return resolve_study_and_store(store)
+    study, opened = sweep.store.resolve_study_and_store(store)
+    return study, opened
 
 
 def _run_into(study: "Study", store: "Store", workers: int | None) -> None:
