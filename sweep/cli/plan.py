@@ -19,7 +19,8 @@ from sweep.study import schema
 from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
 
 if TYPE_CHECKING:
-    from sweep.campaign.planning import ExperimentPlan, Preparation
+    from sweep.campaign.planner import Preparation
+    from sweep.campaign.planning import ExperimentPlan
 
 
 @click.command("plan")
@@ -78,7 +79,8 @@ def format_plan_table(plans: "Sequence[ExperimentPlan]", tasks: int) -> str:
     ]
     names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
     total = format_time_interval(*sweep.campaign.total_cpu_time(plans).interval)
-    runs, recording = sum(row["runs"] for row in rows), sum(plan.beside for plan in plans)
+    runs = sum(row["runs"] for row in rows)
+    recording = sum(row["recording_cpu_seconds"] for row in rows)
     text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "
     text += f"{total} of CPU time"
     measured = any(_is_measured(plan.entry.experiment.record) for plan in plans)
