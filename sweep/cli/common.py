@@ -351,10 +351,10 @@ def select_runs_for_command(
         check_known(f"experiment of {store}", name, tree.children)
     for name, node in tree.children.items():
         dataset = node.to_dataset()
-        asked = dataset["in_study"].values
-        if (experiments and name not in experiments) or not asked.any():
+        in_study = dataset["in_study"].values
+        if (experiments and name not in experiments) or not in_study.any():
             continue
-        dataset = dataset if asked.all() else dataset.isel(run=asked)
+        dataset = dataset if in_study.all() else dataset.isel(run=in_study)
         try:
             runs = dataset if expression is None else sweep.query(dataset, expression)
             selected[name] = runs, dataset.sizes["run"]
