@@ -38,6 +38,10 @@ class FormOfStates(Form, Protocol):
     """A form that a system has: it knows what else belongs to a state."""
 
     @property
+    def parameters(self) -> np.ndarray:
+        """The parameters as the form was given them."""
+
+    @property
     def forced(self) -> bool:
         """Whether a force acts whose work is the last row of a state."""
 

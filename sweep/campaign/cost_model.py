@@ -374,12 +374,12 @@ def _tangent_steps_over_steps(recorder, probe, clock):
     if np.isnan(probe.tolerance):
         own = probe.step_size, np.array([TANGENT_STEPS])
         plain = functools.partial(recorder.integrate_fixed, initial, *own)
-        followed = functools.partial(recorder.chaos_of_run, initial[0], *own)
+        followed = functools.partial(recorder.chaos_of_run, recorder.followed, initial[0], *own)
     else:
         times = np.array([0.0, FIRST_PART * recorder.recipe.times[-1]])
         plain = functools.partial(recorder.integrate_adaptive, initial, times, probe.tolerance)
         followed = functools.partial(
-            recorder.chaos_of_adaptive_run, initial[0], probe.tolerance, times
+            recorder.chaos_of_adaptive_run, recorder.followed, initial[0], probe.tolerance, times
         )
     for work in (plain, followed):
         work()  # compiles

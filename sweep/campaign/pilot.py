@@ -161,7 +161,7 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
     for run in chosen[places]:
         system = table.systems[table.take(np.array([run])).system_index[0]]
         if experiment.reference.is_precise:
-            solver = make_solver(experiment, len(times))
+            solver = make_solver(experiment, experiment.reference, len(times))
             starts = _starts_of_reference(table, run)
             solver.load(system, *starts)
             try:
@@ -231,7 +231,8 @@ class Rehearsal:
             for few in _choose_probes(plan.work, 1).values():
                 probes += few
             if table.experiment.reference is not None:
-                named, solver = named_systems_of_table(table)[0], make_solver(table.experiment, 2)
+                named = named_systems_of_table(table)[0]
+                solver = make_solver(table.experiment, table.experiment.reference, 2)
                 references.append((named, solver, _starts_of_reference(table, 0)))
         return cls(tuple(probes), tuple(references))
 

@@ -687,7 +687,7 @@ def _make_reference_tasks(store, plan, checkpoint_every):
             store=store,
             experiment=entry.name,
             times=entry.experiment.times[: references.samples],
-            solver=make_solver(entry.experiment, references.samples),
+            solver=make_solver(entry.experiment, entry.experiment.reference, references.samples),
             systems=named_systems_of_table(table),
             rows=rows[mine],
             system=system[mine],

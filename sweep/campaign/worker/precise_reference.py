@@ -8,16 +8,20 @@ sample depends on those before it alone: a reference goes on from any of them, b
 Where no step size meets the tolerance a reference ends, and its later samples are NaN.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError
-from integrators.method import EXACT
-from integrators.precision import precise, rounded
+from integrators.precision import Number, precise, rounded
 from integrators.stepping.batch import run_batch
 from integrators.stepping.formulations import canonical
 from sweep.campaign.worker.recorder import (
@@ -29,6 +33,13 @@ from sweep.store.checkpoints import reference_checkpoint_length
 from sweep.store.failures import ReferenceEnd
 from sweep.study.experiment import PreciseReference
 
+if TYPE_CHECKING:
+    from integrators.method import Integrator
+    from integrators.stepping.problem import Problem
+    from sweep.study.experiment import ResolvedExperiment
+    from sweep.study.run_table import States
+    from systems.base import System
+
 SETTLED = 1e-6  # of the size: below it errors fall as the order says, or are round-off
 MOST_UNSETTLED = 2**18  # steps from the start up to a sample, while errors there do not settle
 MOST_STEPS = 2**24  # steps from the start up to a sample
@@ -37,6 +48,7 @@ TIMED = 32  # steps
 SEARCHED = 2.5  # steps that are taken in all for one of the finer trajectory, about
 NO_STEP_SIZE = "no_step_size"
 PIECE = 2**14  # steps between two looks at whether it is to stop
+Checkpoint = NDArray[np.float64]  # of a trajectory, or of a reference: of two of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,40 +69,44 @@ class PreciseSolver:
     reference: PreciseReference
     duration: float
     intervals: int
-    marks: np.ndarray
+    marks: NDArray[np.int64]
 
     @classmethod
-    def of(cls, experiment, samples):
-        """That of the leading samples of an experiment."""
+    def of(
+        cls, experiment: ResolvedExperiment, reference: PreciseReference, samples: int
+    ) -> PreciseSolver:
+        """The solver of an experiment's reference at its leading samples."""
         axis = experiment.time_axis
-        return cls(experiment.reference, axis.duration, axis.intervals, axis.marks[:samples])
+        return cls(reference, axis.duration, axis.intervals, axis.marks[:samples])
 
     @functools.cached_property
-    def interval(self):
+    def interval(self) -> Number:
         """The precise number of `duration` over `intervals`."""
         return precise(float(self.duration)) / self.intervals
 
     @functools.cached_property
-    def integrator(self):
+    def integrator(self) -> Integrator:
         """The `integrators.Integrator`."""
         return self.reference.made()
 
     @property
-    def identity(self):
+    def identity(self) -> PreciseReference:
         """What tells its references from others."""
         return self.reference
 
-    def checkpoint_length(self, system):
+    def checkpoint_length(self, system: System) -> int:
         """Numbers in ``stands`` of `advance`."""
         return reference_checkpoint_length(self.reference, system)
 
-    def load(self, system, initial, known):
+    def load(self, system: System, initial: States, known: States | None) -> None:
         """Compile the kernels, by a step."""
         _Going(self, system, initial, known).run(None, 1, 0, 1)
 
     rehearse = load
 
-    def expected_seconds(self, system, initial, known, clock):
+    def expected_seconds(
+        self, system: System, initial: States, known: States | None, clock: Callable[[], float]
+    ) -> float:
         """What a reference takes, expected from the same at a larger tolerance.
 
         Parameters
@@ -110,27 +126,37 @@ class PreciseSolver:
             Where it would end before its last sample, as no step size meets the tolerance: how
             far it is met, and what would do.
         """
-        tolerance, order = self.reference.tolerance, self.integrator.order
+        tolerance, order = self.reference.tolerance, self.integrator.order  # may be "exact"
         going = _Going(self, system, initial, known, tolerance=max(tolerance, LOOSE))
         began = clock()
         _, errors = going.take(0, len(self.marks))
         seconds = clock() - began
         if going.end is not None and going.end.reason != NO_STEP_SIZE:
             raise InputError(str(going.end))
-        error = np.max(errors, initial=0.0, where=np.isfinite(errors))
+        error = float(np.max(errors, initial=0.0, where=np.isfinite(errors)))
         ratio = error / (tolerance * going.size) if error else 0.0
-        if ratio <= 1 or order == EXACT:
+        if ratio <= 1 or isinstance(order, str):
             return seconds
-        finer = 2.0 ** np.ceil(np.log2(ratio) / order)
-        if (steps := 2 * going.steps * finer * self.marks[-1]) > MOST_STEPS:
+        finer: float = 2.0 ** math.ceil(np.log2(ratio) / order)
+        if (steps := 2 * going.steps * finer * int(self.marks[-1])) > MOST_STEPS:
             at = int(np.nanargmax(errors))
-            raise InputError(going.unmet(at, "too_many_steps", going.steps, error, steps))
+            raise InputError(str(going.unmet(at, "too_many_steps", going.steps, error, steps)))
         few = max(TIMED // int(self.marks[1]), 1)
         began = clock()
         going.run(None, few, 0, 1)
-        return seconds + SEARCHED * steps * (clock() - began) / (few * int(self.marks[1]))
+        timed = few * int(self.marks[1])
+        return seconds + SEARCHED * steps * (clock() - began) / timed
 
-    def advance(self, system, initial, known, first, upto, stands=None, check=lambda: None):
+    def advance(
+        self,
+        system: System,
+        initial: States,
+        known: States | None,
+        first: int,
+        upto: int,
+        stands: Checkpoint | None = None,
+        check: Callable[[], object] = lambda: None,
+    ) -> tuple[dict[str, Any], Checkpoint]:
         """Compute a reference from sample `first` up to before `upto`.
 
         Parameters
@@ -157,7 +183,7 @@ class PreciseSolver:
         going = _Going(self, system, initial, known, stands, check)
         states, errors = going.take(first, upto)
         high, low = np.moveaxis(states, -1, 0)
-        ended = going.end.columns if going.end else {}
+        ended: dict[str, Any] = dict(going.end.columns) if going.end else {}
         return {"states": high, "states_low": low, "error": errors} | ended, going.stands
 
 
@@ -168,30 +194,47 @@ class _Going:
     """
 
     def __init__(
-        self, solver, system, initial, known, stands=None, check=lambda: None, tolerance=None
-    ):
+        self,
+        solver: PreciseSolver,
+        system: System,
+        initial: States,
+        known: States | None,
+        stands: Checkpoint | None = None,
+        check: Callable[[], object] = lambda: None,
+        tolerance: float | None = None,
+    ) -> None:
         self.solver, self.system, self.check = solver, system, check
-        self.problem = solver.integrator.bind(system)
-        self.start = starts_in_double_double(system, initial[None], known[None])[0]
+        self.problem = cast("Problem", solver.integrator.bind(system))  # with a fixed step
+        self.start = starts_in_double_double(
+            system, initial[None], None if known is None else known[None]
+        )[0]
         own = self.start[None, ..., 0]
         self.size = float(norms_of_state_errors(system, own)[0])
         self.is_rough = tolerance is not None
-        self.bound = (tolerance if self.is_rough else solver.reference.tolerance) * self.size
-        self.steps, self.both, self.end = 1, (None, None), None
+        self.bound = (solver.reference.tolerance if tolerance is None else tolerance) * self.size
+        self.steps = 1  # of the coarser trajectory in an interval, 0 once the reference has ended
+        self.both: tuple[Checkpoint | None, Checkpoint | None] = (None, None)  # of coarser, finer
+        self.end: ReferenceEnd | None = None
         if stands is not None:
-            self.steps, self.both = int(stands[0]), tuple(np.split(stands[1:], 2))
+            coarse, fine = np.split(stands[1:], 2)
+            self.steps, self.both = int(stands[0]), (coarse, fine)
 
     @property
-    def stands(self):
+    def stands(self) -> Checkpoint:
         """As `PreciseSolver.advance` returns it."""
-        return np.concatenate([[self.steps], *self.both])
+        coarse, fine = self.both
+        if coarse is None or fine is None:  # no step was taken
+            return np.full(1 + 2 * self.problem.checkpoint_size, np.nan)
+        return np.concatenate([[self.steps], coarse, fine])
 
     @property
-    def is_lost(self):
+    def is_lost(self) -> bool:
         """Whether it has ended, in an earlier call or in this one."""
         return not self.steps
 
-    def run(self, checkpoint, steps, first, last):
+    def run(
+        self, checkpoint: Checkpoint | None, steps: int, first: int, last: int
+    ) -> tuple[States, Checkpoint]:
         """States at the samples after `first` up to `last`, with so many steps in an interval.
 
         And the checkpoint at the last of them. A trajectory that fails is NaN from there.
@@ -205,24 +248,25 @@ class _Going:
             )
             return canonical(self.problem, batch.states)[0, 1:], batch.checkpoints[0]
 
-    def catch_up(self, steps, last):
-        """The state at a sample from the start on, and the checkpoint there."""
+    def catch_up(self, steps: int, last: int) -> tuple[States, Checkpoint]:
+        """Integrate from the start to a sample, 1 or later; the state and the checkpoint there."""
         first, checkpoint = 0, None
         marks = self.solver.marks
-        while first < last:
+        while True:
             self.check()
             reach = marks[first] + max(PIECE // steps, 1)
             upto = int(np.clip(np.searchsorted(marks, reach, side="right") - 1, first + 1, last))
             states, checkpoint = self.run(checkpoint, steps, first, upto)
             first = upto
-        return states[-1:], checkpoint
+            if first == last:
+                return states[-1:], checkpoint
 
-    def distance(self, states, others):
+    def distance(self, states: States, others: States) -> NDArray[np.float64]:
         """Distances of states to others, shape (samples,); infinite where one has failed."""
         errors = norms_of_state_errors(self.system, state_differences(states, others))
         return np.where(np.isfinite(errors), errors, np.inf)
 
-    def take(self, first, upto):
+    def take(self, first: int, upto: int) -> tuple[States, Checkpoint]:
         """States and errors of the samples from `first` up to before `upto`."""
         states = np.full((upto - first, *self.start.shape), np.nan)
         errors = np.full(upto - first, np.nan)
@@ -251,7 +295,9 @@ class _Going:
                 at += 1
         return states, errors
 
-    def refine(self, at, error, state, checkpoint):
+    def refine(
+        self, at: int, error: float, state: States, checkpoint: Checkpoint
+    ) -> tuple[States, float] | None:
         """Halve the step until a sample is good; its state and error, or None where it ends.
 
         `error` is that of the step size, and `state` and `checkpoint` are what half of it has.
@@ -266,20 +312,21 @@ class _Going:
                 return finer[0], own
             self.end = self.end_at(at, steps, errors)
             if self.end is not None:
-                self.steps, self.both = 0, (np.full_like(ahead, np.nan),) * 2
+                self.steps, lost = 0, np.full_like(ahead, np.nan)
+                self.both = lost, lost
                 return None
             state, checkpoint, steps = finer, ahead, 2 * steps
 
-    def stalls(self, errors):
+    def stalls(self, errors: Sequence[float]) -> bool:
         """Whether halving the step did less than it should: rounding decides by now.
 
         `errors` are distances of step sizes to twice themselves, that of the shortest one last.
         """
         order = self.solver.integrator.order
-        falls = 2.0 ** (-0.5 * (1 if order == EXACT else order))
+        falls: float = 2.0 ** (-0.5 * (1 if isinstance(order, str) else order))
         return len(errors) > 1 and errors[-1] > falls * errors[-2]
 
-    def end_at(self, at, steps, errors):
+    def end_at(self, at: int, steps: int, errors: Sequence[float]) -> ReferenceEnd | None:
         """The `ReferenceEnd` where shorter steps do not meet the tolerance at a sample, or None."""
         taken, own = 2 * steps * int(self.solver.marks[at]), errors[-1]
         if not np.isfinite(own):
@@ -299,7 +346,9 @@ class _Going:
             return self.unmet(at, "too_many_steps", steps, own, in_all)
         return None
 
-    def unmet(self, at, reason, steps, error=np.nan, needed=np.nan):
+    def unmet(
+        self, at: int, reason: str, steps: int, error: float = np.nan, needed: float = np.nan
+    ) -> ReferenceEnd:
         """The `ReferenceEnd` before a sample, of step sizes of `steps` and twice as many steps."""
         interval = float(rounded(self.solver.interval))
         before, now = (interval * self.solver.marks[[at - 1, at]]).tolist()

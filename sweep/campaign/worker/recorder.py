@@ -4,11 +4,16 @@ A `Recorder` belongs to one system and one integrator; up to eight runs that dif
 initial state go through it together, in lanes.
 """
 
+from __future__ import annotations
+
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 import systems
 from integrators import status as status_of
@@ -17,16 +22,29 @@ from integrators.diagnostics.exponents import first_directions, steps_taken
 from integrators.errors import InputError
 from integrators.forms.forms import in_precise_numbers
 from integrators.precision import DOUBLE as DOUBLE_PRECISION
-from integrators.precision import DOUBLE_DOUBLE, only_precise, pairs, precise, rounded
+from integrators.precision import DOUBLE_DOUBLE, Number, only_precise, pairs, precise, rounded
 from integrators.stepping import loop
 from integrators.stepping.adaptive import prepare, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch
 from integrators.stepping.formulations import canonical, in_formulation, lagrangian
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import schema, structure
-from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
+
+if TYPE_CHECKING:
+    from integrators.compiler.elements import Element
+    from integrators.diagnostics.exponents import Followed
+    from integrators.method import Integrator
+    from integrators.stepping.adaptive import AdaptiveProblem, Solutions
+    from integrators.stepping.batch import Batch
+    from integrators.stepping.problem import Problem
+    from sweep.study.run_table import States
+    from sweep.study.time_axis import AnyTimeAxis
+    from systems.base import Quantity, System
 
 EVERY_STEP = "every_step"
+Columns = dict[str, np.ndarray]  # by the names of `sweep.study.schema`, the first axis is the runs
+ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
+StepVariables = dict[str, tuple[str, np.ndarray]]  # by key of the record: variable and values
 
 
 @dataclass(frozen=True)
@@ -37,16 +55,18 @@ class NamedComponent:
     """
 
     name: str
-    settings: tuple
+    settings: tuple[tuple[str, Any], ...]
     library: Library = BUILT_IN
 
     @classmethod
-    def of(cls, name, settings, library=BUILT_IN):
+    def of(
+        cls, name: str, settings: Mapping[str, Any], library: Library = BUILT_IN
+    ) -> NamedComponent:
         """From a dict of settings."""
         return cls(name, tuple(sorted(settings.items())), library)
 
 
-def make_system(named):
+def make_system(named: NamedComponent) -> System:
     """The `systems.System` of a `NamedComponent`."""
     return named.library.system(named.name, dict(named.settings))
 
@@ -64,17 +84,17 @@ class Recipe:
         Leading sample times for which there is a reference; 0 without one.
     """
 
-    time_axis: TimeAxis | LogarithmicTimeAxis
-    record: tuple
+    time_axis: AnyTimeAxis
+    record: tuple[str, ...]
     statistics: str
     reference_samples: int
 
     @cached_property
-    def times(self):
+    def times(self) -> NDArray[np.float64]:
         """Times of the samples, shape (samples + 1,)."""
         return self.time_axis.times
 
-    def brief(self, time_axis):
+    def brief(self, time_axis: AnyTimeAxis) -> Recipe:
         """What a pilot records over another time axis: no structure, no errors."""
         record = tuple(name for name in self.record if name not in schema.MEASURED)
         return Recipe(time_axis, record, self.statistics, reference_samples=0)
@@ -101,6 +121,15 @@ class BatchUnderway:
         How many of the samples are valid, and whether that one is.
     cpu, wall : ndarray, shape (runs,)
         Seconds so far.
+
+    Attributes
+    ----------
+    final : ndarray, shape (runs, rows, 3)
+        States at `sample`, once the runs have advanced.
+    status : ndarray of int, shape (runs,)
+        See `integrators.status`.
+    counters : dict of str to ndarray, shape (runs,)
+        Steps, evaluations and iterations so far, by the names of `sweep.study.schema`.
     """
 
     initial: np.ndarray
@@ -113,9 +142,14 @@ class BatchUnderway:
     alive: np.ndarray
     cpu: np.ndarray
     wall: np.ndarray
+    final: np.ndarray = field(init=False)
+    status: np.ndarray = field(init=False)
+    counters: Columns = field(init=False)
 
     @classmethod
-    def begin(cls, initial, step_size, steps_per_sample, tolerance):
+    def begin(
+        cls, initial: States, step_size: float, steps_per_sample: int, tolerance: float
+    ) -> BatchUnderway:
         """At the start."""
         count = len(initial)
         no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
@@ -123,6 +157,23 @@ class BatchUnderway:
         return cls(
             initial, step_size, steps_per_sample, tolerance, 0, None, no, alive, zeros, zeros
         )
+
+
+class Integrated(NamedTuple):
+    """An integration of up to eight runs, before quantities are recorded.
+
+    Parameters
+    ----------
+    batch : integrators.stepping.batch.Batch or integrators.stepping.adaptive.Solutions
+    counters : dict of str to ndarray, shape (runs,)
+        Steps, evaluations and iterations.
+    steps : dict of str to tuple
+        Step sizes and rejected steps along the runs: variable and values, by key of the record.
+    """
+
+    batch: Batch | Solutions
+    counters: Columns
+    steps: StepVariables
 
 
 @dataclass(frozen=True)
@@ -140,48 +191,58 @@ class Recorder:
     integrator: NamedComponent
 
     @cached_property
-    def _system(self):
+    def _system(self) -> System:
         return make_system(self.system)
 
     @cached_property
-    def _integrator(self):
+    def _integrator(self) -> Integrator:
         made = self.integrator
         return made.library.integrator(made.name, dict(made.settings))
 
     @property
-    def order(self):
+    def order(self) -> int:
         """The order of the integrator that chooses the steps: itself, or the one it counts."""
-        return (self._integrator.counted or self._integrator).order
+        return int((self._integrator.counted or self._integrator).order)
 
     @cached_property
-    def problem(self):
+    def problem(self) -> Problem | AdaptiveProblem:
         """The integrator bound to the system."""
         return self._integrator.bind(self._system)
 
+    @property
+    def _fixed_step_problem(self) -> Problem:
+        """The problem of an integrator with a fixed step."""
+        return cast("Problem", self.problem)
+
+    @property
+    def _adaptive_problem(self) -> AdaptiveProblem:
+        """The problem of an adaptive integrator."""
+        return cast("AdaptiveProblem", self.problem)
+
     @cached_property
-    def _problem_in_doubles(self):
+    def _problem_in_doubles(self) -> Problem | AdaptiveProblem:
         """The problem, whose map is the same but for rounding, in double precision."""
         return self._integrator.bind(self._system, DOUBLE_PRECISION)
 
     @property
-    def resumable(self):
+    def resumable(self) -> bool:
         """Whether runs may stop after any sample, and go on from a checkpoint."""
         return self.problem.checkpoint_size > 0
 
     @property
-    def checkpoint_size(self):
+    def checkpoint_size(self) -> int:
         """Numbers in the checkpoint of a run: of the problem, and of what goes along with it."""
         followed = self.followed
         return self.problem.checkpoint_size + (followed.checkpoint_size if followed else 0)
 
     @cached_property
-    def followed(self):
+    def followed(self) -> Followed | None:
         """The problem with tangent vectors; None where none go along with its steps."""
         return structure.followed_problem(
             self.problem, self._integrator, self._system.form, self.recipe.record
         )
 
-    def starts(self, initial, known=None):
+    def starts(self, initial: States, known: States | None = None) -> States:
         """Initial states in the integrator's arithmetic.
 
         Parameters
@@ -202,15 +263,22 @@ class Recorder:
         return starts_in_double_double(self._system, initial, known)
 
     @property
-    def _element(self):
+    def _element(self) -> Element:
         """The `Element` of one run."""
         return self.problem.elements[0]
 
-    def _doubles(self, values):
+    def _doubles(self, values: np.ndarray) -> np.ndarray:
         """The doubles nearest to numbers in the integrator's arithmetic."""
         return values[..., 0] if self._element.parts else values
 
-    def run(self, initial, step_size, steps_per_sample, reference=None, tolerance=np.nan):
+    def run(
+        self,
+        initial: States,
+        step_size: float,
+        steps_per_sample: int,
+        reference: ReferenceStates | None = None,
+        tolerance: float = np.nan,
+    ) -> Columns:
         """Integrate up to eight initial states, at once; see `BatchUnderway`.
 
         Returns
@@ -222,7 +290,9 @@ class Recorder:
         sampled = self.advance(runs, self.recipe.time_axis.samples, reference)
         return sampled | self.finish(runs)
 
-    def advance(self, runs, last, reference=None):
+    def advance(
+        self, runs: BatchUnderway, last: int, reference: ReferenceStates | None = None
+    ) -> Columns:
         """Integrate runs up to the sample `last`; one that is not `resumable`, to the last one.
 
         Parameters
@@ -242,11 +312,15 @@ class Recorder:
         lanes = len(runs.initial) > 1
         first, times = runs.sample, self._times(slice(runs.sample, last + 1))
         adaptive = self._integrator.adaptive
-        compiled = self.problem.kernels if adaptive else self.problem.trajectory
+        compiled: Callable[[Element], object] = (
+            self._adaptive_problem.kernels if adaptive else self._fixed_step_problem.trajectory
+        )
         compiled(self.problem.elements[lanes])  # before the clock starts
         known, followed = self._parts(runs.checkpoints)
         fresh = adaptive and known is None
-        prepared = prepare(self.problem, runs.initial, times, runs.tolerance) if fresh else None
+        prepared = (
+            prepare(self._adaptive_problem, runs.initial, times, runs.tolerance) if fresh else None
+        )
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
             batch, runs.counters, steps = self.integrate_adaptive(
@@ -292,13 +366,20 @@ class Recorder:
         runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
         return {name: values[:, new] for name, values in sampled.items()}
 
-    def _parts(self, checkpoints):
+    def _parts(self, checkpoints: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Of checkpoints those of the problem, and of what goes along with it."""
         if checkpoints is None:
             return None, None
-        return np.split(checkpoints, [self.problem.checkpoint_size], axis=1)
+        own, followed = np.split(checkpoints, [self.problem.checkpoint_size], axis=1)
+        return own, followed
 
-    def _chaos(self, runs, times, stood, checkpoints):
+    def _chaos(
+        self,
+        runs: BatchUnderway,
+        times: np.ndarray,
+        stood: np.ndarray | None,
+        checkpoints: np.ndarray | None,
+    ) -> tuple[Columns, np.ndarray]:
         """Of what nearby trajectories do the recorded series over samples, and where they stand.
 
         Variables of shape (runs, S), NaN at the first sample, and checkpoints (runs, size). Where
@@ -315,9 +396,11 @@ class Recorder:
             known = None if checkpoints is None else checkpoints[i]
             if self._integrator.adaptive:
                 own = None if stood is None else stood[i]
-                series = self.chaos_of_adaptive_run(state, runs.tolerance, times, own, known)
+                series = self.chaos_of_adaptive_run(
+                    self.followed, state, runs.tolerance, times, own, known
+                )
             else:
-                series = self.chaos_of_run(state, runs.step_size, counts, known)
+                series = self.chaos_of_run(self.followed, state, runs.step_size, counts, known)
             found[i, 1:], ends[i] = series
         exponents = structure.exponents_of_record(self.recipe.record)
         columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
@@ -325,29 +408,44 @@ class Recorder:
             columns[schema.MEGNO] = found[:, :, -1]
         return columns, ends
 
-    def chaos_of_run(self, state, step_size, counts, checkpoint=None):
+    def chaos_of_run(
+        self,
+        followed: Followed,
+        state: States,
+        step_size: float,
+        counts: np.ndarray,
+        checkpoint: np.ndarray | None = None,
+    ) -> tuple[np.ndarray | float, np.ndarray | float]:
         """`Followed.run` of a state, without its status; NaN where it has no tangent plane."""
-        start = self._first_directions(state)
+        start = self._first_directions(followed, state)
         if start is None:
             return np.nan, np.nan
-        return self.followed.run(state, start, step_size, counts, checkpoint)[:2]
+        return followed.run(state, start, step_size, counts, checkpoint)[:2]
 
-    def chaos_of_adaptive_run(self, state, tolerance, times, stood=None, checkpoint=None):
+    def chaos_of_adaptive_run(
+        self,
+        followed: Followed,
+        state: States,
+        tolerance: float,
+        times: np.ndarray,
+        stood: np.ndarray | None = None,
+        checkpoint: np.ndarray | None = None,
+    ) -> tuple[np.ndarray | float, np.ndarray | float]:
         """As `chaos_of_run`, along the steps to sample times, from where the run `stood`."""
-        start = self._first_directions(state)
+        start = self._first_directions(followed, state)
         if start is None:
             return np.nan, np.nan
-        steps, ends, _ = steps_taken(self.problem, state, times, tolerance, stood)
-        return self.followed.run_along(state, start, steps, ends, checkpoint)[:2]
+        steps, ends, _ = steps_taken(self._adaptive_problem, state, times, tolerance, stood)
+        return followed.run_along(state, start, steps, ends, checkpoint)[:2]
 
-    def _first_directions(self, state):
+    def _first_directions(self, followed: Followed, state: States) -> np.ndarray | None:
         """The tangent vectors that a run begins with; None where there is no tangent plane."""
         try:
-            return first_directions(self._system.form, state, self.followed.count)
+            return first_directions(self._system.form, state, followed.count)
         except InputError:  # an equilibrium
             return None
 
-    def finish(self, runs):
+    def finish(self, runs: BatchUnderway) -> Columns:
         """The variables over runs, of runs at their last sample; by the names of `schema`."""
         lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
         status = np.where(lost, status_of.NOT_FINITE, runs.status).astype(np.int8)
@@ -363,7 +461,14 @@ class Recorder:
         failed = status > status_of.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
 
-    def structure(self, initial, final, step_size, steps, tolerance=np.nan):
+    def structure(
+        self,
+        initial: States,
+        final: States,
+        step_size: Number,
+        steps: int,
+        tolerance: float = np.nan,
+    ) -> Columns:
         """What the record asks for of `schema.STRUCTURE`.
 
         Parameters
@@ -381,7 +486,8 @@ class Recorder:
         -------
         dict of str to ndarray, shape (runs,)
         """
-        columns, form, record = {}, self._system.form, self.recipe.record
+        form, record = self._system.form, self.recipe.record
+        columns: Columns = {}
         if schema.SYMPLECTIC_DEFECT in record:
             columns |= structure.symplectic_defects(
                 form, self._problem_in_doubles, self._doubles(initial), float(rounded(step_size)),
@@ -394,10 +500,10 @@ class Recorder:
         return columns
 
     @property
-    def _keeps_statistics(self):
+    def _keeps_statistics(self) -> bool:
         return self.recipe.statistics == EVERY_STEP
 
-    def _exact_step(self, runs):
+    def _exact_step(self, runs: BatchUnderway) -> Number:
         """The step size of runs in the integrator's arithmetic.
 
         In double-double steps fill the sample intervals, of which doubles are parts by and large.
@@ -408,8 +514,14 @@ class Recorder:
         return precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
 
     def integrate_fixed(
-        self, initial, step_size, counts, checkpoints=None, steps_before=0, exact=None
-    ):
+        self,
+        initial: States,
+        step_size: float,
+        counts: np.ndarray,
+        checkpoints: np.ndarray | None = None,
+        steps_before: int = 0,
+        exact: Number = None,
+    ) -> Integrated:
         """Integrate with a fixed step: what the CPU time of runs is the time of.
 
         Parameters
@@ -428,27 +540,31 @@ class Recorder:
 
         Returns
         -------
-        integrators.integration.Batch
-        dict of str to ndarray
-            Counters of the runs.
-        dict of str to tuple
-            What can be recorded of the steps along them.
+        Integrated
         """
+        problem = self._fixed_step_problem
         batch = run_batch(
-            self.problem, initial, step_size if exact is None else exact, counts, len(counts),
+            problem, initial, step_size if exact is None else exact, counts, len(counts),
             statistics=self._keeps_statistics, checkpoints=checkpoints,
         )  # fmt: skip
         steps = steps_before + int(np.sum(counts))
-        counters = counters_of(self._integrator, self.problem, batch.report, steps, step_size)
+        counters = counters_of(
+            self._integrator, self._fixed_step_problem, batch.report, steps, step_size
+        )
         counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
         shape = batch.states.shape[:2]
-        return (
-            batch,
-            counters,
-            _step_variables_along_runs(np.full(shape, step_size), np.zeros(shape)),
+        return Integrated(
+            batch, counters, _step_variables_along_runs(np.full(shape, step_size), np.zeros(shape))
         )
 
-    def integrate_adaptive(self, initial, times, tolerance, prepared=None, checkpoints=None):
+    def integrate_adaptive(
+        self,
+        initial: States,
+        times: np.ndarray,
+        tolerance: float,
+        prepared: list[Any] | None = None,
+        checkpoints: np.ndarray | None = None,
+    ) -> Integrated:
         """As `integrate_fixed`, of an adaptive integrator, up to sample times.
 
         In double-double those are precise numbers, or else what floats stand for.
@@ -456,23 +572,25 @@ class Recorder:
         if self._element is not DOUBLE:
             times = precise(times)
         found = run_adaptive(
-            self.problem, initial, times, tolerance, self._keeps_statistics,
+            self._adaptive_problem, initial, times, tolerance, self._keeps_statistics,
             prepared=prepared, checkpoints=checkpoints,
         )  # fmt: skip
-        return (
+        return Integrated(
             found,
             found.counters,
             _step_variables_along_runs(found.step_sizes, found.rejected_so_far),
         )
 
-    def _times(self, where):
+    def _times(self, where: slice | np.ndarray) -> np.ndarray:
         """Times of samples: floats, or precise numbers of an integrator in double-double."""
         axis = self.recipe.time_axis
         if self._element is DOUBLE:
             return self.recipe.times[where]
-        return axis.marks[where].astype(object) * (precise(float(axis.duration)) / axis.intervals)
+        interval = precise(float(axis.duration)) / axis.intervals
+        times: np.ndarray = axis.marks[where].astype(object) * interval
+        return times
 
-    def _sampled(self, raw, times):
+    def _sampled(self, raw: States, times: np.ndarray) -> Columns:
         """The recorded quantities of states (runs, S, …), and their errors, shape (runs, S) each.
 
         They are evaluated, and differences formed, in the integrator's arithmetic.
@@ -499,16 +617,18 @@ class Recorder:
             columns[f"{quantity.name}_error"] = size
         return columns
 
-    def _nearest(self, differences):
+    def _nearest(self, differences: np.ndarray) -> np.ndarray:
         """Doubles nearest to differences, of high and of low, of numbers close to each other."""
         return differences.sum(axis=-1) if self._element.parts else differences
 
-    def _evaluate(self, quantity, states, times):
+    def _evaluate(self, quantity: Quantity, states: States, times: np.ndarray) -> list[np.ndarray]:
         """The components of a quantity of the states (runs, S, rows, 3, …)."""
         out = self._evaluate_rows(quantity, states, times, 1)[:, :, 0]
         return [out[:, :, column] for column in quantity.columns]
 
-    def _evaluate_rows(self, quantity, states, times, count=None):
+    def _evaluate_rows(
+        self, quantity: Quantity, states: States, times: np.ndarray, count: int | None = None
+    ) -> np.ndarray:
         """Rows that a quantity writes, as many as states have unless said; NaN where it has none.
 
         Shape ``(runs, S, count, 3, …)``.
@@ -527,7 +647,7 @@ class Recorder:
         )
         return out.reshape(runs, samples, *out.shape[1:])
 
-    def _parameters_of(self, quantity):
+    def _parameters_of(self, quantity: Quantity) -> np.ndarray:
         """What a quantity reads: as the form packs them; an observable, as the form has them."""
         if not isinstance(quantity, systems.Observable):
             return self.problem.parameters
@@ -536,7 +656,7 @@ class Recorder:
         form = in_precise_numbers(self._system.in_arithmetic(DOUBLE_DOUBLE).form, only_precise)
         return pairs(form.parameters)
 
-    def _statistics(self, batch):
+    def _statistics(self, batch: Batch | Solutions) -> Columns:
         """Statistics over the steps of the interval that ends at a sample; NaN at time 0."""
         if self.recipe.statistics != EVERY_STEP:
             return {}
@@ -552,7 +672,9 @@ class Recorder:
             for name, (m, s) in values.items()
         }
 
-    def _errors(self, states, reference, where):
+    def _errors(
+        self, states: States, reference: ReferenceStates | None, where: np.ndarray
+    ) -> Columns:
         """Errors against the reference where there is one, NaN elsewhere."""
         if not self.recipe.reference_samples:
             return {}
@@ -570,7 +692,7 @@ class Recorder:
         return columns
 
 
-def _step_variables_along_runs(step_sizes, rejected):
+def _step_variables_along_runs(step_sizes: np.ndarray, rejected: np.ndarray) -> StepVariables:
     """What can be recorded of the steps along runs: variables and their values, by key."""
     return {
         "step_size": (schema.CURRENT_STEP_SIZE, step_sizes),
@@ -578,7 +700,7 @@ def _step_variables_along_runs(step_sizes, rejected):
     }
 
 
-def starts_in_double_double(system, initial, known=None):
+def starts_in_double_double(system: System, initial: States, known: States | None = None) -> States:
     """As `Recorder.starts` gives them, of an integrator in double-double."""
     if known is None:
         return system.refined(initial)
@@ -589,7 +711,7 @@ def starts_in_double_double(system, initial, known=None):
     return known
 
 
-def state_differences(states, reference):
+def state_differences(states: States, reference: States) -> States:
     """Differences of states (…, rows, 3) from those of a reference, in doubles.
 
     Either may have a last axis of high and low, as `integrators.integrate` takes them; beside a
@@ -601,16 +723,16 @@ def state_differences(states, reference):
     return (high - reference[..., 0]) + (low - reference[..., 1])
 
 
-def _high_and_low(states):
+def _high_and_low(states: States) -> tuple[np.ndarray, np.ndarray | float]:
     return (states[..., 0], states[..., 1]) if states.shape[-1] == 2 else (states, 0.0)
 
 
-def norms_of_state_errors(system, errors):
+def norms_of_state_errors(system: System, errors: States) -> NDArray[np.float64]:
     """|error| of states, of the rows that any of a system's errors is about."""
     return np.sqrt(sum(squared_state_errors(system, errors).values()))
 
 
-def squared_state_errors(system, errors):
+def squared_state_errors(system: System, errors: States) -> dict[str, NDArray[np.float64]]:
     """|error|² of the rows that each of a system's errors is about."""
     return {
         error.name: np.sum(errors[..., error.rows, :] ** 2, axis=(-2, -1))

@@ -1,19 +1,31 @@
 """What a task has computed: kept until it is committed, and checkpoints of what is on its way."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.store.commit.fold import written_by_tasks
 from sweep.store.commit.records import (
     CHECKPOINT,
     RECORD,
+    Record,
     RecordName,
     list_records,
     records_folder,
     write_record,
 )
 from sweep.study import schema
+
+if TYPE_CHECKING:
+    from sweep.store.backends.places import Place
+    from sweep.store.files import ArrayFiles, RowNumbers
+    from sweep.store.lease.sessions import Attempt
+    from sweep.store.store import Store
 
 MARKER = schema.MARKER.name
 
@@ -52,7 +64,17 @@ class Recording:
         When something was put last, by `time.perf_counter`.
     """
 
-    def __init__(self, store, place, arrays, rows, stored, samples, attempt, identity):
+    def __init__(
+        self,
+        store: Store,
+        place: str,
+        arrays: Mapping[str, ArrayFiles],
+        rows: RowNumbers,
+        stored: RowNumbers,
+        samples: int,
+        attempt: Attempt,
+        identity: str,
+    ) -> None:
         self._store, self._place, self._arrays = store, place, written_by_tasks(arrays)
         self._attempt, self._identity = attempt, identity
         self.rows, self.samples, self.first = rows, samples, stored.copy()
@@ -62,15 +84,20 @@ class Recording:
         }
         self._shard_row = rows // self._arrays[MARKER].chunks[0]
         self.done, self._committed = np.zeros((2, len(rows)), dtype=bool)
-        self.reached, self._states = np.zeros(len(rows), dtype=np.int64), {}
-        self._chains, self._resumed = {}, []
+        self.reached = np.zeros(len(rows), dtype=np.int64)
+        # Of rows that resume: their checkpoint, and the index of each row in it.
+        self._states: dict[int, tuple[Record, int]] = {}
+        # By rows: checkpoints of this attempt with their numbers, and the samples of each.
+        self._chains: dict[tuple[int, ...], tuple[list[tuple[int, Record]], list[int]]] = {}
+        # Rows and checkpoints of the attempts from which rows resume.
+        self._resumed: list[tuple[RowNumbers, Sequence[Record]]] = []
         self.written = time.perf_counter()
         for row in np.unique(self._shard_row).tolist():
             self._look_up(records_folder(store, place, row))
 
     # --- what there is -----------------------------------------------------------------------
 
-    def _look_up(self, folder):
+    def _look_up(self, folder: Place) -> None:
         """Take what records have: rows that are done, and how far others are."""
         low, high = self.rows[0], self.rows[-1]
         found = [r for r in list_records(folder) if r.name.start <= high and r.name.stop > low]
@@ -78,14 +105,14 @@ class Recording:
             if record.name.kind == RECORD and record.name.session == self._attempt.session.name:
                 self.done |= np.isin(self.rows, record.rows)
         self._committed |= self.done
-        chains = {}
+        chains: dict[tuple[str, tuple[int, ...]], list[Record]] = {}
         for record in found:
             if record.name.kind == CHECKPOINT and record.header["identity"] == self._identity:
                 chains.setdefault((record.name.token, tuple(record.rows)), []).append(record)
         for records in chains.values():
             self._take_chain(records)
 
-    def _take_chain(self, records):
+    def _take_chain(self, records: Sequence[Record]) -> None:
         """Take the checkpoints of an attempt, for the rows of which it came furthest."""
         chain, at = [], min(record.name.first for record in records)
         while nexts := [record for record in records if record.name.first == at]:
@@ -104,15 +131,18 @@ class Recording:
         for record in chain:
             self._take_samples(record, np.flatnonzero(mine), where)
 
-    def _take_samples(self, record, mine, where):
+    def _take_samples(
+        self, record: Record, mine: NDArray[np.intp], where: NDArray[np.intp]
+    ) -> None:
         for name, array in self._arrays.items():
             for piece in record.pieces(name):
                 inside = (where >= piece.rows[0]) & (where < piece.rows[1])
-                spans = tuple(slice(*span) for span in piece.spans)
                 values = record.read_values(piece, array)[where[inside] - piece.rows[0]]
-                self.columns[name][(mine[inside], *spans)] = values
+                spans = (slice(first, last) for first, last in piece.spans)
+                at: tuple[Any, ...] = mine[inside], *spans
+                self.columns[name][at] = values
 
-    def state(self, names, indices):
+    def state(self, names: Sequence[str], indices: Sequence[int]) -> dict[str, np.ndarray]:
         """What the checkpoints of rows have besides the variables.
 
         Parameters
@@ -133,11 +163,11 @@ class Recording:
     # --- putting -----------------------------------------------------------------------------
 
     @property
-    def is_unsaved(self):
+    def is_unsaved(self) -> bool:
         """Whether rows are done that no record has."""
         return bool(np.any(self.done & ~self._committed))
 
-    def commit(self):
+    def commit(self) -> None:
         """Put the rows that are done and that no record has.
 
         Raises
@@ -153,7 +183,9 @@ class Recording:
         self._committed[mine] = True
         self._remove_checkpoints()
 
-    def checkpoint(self, indices, samples, state):
+    def checkpoint(
+        self, indices: NDArray[np.intp], samples: int, state: Mapping[str, np.ndarray]
+    ) -> None:
         """Put the samples of rows that came since an earlier checkpoint, and where they stand.
 
         Parameters
@@ -177,7 +209,16 @@ class Recording:
         for record in superseded:
             record.remove()
 
-    def _put(self, shard_row, indices, names, first, last, kind, state=None):
+    def _put(
+        self,
+        shard_row: int,
+        indices: NDArray[np.intp],
+        names: Sequence[str],
+        first: int,
+        last: int,
+        kind: str,
+        state: Mapping[str, np.ndarray] | None = None,
+    ) -> Record:
         self._attempt.check()
         columns = {}
         for name in names:
@@ -188,7 +229,7 @@ class Recording:
         committed = kind == RECORD
         status = self.columns["status"][indices] if committed and "status" in self.columns else 0
         seconds = np.nansum(self.columns[schema.CPU_TIME][indices]) if committed else 0.0
-        name = RecordName(
+        record_name = RecordName(
             start=int(rows[0]),
             stop=int(rows[-1]) + 1,
             count=len(rows),
@@ -201,19 +242,24 @@ class Recording:
             kind=kind,
         )
         folder = records_folder(self._store, self._place, shard_row)
-        record = write_record(folder, name, self._arrays, rows, columns, self._identity, state)
+        record = write_record(
+            folder, record_name, self._arrays, rows, columns, self._identity, state
+        )
         self.written = time.perf_counter()
         return record
 
-    def _remove_checkpoints(self):
+    def _remove_checkpoints(self) -> None:
         """Remove those of rows that are committed, also of attempts from which they went on."""
-        for indices, (records, _) in list(self._chains.items()):
+        for indices, (numbered, _) in list(self._chains.items()):
             if self._committed[list(indices)].all():
-                for _, record in records:
+                for _, record in numbered:
                     record.remove()
                 del self._chains[indices]
-        for rows, records in list(self._resumed):
-            if np.isin(rows, self.rows[self._committed]).all():
-                for record in records:
-                    record.remove()
-                self._resumed.remove((rows, records))
+        resumed, committed = self._resumed, self.rows[self._committed]
+        self._resumed = []
+        for rows, records in resumed:
+            if not np.isin(rows, committed).all():
+                self._resumed.append((rows, records))
+                continue
+            for record in records:
+                record.remove()

@@ -3,10 +3,15 @@
 A reference goes on from its checkpoint, after an interruption as well as to a longer duration.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.methods import dormand_prince
 from integrators.status import COMPLETE, STATUS
@@ -17,7 +22,15 @@ from sweep.campaign.worker.run_work import PROBE, SEGMENT
 from sweep.errors import Interrupted
 from sweep.store import checkpoints
 from sweep.study import schema
-from sweep.study.experiment import Reference
+from sweep.study.experiment import PreciseReference, Reference
+
+if TYPE_CHECKING:
+    from sweep.campaign.worker.tasks import ReferenceTask
+    from sweep.store.files import ArrayFiles
+    from sweep.store.lease.sessions import Attempt
+    from sweep.study.experiment import ResolvedExperiment
+    from sweep.study.run_table import States
+    from systems.base import System
 
 CHECKPOINT = checkpoints.CHECKPOINT.name
 STANDING = (  # that a reference goes on with
@@ -37,7 +50,9 @@ class ReferenceWork:
     attempt : sweep.store.lease.sessions.Attempt
     """
 
-    def __init__(self, task, arrays, attempt):
+    def __init__(
+        self, task: ReferenceTask, arrays: Mapping[str, ArrayFiles], attempt: Attempt
+    ) -> None:
         self.task, self.attempt = task, attempt
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
         known = {name: arrays[name].read_rows(task.rows) for name in STANDING}
@@ -52,7 +67,7 @@ class ReferenceWork:
             columns[name][on] = values[on]
         self.segment = min(SEGMENT, task.checkpoint_every)
 
-    def compute(self):
+    def compute(self) -> bool:
         """Compute and commit what is left; whether that is all, and it was not stopped.
 
         Raises
@@ -76,7 +91,7 @@ class ReferenceWork:
             recording.commit()
         return bool(recording.done.all())
 
-    def _go_on(self, i, system):
+    def _go_on(self, i: int, system: System) -> bool:
         """Compute a reference to its end; False if it was stopped before."""
         times, recording = self.task.times, self.recording
         count = int(recording.reached[i]) or int(recording.first[i])
@@ -99,29 +114,29 @@ class ReferenceWork:
         recording.columns[MARKER][i] = count
         return True
 
-    def _starts(self, i, system):
+    def _starts(self, i: int, system: System) -> tuple[States, States | None]:
         """The initial state of a reference, and the same in double-double or None."""
         known = self.task.precise_starts
         own = None if known is None else known[i, : system.rows]
         return self.initial[i, : system.rows], own
 
-    def _is_due(self):
+    def _is_due(self) -> bool:
         waited = time.perf_counter() - self.recording.written
         return self.attempt.is_stopped or waited > self.task.checkpoint_every
 
-    def _checkpoint(self, i, count):
+    def _checkpoint(self, i: int, count: int) -> None:
         if self.recording.is_unsaved:
             self.recording.commit()
         columns, mine = self.recording.columns, np.array([i])
         state = {name: columns[name][mine] for name in STANDING}
         self.recording.checkpoint(mine, count, state)
 
-    def _first_length(self, left):
+    def _first_length(self, left: int) -> int:
         """Samples of the first segment: all, unless they are expected to take long."""
         expected = self.task.cost / len(self.task.rows)
         return max(2, int(left * min(1.0, PROBE * self.segment / max(expected, 1e-9))))
 
-    def _advance(self, i, system, count, upto):
+    def _advance(self, i: int, system: System, count: int, upto: int) -> None:
         """Take the samples from `count` on; those before are there."""
         columns, solver = self.recording.columns, self.task.solver
         size = solver.checkpoint_length(system)
@@ -144,26 +159,31 @@ class ReferenceWork:
         columns[schema.HELD_SAMPLES][i] += np.isfinite(found["error"]).sum()
         columns[CHECKPOINT][i, :size] = stands
 
-    def _check_stopped(self):
+    def _check_stopped(self) -> None:
         if self.attempt.is_stopped:
             raise Interrupted("its worker was told to stop")
 
 
-def make_solver(experiment, samples):
-    """What computes the references of an experiment, at so many leading samples.
+def make_solver(
+    experiment: ResolvedExperiment, reference: Reference, samples: int
+) -> DoubleSolver | PreciseSolver:
+    """The solver that computes the references of an experiment.
 
     Parameters
     ----------
     experiment : sweep.study.experiment.ResolvedExperiment
+    reference : sweep.study.experiment.Reference
+        That of the experiment.
     samples : int
+        Leading samples of the experiment at which references are wanted.
 
     Returns
     -------
     DoubleSolver or PreciseSolver
     """
-    if experiment.reference.is_precise:
-        return PreciseSolver.of(experiment, samples)
-    return DoubleSolver(experiment.times[:samples], experiment.reference)
+    if isinstance(reference, PreciseReference):
+        return PreciseSolver.of(experiment, reference, samples)
+    return DoubleSolver(experiment.times[:samples], reference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,41 +198,56 @@ class DoubleSolver:
     reference : sweep.study.experiment.Reference
     """
 
-    times: np.ndarray
+    times: NDArray[np.float64]
     reference: Reference
 
     @property
-    def identity(self):
+    def identity(self) -> float:
         """What tells its references from others: the tolerance."""
         return self.reference.tolerance
 
-    def checkpoint_length(self, system):
+    def checkpoint_length(self, system: System) -> int:
         """Numbers in the checkpoints of a reference."""
         return checkpoints.reference_checkpoint_length(self.reference, system)
 
-    def load(self, system, initial, known=None):
+    def load(self, system: System, initial: States, known: States | None = None) -> None:
         """Load the kernels; of one sample no step is computed."""
         compute_reference_trajectory(system, initial, self.times[:1], self.identity)
 
-    def rehearse(self, system, initial, known=None):
+    def rehearse(self, system: System, initial: States, known: States | None = None) -> None:
         """Compile the kernels, by some steps."""
         compute_reference_trajectory(system, initial, self.times, REHEARSED_TOLERANCE)
 
-    def advance(self, system, initial, known, count, upto, stands=None, check=None):
+    def advance(
+        self,
+        system: System,
+        initial: States,
+        known: States | None,
+        count: int,
+        upto: int,
+        stands: NDArray[np.float64] | None = None,
+        check: Callable[[], object] | None = None,
+    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
         """Compute a reference from sample `count` up to before `upto`."""
         first = max(count - 1, 0)
         states, error, stands = compute_reference_trajectory(
             system, initial, self.times[first:upto], self.identity, stands
         )
         new = slice(count - first, None)
-        found = {"states": states[new], "error": error[new]}
+        found: dict[str, Any] = {"states": states[new], "error": error[new]}
         status = max(int(part[dormand_prince.STATUS]) for part in np.split(stands, 2))
         if status > COMPLETE:
             found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
         return found, stands
 
 
-def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=None):
+def compute_reference_trajectory(
+    system: System,
+    initial: States,
+    times: NDArray[np.float64],
+    tolerance: float,
+    checkpoints: NDArray[np.float64] | None = None,
+) -> tuple[States, NDArray[np.float64], NDArray[np.float64]]:
     """A reference trajectory and its own error.
 
     Parameters
@@ -233,15 +268,19 @@ def compute_reference_trajectory(system, initial, times, tolerance, checkpoints=
     checkpoints : ndarray, shape (2 * size,)
         Where both stand; see `checkpoints.reference_checkpoint_length`.
     """
-    solved, stood = [], [None, None]
-    starts = [initial, initial]
+    both: Sequence[NDArray[np.float64] | None] = (None, None)
     if checkpoints is not None:
-        stood = np.split(checkpoints, 2)
-        starts = [part[dormand_prince.CARRIED :].reshape(system.rows, 3) for part in stood]
-    tolerances = tolerance, min(10 * tolerance, 0.1)
-    for state, own, part in zip(starts, tolerances, stood, strict=True):
-        solved.append(dormand_prince.solve(system, state, times, own, part))
-    (states, _, fine), (coarse, _, rough) = solved
+        both = np.split(checkpoints, 2)
+    (states, _, fine), (coarse, _, rough) = (
+        dormand_prince.solve(
+            system,
+            initial if own is None else own[dormand_prince.CARRIED :].reshape(system.rows, 3),
+            times,
+            tolerated,
+            own,
+        )
+        for own, tolerated in zip(both, (tolerance, min(10 * tolerance, 0.1)), strict=True)
+    )
     error = norms_of_state_errors(system, states - coarse)
     states[np.isnan(error)] = np.nan  # where one has failed
     return states, error, np.concatenate([fine, rough])

@@ -5,18 +5,28 @@ seconds; a checkpoint follows one now and then, about every `checkpoint_every` s
 is killed and given to another worker goes on from there.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.compiler.lanes import WIDTH
-from sweep.campaign.worker.recorder import BatchUnderway, Recorder
+from sweep.campaign.worker.recorder import BatchUnderway, Recorder, ReferenceStates
 from sweep.campaign.worker.recording import MARKER, Recording
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.study import schema
+
+if TYPE_CHECKING:
+    from sweep.campaign.worker.tasks import RunTask
+    from sweep.store.files import ArrayFiles, RowNumbers
+    from sweep.store.lease.sessions import Attempt
 
 SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
 PROBE = 0.1  # part of them that the first segment is expected to take
@@ -24,6 +34,8 @@ LONG = 0.5  # part of them, and of the time between checkpoints, that is worth o
 MOST_BYTES = 2**26  # of what is computed and not committed, about
 STANDING = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
 LOW = "states_low"  # of references in double-double
+# Reference states and errors of a batch of runs whose states have so many rows.
+ReferenceReader = Callable[[NDArray[np.intp], int], ReferenceStates | None]
 SCALARS = (CHECKPOINT.name, MARKER, "cpu_time", "wall_time")  # that a run goes on with
 
 
@@ -42,7 +54,13 @@ class RunWork:
         When it is stopped, so is this, after the segment that is computed.
     """
 
-    def __init__(self, task, arrays, references, attempt):
+    def __init__(
+        self,
+        task: RunTask,
+        arrays: Mapping[str, ArrayFiles],
+        references: ReferenceReader,
+        attempt: Attempt,
+    ) -> None:
         self.task, self.attempt, self.references = task, attempt, references
         self.segment = min(SEGMENT, task.checkpoint_every)
         self.samples, recipe = len(task.recipe.times), task.recipe
@@ -54,7 +72,7 @@ class RunWork:
             checkpoint_identity(*settings, times=recipe.times),
         )  # fmt: skip
 
-    def compute(self):
+    def compute(self) -> tuple[np.ndarray, bool]:
         """Compute and commit what is left.
 
         Returns
@@ -88,7 +106,7 @@ class RunWork:
 
     # --- where runs stand --------------------------------------------------------------------
 
-    def _read_ends(self, arrays):
+    def _read_ends(self, arrays: Mapping[str, ArrayFiles]) -> tuple[dict[str, Any], RowNumbers]:
         """What the arrays have of runs that go on, and their samples there, 0 of all others."""
         stored = np.where(self.task.stored > 1, self.task.stored, 0)
         on = np.flatnonzero(stored)
@@ -100,12 +118,12 @@ class RunWork:
         place = {int(i): k for k, i in enumerate(on) if known[k]}
         return {"place": place, **values}, stored
 
-    def _standing(self, i):
+    def _standing(self, i: int) -> tuple[int, bool]:
         """The last sample of a run that is known, 0 if it begins; and where that is known from."""
         reached, stored = int(self.recording.reached[i]), int(self.recording.first[i])
         return (reached - 1, True) if reached else (max(0, stored - 1), False)
 
-    def _batches(self, left):
+    def _batches(self, left: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
         """Batches of equal method, step and system, at most eight runs, that stand together.
 
         And of one repeat: a run and its repeats in a batch would all have the same time. An
@@ -120,7 +138,7 @@ class RunWork:
             for i in range(0, len(part), WIDTH):
                 yield part[i : i + WIDTH]
 
-    def _begun(self, batch, recorder):
+    def _begun(self, batch: NDArray[np.intp], recorder: Recorder) -> BatchUnderway:
         """The `BatchUnderway` of a batch, where it stands."""
         task, first, rows = self.task, batch[0], recorder.problem.rows
         known = None if task.precise_starts is None else task.precise_starts[batch, :rows]
@@ -135,7 +153,7 @@ class RunWork:
             self.recording.first[batch] = 0
             return runs
         if from_checkpoint:
-            state = self.recording.state(STANDING, batch.tolist())
+            state: dict[str, Any] = self.recording.state(STANDING, batch.tolist())
             return dataclasses.replace(runs, sample=sample, **state)
         where = [self.ends["place"][i] for i in batch.tolist()]
         return dataclasses.replace(
@@ -149,7 +167,7 @@ class RunWork:
 
     # --- segments ----------------------------------------------------------------------------
 
-    def _compute_batch(self, batch):
+    def _compute_batch(self, batch: NDArray[np.intp]) -> bool:
         """Compute a batch into the columns; whether to its end, and not stopped before."""
         recorder = _recorder_of_run(self.task, batch[0])
         runs, columns = self._begun(batch, recorder), self.recording.columns
@@ -173,10 +191,10 @@ class RunWork:
         number = provenance.write_provenance_of_process(self.task.store, self.attempt.session)
         columns[schema.ENVIRONMENT][batch] = number
         if recorder.resumable:
-            columns[CHECKPOINT.name][batch, : runs.checkpoints.shape[1]] = runs.checkpoints
+            columns[CHECKPOINT.name][batch, : recorder.checkpoint_size] = runs.checkpoints
         return True
 
-    def _first_length(self, recorder, runs):
+    def _first_length(self, recorder: Recorder, runs: BatchUnderway) -> int:
         """Samples of the first segment: all of them, unless they are expected to take long."""
         left = self.samples - 1 - runs.sample
         expected = self.task.cost / max(1, len(self.task.rows))
@@ -185,7 +203,9 @@ class RunWork:
             return max(1, left)
         return max(1, int(left * min(1.0, PROBE * self.segment / expected)))
 
-    def _take(self, batch, sampled, before, last):
+    def _take(
+        self, batch: NDArray[np.intp], sampled: Mapping[str, np.ndarray], before: int, last: int
+    ) -> None:
         """Take the samples of a segment into the columns."""
         first = before + 1 if before else 0
         for name, values in sampled.items():
@@ -195,14 +215,14 @@ class RunWork:
             else:
                 column[batch, first : last + 1] = values
 
-    def _checkpoint(self, batch, runs):
+    def _checkpoint(self, batch: NDArray[np.intp], runs: BatchUnderway) -> None:
         if self.recording.is_unsaved:
             self.recording.commit()
         state = {name: np.asarray(getattr(runs, name)) for name in STANDING}
         self.recording.checkpoint(batch, runs.sample + 1, state)
 
 
-def _recorder_of_run(task, index):
+def _recorder_of_run(task: RunTask, index: int) -> Recorder:
     return _made_recorder(
         task.recipe, task.systems[task.system[index]], task.integrators[task.integrator[index]]
     )
@@ -211,7 +231,7 @@ def _recorder_of_run(task, index):
 _made_recorder = functools.lru_cache(maxsize=256)(Recorder)
 
 
-def make_reference_reader(task, arrays):
+def make_reference_reader(task: RunTask, arrays: Mapping[str, ArrayFiles]) -> ReferenceReader:
     """A function from indices into a task's runs to their reference states and errors, or to None.
 
     Parameters

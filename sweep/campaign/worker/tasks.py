@@ -4,46 +4,60 @@ A task is sent with all it needs but the initial states and the references, whic
 the store. It returns a receipt, never data.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import pickle
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.compiler import kernels
 from sweep.campaign.worker.precise_reference import PreciseSolver
-from sweep.campaign.worker.recorder import Recipe
+from sweep.campaign.worker.recorder import NamedComponent, Recipe
 from sweep.campaign.worker.reference import DoubleSolver, ReferenceWork
 from sweep.campaign.worker.run_work import SEGMENT, RunWork, make_reference_reader
 from sweep.errors import Interrupted, LeaseLost
 from sweep.store.commit.records import records_by_group
 from sweep.store.files import references_group_name
 from sweep.store.lease import sessions
-from sweep.store.lease.sessions import Attempt
+from sweep.store.lease.sessions import Attempt, Session
 from sweep.store.store import Store
+
+if TYPE_CHECKING:
+    from sweep.campaign.pilot import Rehearsal
+    from sweep.store.files import ArrayFiles, RowNumbers
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 LEAVING_SECONDS = 0.5  # that a worker which is to end keeps a task that it does not begin
 
 
 class Stoppable:
-    """A task that is stopped between two segments."""
+    """A task that its worker can stop between two segments of samples."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def cost(self) -> float:
+            """Expected seconds."""
+
+        @property
+        def rows(self) -> RowNumbers | range:
+            """Rows of its group."""
 
     @property
-    def seconds_to_stop(self):
+    def seconds_to_stop(self) -> float:
         """Within which it ends when it is told to, expected."""
         return min(self.cost, SEGMENT)
 
     @property
-    def runs(self):
+    def runs(self) -> int:
         """Number of its runs, or references."""
         return len(self.rows)
-
-    def made(self):
-        """The task as it is sent to a worker."""
-        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,31 +96,35 @@ class RunTask(Stoppable):
     store: Store
     experiment: str
     recipe: Recipe
-    systems: tuple
-    integrators: tuple
-    rows: np.ndarray
-    integrator: np.ndarray
-    system: np.ndarray
-    step_size: np.ndarray
-    tolerance: np.ndarray
-    steps_per_sample: np.ndarray
-    repeat: np.ndarray
-    stored: np.ndarray
-    reference: np.ndarray
-    precise_starts: np.ndarray | None
+    systems: tuple[NamedComponent, ...]
+    integrators: tuple[NamedComponent, ...]
+    rows: RowNumbers
+    integrator: NDArray[np.integer]
+    system: NDArray[np.integer]
+    step_size: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
+    steps_per_sample: NDArray[np.integer]
+    repeat: NDArray[np.integer]
+    stored: RowNumbers
+    reference: RowNumbers
+    precise_starts: NDArray[np.float64] | None
     unit: int
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
-    def group(self):
+    def group(self) -> str:
         """The group that its rows are of."""
         return self.experiment
 
     @property
-    def place(self):
+    def place(self) -> tuple[str, str, int]:
         """What tells it from the other tasks of a run."""
         return self.experiment, "runs", int(self.rows[0])
+
+    def made(self) -> RunTask:
+        """The task as it is sent to a worker: itself."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,25 +137,29 @@ class ReferenceTask(Stoppable):
 
     store: Store
     experiment: str
-    times: np.ndarray
+    times: NDArray[np.float64]
     solver: DoubleSolver | PreciseSolver
-    systems: tuple
-    rows: np.ndarray
-    system: np.ndarray
-    stored: np.ndarray
-    precise_starts: np.ndarray | None
+    systems: tuple[NamedComponent, ...]
+    rows: RowNumbers
+    system: NDArray[np.integer]
+    stored: RowNumbers
+    precise_starts: NDArray[np.float64] | None
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
-    def group(self):
+    def group(self) -> str:
         """As in `RunTask`."""
         return references_group_name(self.experiment)
 
     @property
-    def place(self):
+    def place(self) -> tuple[str, str, int]:
         """As in `RunTask`."""
         return self.experiment, "references", int(self.rows[0])
+
+    def made(self) -> ReferenceTask:
+        """The task as it is sent to a worker: itself."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -167,7 +189,7 @@ class Receipt:
     superseded: bool = False
 
 
-def compute_task(task, session):
+def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
     """Do a `RunTask` or a `ReferenceTask` of a `sweep.store.lease.sessions.Session`; the receipt.
 
     Raises
@@ -200,7 +222,7 @@ def compute_task(task, session):
     return Receipt(task.experiment, len(status), failed, seconds, whole, superseded)
 
 
-def compile_rehearsed_kernels(rehearsal, session):
+def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:
     """Compile the kernels of a `sweep.campaign.pilot.Rehearsal`, until its session is stopped."""
     with (
         contextlib.suppress(Interrupted),
@@ -210,7 +232,7 @@ def compile_rehearsed_kernels(rehearsal, session):
         rehearsal.compile()
 
 
-def _picklable_error(error):
+def _picklable_error(error: Exception) -> Exception:
     """An exception that the coordinator can be told of; Dask would wait for ever for another."""
     try:
         pickle.loads(pickle.dumps(error))
@@ -220,7 +242,9 @@ def _picklable_error(error):
     return error if known else RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _compute_and_commit_task(task, session):
+def _compute_and_commit_task(
+    task: RunTask | ReferenceTask, session: Session
+) -> tuple[np.ndarray, bool]:
     """Compute and commit; the status of the runs, and whether all of it was done."""
     attempt = Attempt(task.store, session)
     attempt.check()
@@ -233,7 +257,7 @@ def _compute_and_commit_task(task, session):
     return RunWork(task, arrays, make_reference_reader(task, known), attempt).compute()
 
 
-def committed_samples_of_task(task):
+def committed_samples_of_task(task: RunTask | ReferenceTask) -> int:
     """How many samples of a task's runs are in records, those of checkpoints too.
 
     Parameters
@@ -249,6 +273,6 @@ def committed_samples_of_task(task):
 
 
 @functools.lru_cache(maxsize=64)
-def _arrays_of_group(store, place, session):
+def _arrays_of_group(store: Store, place: str, session: Session) -> dict[str, ArrayFiles]:
     """The arrays of a group, looked up once."""
     return store.arrays_of_group(place)
