@@ -19,7 +19,8 @@ from sweep.campaign.notebook import NotebookProgress, is_notebook
 from sweep.campaign.pilot import Rehearsal
 from sweep.campaign.planner import Planner
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
-from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, compile_rehearsed_kernels
+from sweep.campaign.worker.compute import compile_rehearsed_kernels
+from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
 from sweep.clusters.launch import starting_or_connecting
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.workers import (

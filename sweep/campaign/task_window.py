@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from distributed import KilledWorker
 
-from sweep.campaign.worker.tasks import committed_samples_of_task, compute_task
+from sweep.campaign.worker.compute import committed_samples_of_task, compute_task
 from sweep.clusters.adaptive import tell_work_left
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
 from sweep.errors import Interrupted, TaskFailed

@@ -31,7 +31,7 @@ from sweep.shutdown import ENDING
 LOOPBACK = "127.0.0.1"
 MOST_STARTS = 50  # of a worker that is killed before it has started
 START_METHOD = "distributed.worker.multiprocessing-method"
-PRELOADS = ("sweep.campaign.worker.tasks", "sweep.clusters.preload")
+PRELOADS = ("sweep.campaign.worker.compute", "sweep.clusters.preload")
 FORKED = (*PRELOADS, "sweep.clusters.workers", "integrators.registry", "systems.registry", __name__)
 
 

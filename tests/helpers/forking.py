@@ -27,7 +27,7 @@ AWAY = 512  # above the numbers of files that a process is to have
 OWN = "PYTEST_"  # variables of pytest, which change from test to test
 PRELOADS = (
     "distributed.cli.dask_scheduler", "distributed.cli.dask_worker", "matplotlib.figure",
-    "matplotlib.backends.backend_agg", "numba", "sweep.campaign.worker.tasks",
+    "matplotlib.backends.backend_agg", "numba", "sweep.campaign.worker.compute",
     "sweep.cli.main", "sweep.clusters.local", "sweep.clusters.preload", "sweep.clusters.workers",
     "integrators.registry", "systems.registry",
 )  # fmt: skip

@@ -10,7 +10,7 @@ from zarr.storage import LocalStore
 
 import sweep
 from sweep.campaign import planning
-from sweep.campaign.worker import recorder, tasks
+from sweep.campaign.worker import compute, recorder
 from sweep.store import create, diff, storage, studies
 from sweep.store.commit import fold
 from sweep.store.lease.sessions import Session, kernel_code_hash
@@ -166,7 +166,7 @@ def test_stopped_between_two_commits_of_a_task(
     fold.begin_session(Store.at(store), SESSION.name)
 
     def batches():
-        tasks.compute_task(task.made(), SESSION)
+        compute.compute_task(task.made(), SESSION)
 
     assert stopped(monkeypatch, batches, 2, (recorder.Recorder, "finish"))
     before = arrays(store, "only")

@@ -9,7 +9,7 @@ from study_text import one_experiment
 
 import sweep
 from sweep.campaign import planning
-from sweep.campaign.worker import recording, reference, run_work, tasks
+from sweep.campaign.worker import compute, recording, reference, run_work
 from sweep.store import checkpoints, create, diff, studies
 from sweep.store.commit import fold, records
 from sweep.store.files import end_checkpoints_group_name, references_group_name
@@ -48,7 +48,7 @@ def begun(parsed, store, every):
     for own in (session, SESSION):
         fold.begin_session(Store.at(store), own.name)
         for task in references if own is session else ():
-            tasks.compute_task(task, session)
+            compute.compute_task(task, session)
     return [dataclasses.replace(task.made(), cost=1e6) for task in runs]
 
 
@@ -72,7 +72,7 @@ def test_a_task_goes_on_from_any_checkpoint(
     for task in made:
         while True:
             try:
-                tasks.compute_task(task, SESSION)
+                compute.compute_task(task, SESSION)
                 break
             except Killed:
                 deaths += 1
@@ -116,7 +116,7 @@ def test_checkpoints_are_few_and_have_all(tmp_path, monkeypatch):
         assert all(one[1] == two[0] for one, two in zip(spans, spans[1:], strict=False))
 
     monkeypatch.setattr(recording.Recording, "checkpoint", counted)
-    assert tasks.compute_task(task, SESSION).whole
+    assert compute.compute_task(task, SESSION).whole
     assert len(numbers) > 7 and not checkpoints_of(store)
 
 
@@ -134,7 +134,7 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(recording.Recording, "checkpoint", dying)
         with pytest.raises(Killed):
-            tasks.compute_task(task, SESSION)
+            compute.compute_task(task, SESSION)
     assert last_sample(store) == 1
 
     def reached(made):
@@ -149,7 +149,7 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "checkpoint_code_hash", lambda: "another")
         assert reached(task) == [0, 0, 0]
-    assert tasks.compute_task(task, SESSION).runs == 3
+    assert compute.compute_task(task, SESSION).runs == 3
     assert not checkpoints_of(store)
 
 

@@ -12,7 +12,7 @@ from study_text import one_experiment
 import sweep
 from sweep.campaign import coordinator
 from sweep.campaign import task_window as cluster_module
-from sweep.campaign.worker import tasks
+from sweep.campaign.worker import compute
 from sweep.campaign.worker.tasks import RunTask
 from sweep.errors import Interrupted
 from sweep.shutdown import Drain
@@ -127,8 +127,8 @@ def test_what_a_task_raises_reaches_the_coordinator(raised, said, monkeypatch):
     def fails(*arguments):
         raise raised
 
-    monkeypatch.setattr(tasks, "_compute_and_commit_task", fails)
+    monkeypatch.setattr(compute, "_compute_and_commit_task", fails)
     task = some_task()
     with pytest.raises(Exception, match=f"^{said}$") as caught:
-        tasks.compute_task(task, sessions.Session("a session", "", sessions.kernel_code_hash()))
+        compute.compute_task(task, sessions.Session("a session", "", sessions.kernel_code_hash()))
     assert pickle.loads(pickle.dumps(caught.value)).args == (said,)

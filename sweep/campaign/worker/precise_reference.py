@@ -95,7 +95,7 @@ class PreciseSolver:
         return self.reference
 
     def checkpoint_length(self, system: System) -> int:
-        """Numbers in ``stands`` of `advance`."""
+        """Numbers in the checkpoint of a reference."""
         return reference_checkpoint_length(self.reference, system)
 
     def load(self, system: System, initial: States, known: States | None) -> None:
@@ -154,7 +154,7 @@ class PreciseSolver:
         known: States | None,
         first: int,
         upto: int,
-        stands: Checkpoint | None = None,
+        checkpoint: Checkpoint | None = None,
         check: Callable[[], object] = lambda: None,
     ) -> tuple[dict[str, Any], Checkpoint]:
         """Compute a reference from sample `first` up to before `upto`.
@@ -166,7 +166,7 @@ class PreciseSolver:
         known : ndarray, shape (rows, 3, 2)
             The same in double-double, see `starts_in_double_double`.
         first, upto : int
-        stands : ndarray, optional
+        checkpoint : ndarray, optional
             From an earlier call, that ended before `first`; needed unless that is 0.
         check : callable
             Called now and then; may raise.
@@ -177,10 +177,10 @@ class PreciseSolver:
             ``states``, what they have beyond doubles, ``states_low``, and ``error``, their
             distance to those at twice the step size: NaN from where the reference ends. Where it
             does so, also what `schema.OF_REFERENCE_ENDS` says of it, as numbers.
-        stands : ndarray, shape (1 + 2 * size,)
+        checkpoint : ndarray, shape (1 + 2 * size,)
             The number of the coarser one's steps in an interval, and the checkpoints of both.
         """
-        going = _Going(self, system, initial, known, stands, check)
+        going = _Going(self, system, initial, known, checkpoint, check)
         states, errors = going.take(first, upto)
         high, low = np.moveaxis(states, -1, 0)
         ended: dict[str, Any] = dict(going.end.columns) if going.end else {}

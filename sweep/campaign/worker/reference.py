@@ -18,14 +18,14 @@ from integrators.status import COMPLETE, STATUS
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import MARKER, Recording
-from sweep.campaign.worker.run_work import PROBE, SEGMENT
+from sweep.campaign.worker.run_work import PROBE
+from sweep.campaign.worker.tasks import SEGMENT, ReferenceTask
 from sweep.errors import Interrupted
 from sweep.store import checkpoints
 from sweep.study import schema
 from sweep.study.experiment import PreciseReference, Reference
 
 if TYPE_CHECKING:
-    from sweep.campaign.worker.tasks import ReferenceTask
     from sweep.store.files import ArrayFiles
     from sweep.store.lease.sessions import Attempt
     from sweep.study.experiment import ResolvedExperiment
@@ -223,22 +223,22 @@ class DoubleSolver:
         system: System,
         initial: States,
         known: States | None,
-        count: int,
+        first: int,
         upto: int,
-        stands: NDArray[np.float64] | None = None,
-        check: Callable[[], object] | None = None,
+        checkpoint: NDArray[np.float64] | None = None,
+        check: Callable[[], object] = lambda: None,
     ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-        """Compute a reference from sample `count` up to before `upto`."""
-        first = max(count - 1, 0)
-        states, error, stands = compute_reference_trajectory(
-            system, initial, self.times[first:upto], self.identity, stands
+        """Compute a reference from sample `first` up to before `upto`."""
+        start = max(first - 1, 0)
+        states, error, checkpoint = compute_reference_trajectory(
+            system, initial, self.times[start:upto], self.identity, checkpoint
         )
-        new = slice(count - first, None)
+        new = slice(first - start, None)
         found: dict[str, Any] = {"states": states[new], "error": error[new]}
-        status = max(int(part[dormand_prince.STATUS]) for part in np.split(stands, 2))
+        status = max(int(part[dormand_prince.STATUS]) for part in np.split(checkpoint, 2))
         if status > COMPLETE:
             found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
-        return found, stands
+        return found, checkpoint
 
 
 def compute_reference_trajectory(

@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.worker.recorder import BatchUnderway, Recorder, ReferenceStates
 from sweep.campaign.worker.recording import MARKER, Recording
+from sweep.campaign.worker.tasks import SEGMENT, RunTask
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.study import schema
 
 if TYPE_CHECKING:
-    from sweep.campaign.worker.tasks import RunTask
     from sweep.store.files import ArrayFiles, RowNumbers
     from sweep.store.lease.sessions import Attempt
 
-SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
 PROBE = 0.1  # part of them that the first segment is expected to take
 LONG = 0.5  # part of them, and of the time between checkpoints, that is worth one
 MOST_BYTES = 2**26  # of what is computed and not committed, about

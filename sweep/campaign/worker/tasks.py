@@ -1,39 +1,29 @@
-"""What a worker does: rows of a store, computed and committed as records. Knows no Dask.
+"""Tasks: what a worker is sent to compute, and the receipt that it returns.
 
-A task is sent with all it needs but the initial states and the references, which it reads from
-the store. It returns a receipt, never data.
+A task has all that its computation needs but the initial states and the references, which the
+worker reads from the store. Results go into the store too: a receipt says only what was done.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import pickle
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.compiler import kernels
-from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import NamedComponent, Recipe
-from sweep.campaign.worker.reference import DoubleSolver, ReferenceWork
-from sweep.campaign.worker.run_work import SEGMENT, RunWork, make_reference_reader
-from sweep.errors import Interrupted, LeaseLost
-from sweep.store.commit.records import records_by_group
 from sweep.store.files import references_group_name
-from sweep.store.lease import sessions
-from sweep.store.lease.sessions import Attempt, Session
 from sweep.store.store import Store
 
 if TYPE_CHECKING:
-    from sweep.campaign.pilot import Rehearsal
-    from sweep.store.files import ArrayFiles, RowNumbers
+    from sweep.store.files import RowNumbers
+    from sweep.study.run_table import States
+    from systems.base import System
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
-LEAVING_SECONDS = 0.5  # that a worker which is to end keeps a task that it does not begin
+SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
 
 
 class Stoppable:
@@ -127,6 +117,55 @@ class RunTask(Stoppable):
         return self
 
 
+class ReferenceSolver(Protocol):
+    """Computes the references of an experiment, see `sweep.campaign.worker.reference`."""
+
+    @property
+    def identity(self) -> object:
+        """What its references depend on besides systems, states and times; its `repr` says it."""
+
+    def checkpoint_length(self, system: System) -> int:
+        """Numbers in the checkpoint of a reference."""
+
+    def load(self, system: System, initial: States, known: States | None) -> None:
+        """Load the kernels, or compile those that the disk cache lacks."""
+
+    def rehearse(self, system: System, initial: States, known: States | None) -> None:
+        """Compile all kernels."""
+
+    def advance(
+        self,
+        system: System,
+        initial: States,
+        known: States | None,
+        first: int,
+        upto: int,
+        checkpoint: NDArray[np.float64] | None = None,
+        check: Callable[[], object] = lambda: None,
+    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
+        """Compute a reference from sample `first` up to before `upto`.
+
+        Parameters
+        ----------
+        system : systems.System
+        initial : ndarray, shape (rows, 3)
+        known : ndarray, shape (rows, 3, 2), optional
+            The initial state in double-double, where it is known to more digits.
+        first, upto : int
+        checkpoint : ndarray, optional
+            At sample ``first - 1``; needed unless `first` is 0.
+        check : callable
+            Called now and then; may raise.
+
+        Returns
+        -------
+        columns : dict of str to ndarray, shape (upto - first, …)
+            Variables of the references' group.
+        checkpoint : ndarray
+            At sample ``upto - 1``.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class ReferenceTask(Stoppable):
     """Reference trajectories, `rows` of the references' table.
@@ -138,7 +177,7 @@ class ReferenceTask(Stoppable):
     store: Store
     experiment: str
     times: NDArray[np.float64]
-    solver: DoubleSolver | PreciseSolver
+    solver: ReferenceSolver
     systems: tuple[NamedComponent, ...]
     rows: RowNumbers
     system: NDArray[np.integer]
@@ -187,92 +226,3 @@ class Receipt:
     seconds: float
     whole: bool = True
     superseded: bool = False
-
-
-def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
-    """Do a `RunTask` or a `ReferenceTask` of a `sweep.store.lease.sessions.Session`; the receipt.
-
-    Raises
-    ------
-    sweep.errors.VersionMismatch
-        If the coordinator has another version of the code.
-    """
-    session.check_code()
-    began = time.perf_counter()
-    status, whole, superseded, failure = np.zeros(0, dtype=int), False, False, None
-    if sessions.is_process_leaving():
-        time.sleep(LEAVING_SECONDS)  # or it would come again at once
-    elif not session.is_stopped:
-        try:
-            with (
-                sessions.marking_thread_as_computing(),
-                kernels.checking(session.check_stopped),
-            ):
-                status, whole = _compute_and_commit_task(task, session)
-        except Interrupted:  # while it compiled
-            pass
-        except LeaseLost:
-            superseded = True
-            session.stop()
-        except Exception as error:
-            failure = _picklable_error(error)
-    if failure is not None:  # raised here, since what it is raised from would be sent with it
-        raise failure
-    failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
-    return Receipt(task.experiment, len(status), failed, seconds, whole, superseded)
-
-
-def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:
-    """Compile the kernels of a `sweep.campaign.pilot.Rehearsal`, until its session is stopped."""
-    with (
-        contextlib.suppress(Interrupted),
-        sessions.marking_thread_as_computing(),
-        kernels.checking(session.check_stopped),
-    ):
-        rehearsal.compile()
-
-
-def _picklable_error(error: Exception) -> Exception:
-    """An exception that the coordinator can be told of; Dask would wait for ever for another."""
-    try:
-        pickle.loads(pickle.dumps(error))
-        known = not isinstance(error, RecursionError)  # its traceback is too deep
-    except Exception:
-        known = False
-    return error if known else RuntimeError(f"{type(error).__name__}: {error}")
-
-
-def _compute_and_commit_task(
-    task: RunTask | ReferenceTask, session: Session
-) -> tuple[np.ndarray, bool]:
-    """Compute and commit; the status of the runs, and whether all of it was done."""
-    attempt = Attempt(task.store, session)
-    attempt.check()
-    arrays = _arrays_of_group(task.store, task.group, session)
-    if isinstance(task, ReferenceTask):
-        return np.zeros(0, dtype=int), ReferenceWork(task, arrays, attempt).compute()
-    known = {}
-    if len(task.reference):
-        known = _arrays_of_group(task.store, references_group_name(task.experiment), session)
-    return RunWork(task, arrays, make_reference_reader(task, known), attempt).compute()
-
-
-def committed_samples_of_task(task: RunTask | ReferenceTask) -> int:
-    """How many samples of a task's runs are in records, those of checkpoints too.
-
-    Parameters
-    ----------
-    task : RunTask or ReferenceTask
-    """
-    low, high, found = task.rows[0], task.rows[-1], 0
-    for records in records_by_group(task.store, place=task.group).get(task.group, {}).values():
-        for name in (record.name for record in records):
-            if name.start <= high and name.stop > low:
-                found += name.count * (name.last - name.first)
-    return found
-
-
-@functools.lru_cache(maxsize=64)
-def _arrays_of_group(store: Store, place: str, session: Session) -> dict[str, ArrayFiles]:
-    """The arrays of a group, looked up once."""
-    return store.arrays_of_group(place)

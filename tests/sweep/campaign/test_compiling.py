@@ -14,7 +14,7 @@ from integrators.compiler import kernels
 from integrators.compiler.kernels import Kernel, checking
 from integrators.compiler.vectors import dot
 from sweep.campaign import pilot
-from sweep.campaign.worker import tasks
+from sweep.campaign.worker import compute
 from sweep.errors import Interrupted
 from sweep.plugins.loader import Plugin
 from sweep.store.lease import sessions
@@ -147,6 +147,6 @@ def test_a_worker_stops_compiling_when_its_session_does():
     assert pilot.Rehearsal.compile  # what this stands for
     session = sessions.Session("of this test", "", sessions.kernel_code_hash())
     rehearsal = Compiling(session)
-    tasks.compile_rehearsed_kernels(rehearsal, session)
+    compute.compile_rehearsed_kernels(rehearsal, session)
     assert rehearsal.compiled == [rehearsal.kernels[0].scalar]
     assert not sessions.is_process_computing_tasks()

@@ -10,7 +10,7 @@ from study_text import one_experiment
 
 import sweep
 from sweep.campaign import batches, coordinator, cost_model, pilot, planning
-from sweep.campaign.worker import tasks
+from sweep.campaign.worker import compute
 from sweep.campaign.worker.recorder import Recorder
 from sweep.store import create, diff, storage, studies
 from sweep.store.commit import fold
@@ -292,7 +292,7 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     seen.clear()
     fold.begin_session(Store.at(store), "batches")
     for task in runs:
-        tasks.compute_task(task.made(), Session("batches", "", kernel_code_hash()))
+        compute.compute_task(task.made(), Session("batches", "", kernel_code_hash()))
     found = batches.Batches.of(entry, plan.work.unit)
     assert sorted(seen) == sorted(found.sizes.tolist())
     assert found.sizes.sum() == entry.table.size

@@ -114,7 +114,7 @@ def test_workers_that_end_before_the_study_lose_nothing(
     run = start("sweep", "run", "long.toml", *options, cwd=long_study)
     until(lambda: committed(store, "pendulum") > 8)
     # It has what it needs before its time begins, and the run cannot end before it.
-    brief = worker("--lifetime", "20s", "--preload", "sweep.campaign.worker.tasks")
+    brief = worker("--lifetime", "20s", "--preload", "sweep.campaign.worker.compute")
     ended.signal_all(signal.SIGTERM)
     lasting.signal_all(signal.SIGSTOP)
     until(lambda: brief.poll() is not None and ended.poll() is not None)

@@ -15,7 +15,7 @@ from study_text import one_experiment
 import sweep
 from sweep import errors
 from sweep.campaign import coordinator, planning
-from sweep.campaign.worker import recording, run_work, tasks
+from sweep.campaign.worker import compute, recording, run_work
 from sweep.campaign.worker.recorder import Recorder
 from sweep.store import create, diff, progress, studies
 from sweep.store.commit import fold, records
@@ -68,17 +68,17 @@ def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint)
     with acquire_lease(Store.at(store)) as held:
         begun(store, held.token)
         mark = fingerprint(store)
-        receipt = tasks.compute_task(work, session(before))
+        receipt = compute.compute_task(work, session(before))
         assert not receipt.whole and receipt.runs == 0
         assert fingerprint(store) == mark
-        receipt = tasks.compute_task(work, session(held.token))
+        receipt = compute.compute_task(work, session(held.token))
         assert receipt.whole and receipt.runs == len(work.rows)
 
 
 def test_a_worker_of_another_version_computes_nothing(work, store, fingerprint):
     mark = fingerprint(store)
     with pytest.raises(errors.VersionMismatch, match="the coordinator 0123: results may differ"):
-        tasks.compute_task(work, sessions.Session("theirs", "", "0123"))
+        compute.compute_task(work, sessions.Session("theirs", "", "0123"))
     assert fingerprint(store) == mark
 
 
@@ -157,7 +157,7 @@ def test_runs_on_their_way_begin_again_where_their_checkpoint_is_damaged(
     with monkeypatch.context() as patch:
         patch.setattr(recording.Recording, "checkpoint", dying)
         with pytest.raises(Killed):
-            tasks.compute_task(work, begun(store))
+            compute.compute_task(work, begun(store))
     assert checkpoints_of(store) and verify.verify(store) == []
     for file in checkpoints_of(store):
         content = bytearray(file.read_bytes())
@@ -179,7 +179,7 @@ def test_a_damaged_record_is_named_and_its_runs_are_computed_again(
     work, store, cluster, assert_same_runs, tmp_path
 ):
     """As of a run that was killed before it folded; what other records have is kept."""
-    tasks.compute_task(work, begun(store))
+    compute.compute_task(work, begun(store))
     folder = records.records_folder(Store.at(store), "only", 0)
     record, *_ = records.list_records(folder, records.RECORD)
     content = bytearray(record.place.read_bytes())
@@ -243,7 +243,7 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
     with monkeypatch.context() as patch:
         patch.setattr(sessions, "_leaving", threading.Event())
         patch.setattr(Recorder, "advance", counted)
-        receipt = tasks.compute_task(task, begun(store))
+        receipt = compute.compute_task(task, begun(store))
     assert not receipt.whole and not receipt.superseded and len(spans) == 1
     (_, reached) = spans[0]
     assert 0 < reached < 10 and checkpoints_of(store)
@@ -251,7 +251,7 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "advance", counted)
         patch.setattr(sessions, "end_tasks_of_process", lambda: None)
-        assert tasks.compute_task(task, session("")).whole
+        assert compute.compute_task(task, session("")).whole
     assert spans[1][0] == reached and spans[-1][1] == 10
     whole = tmp_path / "whole.zarr"
     assert sweep.run(studies.parse_study(one_experiment(**KEYS)), whole, cluster).complete
@@ -263,7 +263,7 @@ def test_a_row_that_two_processes_compute_counts_once(work, store):
     mine, late = begun(store), sessions.Attempt(Store.at(store), session(""))
     arrays = Store.at(store).arrays_of_group("only")
     slow = run_work.RunWork(work, arrays, lambda batch, rows: None, late)
-    assert tasks.compute_task(work, mine).whole
+    assert compute.compute_task(work, mine).whole
     assert len(slow.compute()[0]) == len(work.rows)
     folder = records.records_folder(Store.at(store), "only", 0)
     assert len({record.name.token for record in records.list_records(folder, records.RECORD)}) == 2
@@ -281,7 +281,7 @@ def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, s
         Store.at(store).session_file.unlink()
         mark = fingerprint(store)
         with pytest.raises(errors.StoreUnseen, match="session is not there"):
-            tasks.compute_task(work, mine)
+            compute.compute_task(work, mine)
         assert fingerprint(store) == mark
 
 

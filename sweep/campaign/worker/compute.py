@@ -1,0 +1,121 @@
+"""What a worker does with a task: compute it, and commit it as records. Knows no Dask.
+
+A record counts while the session of its task is the one that the store names; a task whose session
+has been fenced off, since another coordinator holds the lease, ends with a receipt that says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import pickle
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from integrators.compiler import kernels
+from sweep.campaign.worker.reference import ReferenceWork
+from sweep.campaign.worker.run_work import RunWork, make_reference_reader
+from sweep.campaign.worker.tasks import Receipt, ReferenceTask, RunTask
+from sweep.errors import Interrupted, LeaseLost
+from sweep.store.commit.records import records_by_group
+from sweep.store.files import references_group_name
+from sweep.store.lease import sessions
+from sweep.store.lease.sessions import Attempt, Session
+
+if TYPE_CHECKING:
+    from sweep.campaign.pilot import Rehearsal
+    from sweep.store.files import ArrayFiles
+    from sweep.store.store import Store
+
+LEAVING_SECONDS = 0.5  # that a worker which is to end keeps a task that it does not begin
+
+
+def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
+    """Do a `RunTask` or a `ReferenceTask` of a `sweep.store.lease.sessions.Session`; the receipt.
+
+    Raises
+    ------
+    sweep.errors.VersionMismatch
+        If the coordinator has another version of the code.
+    """
+    session.check_code()
+    began = time.perf_counter()
+    status, whole, superseded, failure = np.zeros(0, dtype=int), False, False, None
+    if sessions.is_process_leaving():
+        time.sleep(LEAVING_SECONDS)  # or it would come again at once
+    elif not session.is_stopped:
+        try:
+            with (
+                sessions.marking_thread_as_computing(),
+                kernels.checking(session.check_stopped),
+            ):
+                status, whole = _compute_and_commit_task(task, session)
+        except Interrupted:  # while it compiled
+            pass
+        except LeaseLost:
+            superseded = True
+            session.stop()
+        except Exception as error:
+            failure = _picklable_error(error)
+    if failure is not None:  # raised here, since what it is raised from would be sent with it
+        raise failure
+    failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
+    return Receipt(task.experiment, len(status), failed, seconds, whole, superseded)
+
+
+def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:
+    """Compile the kernels of a `sweep.campaign.pilot.Rehearsal`, until its session is stopped."""
+    with (
+        contextlib.suppress(Interrupted),
+        sessions.marking_thread_as_computing(),
+        kernels.checking(session.check_stopped),
+    ):
+        rehearsal.compile()
+
+
+def _picklable_error(error: Exception) -> Exception:
+    """An exception that the coordinator can be told of; Dask would wait for ever for another."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        known = not isinstance(error, RecursionError)  # its traceback is too deep
+    except Exception:
+        known = False
+    return error if known else RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def _compute_and_commit_task(
+    task: RunTask | ReferenceTask, session: Session
+) -> tuple[np.ndarray, bool]:
+    """Compute and commit; the status of the runs, and whether all of it was done."""
+    attempt = Attempt(task.store, session)
+    attempt.check()
+    arrays = _arrays_of_group(task.store, task.group, session)
+    if isinstance(task, ReferenceTask):
+        return np.zeros(0, dtype=int), ReferenceWork(task, arrays, attempt).compute()
+    known = {}
+    if len(task.reference):
+        known = _arrays_of_group(task.store, references_group_name(task.experiment), session)
+    return RunWork(task, arrays, make_reference_reader(task, known), attempt).compute()
+
+
+def committed_samples_of_task(task: RunTask | ReferenceTask) -> int:
+    """How many samples of a task's runs are in records, those of checkpoints too.
+
+    Parameters
+    ----------
+    task : RunTask or ReferenceTask
+    """
+    low, high, found = task.rows[0], task.rows[-1], 0
+    for records in records_by_group(task.store, place=task.group).get(task.group, {}).values():
+        for name in (record.name for record in records):
+            if name.start <= high and name.stop > low:
+                found += name.count * (name.last - name.first)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _arrays_of_group(store: Store, place: str, session: Session) -> dict[str, ArrayFiles]:
+    """The arrays of a group, looked up once."""
+    return store.arrays_of_group(place)
