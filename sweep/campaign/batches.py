@@ -4,12 +4,22 @@
 are counted before, slab of rows by slab of rows.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.compiler.lanes import WIDTH
 from sweep.study.run_table import SLAB
+
+if TYPE_CHECKING:
+    from sweep.store.diff import Entry
+
+Kind = tuple[int, ...]  # integrator, rows of the system, whether there are lanes
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,26 +43,25 @@ class Batches:
         Work, in units that `sweep.campaign.cost_model.Probe` measures.
     """
 
-    runs: np.ndarray
-    of_run: np.ndarray
-    first: np.ndarray
-    sizes: np.ndarray
-    kinds: np.ndarray
-    amounts: np.ndarray
+    runs: NDArray[np.intp]
+    of_run: NDArray[np.intp]
+    first: NDArray[np.intp]
+    sizes: NDArray[np.intp]
+    kinds: NDArray[np.int64]
+    amounts: NDArray[np.float64]
 
     @classmethod
-    def of(cls, entry, unit=None, rows=None):
+    def of(cls, entry: Entry, unit: int = SLAB, rows: tuple[int, int] | None = None) -> Batches:
         """Those of a `sweep.store.diff.Entry`, in units of so many rows.
 
         Parameters
         ----------
         entry : sweep.store.diff.Entry
-        unit : int, optional
-            `SLAB` unless given.
+        unit : int
         rows : tuple of int, optional
             The first row, and the one after the last, of those that are looked at; else all.
         """
-        table, unit = entry.table, unit or SLAB
+        table = entry.table
         runs = entry.pending_runs(*(rows or (0, entry.size)))
         places = table.take(runs)
         changes = np.zeros(len(runs), dtype=bool)
@@ -75,12 +84,12 @@ class Batches:
         return cls(runs, of_run, first, sizes, kinds, _remaining_work_of_runs(entry, first))
 
     @classmethod
-    def in_slabs(cls, entry, unit=None):
+    def in_slabs(cls, entry: Entry, unit: int = SLAB) -> Iterator[Batches]:
         """Those of all pending runs, slab by slab."""
-        for rows in entry.slabs(unit or SLAB):
+        for rows in entry.slabs(unit):
             yield cls.of(entry, unit, rows)
 
-    def by_kind(self):
+    def by_kind(self) -> Iterator[tuple[Kind, NDArray[np.intp]]]:
         """Each kind, as a tuple, with the indices of its batches."""
         return _by_kind(self.kinds)
 
@@ -92,7 +101,7 @@ class Workload:
     Parameters
     ----------
     entry : sweep.store.diff.Entry
-    unit : int or None
+    unit : int
         Rows of a unit, as of `Batches.of`.
     kinds : ndarray of int, shape (groups, 3)
     amounts : ndarray, shape (groups,)
@@ -103,16 +112,16 @@ class Workload:
         Number of the slab.
     """
 
-    entry: object
-    unit: int | None
-    kinds: np.ndarray
-    amounts: np.ndarray
-    batches: np.ndarray
-    runs: np.ndarray
-    slabs: np.ndarray
+    entry: Entry
+    unit: int
+    kinds: NDArray[np.int64]
+    amounts: NDArray[np.float64]
+    batches: NDArray[np.int64]
+    runs: NDArray[np.intp]
+    slabs: NDArray[np.int64]
 
     @classmethod
-    def of(cls, entry, unit=None):
+    def of(cls, entry: Entry, unit: int = SLAB) -> Workload:
         """That of a `sweep.store.diff.Entry`, in units of so many rows."""
         parts = []
         for slab, found in enumerate(Batches.in_slabs(entry, unit)):
@@ -123,12 +132,12 @@ class Workload:
         empty = (np.zeros((0, 3), dtype=int), np.zeros(0), *(np.zeros(0, dtype=int),) * 3)
         return cls(entry, unit, *map(np.concatenate, zip(empty, *parts, strict=True)))
 
-    def by_kind(self):
+    def by_kind(self) -> Iterator[tuple[Kind, NDArray[np.intp]]]:
         """Each kind, as a tuple, with its groups: those of the most work first."""
         for kind, own in _by_kind(self.kinds):
             yield kind, own[np.argsort(-self.amounts[own], kind="stable")]
 
-    def choose_batches(self, own, count):
+    def choose_batches(self, own: NDArray[np.intp], count: int) -> list[NDArray[np.intp]]:
         """The runs of a few batches of the groups `own`, each for an equal share of their work.
 
         Batches are in the order of the groups.
@@ -142,37 +151,40 @@ class Workload:
             chosen.add((group, int(np.clip(nth, 0, self.batches[own[group]] - 1))))
         return [self._runs_of_batch(own[group], nth) for group, nth in sorted(chosen)]
 
-    def _runs_of_batch(self, group, nth):
-        slabs = list(self.entry.slabs(self.unit or SLAB))
+    def _runs_of_batch(self, group: int, nth: int) -> NDArray[np.intp]:
+        slabs = list(self.entry.slabs(self.unit))
         found = Batches.of(self.entry, self.unit, slabs[self.slabs[group]])
         same = np.all(found.kinds == self.kinds[group], axis=1)
         same &= found.amounts == self.amounts[group]
-        return found.runs[found.of_run == np.flatnonzero(same)[nth]]
+        (batches,) = np.nonzero(same)
+        runs: NDArray[np.intp] = found.runs[found.of_run == batches[nth]]
+        return runs
 
 
-def _by_kind(kinds):
+def _by_kind(kinds: NDArray[np.int64]) -> Iterator[tuple[Kind, NDArray[np.intp]]]:
     """Each distinct row, as a tuple, with the indices of its places."""
     if not len(kinds):
         return
-    codes = np.ravel_multi_index(kinds.T, kinds.max(axis=0) + 1)
+    codes = np.ravel_multi_index(tuple(kinds.T), tuple(kinds.max(axis=0) + 1))
     for own in _split_by_value(np.arange(len(codes)), codes):
         yield tuple(kinds[own[0]].tolist()), own
 
 
-def _split_by_value(indices, values):
+def _split_by_value(indices: NDArray[np.intp], values: np.ndarray) -> list[NDArray[np.intp]]:
     """The indices that have each of the values, in ascending order of these."""
     ordered = indices[np.argsort(values[indices], kind="stable")]
     return np.split(ordered, np.flatnonzero(np.diff(values[ordered])) + 1)
 
 
-def _remaining_work_of_runs(entry, runs):
+def _remaining_work_of_runs(entry: Entry, runs: NDArray[np.intp]) -> NDArray[np.float64]:
     """Work of runs from where they stand: steps, or time by the tolerance."""
     places, axis = entry.table.take(runs), entry.experiment.time_axis
     amounts, integrators = places.steps_per_sample * float(axis.intervals), places.integrator_index
     for i in np.unique(integrators[places.adaptive]):
         made = entry.experiment.integrators[i].integrator()
         own = places.adaptive & (integrators == i)
-        order = (made.counted or made).order
+        order = int((made.counted or made).order)
         amounts[own] = axis.times[-1] * places.tolerance[own] ** (-1 / order)
     done = axis.marks[np.maximum(entry.standing[runs] - 1, 0)] / axis.marks[-1]
-    return amounts * (1 - done)
+    remaining: NDArray[np.float64] = amounts * (1 - done)
+    return remaining

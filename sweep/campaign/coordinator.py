@@ -1,13 +1,16 @@
 """Run a study: compare it with its store, plan, compute what is missing, finish the store."""
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import functools
 import math
 import os
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,7 +52,22 @@ from sweep.store.studies import resolve_study_and_store
 from sweep.study import Study, schema
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
+    from distributed import Client
+
+    from sweep.campaign.planning import ExperimentPlan, PlannedTask, Preparation
+    from sweep.campaign.worker.tasks import Receipt, ReferenceTask, Task
+    from sweep.clusters.launch import Connect
+    from sweep.clusters.spec import ClusterSpec
+    from sweep.clusters.workers import Worker
+    from sweep.store.backends.places import Place, WriteCheck
+    from sweep.store.commit.records import Unfolded
+    from sweep.store.diff import Entry
+    from sweep.store.lease.holder import LeaseHolder
+
+    Parts = tuple[list[ReferenceTask], list[PlannedTask]]  # tasks of references, and of runs
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,7 @@ class Tally:
     experiment: str
     runs: int
     done: int
-    failed: tuple
+    failed: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -85,17 +103,17 @@ class Outcome:
         Why it ended early; empty if it did not.
     """
 
-    store: object
-    tallies: tuple
+    store: Place
+    tallies: tuple[Tally, ...]
     stopped: str = ""
 
     @property
-    def complete(self):
+    def complete(self) -> bool:
         """Whether every run is committed, whatever its status."""
         return all(tally.done == tally.runs for tally in self.tallies)
 
     @property
-    def failed(self):
+    def failed(self) -> int:
         """Number of runs that did not complete."""
         return sum(count for tally in self.tallies for _, count in tally.failed)
 
@@ -109,7 +127,7 @@ class Outcome:
             for tally in self.tallies
         )
 
-    def to_dataframe(self) -> "pandas.DataFrame":
+    def to_dataframe(self) -> pandas.DataFrame:
         """The experiments as a `pandas.DataFrame`: runs, how many are done, how many failed."""
         return self.rows.to_dataframe()
 
@@ -122,43 +140,43 @@ class Outcome:
 class Watcher:
     """What `run` tells as it goes; the command line prints it. This one is silent."""
 
-    def waiting(self, holder, seconds):
+    def waiting(self, holder: LeaseHolder, seconds: float) -> None:
         """A `lease.holder.LeaseHolder` may be dead; that is seen in so many seconds at most."""
 
-    def connecting(self, text):
+    def connecting(self, text: str) -> None:
         """The workers of a cluster are waited for."""
 
-    def compared(self, entries):
+    def compared(self, entries: Sequence[Entry]) -> None:
         """The study was compared with its store."""
 
-    def mixed(self, kinds):
+    def mixed(self, kinds: Sequence[str]) -> None:
         """Runs of one store are from different kinds of CPU, which are named."""
 
-    def planned(self, plans, tasks, workers):
+    def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
         """Costs are known; `tasks` is their number."""
 
-    def preparing(self, now):
+    def preparing(self, now: Preparation) -> None:
         """A `planning.Preparation` begins: something is measured, or a kernel compiled for it."""
 
-    def compiling(self, workers):
+    def compiling(self, workers: int) -> None:
         """So many workers compile the kernels, each for all of its kind of CPU on its host."""
 
-    def began(self, runs, seconds):
+    def began(self, runs: int, seconds: float) -> None:
         """Work begins on so many runs, of so many expected CPU seconds."""
 
-    def running(self, tasks, seconds_left):
+    def running(self, tasks: Sequence[Task], seconds_left: float) -> None:
         """These tasks run, and so many seconds are expected to be left; told once a second."""
 
-    def progressed(self, task, receipt):
+    def progressed(self, task: Task, receipt: Receipt) -> None:
         """A task committed its runs."""
 
-    def added(self, seconds):
+    def added(self, seconds: float) -> None:
         """Work of so many expected CPU seconds was planned while other runs were computed."""
 
-    def draining(self, reason):
+    def draining(self, reason: str) -> None:
         """By Ctrl-C, SIGTERM, the time: what is running commits, then the run ends."""
 
-    def ended(self):
+    def ended(self) -> None:
         """The last task has ended."""
 
 
@@ -167,9 +185,19 @@ class NotebookWatcher(NotebookProgress, Watcher):
 
 
 def run(
-    study, store=None, client=None, *, cluster=None, workers=None, scheduler=None, max_time=None,
-    checkpoint_every=CHECKPOINT_EVERY, watcher=None, name="", trust_plugins=False,
-):  # fmt: skip
+    study: str | Path | Store | Study,
+    store: str | Place | Store | None = None,
+    client: Client | None = None,
+    *,
+    cluster: ClusterSpec | str | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    max_time: float | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    watcher: Watcher | None = None,
+    name: str = "",
+    trust_plugins: bool = False,
+) -> Outcome:
     """Run a study on a Dask cluster, into its store; what is there already is kept.
 
     Parameters
@@ -237,7 +265,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _interrupting_if_not_storable(store):
+def _interrupting_if_not_storable(store: Store) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -258,7 +286,7 @@ class _Coordinator:
     checkpoint_every: float
     presence: Presence
 
-    def run(self, client, spec):
+    def run(self, client: Client | None, spec: ClusterSpec) -> Outcome:
         """Bring the store to what the study asks for; the `Outcome`."""
         if (root := self.store.existing_root()) is not None:
             self.presence.seen()
@@ -274,16 +302,18 @@ class _Coordinator:
                 client, spec, pending, self.drain, self.watcher
             ) as connected:
                 made = self.store.anew()  # nothing of it is read before it is brought up
-                stopped = self._bring_to_end(made, entries, connected if pending else None)
+                stopped = self._bring_to_end(made, entries, connected)
                 return fold_and_tally_store(made, entries, stopped, self.lease)
         except Interrupted as reason:  # before anything was computed
             return Outcome(
                 self.store.place, tuple(_tally_of_entry(entry) for entry in entries), str(reason)
             )
 
-    def _bring_to_end(self, store, entries, connected):
+    def _bring_to_end(
+        self, store: Store, entries: Sequence[Entry], connected: Connect | None
+    ) -> str:
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
-        if not connected:
+        if connected is None:
             noted = _attributes_of_workers({}, {})
             create.create_or_grow_store(self.store, self.study, entries, self.lease.check, noted)
             return ""
@@ -305,18 +335,33 @@ class _Coordinator:
             with noticing_scheduler_loss(client):
                 return self._compute(store, client, session, workers, planner)
 
-    def _compile(self, client, session, workers, plans):
+    def _compile(
+        self,
+        client: Client,
+        session: Session,
+        workers: dict[str, Worker],
+        plans: Sequence[ExperimentPlan],
+    ) -> None:
         """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
         if addresses := first_worker_of_each_kind(workers):
             self.watcher.compiling(len(addresses))
-            compiling = functools.partial(compile_rehearsed_kernels, Rehearsal.of(plans), session)
+            compiling = functools.partial(
+                compile_rehearsed_kernels, Rehearsal.of(plan.work for plan in plans), session
+            )
             try:
                 call_on_workers(client, addresses, compiling, self.drain)
             except (Interrupted, KeyboardInterrupt):
                 stop_session_on_workers(client, session)
                 raise
 
-    def _compute(self, store, client, session, workers, planner):
+    def _compute(
+        self,
+        store: Store,
+        client: Client,
+        session: Session,
+        workers: dict[str, Worker],
+        planner: Planner,
+    ) -> str:
         """Compute all that is pending; why it ended early, or nothing."""
         kinds = _record_workers(store, workers, self.lease.check)
         if len(kinds) > 1:
@@ -334,7 +379,9 @@ class _Coordinator:
         self.presence.ended()
         return ""
 
-    def _parts(self, client, session, workers, planner):
+    def _parts(
+        self, client: Client, session: Session, workers: dict[str, Worker], planner: Planner
+    ) -> Iterator[Parts]:
         """References and runs, as tasks, of the experiments that are planned, as they come."""
         known = any(entry.known for entry in planner.entries)
         counted = Counter(self.store).count() if known else ()
@@ -343,7 +390,7 @@ class _Coordinator:
         plans, tasks = planner.plans, 0
         while plans:
             made = planning.make_tasks(self.store, plans, slots, self.checkpoint_every)
-            first, tasks = not tasks, tasks + sum(map(len, made))
+            first, tasks = not tasks, tasks + len(made[0]) + len(made[1])
             if planner.ended:
                 self.watcher.planned(planner.plans, tasks, slots)
             self._note_prediction(planner.plans, before)
@@ -360,36 +407,50 @@ class _Coordinator:
             except KeyboardInterrupt:  # runs were computed: that ends as where tasks run
                 raise Interrupted(self.drain.reason) from None
 
-    def _compute_part(self, store, client, session, made, is_last):
+    def _compute_part(
+        self, store: Store, client: Client, session: Session, made: Parts, is_last: bool
+    ) -> None:
         """Compute references, then runs."""
-        after_references = sum(task.cost for task in made[1])
-        for tasks, later in zip(made, (after_references, 0.0), strict=True):
+        references, runs = made
+        after_references = sum(task.cost for task in runs)
+        parts: list[tuple[Sequence[Task], float]] = [(references, after_references), (runs, 0.0)]
+        for tasks, later in parts:
             folder = fold.Folder(store, session.name, self.lease.check, tasks)
             with InFlight(self.store) as flight, folder:
                 # How much is left is not known before all is planned.
                 left = later if is_last else math.nan
                 self._execute(client, tasks, session, flight, folder, left)
 
-    def _execute(self, client, tasks, session, flight, folder, later):
-        def on_running(running, seconds_left):
+    def _execute(
+        self,
+        client: Client,
+        tasks: Sequence[Task],
+        session: Session,
+        flight: InFlight,
+        folder: fold.Folder,
+        later: float,
+    ) -> None:
+        def on_running(running: Sequence[Task], seconds_left: float) -> None:
             self.presence.check()
             flight.note(running)
             self.watcher.running(running, seconds_left)
 
-        def on_receipt(task, receipt):
+        def on_receipt(task: Task, receipt: Receipt) -> None:
             self.watcher.progressed(task, receipt)
             if receipt.whole:
                 folder.committed(task)
 
         execute_tasks(client, tasks, session, self.drain, on_receipt, on_running, later)
 
-    def _note_prediction(self, plans, before):
+    def _note_prediction(
+        self, plans: Sequence[ExperimentPlan], before: Mapping[str, float]
+    ) -> None:
         """Keep what the plans expect, beside what was used before, for `sweep status`."""
         found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in plans}
         write_plan_predictions(self.store, _predict_cpu_time(plans, before), found)
 
 
-def _predict_cpu_time(plans, before):
+def _predict_cpu_time(plans: Sequence[ExperimentPlan], before: Mapping[str, float]) -> Prediction:
     least, most = planning.total_cpu_time(plans).interval
     return Prediction(
         runs=sum(int(plan.entry.pending.sum()) for plan in plans),
@@ -400,7 +461,9 @@ def _predict_cpu_time(plans, before):
     )
 
 
-def _attributes_of_workers(known, workers):
+def _attributes_of_workers(
+    known: Mapping[str, Any], workers: Mapping[str, Worker]
+) -> dict[str, Any]:
     """Attributes of the root: hosts and environments that it knows, and those of workers."""
     hosts, environments = known.get("hosts", []), [own.environment for own in workers.values()]
     numbers = {str(provenance.provenance_number(one)): one for one in environments}
@@ -411,7 +474,7 @@ def _attributes_of_workers(known, workers):
     }
 
 
-def _record_workers(store, workers, check):
+def _record_workers(store: Store, workers: Mapping[str, Worker], check: WriteCheck) -> list[str]:
     """Note workers that the store does not know yet; the kinds of CPU and systems of all.
 
     Results may depend on them by the sines and logarithms of their libraries.
@@ -422,14 +485,20 @@ def _record_workers(store, workers, check):
     return sorted({host["kind"] for host in found["hosts"] if "kind" in host})
 
 
-def _connecting_if_pending(client, spec, pending, drain, watcher):
-    """A context with a function that gives the client; none is needed if nothing is pending."""
-    if client is not None or not pending:
+def _connecting_if_pending(
+    client: Client | None, spec: ClusterSpec, pending: bool, drain: Drain, watcher: Watcher
+) -> contextlib.AbstractContextManager[Connect | None]:
+    """A context with a function that gives the client; with None if nothing is pending."""
+    if not pending:
+        return contextlib.nullcontext()
+    if client is not None:
         return contextlib.nullcontext(lambda tasks: client)
     return starting_or_connecting(spec, drain.check, watcher.connecting)
 
 
-def fold_and_tally_store(store, entries, stopped, lease):
+def fold_and_tally_store(
+    store: Store, entries: Sequence[Entry], stopped: str, lease: Lease
+) -> Outcome:
     """Fold what is left and note the workers, if the lease is held; count what the store has."""
     writes = lease.is_held()
     try:
@@ -456,7 +525,7 @@ def fold_and_tally_store(store, entries, stopped, lease):
     return outcome
 
 
-def _tally_experiment(store, entry, unfolded):
+def _tally_experiment(store: Store, entry: Entry, unfolded: Unfolded | None) -> Tally:
     arrays = store.arrays_of_group(entry.name, unfolded)
     counts, status = arrays[schema.MARKER.name].values(), arrays["status"].values()
     done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]
@@ -472,6 +541,6 @@ def _tally_experiment(store, entry, unfolded):
     return Tally(entry.name, entry.table.size, int(done.sum()), failed)
 
 
-def _tally_of_entry(entry):
+def _tally_of_entry(entry: Entry) -> Tally:
     done = int((~entry.pending).sum())
     return Tally(entry.name, entry.table.size, done, ())

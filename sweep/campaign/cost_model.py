@@ -5,11 +5,17 @@ which a part is integrated, as long as it takes to be measured; the rest is coun
 times of this thread, or of another clock that is given.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
+import math
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from integrators import status
 from integrators.stepping.adaptive import prepare
@@ -33,6 +39,9 @@ CHEAPER, DEARER = 1.2, 1.35
 # Seconds that a batch takes at most where caches are cold, beside what it takes when repeated: its
 # Python code, and the memory of its results that is touched for the first time.
 COLD = 1.5e-3
+Clock = Callable[[], float]  # CPU time in seconds
+# From an amount of work, to what is timed: it returns whether more of it would take no longer.
+Work = Callable[[Any], Callable[[], object]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +65,7 @@ class Estimate:
     spread: float = 0.0
     batches: int = 0
 
-    def __add__(self, other):
+    def __add__(self, other: Estimate) -> Estimate:
         return Estimate(
             self.least + other.least,
             self.usual + other.usual,
@@ -65,7 +74,7 @@ class Estimate:
         )
 
     @property
-    def interval(self):
+    def interval(self) -> tuple[float, float]:
         """Seconds that the work is expected to take at least and at most."""
         doubt = CONFIDENCE * self.spread
         least = max(self.least - doubt, self.least / 2)  # never nothing
@@ -83,11 +92,13 @@ class Line:
     call, unit : ndarray, shape (2,)
     """
 
-    call: np.ndarray
-    unit: np.ndarray
+    call: NDArray[np.float64]
+    unit: NDArray[np.float64]
 
     @classmethod
-    def through(cls, amounts, times):
+    def through(
+        cls, amounts: tuple[float, float], times: tuple[NDArray[np.float64], NDArray[np.float64]]
+    ) -> Line:
         """The line through two measurements, as `time_growing_work` gives them.
 
         What was measured whole at first already costs in proportion.
@@ -118,18 +129,21 @@ class Cost:
         Steps of a unit of work.
     """
 
-    lines: tuple
+    lines: tuple[Line, ...]
     sample: float = 0.0
     run: float = 0.0
     again: float = 0.0
     steps: float = 1.0
 
-    def seconds(self, amounts):
+    def seconds(self, amounts: ArrayLike) -> NDArray[np.float64]:
         """CPU seconds of batches of some amounts of work, by the median; an array."""
         call = np.mean([line.call[1] for line in self.lines])
-        return call + np.mean([line.unit[1] for line in self.lines]) * np.asarray(amounts)
+        unit = np.mean([line.unit[1] for line in self.lines])
+        return np.asarray(call + unit * np.asarray(amounts), dtype=float)
 
-    def estimate(self, amounts, batches=1):
+    def estimate(
+        self, amounts: NDArray[np.float64], batches: NDArray[np.int64] | int = 1
+    ) -> Estimate:
         """The `Estimate` of so many batches of each of some amounts of work together."""
         batches = np.broadcast_to(batches, len(amounts))
         count, amount = int(np.sum(batches)), float(np.sum(batches * amounts))
@@ -140,7 +154,9 @@ class Cost:
         return Estimate(float(least), float(usual), float(spread), count)
 
 
-def time_repeatedly(work, amount, clock=time.thread_time):
+def time_repeatedly(
+    work: Work, amount: Any, clock: Clock = time.thread_time
+) -> tuple[NDArray[np.float64], bool]:
     """Time a piece of work several times.
 
     Parameters
@@ -163,10 +179,12 @@ def time_repeatedly(work, amount, clock=time.thread_time):
         began = clock()
         ended = timed()
         times.append(clock() - began)
-    return np.array([min(times), np.median(times)]), ended
+    return np.array([min(times), np.median(times)]), bool(ended)
 
 
-def time_growing_work(work, amount, most, seconds, clock=time.thread_time):
+def time_growing_work(
+    work: Work, amount: float, most: float, seconds: float, clock: Clock = time.thread_time
+) -> tuple[tuple[float, float], tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Time more and more of a piece of work, until the least of the repeats is long enough.
 
     Where a machine is overloaded, a call alone may take twenty times as long as elsewhere, and all
@@ -237,18 +255,20 @@ class Probe:
     tolerance: float
     steps: int
 
-    def recorder(self):
+    def recorder(self) -> Recorder:
         """A `Recorder` of such batches."""
         return Recorder(self.recipe, self.system, self.integrator)
 
-    def compile(self):
+    def compile(self) -> None:
         """Compile all kernels that such a batch needs."""
         recorder = self.recorder()
         self._part(recorder, self._first)()
         measure_recording_seconds(recorder, self, 1, lambda: 0.0)
         measure_structure_cost(recorder, self, lambda: 0.0)
 
-    def line(self, recorder, seconds, clock=time.thread_time):
+    def line(
+        self, recorder: Recorder, seconds: float, clock: Clock = time.thread_time
+    ) -> tuple[Line, float]:
         """The `Line` of the batch by its amount of work, and the steps of a unit of it.
 
         An amount is a number of steps, or of an adaptive integrator a time at the tolerance 1,
@@ -264,20 +284,20 @@ class Probe:
         return Line.through((small, large), times), self._steps(recorder, amounts[1]) / large
 
     @property
-    def _fixed(self):
-        return np.isnan(self.tolerance)
+    def _fixed(self) -> bool:
+        return math.isnan(self.tolerance)
 
     @property
-    def _all(self):
+    def _all(self) -> float:
         """Steps, or time, of the whole batch."""
         return self.steps if self._fixed else float(self.recipe.times[-1])
 
     @property
-    def _first(self):
+    def _first(self) -> float:
         """The least part of it that is measured."""
         return 1 if self._fixed else self._all * FIRST_PART
 
-    def _part(self, recorder, amount):
+    def _part(self, recorder: Recorder, amount: Any) -> Callable[[], bool]:
         """A function that integrates a part; it says whether all runs failed in it."""
         if self._fixed:
             counts = self._intervals(amount)
@@ -285,35 +305,38 @@ class Probe:
             integrate = functools.partial(recorder.integrate_fixed, initial, self.step_size, counts)
         else:
             times, initial = self._times(amount), recorder.starts(self.initial)
-            prepared = prepare(recorder.problem, initial, times, self.tolerance)
+            prepared = prepare(recorder.adaptive_problem, initial, times, self.tolerance)
             integrate = functools.partial(
                 recorder.integrate_adaptive, initial, times, self.tolerance, prepared
             )
 
-        def failed():
+        def failed() -> bool:
             report = integrate()[0].report
             return bool(np.all(report[:, status.STATUS_ROW] > status.COMPLETE))
 
         return failed
 
-    def _intervals(self, steps):
+    def _intervals(self, steps: int) -> NDArray[np.int64]:
         """Steps of each sample interval: as many intervals for the steps as the whole run has."""
         samples = self.recipe.time_axis.samples
         count = max(1, min(steps, round(samples * steps / self.steps)))
-        return np.diff(np.linspace(0, steps, count + 1).round().astype(np.int64))
+        until: NDArray[np.int64] = np.linspace(0, steps, count + 1).round().astype(np.int64)
+        return until[1:] - until[:-1]
 
-    def _times(self, span):
+    def _times(self, span: float) -> NDArray[np.float64]:
         """Sample times up to some time, which is the last one."""
         times = self.recipe.times
         return np.append(times[times < span * (1 - 1e-12)], span)
 
-    def _steps(self, recorder, span):
+    def _steps(self, recorder: Recorder, span: float) -> float:
         initial = recorder.starts(self.initial)
         found = recorder.integrate_adaptive(initial, self._times(span), self.tolerance)
-        return max(float(found[0].counters["steps"][0]), 1.0)
+        return max(float(found.counters["steps"][0]), 1.0)
 
 
-def measure_recording_seconds(recorder, probe, repeats=REPEATS, clock=time.thread_time):
+def measure_recording_seconds(
+    recorder: Recorder, probe: Probe, repeats: int = REPEATS, clock: Clock = time.thread_time
+) -> float:
     """Seconds to record a sample of a trajectory, beside those of the integration.
 
     Parameters
@@ -335,10 +358,12 @@ def measure_recording_seconds(recorder, probe, repeats=REPEATS, clock=time.threa
         began = clock()
         columns = brief.run(initial, probe.step_size, 1, tolerance=tolerance)
         found.append(clock() - began - columns["cpu_time"].sum())
-    return max(min(found[1:]), 0.0) / (len(probe.initial) * (samples + 1))
+    return max(float(min(found[1:])), 0.0) / (len(probe.initial) * (samples + 1))
 
 
-def measure_structure_cost(recorder, probe, clock=time.thread_time):
+def measure_structure_cost(
+    recorder: Recorder, probe: Probe, clock: Clock = time.thread_time
+) -> dict[str, float]:
     """What it costs to measure a run's map: ``again`` and ``run`` of a `Cost`.
 
     Parameters
@@ -357,7 +382,7 @@ def measure_structure_cost(recorder, probe, clock=time.thread_time):
         return {"again": again}
     few = recorder.starts(probe.initial[:2])  # in lanes, where there are any
 
-    def measured():
+    def measured() -> None:
         recorder.structure(few, few, probe.step_size, 1, probe.tolerance)
 
     measured()  # compiles
@@ -366,7 +391,7 @@ def measure_structure_cost(recorder, probe, clock=time.thread_time):
     return {"again": again + float(back), "run": float(seconds[1]) / len(few)}
 
 
-def _tangent_steps_over_steps(recorder, probe, clock):
+def _tangent_steps_over_steps(recorder: Recorder, probe: Probe, clock: Clock) -> float:
     """What steps with tangent vectors cost, beside those of a run; 0 where none are recorded."""
     if recorder.followed is None:
         return 0.0
@@ -381,7 +406,13 @@ def _tangent_steps_over_steps(recorder, probe, clock):
         followed = functools.partial(
             recorder.chaos_of_adaptive_run, recorder.followed, initial[0], probe.tolerance, times
         )
+    seconds = []
     for work in (plain, followed):
         work()  # compiles
-    one, other = (time_repeatedly(lambda _, of=of: of, 1, clock)[0][1] for of in (plain, followed))
-    return float(other / max(one / len(initial), np.finfo(float).tiny))
+        seconds.append(_median_seconds(work, clock))
+    one, other = seconds
+    return other / max(one / len(initial), float(np.finfo(float).tiny))
+
+
+def _median_seconds(work: Callable[[], object], clock: Clock) -> float:
+    return float(time_repeatedly(lambda _: work, 1, clock)[0][1])

@@ -4,24 +4,33 @@ Step sizes, tolerances and horizons outside what its systems declare, and questi
 end undecided: orders of too few step sizes, drifts of too few samples.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.method import EXACT
 from sweep.analysis.convergence.slopes import FEWEST as FEWEST_STEP_SIZES
 from sweep.analysis.drift.slow_modes import FEWEST as FEWEST_WINDOWS
 from sweep.analysis.drift.slow_modes import drift_window_count
 from sweep.study import schema
-from sweep.study.time_axis import Samples
-from systems.base import Convergence
+
+if TYPE_CHECKING:
+    from integrators.method import Integrator
+    from sweep.study.experiment import ResolvedExperiment
+    from sweep.study.run_table import RunTable
+    from sweep.study.time_axis import Samples
+    from systems.base import Convergence
 
 LATE = 10.0  # times the declared horizon: errors measured first after it may have grown by chaos
 NEAR = 1.1  # times a declared step size: those of ranges are snapped to what divides an interval
 
 
-def warnings_before_work(tables):
+def warnings_before_work(tables: Iterable[RunTable]) -> list[str]:
     """What is likely not to be answered by experiments, and what would do.
 
     Parameters
@@ -34,7 +43,7 @@ def warnings_before_work(tables):
     list of str
         A line each, with the names of the experiments that it is about.
     """
-    found = {}
+    found: dict[str, list[str]] = {}
     for table in tables:
         for text in dict.fromkeys(_warnings_on_experiment(table)):
             found.setdefault(text, []).append(table.experiment.name)
@@ -46,11 +55,11 @@ class _Steps:
     """The different step sizes of an integrator, ascending."""
 
     label: str
-    integrator: object
-    sizes: np.ndarray
+    integrator: Integrator
+    sizes: NDArray[np.float64]
 
 
-def _warnings_on_experiment(table):
+def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
     steps, convergence = _steps_of_integrators(table), _declared_convergence(table)
     referred = table.experiment.reference is not None
     ordered = [one for one in steps if referred and len(one.sizes) > 1]
@@ -65,9 +74,10 @@ def _warnings_on_experiment(table):
         yield from _drifts_left_undecided(table)
 
 
-def _steps_of_integrators(table):
+def _steps_of_integrators(table: RunTable) -> list[_Steps]:
     """`_Steps` of each integrator with a fixed step, in the order of the study."""
-    methods, found = table.methods, {}
+    methods = table.methods
+    found: dict[int, set[float]] = {}
     for method in table.occurring(1):
         if not methods.adaptive[method]:
             sizes = found.setdefault(int(methods.integrator[method]), set())
@@ -79,15 +89,16 @@ def _steps_of_integrators(table):
     ]
 
 
-def _declared_convergence(table):
+def _declared_convergence(table: RunTable) -> Convergence | None:
     """The `Convergence` that the system declares, which is of its default parameters; or None."""
     default = table.experiment.library.system_class(table.experiment.system)()
     return default.convergence if table.systems == (default,) else None
 
 
-def _window(one, convergence):
+def _window(one: _Steps, convergence: Convergence) -> tuple[float, float]:
     """Longest and shortest step at which the order of an integrator is declared to show."""
-    order = 2 if one.integrator.order in (EXACT, None) else one.integrator.order
+    order = one.integrator.order
+    order = order if isinstance(order, int) else 2
     longest, shortest, _ = convergence.steps(order, one.integrator.arithmetic)
     return max(longest, convergence.longest_step), shortest
 
@@ -110,9 +121,9 @@ def _longest(one: _Steps, convergence: Convergence, axis: Samples) -> float:
     return max(NEAR * declared, axis.snapped(min(declared, axis.interval)))
 
 
-def _steps_outside_window(ordered, convergence):
+def _steps_outside_window(ordered: Sequence[_Steps], convergence: Convergence) -> Iterator[str]:
     """Integrators with too few step sizes where the system declares their order to show."""
-    windows = {}
+    windows: dict[tuple[int | str, float, float, int, int], list[_Steps]] = {}
     for one in ordered:
         longest, shortest = _window(one, convergence)
         inside = int(np.sum((one.sizes >= shortest / NEAR) & (one.sizes <= longest * NEAR)))
@@ -127,7 +138,9 @@ def _steps_outside_window(ordered, convergence):
         )
 
 
-def _samples_too_late(experiment, ordered, convergence):
+def _samples_too_late(
+    experiment: ResolvedExperiment, ordered: Sequence[_Steps], convergence: Convergence
+) -> Iterator[str]:
     """A first sample at which errors against a reference may have grown by chaos."""
     first, declared = float(experiment.times[1]), convergence.duration
     if ordered and first > LATE * declared:
@@ -138,7 +151,7 @@ def _samples_too_late(experiment, ordered, convergence):
         )
 
 
-def _too_few_step_sizes(ordered):
+def _too_few_step_sizes(ordered: Sequence[_Steps]) -> Iterator[str]:
     """Integrators whose order can only stay undecided, by the number of their step sizes."""
     few = [one for one in ordered if len(one.sizes) < FEWEST_STEP_SIZES]
     if few:
@@ -148,7 +161,7 @@ def _too_few_step_sizes(ordered):
         )
 
 
-def _tolerances_below_reference(table):
+def _tolerances_below_reference(table: RunTable) -> Iterator[str]:
     """Tolerances of adaptive integrators below that of the reference, which hides their errors."""
     reference, methods = table.experiment.reference, table.methods
     if reference is None:
@@ -162,7 +175,7 @@ def _tolerances_below_reference(table):
         )
 
 
-def _drifts_left_undecided(table):
+def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
     """Drifts of too few samples to be measured."""
     experiment = table.experiment
     quantities = [
@@ -182,7 +195,7 @@ def _drifts_left_undecided(table):
         )
 
 
-def _labels_in_words(those, among):
+def _labels_in_words(those: Sequence[_Steps], among: Sequence[_Steps]) -> str:
     """Labels in a list; all, or a number of them, where they are many."""
     if len(those) == len(among) > 3:
         return f"all {len(those)} integrators"

@@ -1,11 +1,19 @@
 """Progress of a campaign in a notebook: one output that is updated, not a line for each task."""
 
+from __future__ import annotations
+
 import sys
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_text
 from sweep.text import count_with_noun, format_duration
+
+if TYPE_CHECKING:
+    from sweep.campaign.planning import ExperimentPlan, Preparation
+    from sweep.campaign.worker.tasks import Receipt, Task
+    from sweep.store.diff import Entry
 
 UPDATED = 0.5  # seconds between two updates, at least
 
@@ -31,17 +39,17 @@ class NotebookProgress:
         """Say what is waited for."""
         self._show(text)
 
-    def compared(self, entries: list[Any]) -> None:
+    def compared(self, entries: Sequence[Entry]) -> None:
         """Say how many runs are to be computed, and that they are planned."""
         self._runs = sum(int(entry.pending.sum()) for entry in entries)
         if self._runs:
             self._show(f"Planning {count_with_noun(self._runs, 'run')}")
 
-    def planned(self, plans: list[Any], tasks: int, workers: int) -> None:
+    def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
         """Say how many tasks and workers there are."""
         self._show(f"{count_with_noun(tasks, 'task')} for {count_with_noun(workers, 'worker')}")
 
-    def preparing(self, now: Any) -> None:
+    def preparing(self, now: Preparation) -> None:
         """Show what is measured, or which kernel compiles for it."""
         if now.kernel or time.monotonic() - self._shown >= UPDATED:
             self._show(str(now), now.done / now.of)
@@ -58,11 +66,11 @@ class NotebookProgress:
         """Note what there is to do besides."""
         self._seconds += seconds
 
-    def running(self, tasks: list[Any], seconds_left: float) -> None:
+    def running(self, tasks: Sequence[Task], seconds_left: float) -> None:
         """Note the time left."""
         self._left = seconds_left if seconds_left == seconds_left else None  # NaN: not known yet
 
-    def progressed(self, task: Any, receipt: Any) -> None:
+    def progressed(self, task: Task, receipt: Receipt) -> None:
         """Show how far it is, if that was not done just now."""
         self._done += receipt.runs
         self._past += task.cost if receipt.whole else 0.0

@@ -3,14 +3,20 @@
 It also compiles the kernels, once, before any worker starts.
 """
 
+from __future__ import annotations
+
 import functools
 import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from sweep.campaign.cost_model import (
+    Clock,
     Cost,
     Line,
     Probe,
@@ -18,9 +24,19 @@ from sweep.campaign.cost_model import (
     measure_structure_cost,
     time_growing_work,
 )
+from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, make_system
 from sweep.campaign.worker.reference import compute_reference_trajectory, make_solver
 from sweep.store.diff import reference_samples
+from sweep.study.experiment import PreciseReference
+
+if TYPE_CHECKING:
+    from sweep.campaign.batches import Kind, Workload
+    from sweep.campaign.worker.tasks import ReferenceSolver
+    from sweep.store.files import RowNumbers
+    from sweep.study.experiment import Reference
+    from sweep.study.run_table import RunTable, States
+    from systems.base import System
 
 PROBES = 3  # batches of each kind, and references of an experiment
 # Seconds that the least of the repeats takes: less where there are many kinds, whose errors then
@@ -28,9 +44,11 @@ PROBES = 3  # batches of each kind, and references of an experiment
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 1.5e-3, 0.5
 REFERENCE_SECONDS = 3e-3
 REFERENCE_PART = 1 / 64  # of its time, at first
+if TYPE_CHECKING:
+    ReferenceStart = tuple[States, States | None]  # in doubles, and in double-double if known
 
 
-def recipe_of_run_table(table):
+def recipe_of_run_table(table: RunTable) -> Recipe:
     """The `Recipe` of an experiment's runs."""
     experiment = table.experiment
     return Recipe(
@@ -41,13 +59,13 @@ def recipe_of_run_table(table):
     )
 
 
-def named_systems_of_table(table):
+def named_systems_of_table(table: RunTable) -> tuple[NamedComponent, ...]:
     """The systems of a run table as `NamedComponent`."""
     library = table.experiment.library
     return tuple(NamedComponent.of(made.name, made.parameters, library) for made in table.systems)
 
 
-def named_integrators_of_table(table):
+def named_integrators_of_table(table: RunTable) -> tuple[NamedComponent, ...]:
     """The integrators of a run table as `NamedComponent`."""
     library = table.experiment.library
     return tuple(
@@ -55,13 +73,19 @@ def named_integrators_of_table(table):
     )
 
 
-def least_pilot_seconds(workloads):
+def least_pilot_seconds(workloads: Iterable[Workload]) -> float:
     """Seconds that a measurement takes at least, when the pilot has those of some `Workload`s."""
     kinds = sum(len(list(work.by_kind())) for work in workloads)
     return float(np.clip(ALL_SECONDS / (PROBES * max(kinds, 1)), LEAST_SECONDS, MOST_SECONDS))
 
 
-def pilot_batch_costs(work, seconds, between=lambda what: None, clock=time.thread_time, known=None):
+def pilot_batch_costs(
+    work: Workload,
+    seconds: float,
+    between: Callable[[str], object] = lambda what: None,
+    clock: Clock = time.thread_time,
+    known: Mapping[Kind, Cost] | None = None,
+) -> dict[Kind, Cost]:
     """Measure what the batches of an experiment cost.
 
     Parameters
@@ -88,7 +112,7 @@ def pilot_batch_costs(work, seconds, between=lambda what: None, clock=time.threa
     return costs
 
 
-def _measure_cost_of_probes(probes, seconds, clock):
+def _measure_cost_of_probes(probes: Sequence[Probe], seconds: float, clock: Clock) -> Cost:
     """The `Cost` of some `Probe`s of one kind."""
     first, lines, steps = probes[0].recorder(), [], []
     for probe in probes:
@@ -104,7 +128,9 @@ def _measure_cost_of_probes(probes, seconds, clock):
     )
 
 
-def _choose_probes(work, count, known=()):
+def _choose_probes(
+    work: Workload, count: int, known: Container[Kind] = ()
+) -> dict[Kind, list[Probe]]:
     """A few `Probe`s of each kind of batch that is not known, in which most of the work is.
 
     Batches are in order of their step sizes, or tolerances; each probe stands for an equal share
@@ -123,7 +149,13 @@ def _choose_probes(work, count, known=()):
     }
 
 
-def _make_probe(table, runs, recipe, systems, methods):
+def _make_probe(
+    table: RunTable,
+    runs: NDArray[np.intp],
+    recipe: Recipe,
+    systems: Sequence[NamedComponent],
+    methods: Sequence[NamedComponent],
+) -> Probe:
     places = table.take(runs)
     return Probe(
         recipe=recipe,
@@ -136,12 +168,16 @@ def _make_probe(table, runs, recipe, systems, methods):
     )
 
 
-def pilot_reference_cost(table, chosen, clock=time.thread_time):
+def pilot_reference_cost(
+    table: RunTable, reference: Reference, chosen: RowNumbers, clock: Clock = time.thread_time
+) -> Cost:
     """The `Cost` of reference trajectories by their amount of work, the time that they cover.
 
     Parameters
     ----------
     table : sweep.study.run_table.RunTable
+    reference : sweep.study.experiment.Reference
+        That of the experiment.
     chosen : ndarray of int
         A run of the table for each reference that is to be computed.
     clock : callable
@@ -153,16 +189,16 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
         If none of those that are tried meets the tolerance up to its end.
     """
     experiment = table.experiment
-    times = experiment.times[experiment.times <= experiment.reference.until * (1 + 1e-12)]
+    times = experiment.times[experiment.times <= reference.until * (1 + 1e-12)]
     if len(times) < 2:  # they end before the first sample
         return Cost(lines=(Line(np.zeros(2), np.zeros(2)),))
     places = np.unique(((np.arange(PROBES) + 0.5) / PROBES * len(chosen)).astype(int))
     lines, unmet = [], []
     for run in chosen[places]:
         system = table.systems[table.take(np.array([run])).system_index[0]]
-        if experiment.reference.is_precise:
-            solver = make_solver(experiment, experiment.reference, len(times))
-            starts = _starts_of_reference(table, run)
+        if isinstance(reference, PreciseReference):
+            solver = PreciseSolver.of(experiment, reference, len(times))
+            starts = _starts_of_reference(table, reference, run)
             solver.load(system, *starts)
             try:
                 seconds = solver.expected_seconds(system, *starts, clock)
@@ -176,7 +212,7 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
             system,
             table.initial_state(run),
             times,
-            experiment.reference.tolerance,
+            reference.tolerance,
         )
         end = float(times[-1])
         work(end * REFERENCE_PART)()  # compiles
@@ -190,17 +226,21 @@ def pilot_reference_cost(table, chosen, clock=time.thread_time):
     return Cost(lines=tuple(lines))
 
 
-def _starts_of_reference(table, run):
+def _starts_of_reference(
+    table: RunTable, reference: Reference, run: int
+) -> tuple[States, States | None]:
     """The initial state of a run's reference, in doubles and as its task has it besides."""
-    known = table.precise_starts(np.array([run]), table.experiment.reference.is_precise)
+    known = table.precise_starts(np.array([run]), reference.is_precise)
     return table.initial_state(run), None if known is None else known[0]
 
 
-def _integration_of_reference_part(system, state, times, tolerance, span):
+def _integration_of_reference_part(
+    system: System, state: States, times: NDArray[np.float64], tolerance: float, span: float
+) -> Callable[[], bool]:
     """A function that computes a reference up to a time, and says that more takes longer."""
     upto = np.append(times[times < span * (1 - 1e-12)], span)
 
-    def computed():
+    def computed() -> bool:
         compute_reference_trajectory(system, state, upto, tolerance)
         return False
 
@@ -214,29 +254,29 @@ class Rehearsal:
     Parameters
     ----------
     probes : tuple of sweep.campaign.cost_model.Probe
-    references : tuple of (Named, solver, tuple)
-        Systems of references, what computes them (`sweep.campaign.worker.reference`), and a start
-        of each.
+    references : tuple of (NamedComponent, ReferenceSolver, tuple)
+        Systems of references, what computes them, and a start of each.
     """
 
-    probes: tuple
-    references: tuple
+    probes: tuple[Probe, ...]
+    references: tuple[tuple[NamedComponent, ReferenceSolver, ReferenceStart], ...]
 
     @classmethod
-    def of(cls, plans):
-        """That of the pending runs of some `ExperimentPlan`s."""
-        probes, references = [], []
-        for plan in (plan for plan in plans if plan.entry.pending.any()):
-            table = plan.entry.table
-            for few in _choose_probes(plan.work, 1).values():
+    def of(cls, workloads: Iterable[Workload]) -> Rehearsal:
+        """The rehearsal of the pending runs of some experiments, each a `Workload`."""
+        probes: list[Probe] = []
+        references = []
+        for work in (work for work in workloads if work.entry.pending.any()):
+            table = work.entry.table
+            for few in _choose_probes(work, 1).values():
                 probes += few
-            if table.experiment.reference is not None:
+            if (reference := table.experiment.reference) is not None:
                 named = named_systems_of_table(table)[0]
-                solver = make_solver(table.experiment, table.experiment.reference, 2)
-                references.append((named, solver, _starts_of_reference(table, 0)))
+                solver = make_solver(table.experiment, reference, 2)
+                references.append((named, solver, _starts_of_reference(table, reference, 0)))
         return cls(tuple(probes), tuple(references))
 
-    def compile(self):
+    def compile(self) -> None:
         """Compile them, in this process."""
         for probe in self.probes:
             probe.compile()

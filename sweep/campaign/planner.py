@@ -4,19 +4,27 @@ Runs of the experiments that are planned begin while those of others are. Nothin
 thread where a run ends early: a kernel that compiles cannot be interrupted, and takes seconds.
 """
 
+from __future__ import annotations
+
 import atexit
 import queue
 import threading
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from integrators.compiler.kernels import checking
 from sweep.campaign import planning
+from sweep.campaign.planning import Preparation
 from sweep.errors import Interrupted
+
+if TYPE_CHECKING:
+    from sweep.campaign.planning import ExperimentPlan
+    from sweep.store.diff import Entry
 
 LOOK_SECONDS = 0.1
 PATIENCE = 2.0  # seconds for all to be planned, which is enough where nothing compiles
-_running: set["Planner"] = set()
+_running: set[Planner] = set()
 
 
 class Planner:
@@ -36,14 +44,20 @@ class Planner:
         Those that `more` has given.
     """
 
-    def __init__(self, entries: list[Any], check: Any, told: Any) -> None:
-        self.plans: list[Any] = []
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        check: Callable[[], object],
+        told: Callable[[Preparation], object],
+    ) -> None:
+        self.plans: list[ExperimentPlan] = []
         self.entries, self._check, self._told = entries, check, told
         self._began, self._ended, self._stopped = time.monotonic(), False, False
-        self._found: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._found: queue.SimpleQueue[ExperimentPlan | Preparation | BaseException]
+        self._found = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._plan, name="geosweep-planner", daemon=True)
 
-    def __enter__(self) -> "Planner":
+    def __enter__(self) -> Planner:
         _running.add(self)
         self._thread.start()
         return self
@@ -56,7 +70,7 @@ class Planner:
         """Whether all are planned, and were given."""
         return self._ended
 
-    def more(self) -> list[Any]:
+    def more(self) -> list[ExperimentPlan]:
         """The plans that have come since, waiting until there is one; empty where none comes.
 
         The first ones are all where that is not long.
@@ -66,23 +80,23 @@ class Planner:
         InputError
             If an experiment cannot be planned.
         """
-        found: list[Any] = []
+        found: list[ExperimentPlan] = []
         while not self._ended:
             self._check()
             enough = bool(found) and self._waited_enough()
             try:
-                what, value = self._found.get(not enough, LOOK_SECONDS)
+                event = self._found.get(not enough, LOOK_SECONDS)
             except queue.Empty:
                 if enough:
                     break
                 continue
-            if what == "plan":
-                found.append(value)
+            if isinstance(event, BaseException):  # before all are planned
+                raise event
+            if isinstance(event, Preparation):
+                self._told(event)
+            else:
+                found.append(event)
                 self._ended = len(self.plans) + len(found) == len(self.entries)
-            elif what == "now":
-                self._told(value)
-            else:  # before all are planned
-                raise value
         self.plans += found
         return found
 
@@ -91,15 +105,13 @@ class Planner:
 
     def _plan(self) -> None:
         """Plan all in order; what is raised is given to who waits."""
-        progress = planning.PreparationProgress(
-            lambda now: self._found.put(("now", now)), self._check_stopped
-        )
+        progress = planning.PreparationProgress(self._found.put, self._check_stopped)
         try:
             with checking(self._check_stopped, progress.compiling):
                 for plan in planning.plan_each(self.entries, progress.measuring):
-                    self._found.put(("plan", plan))
+                    self._found.put(plan)
         except BaseException as error:
-            self._found.put(("error", error))
+            self._found.put(error)
         finally:
             _running.discard(self)
 

@@ -4,22 +4,26 @@ A pilot of a few milliseconds measures each integrator on each system, and refer
 else is counting. The pilot also compiles the kernels, once, before any worker starts.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
 import itertools
 import math
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.compiler.kernels import checking
 from integrators.compiler.lanes import WIDTH
 from integrators.html import html_text
-from sweep.campaign.batches import Batches, Workload
-from sweep.campaign.cost_model import Estimate
+from sweep.campaign.batches import Batches, Kind, Workload
+from sweep.campaign.cost_model import Clock, Cost, Estimate
 from sweep.campaign.pilot import (
     least_pilot_seconds,
     named_integrators_of_table,
@@ -28,9 +32,10 @@ from sweep.campaign.pilot import (
     pilot_reference_cost,
     recipe_of_run_table,
 )
+from sweep.campaign.worker.recorder import NamedComponent, Recipe
 from sweep.campaign.worker.reference import make_solver
 from sweep.campaign.worker.run_work import MOST_BYTES
-from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask, Stoppable
+from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask, Task
 from sweep.rows import Rows
 from sweep.store import create, diff, storage
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout, chunk_rows
@@ -41,7 +46,15 @@ from sweep.study import schema
 from sweep.text import count_with_noun, format_time_interval
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
+
+    from sweep.store.backends.places import Place
+    from sweep.store.diff import Entry, References
+    from sweep.store.files import RowNumbers
+    from sweep.store.store import Store
+    from sweep.study import Study
 
 WRITE_SECONDS = 3e-4  # of one variable of a record, folding included
 UNIT_SECONDS = 2.5  # no task is shorter than a unit
@@ -50,6 +63,10 @@ REFERENCES_OF_TASK = 16
 COORDINATES = 10  # along the runs, with a scanned axis
 LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 3  # that the work left is divided into
+Costs = Mapping[Kind, Cost]
+Measuring = Callable[[str, int, int], object]  # what is measured, how many are, of how many
+ShardRow = tuple[str, int]  # a group, and a row of shards in it
+TaskRows = tuple[range, int, float]  # rows of a task, number of its runs, expected seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +86,9 @@ class Units:
     """
 
     rows: int
-    number: np.ndarray
-    runs: np.ndarray
-    seconds: np.ndarray
+    number: NDArray[np.int64]
+    runs: NDArray[np.int64]
+    seconds: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +113,18 @@ class ExperimentPlan:
         Of its arrays.
     """
 
-    entry: object
+    entry: Entry
     work: Workload
-    costs: dict
+    costs: Costs
     units: Units
     runs: Estimate
     references: Estimate
     beside: float
-    reference_seconds: np.ndarray
+    reference_seconds: NDArray[np.float64]
     layout: Layout
 
     @property
-    def steps(self):
+    def steps(self) -> int:
         """Steps of all pending runs; of adaptive ones, as many as the pilot lets expect."""
         work = self.work
         of_kinds = (
@@ -117,12 +134,12 @@ class ExperimentPlan:
         return round(float(sum(of_kinds)))
 
     @property
-    def lacking_references(self):
+    def lacking_references(self) -> int:
         """Number of references that pending runs need and the store lacks."""
         return int(np.sum(self.reference_seconds > 0))
 
     @property
-    def files(self):
+    def files(self) -> int:
         """Files of the experiment in the store: of shards, coordinates and metadata."""
         experiment, table, runs = self.entry.experiment, self.entry.table, self.entry.size
         scalars = len(schema.run_variables(experiment.record, table.systems[0])) + 1
@@ -139,22 +156,22 @@ class ExperimentPlan:
         return found
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         """Bytes of the experiment's results before compression."""
         samples = self.entry.experiment.samples + 1
         return self.entry.size * 8 * (samples * _numbers_of_sample(self.entry) + 12)
 
     @property
-    def _series(self):
+    def _series(self) -> int:
         return len(schema.sampled_variables(self.entry.experiment, self.entry.table.systems))
 
     @property
-    def cpu_time(self):
+    def cpu_time(self) -> Estimate:
         """The `Estimate` of what the store will say was used, references included."""
         return self.runs + self.references
 
     @property
-    def facts(self) -> dict:
+    def facts(self) -> dict[str, Any]:
         """What the experiment costs, as a flat dict."""
         least, most = self.cpu_time.interval
         return {
@@ -183,12 +200,12 @@ class Plan:
     tasks : int
     """
 
-    store: object
-    experiments: tuple
+    store: Place
+    experiments: tuple[ExperimentPlan, ...]
     tasks: int
 
     @property
-    def cpu_seconds(self):
+    def cpu_seconds(self) -> tuple[float, float]:
         """CPU seconds that it is expected to take at least and at most."""
         return total_cpu_time(self.experiments).interval
 
@@ -197,7 +214,7 @@ class Plan:
         """What each experiment costs: `Rows` of dicts."""
         return Rows(plan.facts for plan in self.experiments)
 
-    def to_dataframe(self) -> "pandas.DataFrame":
+    def to_dataframe(self) -> pandas.DataFrame:
         """The experiments as a `pandas.DataFrame`: runs, steps, files, bytes, seconds."""
         return self.rows.to_dataframe()
 
@@ -209,7 +226,13 @@ class Plan:
         return html_text(total) + self.rows._repr_html_()
 
 
-def plan(study, store=None, workers=None, trust_plugins=False, preparing=lambda now: None):
+def plan(
+    study: str | Path | Store | Study,
+    store: str | Place | Store | None = None,
+    workers: int | None = None,
+    trust_plugins: bool = False,
+    preparing: Callable[[Preparation], object] = lambda now: None,
+) -> Plan:
     """Plan a study as `sweep plan` does: nothing is written.
 
     Parameters
@@ -267,29 +290,36 @@ class Preparation:
 class PreparationProgress:
     """Tells a function of each `Preparation`; `check` is called before each, and may raise."""
 
-    def __init__(self, told, check=lambda: None):
+    def __init__(
+        self, told: Callable[[Preparation], object], check: Callable[[], object] = lambda: None
+    ) -> None:
         self._told, self._check = told, check
-        self._now, self._kernels = None, 0
+        self._now: Preparation | None = None
+        self._kernels = 0
 
-    def measuring(self, what, done, of):
+    def measuring(self, what: str, done: int, of: int) -> None:
         """A measurement begins."""
         self._check()
         self._now = Preparation(what, done, of)
         self._told(self._now)
 
-    def compiling(self, kernel):
+    def compiling(self, kernel: str) -> None:
         """A kernel compiles, since the disk cache lacks it."""
         self._kernels += 1
         if self._now is not None:
             self._told(replace(self._now, kernel=kernel, kernels=self._kernels))
 
 
-def total_cpu_time(plans):
+def total_cpu_time(plans: Iterable[ExperimentPlan]) -> Estimate:
     """The `sweep.campaign.cost_model.Estimate` of some `ExperimentPlan`s together."""
     return sum((plan.cpu_time for plan in plans), Estimate())
 
 
-def plan_study(entries, told=lambda what, done, of: None, clock=time.thread_time):
+def plan_study(
+    entries: Sequence[Entry],
+    told: Measuring = lambda what, done, of: None,
+    clock: Clock = time.thread_time,
+) -> list[ExperimentPlan]:
     """Measure and plan experiments.
 
     Parameters
@@ -308,27 +338,35 @@ def plan_study(entries, told=lambda what, done, of: None, clock=time.thread_time
     return list(plan_each(entries, told, clock))
 
 
-def plan_each(entries, told=lambda what, done, of: None, clock=time.thread_time):
+def plan_each(
+    entries: Sequence[Entry],
+    told: Measuring = lambda what, done, of: None,
+    clock: Clock = time.thread_time,
+) -> Iterator[ExperimentPlan]:
     """As `plan_study`, one after the other."""
     works = list(map(Workload.of, entries))
     seconds, counted = least_pilot_seconds(works), itertools.count()
     of = sum(map(_count_measurements, works))
 
-    def between(what):
+    def between(what: str) -> None:
         told(what, min(next(counted), of - 1), of)
 
     for work in works:
         yield plan_experiment(work.entry, between, clock, seconds, work)
 
 
-def _count_measurements(work):
+def _count_measurements(work: Workload) -> int:
     """How many measurements the pilot makes of a `Workload`: of its kinds, and of references."""
     return len(list(work.by_kind())) + (work.entry.experiment.reference is not None)
 
 
 def plan_experiment(
-    entry, between=lambda what: None, clock=time.thread_time, seconds=None, work=None
-):
+    entry: Entry,
+    between: Callable[[str], object] = lambda what: None,
+    clock: Clock = time.thread_time,
+    seconds: float | None = None,
+    work: Workload | None = None,
+) -> ExperimentPlan:
     """Measure and plan an experiment by itself.
 
     Parameters
@@ -370,26 +408,26 @@ def plan_experiment(
     )
 
 
-def _rows_of_unit(work, costs):
+def _rows_of_unit(work: Workload, costs: Costs) -> int:
     """Rows that are always in one task: a power of two, at most a chunk of the arrays.
 
     Few enough that there is work for every worker and a task does not take too long.
     """
     table, experiment = work.entry.table, work.entry.experiment
     lanes = table.start_count > 1 and not table.methods.adaptive[table.occurring(1)].all()
-    of_run = float(np.sum(_seconds_of_groups(work, costs))) / max(work.runs.sum(), 1)
+    of_run = float(np.sum(_seconds_of_groups(work, costs))) / max(int(work.runs.sum()), 1)
     wanted = min(table.size / UNITS, UNIT_SECONDS / max(of_run, 1e-9))
     most = min(chunk_rows(experiment.samples + 1), MOST_BYTES // _bytes_of_run(work.entry))
     rows = max(WIDTH if lanes else 1, min(wanted, most))
-    return 2 ** math.floor(math.log2(rows))
+    return int(2 ** math.floor(math.log2(rows)))
 
 
-def _bytes_of_run(entry):
+def _bytes_of_run(entry: Entry) -> int:
     """Bytes that a worker has of a run until it is committed."""
     return 8 * ((entry.experiment.samples + 1) * _numbers_of_sample(entry) + 32)
 
 
-def _numbers_of_sample(entry):
+def _numbers_of_sample(entry: Entry) -> int:
     """Numbers that a run's results have at a sample time."""
     systems = entry.table.systems
     state = 3 * max(made.rows for made in systems)
@@ -397,7 +435,7 @@ def _numbers_of_sample(entry):
     return sum(state if len(variable.dims) > 2 else 1 for variable in variables)
 
 
-def _seconds_of_groups(work, costs):
+def _seconds_of_groups(work: Workload, costs: Costs) -> NDArray[np.float64]:
     """Expected CPU time of the integration of each group of a workload, and of what is besides."""
     found = np.zeros((2, len(work.amounts)))
     for kind, own in work.by_kind():
@@ -406,12 +444,14 @@ def _seconds_of_groups(work, costs):
     return found
 
 
-def _recording_seconds(entry, cost, runs, seconds):
+def _recording_seconds(
+    entry: Entry, cost: Cost, runs: NDArray[np.int64], seconds: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Expected CPU time to record runs whose integration takes `seconds`, and their structure."""
     return runs * (cost.sample * (entry.experiment.samples + 1) + cost.run) + cost.again * seconds
 
 
-def _units_of_pending_runs(work, costs):
+def _units_of_pending_runs(work: Workload, costs: Costs) -> Units:
     """The `Units` of the pending runs of a workload."""
     entry, numbers, runs, seconds = work.entry, [], [], []
     for found in Batches.in_slabs(entry, work.unit):
@@ -427,26 +467,26 @@ def _units_of_pending_runs(work, costs):
         if len(begins):
             runs.append(np.add.reduceat(found.sizes, begins))
             seconds.append(np.add.reduceat(of_batch, begins))
-    columns = (np.concatenate([np.zeros(0, dtype=int), *own]) for own in (numbers, runs))
-    return Units(work.unit, *columns, np.concatenate([np.zeros(0), *seconds]))
+    number, count = (np.concatenate([np.zeros(0, dtype=int), *own]) for own in (numbers, runs))
+    return Units(work.unit, number, count, np.concatenate([np.zeros(0), *seconds]))
 
 
-def _plan_reference_costs(entry, clock):
+def _plan_reference_costs(entry: Entry, clock: Clock) -> tuple[Estimate, NDArray[np.float64]]:
     """The `Estimate` of the references that are lacking, and the seconds of each reference."""
-    found = references_of_run_table(entry.table)
-    if found is None:
+    reference, found = entry.experiment.reference, references_of_run_table(entry.table)
+    if reference is None or found is None:
         return Estimate(), np.zeros(0)
     left = _lacking_part_of_references(entry, found)
     lacking, seconds = left > 0, np.zeros(len(left))
     if not lacking.any():
         return Estimate(), seconds
     times = entry.experiment.times[: found.samples]
-    cost = pilot_reference_cost(entry.table, found.first_run[lacking], clock)
+    cost = pilot_reference_cost(entry.table, reference, found.first_run[lacking], clock)
     seconds[lacking] = cost.seconds(times[-1] * left[lacking])
     return cost.estimate(times[-1] * left[lacking]), seconds
 
 
-def _lacking_part_of_references(entry, references):
+def _lacking_part_of_references(entry: Entry, references: References) -> NDArray[np.float64]:
     """What part of each reference pending runs need that is not there yet."""
     needed = np.zeros(len(references.ids), dtype=bool)
     for rows in entry.slabs():
@@ -461,7 +501,12 @@ def _lacking_part_of_references(entry, references):
 # --- tasks ------------------------------------------------------------------------
 
 
-def make_tasks(store, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
+def make_tasks(
+    store: Store,
+    plans: Sequence[ExperimentPlan],
+    workers: int,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+) -> tuple[list[ReferenceTask], list[PlannedTask]]:
     """The pending work as tasks: references first, then runs.
 
     Row of shards by row of shards, that with the most work first, and of each the longest task
@@ -486,12 +531,13 @@ def make_tasks(store, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
         task for plan in plans for task in _make_reference_tasks(store, plan, checkpoint_every)
     ]
     runs = [
-        PlannedTask(maker, rows, count, cost, checkpoint_every)
+        PlannedTask(maker, rows, count, cost, checkpoint_every=checkpoint_every)
         for plan, groups in zip(plans, _group_units_into_tasks(plans, workers), strict=True)
         if groups and (maker := _TaskMaker.of(store, plan))
         for rows, count, cost in groups
     ]
-    work, turn = collections.Counter(), {}
+    work: dict[ShardRow, float] = collections.defaultdict(float)
+    turn: dict[ShardRow, int] = {}
     for task in runs:
         work[task.shard_row] += task.cost
         turn.setdefault(task.shard_row, task.first_repeat)
@@ -507,14 +553,14 @@ def make_tasks(store, plans, workers, checkpoint_every=CHECKPOINT_EVERY):
     return references, runs
 
 
-def count_tasks(plans, workers):
+def count_tasks(plans: Sequence[ExperimentPlan], workers: int) -> int:
     """Number of tasks that `make_tasks` would make."""
     runs = sum(len(groups) for groups in _group_units_into_tasks(plans, workers))
     references = (int(np.sum(plan.reference_seconds > 0)) for plan in plans)
     return runs + sum(-(-count // REFERENCES_OF_TASK) for count in references)
 
 
-def _group_units_into_tasks(plans, workers):
+def _group_units_into_tasks(plans: Sequence[ExperimentPlan], workers: int) -> list[list[TaskRows]]:
     """The rows of each task, the number of its runs and its seconds, as a list for each plan.
 
     Tasks get smaller: each takes a share of what its plan has left (guided self-scheduling),
@@ -528,7 +574,7 @@ def _group_units_into_tasks(plans, workers):
     return groups
 
 
-def _group_consecutive_units(plan, targets):
+def _group_consecutive_units(plan: ExperimentPlan, targets: NDArray[np.float64]) -> list[TaskRows]:
     """Rows, runs and cost of tasks of about the seconds that the first unit's target says.
 
     A task lies in one row of shards, and a worker has room for what it computes.
@@ -553,7 +599,7 @@ def _group_consecutive_units(plan, targets):
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedTask(Stoppable):
+class PlannedTask(Task):
     """A `RunTask` that is made when it is sent: until then, it is known by its rows.
 
     Parameters
@@ -563,40 +609,39 @@ class PlannedTask(Stoppable):
         Of the store; the pending runs in them are the task's.
     count : int
         How many these are.
-    cost, checkpoint_every : float
+    cost : float
         As in `RunTask`.
     """
 
-    maker: "_TaskMaker"
+    maker: _TaskMaker
     rows: range
     count: int
     cost: float
-    checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
-    def store(self):
+    def store(self) -> Store:
         """The store."""
-        return self.maker.shared["store"]
+        return self.maker.store
 
     @property
-    def experiment(self):
+    def experiment(self) -> str:
         """Name of the experiment."""
-        return self.maker.shared["experiment"]
+        return self.maker.plan.entry.name
 
     group, place = RunTask.group, RunTask.place
 
     @property
-    def runs(self):
+    def runs(self) -> int:
         """Number of its runs."""
         return self.count
 
     @property
-    def shard_row(self):
+    def shard_row(self) -> ShardRow:
         """Group and row of shards in which its rows lie."""
         return self.experiment, self.rows[0] // self.maker.plan.layout.shard_rows
 
     @functools.cached_property
-    def first_repeat(self):
+    def first_repeat(self) -> int:
         """Number of the repeat that its first run is, from 0."""
         entry = self.maker.plan.entry
         if entry.table.repeats == 1:
@@ -604,7 +649,7 @@ class PlannedTask(Stoppable):
         first = entry.pending_runs(self.rows.start, self.rows.stop)[:1]
         return int(entry.table.take(first).repeat[0])
 
-    def made(self):
+    def made(self) -> RunTask:
         """The `RunTask`."""
         return self.maker.make(self)
 
@@ -616,42 +661,51 @@ class _TaskMaker:
     Parameters
     ----------
     plan : ExperimentPlan
-    shared : dict
-        What all tasks have in common, by the parameters of `RunTask`.
+    store : Store
+    recipe, systems, integrators
+        As in `RunTask`: all tasks have them in common.
     references : sweep.store.diff.References or None
     reference_rows : ndarray of int
         Row in the store of each of these.
     """
 
     plan: ExperimentPlan
-    shared: dict
-    references: object
-    reference_rows: np.ndarray
+    store: Store
+    recipe: Recipe
+    systems: tuple[NamedComponent, ...]
+    integrators: tuple[NamedComponent, ...]
+    references: References | None
+    reference_rows: RowNumbers
 
     @classmethod
-    def of(cls, store, plan):
+    def of(cls, store: Store, plan: ExperimentPlan) -> _TaskMaker:
         """The maker of a plan's tasks."""
         entry, table = plan.entry, plan.entry.table
         references, rows = references_of_run_table(table), np.zeros(0, dtype=int)
         if references:
             group = store.group(references_group_name(entry.name), "a")
             rows = references.rows(group)
-        shared = {
-            "store": store,
-            "experiment": entry.name,
-            "recipe": recipe_of_run_table(table),
-            "systems": named_systems_of_table(table),
-            "integrators": named_integrators_of_table(table),
-            "unit": plan.units.rows,
-        }
-        return cls(plan, shared, references, rows)
+        return cls(
+            plan=plan,
+            store=store,
+            recipe=recipe_of_run_table(table),
+            systems=named_systems_of_table(table),
+            integrators=named_integrators_of_table(table),
+            references=references,
+            reference_rows=rows,
+        )
 
-    def make(self, planned):
+    def make(self, planned: PlannedTask) -> RunTask:
         """The `RunTask` of a `PlannedTask`."""
         entry = self.plan.entry
         runs = entry.pending_runs(planned.rows.start, planned.rows.stop)
         places, reference = entry.table.take(runs), self.reference_rows
         return RunTask(
+            store=self.store,
+            experiment=entry.name,
+            recipe=self.recipe,
+            systems=self.systems,
+            integrators=self.integrators,
             rows=entry.rows[runs].astype(np.int64),
             integrator=places.integrator_index,
             system=places.system_index,
@@ -662,17 +716,19 @@ class _TaskMaker:
             stored=entry.standing[runs].astype(np.int64),
             reference=reference[self.references.of(places)] if self.references else reference,
             precise_starts=entry.table.precise_starts(runs),
+            unit=self.plan.units.rows,
             cost=planned.cost,
             checkpoint_every=planned.checkpoint_every,
-            **self.shared,
         )
 
 
-def _make_reference_tasks(store, plan, checkpoint_every):
+def _make_reference_tasks(
+    store: Store, plan: ExperimentPlan, checkpoint_every: float
+) -> list[ReferenceTask]:
     """Tasks for the references of pending runs that are not in the store yet."""
     entry, table = plan.entry, plan.entry.table
-    references = references_of_run_table(table)
-    if references is None or not entry.pending.any():
+    reference, references = entry.experiment.reference, references_of_run_table(table)
+    if reference is None or references is None or not entry.pending.any():
         return []
     group = store.group(references_group_name(entry.name), "a")
     rows = references.rows(group)
@@ -687,14 +743,12 @@ def _make_reference_tasks(store, plan, checkpoint_every):
             store=store,
             experiment=entry.name,
             times=entry.experiment.times[: references.samples],
-            solver=make_solver(entry.experiment, entry.experiment.reference, references.samples),
+            solver=make_solver(entry.experiment, reference, references.samples),
             systems=named_systems_of_table(table),
             rows=rows[mine],
             system=system[mine],
             stored=stored[mine],
-            precise_starts=table.precise_starts(
-                references.first_run[mine], entry.experiment.reference.is_precise
-            ),
+            precise_starts=table.precise_starts(references.first_run[mine], reference.is_precise),
             cost=float(plan.reference_seconds[mine].sum()),
             checkpoint_every=checkpoint_every,
         )

@@ -4,13 +4,17 @@ Dask is disposable, the store is the truth: a lost worker's task is submitted ag
 whatever dies, the next `sweep run` goes on from what is committed.
 """
 
+from __future__ import annotations
+
 import contextlib
 import heapq
 import math
 import queue
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from distributed import KilledWorker
 
@@ -20,6 +24,15 @@ from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_wor
 from sweep.errors import Interrupted, TaskFailed
 from sweep.shutdown import TIME_IS_UP
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
+
+if TYPE_CHECKING:
+    from dask.typing import Key
+    from distributed import Client, Future
+
+    from sweep.campaign.worker.tasks import Receipt, Task
+    from sweep.clusters.spec import Check
+    from sweep.shutdown import Drain
+    from sweep.store.lease.sessions import Session
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
 GONE = "the scheduler is gone"
@@ -33,7 +46,7 @@ LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die 
 
 
 @contextlib.contextmanager
-def noticing_scheduler_loss(client):
+def noticing_scheduler_loss(client: Client) -> Iterator[None]:
     """Within this, what is raised since the scheduler of a client is gone is an `Interrupted`."""
     try:
         yield
@@ -45,14 +58,21 @@ def noticing_scheduler_loss(client):
         raise Interrupted(GONE) from error
 
 
-def count_task_slots(client, check):
+def count_task_slots(client: Client, check: Check) -> int:
     """Number of task slots of the cluster; `check` is called while this waits, and may raise."""
-    return max(1, sum(ask_cluster_with_retries(client, client.nthreads, check).values()))
+    threads: Mapping[str, int] = ask_cluster_with_retries(client, client.nthreads, check)
+    return max(1, sum(threads.values()))
 
 
 def execute_tasks(
-    client, tasks, session, drain, on_receipt, on_running=lambda running, left: None, later=0.0
-):
+    client: Client,
+    tasks: Sequence[Task],
+    session: Session,
+    drain: Drain,
+    on_receipt: Callable[[Task, Receipt], object],
+    on_running: Callable[[Sequence[Task], float], object] = lambda running, left: None,
+    later: float = 0.0,
+) -> None:
     """Compute tasks on the cluster, in order, a few in flight at a time.
 
     Parameters
@@ -102,19 +122,23 @@ def execute_tasks(
 class _Flight:
     """The tasks of `execute_tasks`: those that wait, and those in flight."""
 
-    def __init__(self, client, tasks, session, drain):
+    def __init__(
+        self, client: Client, tasks: Sequence[Task], session: Session, drain: Drain
+    ) -> None:
         self.waiting = list(reversed(tasks))  # the next one is the last
-        self.failure = None  # the first task that raised, with what it raised
+        # The first task that raised, with what it raised.
+        self.failure: tuple[Task, BaseException] | None = None
         self.cut = 0  # tasks that ended before their time, since it was drained
-        self.flying = {}  # by the key of its future
-        self._landed = queue.SimpleQueue()
+        self.flying: dict[Key, Task] = {}  # by the key of its future
+        self._landed: queue.SimpleQueue[Future[Receipt]] = queue.SimpleQueue()
         self._client, self._drain = client, drain
         self._session = session
-        self._deaths, self._stood = 0, {}
+        self._deaths = 0  # of workers in a row, with nothing committed
+        self._stood: dict[tuple[str, str, int], int] = {}  # committed samples, by the task's place
         self._pace = Pace(1, drain.deadline)
         self._looked = self._fetched = -math.inf
 
-    def feed(self):
+    def feed(self) -> None:
         """Submit what may be submitted now."""
         self._look()
         while tasks := self._next_batch():
@@ -126,16 +150,17 @@ class _Flight:
                 self._pace.began(future.key, task.cost)
                 future.add_done_callback(self._landed.put)
 
-    def _next_batch(self):
+    def _next_batch(self) -> list[Task]:
         """Tasks that may be submitted now, in one message, taken from those that wait."""
-        tasks, rows = [], 0
+        tasks: list[Task] = []
+        rows = 0
         most = WINDOW * self._pace.slots - len(self.flying)
         while len(tasks) < most and rows < MOST_ROWS and (task := self._next()) is not None:
             tasks.append(task)
             rows += task.runs
         return tasks
 
-    def _look(self):
+    def _look(self) -> None:
         """See now and then how many workers there are."""
         if (now := time.monotonic()) < self._looked + LOOK_SECONDS:
             return
@@ -147,14 +172,14 @@ class _Flight:
             self._pace.slots = max(1, slots)
         tell_work_left(self._client, *self._work_left())
 
-    def _work_left(self):
+    def _work_left(self) -> tuple[float, int]:
         """Seconds and number of the tasks that are to be computed."""
         tasks = list(self.flying.values())
         if not self._drain.requested and self.failure is None:
             tasks += self.waiting
         return self._pace.seconds_of(sum(task.cost for task in tasks)), len(tasks)
 
-    def _next(self):
+    def _next(self) -> Task | None:
         """The next task that is expected to end in time, taken from those that wait."""
         if self._drain.requested or self.failure is not None:
             return None
@@ -166,15 +191,15 @@ class _Flight:
             too_long = min(too_long, seconds)
         return None
 
-    def running(self):
+    def running(self) -> list[Task]:
         """The tasks that run now, as far as can be said without asking."""
         return [self.flying[key] for key in self._pace.running if key in self.flying]
 
-    def seconds_left(self, later):
+    def seconds_left(self, later: float) -> float:
         """Seconds until all tasks, and others of so many expected ones, are expected to be done."""
         return self._pace.seconds_left(sum(task.cost for task in self.waiting) + later)
 
-    def ended(self):
+    def ended(self) -> list[Future[Receipt]]:
         """The futures that have ended; none if there is none for a while."""
         try:
             ended = [self._landed.get(timeout=LOOK_SECONDS)]
@@ -188,7 +213,7 @@ class _Flight:
                 ended.append(self._landed.get_nowait())
         return ended
 
-    def land(self, futures):
+    def land(self, futures: Sequence[Future[Receipt]]) -> list[tuple[Task, Receipt | None]]:
         """The tasks of futures that have ended, each with its receipt, None if it has none.
 
         Those without wait again, if that was not their own fault. One whose receipt went with its
@@ -215,7 +240,7 @@ class _Flight:
                 self.failure = self.failure or (task, error)
         return landed
 
-    def _take(self, task, key, receipt):
+    def _take(self, task: Task, key: Key, receipt: Receipt) -> None:
         """Note what a task did; one that its worker ended before its time waits again."""
         self._pace.ended(key, receipt.seconds if receipt.whole else None)
         self._deaths = 0
@@ -226,48 +251,57 @@ class _Flight:
         elif not receipt.whole:
             self.waiting.append(task)
 
-    def _may_go_on(self, task, error):
+    def _may_go_on(self, task: Task, error: KilledWorker) -> bool:
         """Whether not too many workers died, since something was committed, that had this task."""
         before, now = self._stood.get(task.place, 0), committed_samples_of_task(task)
         self._stood[task.place] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
         return self._deaths < MOST_DEATHS
 
-    def stop(self):
+    def stop(self) -> None:
         """Tell the workers to end after the segment that they are at."""
         stop_session_on_workers(self._client, self._session)
 
 
-def _receipts_and_errors(client, futures):
+def _receipts_and_errors(
+    client: Client, futures: Sequence[Future[Receipt]]
+) -> Iterator[tuple[Future[Receipt], Receipt | None, BaseException | None]]:
     """Futures that have ended, each with its receipt and what it raised.
 
     None for what it has not, not any more, or not in time: one whose worker is suspended, or lost
     just now, keeps those that are fetched with it waiting for `RECEIPT_SECONDS` at most.
     """
-    receipts = {future.key: future for future in futures if future.status == "finished"}
+    finished = {future.key: future for future in futures if future.status == "finished"}
     try:
-        receipts = _fetch_receipts(client, receipts, RECEIPT_SECONDS)
+        receipts = _fetch_receipts(client, finished, RECEIPT_SECONDS)
     except TimeoutError:
-        receipts = _fetch_receipts_one_by_one(client, receipts)
+        receipts = _fetch_receipts_one_by_one(client, finished)
     for future in futures:
-        error = None
+        error: BaseException | None = None
         with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
             error = future.exception() if future.status == "error" else None
         yield future, receipts.get(future.key), error
 
 
-def _fetch_receipts(client, futures, seconds):
+def _fetch_receipts(
+    client: Client, futures: Mapping[Key, Future[Receipt]], seconds: float
+) -> dict[Key, Receipt]:
     """The receipts of futures by their keys, None for those that failed; may be a TimeoutError."""
 
-    async def gathered():
+    async def gathered() -> Any:
         return await client.gather(futures, errors="skip", asynchronous=True)
 
-    return client.sync(gathered, callback_timeout=seconds) if futures else {}
+    receipts: dict[Key, Receipt] = {}
+    if futures:
+        receipts = client.sync(gathered, callback_timeout=seconds)
+    return receipts
 
 
-def _fetch_receipts_one_by_one(client, futures):
+def _fetch_receipts_one_by_one(
+    client: Client, futures: Mapping[Key, Future[Receipt]]
+) -> dict[Key, Receipt]:
     """As `_fetch_receipts`, without those that do not come."""
-    found = {}
+    found: dict[Key, Receipt] = {}
     for key, future in futures.items():
         with contextlib.suppress(TimeoutError):
             if future.status == "finished":
@@ -275,12 +309,12 @@ def _fetch_receipts_one_by_one(client, futures):
     return found
 
 
-def _time_is_up_message(waiting):
+def _time_is_up_message(waiting: Sequence[Task]) -> str:
     least = min(task.seconds_to_stop for task in waiting)
     return f"{TIME_IS_UP}: what is left takes {least:.2g} s at least"
 
 
-def _explain_task_failure(task, error):
+def _explain_task_failure(task: Task, error: BaseException) -> str:
     if isinstance(error, KilledWorker):
         return (
             f"a task of experiment {task.experiment!r} ended its workers again and again: too "
@@ -305,22 +339,25 @@ class Pace:
     clock : callable, optional
     """
 
-    def __init__(self, slots, deadline, clock=time.monotonic):
+    def __init__(
+        self, slots: int, deadline: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.slots, self._deadline, self._clock = slots, deadline, clock
-        self._running, self._waiting = {}, {}  # by key: (seconds, since), seconds
+        self._running: dict[Key, tuple[float, float]] = {}  # expected seconds, and since when
+        self._waiting: dict[Key, float] = {}  # expected seconds
         self._expected = self._took = 0.0
 
     @property
-    def running(self):
+    def running(self) -> tuple[Key, ...]:
         """Keys of the tasks that have a slot."""
         return tuple(self._running)
 
-    def began(self, key, cost):
+    def began(self, key: Key, cost: float) -> None:
         """A task was submitted, of so many expected seconds."""
         self._waiting[key] = cost
         self._promote()
 
-    def ended(self, key, seconds=None):
+    def ended(self, key: Key, seconds: float | None = None) -> None:
         """A task ended, after so many seconds of its own; None if they say nothing."""
         cost = self._waiting.pop(key, None)
         if cost is None:
@@ -330,11 +367,11 @@ class Pace:
             self._took += seconds
         self._promote()
 
-    def seconds_of(self, cost):
+    def seconds_of(self, cost: float) -> float:
         """Seconds that so many expected ones take, by the tasks that have ended."""
         return self._slowness() * cost
 
-    def seconds_left(self, cost):
+    def seconds_left(self, cost: float) -> float:
         """Seconds until what is in flight, and tasks of so many expected ones, are done."""
         slowness, now = self._slowness(), self._clock()
         running = [
@@ -343,11 +380,11 @@ class Pace:
         work = sum(running) + slowness * (sum(self._waiting.values()) + cost)
         return max([work / self.slots, *running])
 
-    def fits(self, cost):
+    def fits(self, cost: float) -> bool:
         """Whether a task of so many expected seconds would end in time."""
         return math.isinf(self._deadline) or self.end_of(cost) <= self._deadline
 
-    def end_of(self, cost):
+    def end_of(self, cost: float) -> float:
         """When a task is expected to end that is submitted now."""
         slowness, now = self._slowness(), self._clock()
         free = [max(now, since + slowness * own) for own, since in self._running.values()]
@@ -357,12 +394,12 @@ class Pace:
             heapq.heapreplace(free, free[0] + slowness * own)
         return free[0] + CAUTION * slowness * cost
 
-    def _promote(self):
+    def _promote(self) -> None:
         """Those that waited longest run, as far as there are slots."""
         while self._waiting and len(self._running) < self.slots:
             key = next(iter(self._waiting))
             self._running[key] = self._waiting.pop(key), self._clock()
 
-    def _slowness(self):
+    def _slowness(self) -> float:
         """Seconds that tasks took for each that was expected."""
         return self._took / self._expected if self._expected else 1.0

@@ -17,7 +17,7 @@ import numpy as np
 from integrators.compiler import kernels
 from sweep.campaign.worker.reference import ReferenceWork
 from sweep.campaign.worker.run_work import RunWork, make_reference_reader
-from sweep.campaign.worker.tasks import Receipt, ReferenceTask, RunTask
+from sweep.campaign.worker.tasks import Receipt, ReferenceTask, RunTask, Task
 from sweep.errors import Interrupted, LeaseLost
 from sweep.store.commit.records import records_by_group
 from sweep.store.files import references_group_name
@@ -100,12 +100,12 @@ def _compute_and_commit_task(
     return RunWork(task, arrays, make_reference_reader(task, known), attempt).compute()
 
 
-def committed_samples_of_task(task: RunTask | ReferenceTask) -> int:
+def committed_samples_of_task(task: Task) -> int:
     """How many samples of a task's runs are in records, those of checkpoints too.
 
     Parameters
     ----------
-    task : RunTask or ReferenceTask
+    task : Task
     """
     low, high, found = task.rows[0], task.rows[-1], 0
     for records in records_by_group(task.store, place=task.group).get(task.group, {}).values():

@@ -215,7 +215,7 @@ class Recorder:
         return cast("Problem", self.problem)
 
     @property
-    def _adaptive_problem(self) -> AdaptiveProblem:
+    def adaptive_problem(self) -> AdaptiveProblem:
         """The problem of an adaptive integrator."""
         return cast("AdaptiveProblem", self.problem)
 
@@ -313,13 +313,13 @@ class Recorder:
         first, times = runs.sample, self._times(slice(runs.sample, last + 1))
         adaptive = self._integrator.adaptive
         compiled: Callable[[Element], object] = (
-            self._adaptive_problem.kernels if adaptive else self._fixed_step_problem.trajectory
+            self.adaptive_problem.kernels if adaptive else self._fixed_step_problem.trajectory
         )
         compiled(self.problem.elements[lanes])  # before the clock starts
         known, followed = self._parts(runs.checkpoints)
         fresh = adaptive and known is None
         prepared = (
-            prepare(self._adaptive_problem, runs.initial, times, runs.tolerance) if fresh else None
+            prepare(self.adaptive_problem, runs.initial, times, runs.tolerance) if fresh else None
         )
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
@@ -435,7 +435,7 @@ class Recorder:
         start = self._first_directions(followed, state)
         if start is None:
             return np.nan, np.nan
-        steps, ends, _ = steps_taken(self._adaptive_problem, state, times, tolerance, stood)
+        steps, ends, _ = steps_taken(self.adaptive_problem, state, times, tolerance, stood)
         return followed.run_along(state, start, steps, ends, checkpoint)[:2]
 
     def _first_directions(self, followed: Followed, state: States) -> np.ndarray | None:
@@ -572,7 +572,7 @@ class Recorder:
         if self._element is not DOUBLE:
             times = precise(times)
         found = run_adaptive(
-            self._adaptive_problem, initial, times, tolerance, self._keeps_statistics,
+            self.adaptive_problem, initial, times, tolerance, self._keeps_statistics,
             prepared=prepared, checkpoints=checkpoints,
         )  # fmt: skip
         return Integrated(

@@ -26,18 +26,48 @@ CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
 
 
-class Stoppable:
-    """A task that its worker can stop between two segments of samples."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """Runs or references of an experiment that one worker computes.
+
+    It ends between two segments of samples where it is stopped.
+
+    Parameters
+    ----------
+    checkpoint_every : float
+        Seconds after which what is there is stored, of runs that are on their way as well.
+    """
+
+    checkpoint_every: float = CHECKPOINT_EVERY
 
     if TYPE_CHECKING:
+
+        @property
+        def store(self) -> Store:
+            """The store that has its rows."""
+
+        @property
+        def experiment(self) -> str:
+            """Name of the experiment."""
+
+        @property
+        def group(self) -> str:
+            """The group that has its rows."""
+
+        @property
+        def place(self) -> tuple[str, str, int]:
+            """What tells it from the other tasks of a run."""
+
+        @property
+        def rows(self) -> RowNumbers | range:
+            """Its rows, ascending, all in one row of shards."""
 
         @property
         def cost(self) -> float:
             """Expected seconds."""
 
-        @property
-        def rows(self) -> RowNumbers | range:
-            """Rows of its group."""
+        def made(self) -> RunTask | ReferenceTask:
+            """The task as it is sent to a worker."""
 
     @property
     def seconds_to_stop(self) -> float:
@@ -51,7 +81,7 @@ class Stoppable:
 
 
 @dataclass(frozen=True, eq=False)
-class RunTask(Stoppable):
+class RunTask(Task):
     """Runs of an experiment.
 
     Parameters
@@ -79,8 +109,6 @@ class RunTask(Stoppable):
         Rows within which runs are integrated together.
     cost : float
         Expected seconds.
-    checkpoint_every : float
-        Seconds after which what is there is stored, of runs that are on their way as well.
     """
 
     store: Store
@@ -100,7 +128,6 @@ class RunTask(Stoppable):
     precise_starts: NDArray[np.float64] | None
     unit: int
     cost: float
-    checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
     def group(self) -> str:
@@ -167,7 +194,7 @@ class ReferenceSolver(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ReferenceTask(Stoppable):
+class ReferenceTask(Task):
     """Reference trajectories, `rows` of the references' table.
 
     Parameters as in `RunTask`; `solver` is one of `sweep.campaign.worker.reference`, `system` has
@@ -184,7 +211,6 @@ class ReferenceTask(Stoppable):
     stored: RowNumbers
     precise_starts: NDArray[np.float64] | None
     cost: float
-    checkpoint_every: float = CHECKPOINT_EVERY
 
     @property
     def group(self) -> str:

@@ -62,7 +62,7 @@ class Task(Protocol):
         """Of the rows."""
 
     @property
-    def rows(self) -> RowNumbers:
+    def rows(self) -> RowNumbers | range:
         """In one row of shards."""
 
 
