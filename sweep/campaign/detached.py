@@ -7,24 +7,27 @@ never work at once. To a batch system it goes as a job, which has the scheduler 
 workers' jobs; where its time is up, it submits itself again.
 """
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import dataclasses
-import itertools
 import math
 import platform
 import secrets
 import sys
 import time
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distributed import Client, Reschedule, fire_and_forget, get_client, secede
 from distributed.protocol import pickle
 
 from integrators.errors import InputError, check_number
 from sweep.campaign import coordinator
+from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
 from sweep.clusters.jobqueue import (
     check_coordinator_profile,
     seconds_of_coordinator_job,
@@ -42,6 +45,15 @@ from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.lease.requests import ENDED, QUEUED, RUNNING, Submission, submission_of_store
 from sweep.store.studies import resolve_study_and_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sweep.clusters.profiles import Profile
+    from sweep.store.backends.places import Place
+    from sweep.store.diff import Entry
+    from sweep.store.store import Store
+    from sweep.study import Study
 
 PRIORITY = 100  # before the tasks of other studies
 ACCEPTED_SECONDS = 10.0
@@ -65,13 +77,18 @@ class Submitted(NamedTuple):
 
     name: str
     scheduler: str
-    store: object
+    store: Place
 
 
 def submit(
-    study, store=None, cluster=None, *, trust_plugins=False, max_time=None,
-    checkpoint_every=coordinator.CHECKPOINT_EVERY,
-):  # fmt: skip
+    study: str | Path | Store | Study,
+    store: str | Place | Store | None = None,
+    cluster: ClusterSpec | Client | None = None,
+    *,
+    trust_plugins: bool = False,
+    max_time: float | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+) -> Submitted:
     """Run a study on a running cluster or by a batch system, without waiting for it.
 
     What plans and watches the tasks runs on a worker; if that dies, it goes on elsewhere. Or it
@@ -100,31 +117,38 @@ def submit(
         worker has another version of the code, or does not see the store; if a coordinator was
         submitted already that has not begun.
     """
-    is_client = isinstance(cluster, Client)
-    if not is_client and not isinstance(cluster, ClusterSpec):
+    job: tuple[ClusterSpec, Profile] | None = None
+    connecting: contextlib.AbstractContextManager[Client]
+    if isinstance(cluster, Client):
+        connecting = contextlib.nullcontext(cluster)
+    elif isinstance(cluster, ClusterSpec):
+        spec, profile = resolve_cluster_spec(cluster)
+        connecting = start_or_connect(spec)
+        if profile is not None:
+            check_coordinator_profile(profile, cluster.workers)
+            job = cluster, profile
+    else:
         raise InputError(
             f"cluster = {cluster!r}; expected the client of a running scheduler, such as "
             "ClusterSpec(scheduler='tcp://host:8786'), or the profile of a batch system, such as "
             "ClusterSpec(profile='slurm', workers=64)",
             key="cluster",
         )
-    spec, profile = (cluster, None) if is_client else resolve_cluster_spec(cluster)
-    if profile is not None:
-        check_coordinator_profile(profile, cluster.workers)
     options = {"checkpoint_every": check_number("checkpoint_every", checkpoint_every, above=0.0)}
     if max_time is not None:
         options["max_time"] = check_number("max_time", max_time, above=0.0)
     study, store = resolve_study_and_store(study, store, trust_plugins)
-    if profile is not None:
-        submission = _submit_coordinator_job(study, store, cluster, profile, options)
+    if job is not None:
+        submission = _submit_coordinator_job(study, store, *job, options)
     else:
-        running = contextlib.nullcontext(cluster) if is_client else start_or_connect(spec)
-        with running as client:
+        with connecting as client:
             submission = _submit_coordinator(study, store, client, options)
     return Submitted(submission.name, submission.scheduler, store.place)
 
 
-def _submit_coordinator_job(study, store, spec, profile, options):
+def _submit_coordinator_job(
+    study: Study, store: Store, spec: ClusterSpec, profile: Profile, options: dict[str, Any]
+) -> Submission:
     """Submit the job of a study's coordinator; its `Submission`."""
     submission = Submission.here(study.name, f"{profile.kind}, as profile {profile.name!r} says")
     with Drain() as drain, acquire_lease(store, drain.request, drain.check):
@@ -151,24 +175,26 @@ def _submit_coordinator_job(study, store, spec, profile, options):
 class _CoordinatorJob:
     """A coordinator in a batch job; parameters as in `submit`, `round` counts its jobs."""
 
-    study: object
-    store: object
+    study: Study
+    store: Store
     name: str
     spec: ClusterSpec
-    options: dict
+    options: dict[str, Any]
     round: int = 1
 
-    def submit(self, profile):
+    def submit(self, profile: Profile) -> str:
         """Submit the job; its id."""
         text = base64.b64encode(zlib.compress(pickle.dumps(self))).decode()
         function = f"{__name__}:coordinate_in_batch_job"
         return submit_coordinator_job(profile, f"geosweep-{self.study.name}", function, text)
 
-    def coordinate(self):
+    def coordinate(self) -> None:
         """Run the study until it is complete or the job's time is up."""
         attempt = secrets.token_hex(8)
         try:
             _, profile = resolve_cluster_spec(self.spec)
+            if profile is None:
+                raise InputError("a scheduler that runs has no job for a coordinator")
             seconds = seconds_of_coordinator_job(profile)
             limit = seconds - min(MOST_MARGIN, MARGIN * seconds) if seconds < math.inf else seconds
             limit = min(limit, self.options.get("max_time", math.inf))
@@ -193,14 +219,17 @@ class _CoordinatorJob:
         _note_end(self.store, self.name, attempt, outcome)
 
 
-def coordinate_in_batch_job():
+def coordinate_in_batch_job() -> None:
     """Run a study as a job that `submit` has submitted, which is its standard input."""
     pickle.loads(zlib.decompress(base64.b64decode(sys.stdin.buffer.read()))).coordinate()
 
 
-def _submit_coordinator(study, store, client, options):
+def _submit_coordinator(
+    study: Study, store: Store, client: Client, options: dict[str, Any]
+) -> Submission:
     """Hand the coordinator of a study to the cluster of a client; its `Submission`."""
-    submission = Submission.here(study.name, client.scheduler.address)
+    scheduler: Any = client.scheduler  # which a connected client has
+    submission = Submission.here(study.name, scheduler.address)
     with Drain() as drain, acquire_lease(store, drain.request, drain.check) as lease:
         diff.diff_store_against_study(store, study)
         approvals.approve_plugins(study.library.plugins)
@@ -231,13 +260,14 @@ def _submit_coordinator(study, store, client, options):
     return submission
 
 
-def _scheduler_has_task(client, key):
+def _scheduler_has_task(client: Client, key: str) -> bool:
     """Whether the scheduler has a task that is not done."""
-    status = client.sync(client.scheduler.get_task_status, keys=[key])
+    scheduler: Any = client.scheduler  # which a connected client has
+    status = client.sync(scheduler.get_task_status, keys=[key])
     return status.get(key) in ("queued", "no-worker", "waiting", "processing")
 
 
-def coordinate_on_cluster(study, store, name, options):
+def coordinate_on_cluster(study: Study, store: Store, name: str, options: dict[str, Any]) -> None:
     """Run a study on the cluster that this process is a worker of: the task that is submitted.
 
     Parameters
@@ -265,7 +295,7 @@ def coordinate_on_cluster(study, store, name, options):
     _note_end(store, name, attempt, outcome)
 
 
-def _note_end(store, name, attempt, outcome):
+def _note_end(store: Store, name: str, attempt: str, outcome: coordinator.Outcome) -> None:
     """Note how a coordinator has ended, or nothing if all is as it should be."""
     if outcome.complete and not outcome.failed:
         requests.remove_submission_note(store)
@@ -274,9 +304,17 @@ def _note_end(store, name, attempt, outcome):
         _mark_submission_ended(store, name, attempt, why)
 
 
-def _run_when_store_is_free(study, store, name, attempt, client, options):
+def _run_when_store_is_free(
+    study: Study,
+    store: Store,
+    name: str,
+    attempt: str,
+    client: Client | None,
+    options: dict[str, Any],
+) -> coordinator.Outcome | None:
     """The outcome of the run; None if it was cancelled, or replaced, before it began."""
-    for again in itertools.count():
+    again = False
+    while True:
         if reason := requests.cancellation_reason(store, name):
             _mark_submission_ended(store, name, attempt, reason)
             requests.withdraw_cancellation(store)
@@ -291,27 +329,28 @@ def _run_when_store_is_free(study, store, name, attempt, client, options):
             # Where it failed for the first time, the holder may have ended just now.
             if lease_holder_of_store(store) is None and again:
                 raise
+        again = True
         time.sleep(AGAIN_SECONDS)
 
 
 class _SubmissionWatcher(coordinator.Watcher):
     """Notes that the coordinator is at work, once it holds the store."""
 
-    def __init__(self, store, name, attempt):
+    def __init__(self, store: Store, name: str, attempt: str) -> None:
         self._store, self._name, self._attempt = store, name, attempt
 
-    def compared(self, entries):
+    def compared(self, entries: Sequence[Entry]) -> None:
         """The store is held."""
         now = {"state": RUNNING, "host": platform.node(), "attempt": self._attempt}
         _mark_submission(self._store, self._name, **now)
 
 
-def _mark_submission(store, name, **changes):
+def _mark_submission(store: Store, name: str, **changes: Any) -> None:
     if (found := submission_of_store(store)) is not None and found.name == name:
         _update_submission(store, found, **changes)
 
 
-def _mark_submission_ended(store, name, attempt, why):
+def _mark_submission_ended(store: Store, name: str, attempt: str, why: str) -> None:
     found = submission_of_store(store)
     if found is None or found.name != name:
         return
@@ -320,6 +359,6 @@ def _mark_submission_ended(store, name, attempt, why):
         _update_submission(store, found, state=ENDED, host=platform.node(), why=why)
 
 
-def _update_submission(store, found, **changes):
+def _update_submission(store: Store, found: Submission, **changes: Any) -> None:
     with contextlib.suppress(OSError):
         requests.note_submission(store, dataclasses.replace(found, **changes))

@@ -1,8 +1,12 @@
 """The study of a store with more in it: another text, that names what is added."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import tomllib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import integrators
 from integrators.errors import InputError, check_known
@@ -14,6 +18,14 @@ from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.run_table import expand_experiment
 from sweep.study.toml.writer import write_study_text
 from sweep.study.union import unite_studies
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sweep.study import Study
+    from sweep.study.experiment import ResolvedExperiment
+
+IntegratorAsWritten = str | dict[str, Any]  # its name, or an entry of a study
 
 EQUAL = 1e-9  # relative difference up to which a step size is one that there is
 
@@ -34,20 +46,30 @@ class Additions:
         To which random ensembles grow.
     """
 
-    integrators: tuple = ()
-    step_sizes: tuple = ()
-    tolerances: tuple = ()
-    initial_conditions: tuple = ()
+    integrators: tuple[IntegratorAsWritten, ...] = ()
+    step_sizes: tuple[float, ...] = ()
+    tolerances: tuple[float, ...] = ()
+    initial_conditions: tuple[str, ...] = ()
     members: int | None = None
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return any(getattr(self, field.name) for field in dataclasses.fields(self))
 
 
 def extend(
-    store, duration=None, samples=None, *, integrators=(), step_sizes=(), tolerances=(),
-    initial_conditions=(), members=None, experiments=(), trust_plugins=False, **options,
-):  # fmt: skip
+    store: str | Path | Store,
+    duration: float | None = None,
+    samples: int | None = None,
+    *,
+    integrators: IntegratorAsWritten | Sequence[IntegratorAsWritten] = (),
+    step_sizes: float | Sequence[float] = (),
+    tolerances: float | Sequence[float] = (),
+    initial_conditions: str | Sequence[str] = (),
+    members: int | None = None,
+    experiments: str | Sequence[str] = (),
+    trust_plugins: bool = False,
+    **options: Any,
+) -> coordinator.Outcome:
     """Let all runs of a store go on to a longer duration, add some to them, or both.
 
     Parameters
@@ -82,9 +104,14 @@ def extend(
     InputError
         If nothing is to be extended, an experiment cannot be, or as `sweep.run`.
     """
-    added = map(_as_tuple, (step_sizes, tolerances, initial_conditions))
     entries = tuple(map(_integrator_entry, _as_tuple(integrators)))
-    additions = Additions(entries, *added, members)
+    additions = Additions(
+        integrators=entries,
+        step_sizes=_as_tuple(step_sizes),
+        tolerances=_as_tuple(tolerances),
+        initial_conditions=_as_tuple(initial_conditions),
+        members=members,
+    )
     if duration is None and samples is not None:
         raise InputError("samples are of a longer duration: give that too", key="samples")
     if duration is None and not additions:
@@ -100,12 +127,14 @@ def extend(
     return coordinator.run(study, store, **options)
 
 
-def _as_tuple(values):
+def _as_tuple(values: Any) -> tuple[Any, ...]:
     """Values as a tuple; a name, a number or a table stands for itself alone."""
-    return (values,) if isinstance(values, str | int | float | dict) else tuple(values)
+    if isinstance(values, str | int | float | dict):
+        return (values,)
+    return tuple(values)
 
 
-def _integrator_entry(given):
+def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:
     """An integrator that is added: a name, or an entry of a study, which may be given as text."""
     if isinstance(given, str) and given.lstrip().startswith("{"):
         try:
@@ -121,7 +150,13 @@ def _integrator_entry(given):
     return given
 
 
-def study_with_additions(store, additions, names=(), directory=".", trust_plugins=False):
+def study_with_additions(
+    store: Store,
+    additions: Additions,
+    names: Sequence[str] = (),
+    directory: str | Path = ".",
+    trust_plugins: bool = False,
+) -> Study:
     """The study that a store keeps, with a text more for each that something is added to.
 
     Such a text has the experiments with more on their axes. Of experiments whose runs another text
@@ -149,7 +184,7 @@ def study_with_additions(store, additions, names=(), directory=".", trust_plugin
         If the study is not valid with it.
     """
     kept = stored_studies(store, directory, trust_plugins=trust_plugins)
-    grids = {}
+    grids: dict[str, dict[int, ResolvedExperiment]] = {}
     for index, study in enumerate(kept):
         for experiment in study.experiments:
             grids.setdefault(experiment.name, {})[index] = experiment
@@ -186,11 +221,11 @@ def study_with_additions(store, additions, names=(), directory=".", trust_plugin
     return unite_studies([*kept, *more])
 
 
-def _without_contained_grids(grids):
+def _without_contained_grids(grids: dict[int, ResolvedExperiment]) -> dict[int, ResolvedExperiment]:
     """Experiments of one name, but for those that have only runs of another one; by their text."""
-    kept = {}
     if len(grids) == 1:
         return grids
+    kept: dict[int, ResolvedExperiment] = {}
     runs = {index: set(expand_experiment(grid).run_id) for index, grid in grids.items()}
     for index in sorted(grids, key=lambda index: (-len(runs[index]), -index)):
         if not any(runs[index] <= runs[other] for other in kept):
@@ -207,7 +242,7 @@ _TAKERS = {
 }
 
 
-def _additions_by_key(additions):
+def _additions_by_key(additions: Additions) -> dict[str, Any]:
     """What is to be added, by the key of the study that it belongs to."""
     found = {
         "integrators": additions.integrators,
@@ -219,7 +254,7 @@ def _additions_by_key(additions):
     return {key: values for key, values in found.items() if values}
 
 
-def _accepts_addition(experiment, key, additions):
+def _accepts_addition(experiment: ResolvedExperiment, key: str, additions: Additions) -> bool:
     if key in ("step_size", "tolerance"):
         adaptive = key == "tolerance"
         entries = [e for e in experiment.integrators if e.adaptive == adaptive]
@@ -230,14 +265,19 @@ def _accepts_addition(experiment, key, additions):
     return True
 
 
-def _is_adaptive_integrator(entry):
+def _is_adaptive_integrator(entry: IntegratorAsWritten) -> bool:
     if isinstance(entry, str):
         return integrators.get(entry).adaptive
     options = {key: value for key, value in entry.items() if key not in ENTRY_KEYS}
     return integrators.get(entry["name"], **options).adaptive
 
 
-def _keys_with_additions(written, experiment, added, additions):
+def _keys_with_additions(
+    written: Mapping[str, Any],
+    experiment: ResolvedExperiment,
+    added: Mapping[str, Any],
+    additions: Additions,
+) -> dict[str, Any]:
     """The keys of an experiment, as it is written, that change by what is added, and their values.
 
     Parameters
@@ -250,7 +290,7 @@ def _keys_with_additions(written, experiment, added, additions):
         Of `_additions_by_key`.
     additions : Additions
     """
-    made = {}
+    made: dict[str, Any] = {}
     for key, values in added.items():
         if not _accepts_addition(experiment, key, additions):
             continue
@@ -273,14 +313,14 @@ def _keys_with_additions(written, experiment, added, additions):
     return {key: value for key, value in made.items() if value != written.get(key)}
 
 
-def _steps_as_written(experiment, key):
+def _steps_as_written(experiment: ResolvedExperiment, key: str) -> Sequence[float]:
     """The experiment's step sizes or tolerances as a study's text has them."""
     if key == "tolerance":
         return experiment.tolerances
     return [exact_multiple_of_unit(size, experiment.time_unit) for size in experiment.step_sizes]
 
 
-def exact_multiple_of_unit(value, unit):
+def exact_multiple_of_unit(value: float, unit: float) -> float:
     """The number whose product with a unit is `value`, to the last bit where there is one."""
     near = value / unit
     shorter = [float(f"{near:.{digits}g}") for digits in (6, 9, 12, 15, 16)]
@@ -288,7 +328,7 @@ def exact_multiple_of_unit(value, unit):
     return next((number for number in candidates if number * unit == value), near)
 
 
-def _with_larger_ensembles(written, experiment, members):
+def _with_larger_ensembles(written: Any, experiment: ResolvedExperiment, members: int) -> Any:
     """Initial conditions as they are written, random ensembles with so many members."""
     made = list(written) if isinstance(written, list) else [written]
     for index, start in enumerate(experiment.initial_conditions):

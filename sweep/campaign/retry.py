@@ -1,6 +1,12 @@
 """Runs that failed are computed again, from the study that the store keeps."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.query import query_refusals_in_words, runs_where_expression_holds
@@ -14,8 +20,15 @@ from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep.mark import mark_runs_not_computed
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def rows_of_failed_runs(store, where="", among=()):
+RowsByExperiment = dict[str, NDArray[np.intp]]
+
+
+def rows_of_failed_runs(
+    store: Store, where: str = "", among: Sequence[str] = ()
+) -> RowsByExperiment:
     """The rows of runs of the study that failed.
 
     Parameters
@@ -57,7 +70,15 @@ def rows_of_failed_runs(store, where="", among=()):
     return rows
 
 
-def retry(store, where="", among=(), *, chosen=lambda rows: None, trust_plugins=False, **options):
+def retry(
+    store: str | Path | Store,
+    where: str = "",
+    among: str | Sequence[str] = (),
+    *,
+    chosen: Callable[[RowsByExperiment], object] = lambda rows: None,
+    trust_plugins: bool = False,
+    **options: Any,
+) -> coordinator.Outcome | None:
     """Mark failed runs as not computed, and run the store's study.
 
     Parameters

@@ -67,6 +67,14 @@ class StoredArray(Protocol):
         """Shape of its chunks."""
 
     @property
+    def shards(self) -> tuple[int, ...] | None:
+        """Shape of its shards; None where each chunk is a file of its own."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of its dimensions."""
+
+    @property
     def size(self) -> int:
         """Number of values."""
 
@@ -119,6 +127,9 @@ class StoredGroup(Protocol):
 
     def get(self, name: str, default: None = None, /) -> StoredArray | None:
         """An array; None if it is not there."""
+
+    def arrays(self) -> Iterable[tuple[str, Any]]:
+        """The arrays below it, by their names."""
 
     def groups(self) -> Iterable[tuple[str, object]]:
         """The groups below it, by their names."""

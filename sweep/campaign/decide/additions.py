@@ -1,11 +1,16 @@
 """Runs that would decide an open verdict: an entry of a study each, with its price."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import re
 import tomllib
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC
@@ -16,7 +21,22 @@ from sweep.study.experiment import TOLERANCE_KEYS
 from sweep.study.initial_conditions.base import GivenStart, NamedStart, RandomStarts
 from sweep.study.initial_conditions.families import FamilyStarts
 from sweep.study.system_defaults import label_of_entry
+from sweep.study.time_axis import ExtendedTimeAxis, LogarithmicTimeAxis
 from sweep.study.toml.writer import write_study_text
+
+if TYPE_CHECKING:
+    import xarray
+
+    from sweep.analysis.reasons import Remedy
+    from sweep.campaign.decide.questions import Estimate, Question
+    from sweep.plugins.registry import Library
+    from sweep.store.store import Store
+    from sweep.study import Study
+    from sweep.study.experiment import IntegratorEntry, ResolvedExperiment
+    from sweep.study.initial_conditions.base import Start
+
+CellKey = tuple[str, str | None, float]  # experiment, integrator or None, size
+GroupKey = tuple[str, int | None, int | None]  # experiment, members, repeats
 
 NOTE = f"{ADDED}what was open after look "  # first words of a text, before the number
 SPREAD = 0.05  # radians: of an ensemble about a start that stands alone
@@ -68,7 +88,7 @@ class Cell:
     seconds: float
 
     @property
-    def key(self):
+    def key(self) -> CellKey:
         """What tells it from others."""
         return self.experiment, self.integrator, self.size
 
@@ -93,27 +113,27 @@ class Addition:
         Expected CPU time of that.
     """
 
-    question: object
+    question: Question
     words: str
-    cells: tuple = ()
+    cells: tuple[Cell, ...] = ()
     members: int | None = None
     repeats: int | None = None
     duration: float | None = None
     longer: float = 0.0
 
     @property
-    def seconds(self):
+    def seconds(self) -> float:
         """Expected CPU time."""
         return self.seconds_beside({})
 
-    def seconds_beside(self, taken):
+    def seconds_beside(self, taken: Mapping[str | CellKey, float]) -> float:
         """Expected CPU time beside what others take, by `Cell.key` and by experiment."""
         longer = self.longer - taken.get(self.question.experiment, 0.0)
         return max(longer, 0.0) + sum(
             max(cell.runs - taken.get(cell.key, 0), 0) * cell.seconds for cell in self.cells
         )
 
-    def take(self, taken):
+    def take(self, taken: dict[str | CellKey, float]) -> None:
         """Note what it takes, for others."""
         name = self.question.experiment
         taken[name] = max(taken.get(name, 0.0), self.longer)
@@ -140,7 +160,15 @@ class Adviser:
         Whether runs may go on to a longer duration.
     """
 
-    def __init__(self, study, experiment, dataset, seconds, asked, allow_longer):
+    def __init__(
+        self,
+        study: Study,
+        experiment: ResolvedExperiment,
+        dataset: xarray.Dataset,
+        seconds: float,
+        asked: float,
+        allow_longer: bool,
+    ) -> None:
         self._study, self._experiment, self._allow_longer = study, experiment, allow_longer
         self._asked = asked
         self._entries = {entry.label: entry for entry in experiment.integrators}
@@ -156,7 +184,7 @@ class Adviser:
         self._seconds_of_runs = float(np.nansum(self._seconds))
         self._seconds_of_references = max(seconds - self._seconds_of_runs, 0.0)
 
-    def additions_for(self, question):
+    def additions_for(self, question: Question) -> tuple[list[Addition], str]:
         """The additions each of which may decide a question, the cheapest first.
 
         Parameters
@@ -179,7 +207,7 @@ class Adviser:
         why = "; ".join(dict.fromkeys(reasons)) or _why_nothing_helps(question)
         return found, "" if found else why
 
-    def _addition_of_remedy(self, question, remedy):
+    def _addition_of_remedy(self, question: Question, remedy: Remedy) -> Addition:
         if remedy.what in BEYOND_STORE:
             raise InputError(BEYOND_STORE[remedy.what])
         if remedy.what == "duration":
@@ -190,7 +218,7 @@ class Adviser:
             return self._more_repeats(question, remedy)
         return self._more_step_sizes(question, remedy)
 
-    def _longer_runs(self, question, remedy):
+    def _longer_runs(self, question: Question, remedy: Remedy) -> Addition:
         experiment, row = self._experiment, question.estimate
         least, most = math.ceil(remedy.number), self._most_times_longer()
         if not self._allow_longer:
@@ -211,11 +239,11 @@ class Adviser:
         cells = self._cells(row.integrator, [size], 0)
         return Addition(question, words, cells, duration=duration, longer=seconds)
 
-    def _most_times_longer(self):
+    def _most_times_longer(self) -> int:
         """How many times as long runs may become: see `LONGEST`."""
         return math.floor(LONGEST * self._asked / self._experiment.duration * (1 + EQUAL))
 
-    def _more_starts(self, question, remedy):
+    def _more_starts(self, question: Question, remedy: Remedy) -> Addition:
         conditions, row = self._experiment.initial_conditions, question.estimate
         target, present = math.ceil(MORE * remedy.number), row.starts + row.left_out
         if target <= present:
@@ -241,13 +269,13 @@ class Adviser:
         cells = *self._cells(row.integrator, sizes, target - present), references
         return Addition(question, words, cells, members)
 
-    def _more_repeats(self, question, remedy):
+    def _more_repeats(self, question: Question, remedy: Remedy) -> Addition:
         row, repeats = question.estimate, math.ceil(remedy.number)
         more = self._starts * (repeats - int(remedy.now))
         cells = self._cells(row.integrator, row.sizes, more)
         return Addition(question, f"{repeats} repeats", cells, repeats=repeats)
 
-    def _more_step_sizes(self, question, remedy):
+    def _more_step_sizes(self, question: Question, remedy: Remedy) -> Addition:
         row = question.estimate
         if any(part.axis_of_steps is not None for part in self._experiment.grids):
             raise InputError("its step sizes advance with a scanned parameter")
@@ -260,22 +288,23 @@ class Adviser:
         words = f"step size{'s' * (len(new) > 1)} {shown}"
         return Addition(question, words, self._cells(row.integrator, new, self._starts))
 
-    def _cells(self, label, sizes, starts):
+    def _cells(self, label: str, sizes: Iterable[float], starts: int) -> tuple[Cell, ...]:
         runs = starts * self._places
         return tuple(
             Cell(self._experiment.name, label, size, runs, self._seconds_of_run(label, size))
             for size in map(float, sizes)
         )
 
-    def _size_of(self, row):
+    def _size_of(self, row: Estimate) -> float:
         """Step size or tolerance of a row on a drift."""
-        return row.tolerance if self._entries[row.integrator].adaptive else row.step_size
+        adaptive = self._entries[row.integrator].adaptive
+        return float(row.tolerance if adaptive else row.step_size)
 
-    def _sizes_of(self, label):
+    def _sizes_of(self, label: str) -> NDArray[np.float64]:
         """Step sizes of an integrator, ascending."""
         return np.unique(self._sizes[self._labels == label])
 
-    def _smallest_failing_size(self, label):
+    def _smallest_failing_size(self, label: str) -> float:
         """Of the step sizes at which no run gets to its end, those from there on; else infinite."""
         known = self._sizes_of(label)
         own = self._labels == label
@@ -283,7 +312,7 @@ class Adviser:
         failing = known[np.flatnonzero(good)[-1] + 1 :] if any(good) else known
         return float(failing[0]) if len(failing) else np.inf
 
-    def _seconds_of_run(self, label, size):
+    def _seconds_of_run(self, label: str, size: float) -> float:
         """CPU time of a run, by that of the integrator's runs so far."""
         own = self._labels == label
         if self._entries[label].adaptive:
@@ -292,9 +321,12 @@ class Adviser:
             of_step = np.nanmedian(self._seconds[own] / self._steps[own])
         return float(np.nan_to_num(of_step * self._experiment.duration / size))
 
-    def _snapped_new_sizes(self, wanted, known):
+    def _snapped_new_sizes(
+        self, wanted: Iterable[float], known: Iterable[float]
+    ) -> tuple[float, ...]:
         """Those that divide the sample interval and that there are not yet."""
-        axis, new = self._experiment.time_axis, []
+        axis = self._experiment.time_axis
+        new: list[float] = []
         for size in wanted:
             try:
                 snapped = float(axis.snapped(float(size)))
@@ -305,7 +337,7 @@ class Adviser:
         return tuple(new)
 
 
-def _check_more_starts_count(row, target):
+def _check_more_starts_count(row: Estimate, target: int) -> None:
     """Refuse starts that are so alike that more of them hardly count as more."""
     likeness = getattr(row, "likeness", 0.0)
     now, then = (n / (1 + (n - 1) * likeness) for n in (max(row.starts, 1), target))
@@ -316,7 +348,9 @@ def _check_more_starts_count(row, target):
         )
 
 
-def _wanted_sizes(row, remedy, known, failing):
+def _wanted_sizes(
+    row: Estimate, remedy: Remedy, known: NDArray[np.float64], failing: float
+) -> NDArray[np.float64]:
     """Step sizes that a remedy asks for, not yet such as divide the sample interval.
 
     Where runs fail from a step size on, those that are as large are left out.
@@ -325,7 +359,9 @@ def _wanted_sizes(row, remedy, known, failing):
     return wanted[wanted < failing]
 
 
-def _sizes_that_remedy_names(row, remedy, known, failing):
+def _sizes_that_remedy_names(
+    row: Estimate, remedy: Remedy, known: NDArray[np.float64], failing: float
+) -> Sequence[float] | NDArray[np.float64]:
     if remedy.what in ("smaller step size", "larger step size"):
         return np.geomspace(remedy.now, remedy.number, FINER + 1)[1:]
     if remedy.what == "step sizes":
@@ -339,7 +375,7 @@ def _sizes_that_remedy_names(row, remedy, known, failing):
     return _sizes_between(known, low, high, remedy.number + 1)
 
 
-def _why_nothing_helps(question):
+def _why_nothing_helps(question: Question) -> str:
     """Why no addition is known to decide a verdict, with the evidence."""
     row = question.estimate
     if question.kind == ORDER and row.pre_asymptotic_from > row.floor_until > 0:
@@ -351,7 +387,9 @@ def _why_nothing_helps(question):
     return "nothing is known that would decide it"
 
 
-def _sizes_between(known, low, high, count):
+def _sizes_between(
+    known: NDArray[np.float64], low: float, high: float, count: float
+) -> list[float]:
     """So many sizes more between two, each in the middle of the widest gap, by logarithm."""
     inside = known[(known >= low * (1 - EQUAL)) & (known <= high * (1 + EQUAL))]
     points = np.unique(np.log([low, *inside, high]))
@@ -364,7 +402,7 @@ def _sizes_between(known, low, high, count):
     return sorted(new, reverse=True)
 
 
-def _states_to_draw_about(conditions):
+def _states_to_draw_about(conditions: Iterable[Start]) -> list[tuple[str, str | dict[str, Any]]]:
     """Single states of an experiment about which others can be drawn, at most `MOST_CENTRES`.
 
     Returns
@@ -372,7 +410,7 @@ def _states_to_draw_about(conditions):
     list of (str, str or dict)
         Label of each, and what a study has as `around`.
     """
-    found = []
+    found: list[tuple[str, str | dict[str, Any]]] = []
     for start in conditions:
         if isinstance(start, NamedStart):
             found.append((start.label, start.name))
@@ -397,7 +435,12 @@ def _states_to_draw_about(conditions):
 # --- as studies --------------------------------------------------------------------------------
 
 
-def study_texts_of_additions(store, additions, experiments, look):
+def study_texts_of_additions(
+    store: Store,
+    additions: Sequence[Addition],
+    experiments: Mapping[str, ResolvedExperiment],
+    look: int,
+) -> list[str]:
     """The texts of studies with the runs that are added.
 
     Parameters
@@ -415,7 +458,8 @@ def study_texts_of_additions(store, additions, experiments, look):
     list of str
         In each an experiment stands once. What is added, why, and the look, are comments.
     """
-    groups, texts = {}, []
+    groups: dict[GroupKey, list[Addition]] = {}
+    texts = []
     for one in additions:
         key = one.question.experiment, one.members, one.repeats
         groups.setdefault(key, []).append(one)
@@ -433,18 +477,18 @@ def study_texts_of_additions(store, additions, experiments, look):
     return texts
 
 
-def _first_of_each(groups):
+def _first_of_each(groups: dict[GroupKey, list[Addition]]) -> list[GroupKey]:
     """Of keys that begin with a name, the first of each name."""
     return list({key[0]: key for key in reversed(groups)}.values())
 
 
-def _reason(addition):
+def _reason(addition: Addition) -> str:
     question, why = addition.question, " ".join(addition.question.why.split())
     of = f"{question.subject} of {question.estimate.integrator!r}"
     return f"{question.experiment}, {of}: {addition.words}, since {why}"
 
 
-def smallest_sizes_asked_for(studies):
+def smallest_sizes_asked_for(studies: Iterable[Study]) -> dict[tuple[str, str], float]:
     """The smallest step size or tolerance that each integrator has in what was not added to decide.
 
     Parameters
@@ -457,7 +501,7 @@ def smallest_sizes_asked_for(studies):
     dict of (str, str) to float
         By experiment and integrator.
     """
-    found = {}
+    found: dict[tuple[str, str], float] = {}
     for study in studies:
         if not study.toml().startswith(NOTE):
             for experiment in study.experiments:
@@ -468,7 +512,7 @@ def smallest_sizes_asked_for(studies):
     return found
 
 
-def looks_at_integrators(texts, library):
+def looks_at_integrators(texts: Iterable[str], library: Library) -> dict[tuple[str, str], int]:
     """After how many looks at a store something was added, by experiment and integrator.
 
     Parameters
@@ -482,12 +526,14 @@ def looks_at_integrators(texts, library):
     -------
     dict of (str, str) to int
     """
-    looks = {}
+    looks: dict[tuple[str, str], int] = {}
     for text in texts:
         if found := re.match(rf"{NOTE}(\d+)$", text, re.MULTILINE):
             for table in tomllib.loads(text)["experiment"]:
                 for entry in table["integrators"]:
-                    key = table["name"], label_of_entry(entry, library)
+                    if (label := label_of_entry(entry, library)) is None:
+                        continue
+                    key = table["name"], label
                     looks[key] = max(looks.get(key, 0), int(found[1]))
     return looks
 
@@ -506,15 +552,15 @@ class _Written:
         What any of the studies says of its integrators, by label.
     """
 
-    top: dict
-    table: dict
-    experiment: object
-    entries: dict
+    top: dict[str, Any]
+    table: dict[str, Any]
+    experiment: ResolvedExperiment
+    entries: dict[str, dict[str, Any]]
 
 
-def _experiments_as_written(store):
+def _experiments_as_written(store: Store) -> dict[str, _Written]:
     """Each experiment of a store, by name."""
-    found = {}
+    found: dict[str, _Written] = {}
     for study in stored_studies(store):
         top = tomllib.loads(study.toml())
         defaults = top.pop("defaults", {})
@@ -524,16 +570,20 @@ def _experiments_as_written(store):
             known = found.setdefault(experiment.name, _Written(top, whole, experiment, {}))
             given = whole["integrators"]
             for entry in given if isinstance(given, list) else [given]:
-                label = label_of_entry(entry, study.library)
+                if (label := label_of_entry(entry, study.library)) is None:
+                    continue
                 known.entries.setdefault(
                     label, entry if isinstance(entry, dict) else {"name": entry}
                 )
     return found
 
 
-def _table_with_additions(written, whole, additions):
+def _table_with_additions(
+    written: _Written, whole: ResolvedExperiment, additions: Sequence[Addition]
+) -> dict[str, Any]:
     """An experiment's table with only the integrators and step sizes that are added."""
-    entries, sizes = {entry.label: entry for entry in whole.integrators}, {}
+    entries = {entry.label: entry for entry in whole.integrators}
+    sizes: dict[str, list[float]] = {}
     for cell in (cell for one in additions for cell in one.cells):
         if cell.integrator is not None:
             sizes.setdefault(cell.integrator, []).append(cell.size)
@@ -555,7 +605,9 @@ def _table_with_additions(written, whole, additions):
     return made
 
 
-def _entry_with_steps(written, entry, steps, unit):
+def _entry_with_steps(
+    written: _Written, entry: IntegratorEntry, steps: Iterable[float], unit: float
+) -> dict[str, Any]:
     """An integrator as a study has it, or one of all that fit, with other steps."""
     said = written.entries.get(entry.label, {"name": entry.name})
     said = {key: value for key, value in said.items() if key not in STEP_KEYS}
@@ -566,7 +618,7 @@ def _entry_with_steps(written, entry, steps, unit):
     return said | {"step_size": [exact_multiple_of_unit(size, unit) for size in steps]}
 
 
-def _samples_as_stored(table, experiment):
+def _samples_as_stored(table: Mapping[str, Any], experiment: ResolvedExperiment) -> dict[str, Any]:
     """Keys that make samples which thin out those of the store, whatever step sizes there are.
 
     They are multiples of the largest step size, and begin with it unless told.
@@ -574,11 +626,17 @@ def _samples_as_stored(table, experiment):
     if not isinstance(table["samples"], dict):
         return {}
     axis, unit = experiment.grids[0].time_axis, experiment.time_unit
+    if isinstance(axis, ExtendedTimeAxis):
+        axis = axis.first
+    if not isinstance(axis, LogarithmicTimeAxis):
+        return {}
     grid, first = (exact_multiple_of_unit(time, unit) for time in (axis.grid, axis.first))
     return {"step_size": [grid], "samples": table["samples"] | {"first": first}}
 
 
-def _rules_on_integrators(rules, labels):
+def _rules_on_integrators(
+    rules: Sequence[dict[str, Any]], labels: Container[str]
+) -> list[dict[str, Any]]:
     """Rules that leave runs out, of a table that has only some of the integrators."""
     kept = []
     for rule in rules:
@@ -590,7 +648,7 @@ def _rules_on_integrators(rules, labels):
     return [rule for rule in kept if rule]
 
 
-def _starts_with_members(written, members):
+def _starts_with_members(written: _Written, members: int) -> list[Any]:
     """Initial conditions as they are written, random ensembles with so many members."""
     starts = written.table["initial_condition"]
     starts = list(starts) if isinstance(starts, list) else [starts]

@@ -4,9 +4,12 @@ What is added in a round is a text more of the study that the store keeps, with 
 addition as a comment: the store stays what it was, plus rows.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,7 +45,15 @@ from sweep.store.studies import (
 from sweep.study.union import unite_studies
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
+    import xarray
+
+    from sweep.campaign.decide.additions import Addition, CellKey
+    from sweep.campaign.decide.questions import Question, QuestionKey
+    from sweep.study import Study
+    from sweep.study.experiment import ResolvedExperiment
 
 BUDGET = 600.0  # seconds of CPU time
 
@@ -75,14 +86,14 @@ class Decision:
 
     experiment: str
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     subject: str
     before: str
     after: str
     opened: bool
     open: bool
     found: str
-    added: tuple
+    added: tuple[str, ...]
     seconds: float
     why: str
 
@@ -114,7 +125,7 @@ class Decisions:
         Of the last run; None if nothing was run.
     """
 
-    rows: tuple
+    rows: tuple[Decision, ...]
     verdicts: int
     looks: int
     runs: int
@@ -123,24 +134,24 @@ class Decisions:
     wider: float
     sure: float
     stopped: str
-    outcome: object
+    outcome: coordinator.Outcome | None
 
     @property
-    def decided(self):
+    def decided(self) -> int:
         """How many that were open are decided."""
         return sum(row.opened and not row.open for row in self.rows)
 
     @property
-    def opened(self):
+    def opened(self) -> int:
         """How many were open at first."""
         return sum(row.opened for row in self.rows)
 
     @property
-    def left(self):
+    def left(self) -> int:
         """How many are open."""
         return sum(row.open for row in self.rows)
 
-    def to_dataframe(self) -> "pandas.DataFrame":
+    def to_dataframe(self) -> pandas.DataFrame:
         """The verdicts that were open at first as a `pandas.DataFrame`."""
         return Rows(self.rows).to_dataframe()
 
@@ -150,9 +161,18 @@ class Decisions:
 
 
 def decide(
-    store, budget=BUDGET, *, only=(), experiments=(), longer=True, closer=False, dry_run=False,
-    max_time=None, trust_plugins=False, **options,
-):  # fmt: skip
+    store: str | Path | Store,
+    budget: float = BUDGET,
+    *,
+    only: str | Sequence[str] = (),
+    experiments: str | Sequence[str] = (),
+    longer: bool = True,
+    closer: bool = False,
+    dry_run: bool = False,
+    max_time: float | None = None,
+    trust_plugins: bool = False,
+    **options: Any,
+) -> Decisions:
     """Add to a store what decides its open verdicts: step sizes, starts, or longer runs.
 
     In each round the cheapest addition for each open verdict is made, as far as the budget goes;
@@ -220,25 +240,26 @@ class _Campaign:
 
     store: Store
     budget: float
-    kinds: tuple
-    names: tuple
+    kinds: tuple[str, ...]
+    names: tuple[str, ...]
     longer: bool
     closer: bool
     trust_plugins: bool
     ends: float
-    options: dict
-    before: dict = dataclasses.field(default_factory=dict)  # questions that were open, by key
-    added: dict = dataclasses.field(default_factory=dict)  # words, by key of the question
+    options: dict[str, Any]
+    # Questions that were open at first, and the words for what was added for each.
+    before: dict[QuestionKey, Question] = dataclasses.field(default_factory=dict)
+    added: dict[QuestionKey, list[str]] = dataclasses.field(default_factory=dict)
     runs: int = 0
     spent: float = 0.0
-    outcome: object = None
+    outcome: coordinator.Outcome | None = None
 
-    def proposed(self):
+    def proposed(self) -> Decisions:
         """What the first round would add, as `Decisions`."""
         look = self._look()
         return self._decisions(look, self._proposals(look), "nothing was run")
 
-    def carried_out(self):
+    def carried_out(self) -> Decisions:
         """Round after round until nothing is left to add."""
         study = stored_study(self.store, trust_plugins=self.trust_plugins)
         if any(entry.pending.any() for entry in diff.diff_store_against_study(self.store, study)):
@@ -261,14 +282,14 @@ class _Campaign:
             stopped = self.outcome.stopped
         return self._decisions(look, proposals, stopped)
 
-    def _run(self, study):
+    def _run(self, study: Study) -> None:
         left = self.ends - time.monotonic()
-        timed = {} if left == np.inf else {"max_time": max(left, 1e-3)}
+        options = self.options if left == np.inf else self.options | {"max_time": max(left, 1e-3)}
         self.outcome = coordinator.run(
-            study, self.store, trust_plugins=self.trust_plugins, **timed, **self.options
+            study, self.store, trust_plugins=self.trust_plugins, **options
         )
 
-    def _look(self):
+    def _look(self) -> _Look:
         """The verdicts as they stand; those that are open are kept in mind."""
         self.store = self.store.anew()  # which reads its attributes once
         look = _Look.at_store(self.store, self.names, self.kinds, self.trust_plugins)
@@ -277,13 +298,16 @@ class _Campaign:
                 self.before.setdefault(question.key, question)
         return look
 
-    def _asks(self, question):
+    def _asks(self, question: Question) -> bool:
         """Whether something may be added for a question."""
         return question.open or (self.closer and question.loose)
 
-    def _proposals(self, look):
+    def _proposals(self, look: _Look) -> _Proposals:
         """The cheapest addition for each open verdict, as far as the budget and the looks go."""
-        found, reasons, chosen, taken = [], {}, [], {}
+        found: list[Addition] = []
+        chosen: list[Addition] = []
+        reasons: dict[QuestionKey, str] = {}
+        taken: dict[str | CellKey, float] = {}
         left, beyond = self.budget - self.spent, 0
         waiting = [question for question in look.questions if self._asks(question)]
         for question in waiting:
@@ -312,12 +336,13 @@ class _Campaign:
             why = "nothing is known that would decide what is left"
         return _Proposals(chosen, reasons, why)
 
-    def _study_with(self, chosen, look):
+    def _study_with(self, chosen: Sequence[Addition], look: _Look) -> Study:
         """The store's study with what is added."""
         kept = stored_studies(self.store, trust_plugins=self.trust_plugins)
         texts = study_texts_of_additions(self.store, chosen, look.experiments, look.looks + 1)
         more = stored_studies(self.store, texts=texts, trust_plugins=self.trust_plugins)
-        study, longest = unite_studies([*kept, *more]), {}
+        study = unite_studies([*kept, *more])
+        longest: dict[str, float] = {}
         for one in chosen:
             if one.duration is not None:
                 name = one.question.experiment
@@ -326,7 +351,7 @@ class _Campaign:
             study = study_with_longer_duration(study, duration, names=[name])
         return study
 
-    def _decisions(self, look, proposals, stopped):
+    def _decisions(self, look: _Look, proposals: _Proposals, stopped: str) -> Decisions:
         now = {question.key: question for question in look.questions}
         proposed = {one.question.key: one for one in proposals.chosen}
         rows = tuple(
@@ -353,7 +378,7 @@ class _Campaign:
         )
 
 
-def _preferred(additions, share):
+def _preferred(additions: list[Addition], share: float) -> list[Addition]:
     """The cheapest of some additions, in a list; one that changes the horizon if it has to.
 
     That is where the others take more than a share of the budget.
@@ -362,7 +387,9 @@ def _preferred(additions, share):
     return (same or additions)[:1]
 
 
-def _decision(before, now, added, proposed, why_none):
+def _decision(
+    before: Question, now: Question, added: Sequence[str], proposed: Addition | None, why_none: str
+) -> Decision:
     row = now.estimate
     why = "; ".join(filter(None, (now.why, why_none)))
     return Decision(
@@ -385,8 +412,8 @@ def _decision(before, now, added, proposed, why_none):
 class _Proposals:
     """What would be added, why not more of each question, and why nothing where it is nothing."""
 
-    chosen: list
-    reasons: dict
+    chosen: list[Addition]
+    reasons: dict[QuestionKey, str]
     why_none: str
 
 
@@ -397,24 +424,27 @@ class _Look:
     And the durations that the study asks for.
     """
 
-    study: object
-    datasets: dict
-    seconds: dict
-    durations: dict
-    questions: list
+    study: Study
+    datasets: dict[str, xarray.Dataset]
+    seconds: dict[str, float]
+    durations: dict[str, float]
+    questions: list[Question]
     looks: int
 
     @classmethod
-    def at_store(cls, store, names, kinds, trust_plugins):
+    def at_store(
+        cls, store: Store, names: Sequence[str], kinds: Sequence[str], trust_plugins: bool
+    ) -> _Look:
         """A store as it is now."""
         kept = stored_studies(store, trust_plugins=trust_plugins)
         study, tree = unite_studies(kept), open_study(store)
         looks = looks_at_integrators(store.attributes["studies"], study.library)
-        datasets = {}
+        datasets: dict[str, xarray.Dataset] = {}
         for name, node in tree.children.items():
-            asked = node["in_study"].values.astype(bool)
+            table = node.to_dataset()
+            asked = table["in_study"].values.astype(bool)
             if asked.any() and (not names or name in names):
-                datasets[str(name)] = node.to_dataset().isel(run=asked)
+                datasets[str(name)] = table.isel(run=asked)
         unknown = [name for name in names if name not in datasets]
         if unknown or not datasets:
             known = ", ".join(map(str, tree.children)) or "none"
@@ -425,28 +455,27 @@ class _Look:
                 key="experiments",
             )
         smallest = smallest_sizes_asked_for(kept)
-        asked = {one.name: kinds or kinds_asked_for(one) for one in kept[0].experiments}
-        asked = {name: asked.get(name, kinds or UNLESS_TOLD) for name in datasets}
-        questions = questions_of_experiments(datasets, smallest, asked, looks)
+        asked_for = {one.name: kinds or kinds_asked_for(one) for one in kept[0].experiments}
+        asked_for = {name: asked_for.get(name, kinds or UNLESS_TOLD) for name in datasets}
+        questions = questions_of_experiments(datasets, smallest, asked_for, looks)
         seconds = {one.experiment: one.cpu_seconds for one in Counter(store).count()}
-        texts = reversed(
-            store.attributes["studies"]
-        )  # of several the first says what was asked for
+        # Of several texts the first says what was asked for.
+        texts = reversed(store.attributes["studies"])
         durations = {name: axis.duration for name, _, axis in time_axes_in_texts(texts)}
         looked = max(looks.values(), default=0)
         return cls(study, datasets, seconds, durations, questions, looked)
 
     @property
-    def runs(self):
+    def runs(self) -> int:
         """Number of runs."""
         return sum(dataset.sizes["run"] for dataset in self.datasets.values())
 
     @property
-    def experiments(self):
+    def experiments(self) -> dict[str, ResolvedExperiment]:
         """The study's, by name."""
         return {experiment.name: experiment for experiment in self.study.experiments}
 
-    def adviser(self, question, longer):
+    def adviser(self, question: Question, longer: bool) -> Adviser:
         """What can be added to the experiment of a question."""
         experiment = self.experiments[question.experiment]
         return Adviser(

@@ -1,6 +1,10 @@
 """The verdicts that a store was asked for, as they stand: which are open, and what would decide."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,6 +17,17 @@ from sweep.analysis.efficiency.timing import SHORTEST
 from sweep.analysis.reasons import Reason, Remedy
 from sweep.text import count_with_noun
 
+if TYPE_CHECKING:
+    import xarray
+
+    from sweep.analysis.efficiency.work import WorkEstimate
+    from sweep.study.experiment import ResolvedExperiment
+
+# OrderEstimate, DriftEstimate, ChaosEstimate or CostEstimate, by the kind of the question.
+Estimate = Any
+# Experiment, subject, integrator, and scanned values with their names.
+QuestionKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
+
 REPEATS = 5  # of runs whose CPU times are compared
 ORDER, DRIFT, CHAOS, WORK = "order", "drift", "chaos", "work"
 KINDS = (ORDER, DRIFT, CHAOS, WORK)
@@ -20,7 +35,7 @@ UNLESS_TOLD = (ORDER, DRIFT, CHAOS)  # kinds that an experiment asks for
 MOST_LOOKS = 16  # at the verdicts of a store: as it was, and after each round of additions
 
 
-def wider_after(rounds):
+def wider_after(rounds: int) -> float:
     """How many times as wide as one of 95 % an interval is after so many rounds of additions.
 
     After round k it has 5 %/(k (k + 1)) to be wrong, which is less than 5 % over any number.
@@ -47,69 +62,71 @@ class Question:
 
     experiment: str
     kind: str
-    estimate: object
+    estimate: Estimate
     looks: int
 
     @property
-    def key(self):
+    def key(self) -> QuestionKey:
         """What tells it from the other questions of the store, as the store grows."""
         row = self.estimate
         scanned = tuple(sorted((name, str(value)) for name, value in row.parameters.items()))
         return self.experiment, self.subject, row.integrator, scanned
 
     @property
-    def subject(self):
+    def subject(self) -> str:
         """``order``, ``drift of energy``, ``chaos`` or ``CPU time``."""
         if self.kind == DRIFT:
             return f"{DRIFT} of {self.estimate.quantity}"
         return "CPU time" if self.kind == WORK else self.kind
 
     @property
-    def open(self):
+    def open(self) -> bool:
         """Whether it is undecided, by a test that allows for the looks that there were."""
         if self.kind == CHAOS:
             return self.estimate.undecided > 0 or not self.estimate.starts
         return self.estimate.verdict == UNDECIDED or self._narrow_for_one_look_alone
 
     @property
-    def loose(self):
+    def loose(self) -> bool:
         """Whether there may be a closer verdict: the error grows or wanders by no law so far."""
         return self.kind == DRIFT and self.estimate.verdict in LOOSE
 
     @property
-    def why(self):
+    def why(self) -> str:
         """Why it is open, or has no closer verdict, in words; empty where neither is."""
         if not self.open and not self.loose:
             return ""
         if self.kind == CHAOS:
-            return self.estimate.in_words or "no run is complete"
+            return str(self.estimate.in_words or "no run is complete")
         if self._narrow_for_one_look_alone:
             row = self.estimate
             return (
                 f"{row.order:.2f} ± {(row.high - row.low) / 2:.2f} is {row.verdict} at 95 %, but "
                 f"not after {count_with_noun(self.looks, 'look')} more"
             )
-        return "; ".join(map(str, self.estimate.why)) or self.estimate.reason
+        return "; ".join(map(str, self.estimate.why)) or str(self.estimate.reason)
 
     @property
-    def found(self):
+    def found(self) -> str:
         """What the verdict rests on: the order, or the drift or its bound, with the interval."""
         row = self.estimate
         if self.kind == CHAOS:
             return f"MEGNO {row.megno.median:.3g}" if row.starts else "no run is complete"
         if self.kind == WORK:
-            return row.found
+            return str(row.found)
         if self.kind == DRIFT:
             if row.low != row.low and row.verdict != UNDECIDED:
-                return row.in_words  # of samples that thin out the growth is known, and no drift
+                return str(
+                    row.in_words
+                )  # of samples that thin out the growth is known, and no drift
             grows = row.verdict in GROWING
-            return f"{row.low:.2g} to {row.high:.2g} {row.rate}" if grows else row.sentence
+            return f"{row.low:.2g} to {row.high:.2g} {row.rate}" if grows else str(row.sentence)
         if row.order != row.order:
-            return row.reason
+            return str(row.reason)
         return f"{row.order:.2f} ± {(row.high - row.low) / 2:.2f}"
 
     @property
-    def remedies(self):
+    def remedies(self) -> tuple[Remedy, ...]:
         """What would decide it, each a `Remedy`."""
         if self._narrow_for_one_look_alone:
             used = self.estimate.used
@@ -121,7 +138,7 @@ class Question:
         return tuple(one for reason in self.estimate.why for one in reason.remedies)
 
     @property
-    def _narrow_for_one_look_alone(self):
+    def _narrow_for_one_look_alone(self) -> bool:
         """Whether an order is decided by the interval of one look, and not by that of several."""
         row = self.estimate
         if self.kind != ORDER or not self.looks or row.verdict == UNDECIDED:
@@ -131,7 +148,7 @@ class Question:
         return abs(row.order - order) + half > TOLERANCE if row.order == row.order else False
 
 
-def kinds_asked_for(experiment):
+def kinds_asked_for(experiment: ResolvedExperiment) -> tuple[str, ...]:
     """Of which kinds an experiment asks for verdicts, a tuple of `KINDS`.
 
     One with several step sizes and a reference to its end is a study of convergence: its horizon
@@ -143,7 +160,12 @@ def kinds_asked_for(experiment):
     return (ORDER, CHAOS) if several and whole else UNLESS_TOLD
 
 
-def questions_of_experiments(datasets, smallest, kinds, looks=None):
+def questions_of_experiments(
+    datasets: Mapping[str, xarray.Dataset],
+    smallest: Mapping[tuple[str, str], float],
+    kinds: Mapping[str, Sequence[str]],
+    looks: Mapping[tuple[str, str], int] | None = None,
+) -> list[Question]:
     """The verdicts on some experiments, open or not.
 
     Parameters
@@ -180,14 +202,19 @@ def questions_of_experiments(datasets, smallest, kinds, looks=None):
     return found
 
 
-def _rows_of_kind(kind, dataset, name, smallest):
+def _rows_of_kind(
+    kind: str, dataset: xarray.Dataset, name: str, smallest: Mapping[tuple[str, str], float]
+) -> Sequence[Estimate]:
     """The rows of the table that verdicts of a kind stand in."""
+    table: Callable[[xarray.Dataset], Sequence[Estimate]]
     if kind == ORDER:
-        return sweep.analysis.order_table(dataset)
+        table = sweep.analysis.order_table
+        return table(dataset)
     if kind == WORK:
         return costs_of_integrators(sweep.analysis.work_table(dataset))
     chosen = _runs_of_sizes(dataset, name, smallest)
-    return (sweep.analysis.drift_table if kind == DRIFT else sweep.analysis.chaos_table)(chosen)
+    table = sweep.analysis.drift_table if kind == DRIFT else sweep.analysis.chaos_table
+    return table(chosen)
 
 
 @dataclass(frozen=True)
@@ -210,21 +237,21 @@ class CostEstimate:
     """
 
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     starts: int
     left_out: int
-    sizes: tuple
+    sizes: tuple[float, ...]
     measured: int
     verdict: str
-    why: tuple
+    why: tuple[Reason, ...]
 
     @property
-    def found(self):
+    def found(self) -> str:
         """How many of the CPU times can be compared, in words."""
         return f"{self.measured} of {len(self.sizes)} CPU times can be compared"
 
 
-def costs_of_integrators(rows):
+def costs_of_integrators(rows: Sequence[WorkEstimate]) -> list[CostEstimate]:
     """Whether CPU times can be compared, of each integrator and scanned values.
 
     Parameters
@@ -235,7 +262,7 @@ def costs_of_integrators(rows):
     -------
     list of CostEstimate
     """
-    together = {}
+    together: dict[tuple[str, tuple[tuple[str, Any], ...]], list[WorkEstimate]] = {}
     for row in rows:
         if row.error == rows[0].error and np.isfinite(row.cpu_time):
             key = row.integrator, tuple(row.parameters.items())
@@ -243,7 +270,7 @@ def costs_of_integrators(rows):
     return [_cost_of_integrator(of) for of in together.values()]
 
 
-def _cost_of_integrator(rows):
+def _cost_of_integrator(rows: Sequence[WorkEstimate]) -> CostEstimate:
     lost, first = [row for row in rows if not row.cpu_time_measured], rows[0]
     return CostEstimate(
         integrator=first.integrator,
@@ -257,10 +284,10 @@ def _cost_of_integrator(rows):
     )
 
 
-def _why_times_are_not_comparable(lost):
+def _why_times_are_not_comparable(lost: Sequence[WorkEstimate]) -> Reason:
     """How often and over how long they were timed, and what would do."""
     repeats, batch = min(row.repeats for row in lost), min(row.cpu_time_batch for row in lost)
-    remedies = ()
+    remedies: tuple[Remedy, ...] = ()
     if batch < SHORTEST:
         remedies = (Remedy("duration", SHORTEST / batch, 1.0),)
     elif repeats < REPEATS:
@@ -269,7 +296,9 @@ def _why_times_are_not_comparable(lost):
     return Reason("measured times", len(lost), 0, remedies, numbers)
 
 
-def _runs_of_sizes(dataset, name, sizes):
+def _runs_of_sizes(
+    dataset: xarray.Dataset, name: str, sizes: Mapping[tuple[str, str], float]
+) -> xarray.Dataset:
     """The runs of each integrator with one step size, or tolerance."""
     labels, adaptive = dataset["integrator"].values, dataset["adaptive"].values.astype(bool)
     steps = dataset["step_size"].values

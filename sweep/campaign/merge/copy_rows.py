@@ -3,10 +3,19 @@
 A block is whole chunks, as many as are some megabytes: memory does not grow with the stores.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.store.files import are_runs_computed_to_sample
 from sweep.study import schema
+
+if TYPE_CHECKING:
+    from sweep.store.storage import StoredArray, StoredGroup
 
 BLOCK_BYTES = 32_000_000
 OWN = ("cpu_time", "wall_time", schema.ENVIRONMENT)  # in which two computations may differ
@@ -28,7 +37,7 @@ class Rows:
         Samples that are there; `samples` of a run that failed, too.
     """
 
-    def __init__(self, group, samples):
+    def __init__(self, group: StoredGroup, samples: int) -> None:
         self.group, self.samples = group, samples
         ids = np.array(group["run_id"][:].tolist(), dtype="S16")
         gap = ids == b""  # rows from there on were never brought up
@@ -41,11 +50,12 @@ class Rows:
         )
 
     @property
-    def whole(self):
+    def whole(self) -> NDArray[np.bool_]:
         """Whether each run is computed."""
-        return self.progress == self.samples
+        whole: NDArray[np.bool_] = self.progress == self.samples
+        return whole
 
-    def find(self, ids):
+    def find(self, ids: NDArray[np.bytes_]) -> NDArray[np.intp]:
         """Row of each of `ids`, -1 where it is not there."""
         order = np.argsort(self.ids, kind="stable")
         if not len(order):
@@ -55,7 +65,9 @@ class Rows:
         return np.where(self.ids[found] == ids, found, -1)
 
 
-def runs_with_different_results(one, own, other, theirs):
+def runs_with_different_results(
+    one: StoredGroup, own: NDArray[np.intp], other: StoredGroup, theirs: NDArray[np.intp]
+) -> NDArray[np.bool_]:
     """Which runs two groups have different results of, other than the time they took and where.
 
     Parameters
@@ -85,7 +97,13 @@ def runs_with_different_results(one, own, other, theirs):
     return found
 
 
-def copy_rows(source, theirs, target, own, names):
+def copy_rows(
+    source: StoredGroup,
+    theirs: NDArray[np.intp],
+    target: StoredGroup,
+    own: NDArray[np.intp],
+    names: Sequence[str],
+) -> None:
     """Copy rows of arrays; what is longer in the target stays there as it is.
 
     Parameters
@@ -103,7 +121,9 @@ def copy_rows(source, theirs, target, own, names):
             _copy_array_rows(source[name], theirs, target[name], own)
 
 
-def _copy_array_rows(source, theirs, target, own):
+def _copy_array_rows(
+    source: StoredArray, theirs: NDArray[np.intp], target: StoredArray, own: NDArray[np.intp]
+) -> None:
     rows = (target.shards or target.chunks)[0]
     for part in _rows_by_block(target, own):
         start = own[part[0]] // rows * rows
@@ -120,13 +140,13 @@ def _copy_array_rows(source, theirs, target, own):
             target[(slice(start, stop), *span)] = buffer
 
 
-def worker_written_arrays(group):
+def worker_written_arrays(group: StoredGroup) -> dict[str, StoredArray]:
     """The arrays of a group that workers write, by name, the count of samples last."""
     found = {name: array for name, array in group.arrays() if array.shards}
     return dict(sorted(found.items(), key=lambda item: item[0] == schema.MARKER.name))
 
 
-def _rows_by_block(array, rows):
+def _rows_by_block(array: StoredArray, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     """Indices into sorted or unsorted `rows`, in parts that lie in one block of the array each."""
     per_row = array.dtype.itemsize * int(
         np.prod([min(c, n) for c, n in zip(array.chunks[1:], array.shape[1:], strict=True)])
@@ -138,7 +158,7 @@ def _rows_by_block(array, rows):
     return np.split(order, changes) if len(rows) else []
 
 
-def _slices_of_other_dimensions(array):
+def _slices_of_other_dimensions(array: StoredArray) -> list[tuple[slice, ...]]:
     """Slices of the dimensions after the first: a chunk of the second, and all of the others."""
     if array.ndim == 1:
         return [()]
@@ -151,7 +171,9 @@ def _slices_of_other_dimensions(array):
     ]
 
 
-def _read_array_rows(array, rows, span):
+def _read_array_rows(
+    array: StoredArray, rows: NDArray[np.intp], span: tuple[slice, ...]
+) -> np.ndarray:
     """Some rows of an array: at once where they lie close together."""
     low, high = int(rows.min()), int(rows.max()) + 1
     if high - low <= 2 * len(rows) + array.chunks[0]:
@@ -163,6 +185,6 @@ def _read_array_rows(array, rows, span):
     return found[back]
 
 
-def _comparable_bits(values):
+def _comparable_bits(values: np.ndarray) -> np.ndarray:
     """What makes two values the same: of floating-point numbers their bits, so that NaN is NaN."""
     return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")

@@ -4,9 +4,13 @@ The new store keeps the studies of all sources. It is put together beside its pl
 the first source that is grown to them, and takes its place by a rename when it is whole.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,11 +30,23 @@ from sweep.errors import CannotUnite, StoreError
 from sweep.store import checkpoints, create, diff, provenance, storage
 from sweep.store.backends.trees import copy_tree
 from sweep.store.commit import fold
+from sweep.store.commit.records import put_durably
 from sweep.store.files import end_checkpoints_group_name, references_group_name
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.study.run_table import expand_experiment
 from sweep.study.union import unite_studies
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sweep.campaign.merge.sources import Source
+    from sweep.store.backends.places import Place
+    from sweep.store.diff import Entry
+    from sweep.store.storage import StoredGroup
+    from sweep.study import Study
+
+Progress = Callable[[str, int, int], object]  # what is read or written, how much, of how much
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class Share:
 
     experiment: str
     runs: int
-    taken: tuple
+    taken: tuple[int, ...]
     both: int
     differing: int
     pending: int
@@ -75,20 +91,24 @@ class Merged:
         Kinds of CPU that its runs are from.
     """
 
-    store: object
-    shares: tuple
-    kinds: tuple
+    store: Place
+    shares: tuple[Share, ...]
+    kinds: tuple[str, ...]
 
     @property
-    def pending(self):
+    def pending(self) -> int:
         """Runs that are not computed yet."""
         return sum(share.pending for share in self.shares)
 
 
 def merge(
-    paths, out, *, prefer_first=False, trust_plugins=False,
-    progress=lambda what, done, of: None,
-):  # fmt: skip
+    paths: Sequence[str | Path],
+    out: str | Path,
+    *,
+    prefer_first: bool = False,
+    trust_plugins: bool = False,
+    progress: Progress = lambda what, done, of: None,
+) -> Merged:
     """Unite stores of one study in a new one.
 
     Parameters
@@ -117,12 +137,12 @@ def merge(
     InputError
         If a store brings a plugin that this user has not approved; nor then.
     """
-    stores, out = [Store.at(path).absolute() for path in paths], Store.at(out).absolute()
-    check_merge_places(stores, out)
+    stores, target = [Store.at(path).absolute() for path in paths], Store.at(out).absolute()
+    check_merge_places(stores, target)
     with contextlib.ExitStack() as stack:
         for store in stores:
             acquire_source_lease(stack, store)
-        lease = stack.enter_context(acquire_lease(out))
+        lease = stack.enter_context(acquire_lease(target))
         sources = [open_merge_source(store, trust_plugins, progress) for store in stores]
         for other in sources[1:]:
             check_same_study(sources[0], other)
@@ -130,16 +150,16 @@ def merge(
         _check_studies_give_stored_runs(sources, whole)
         conflicts = _count_conflicting_runs(sources, whole, prefer_first)
         try:
-            with create.creating_store_atomically(out, lease.check) as made:
+            with create.creating_store_atomically(target, lease.check) as made:
                 shares = _fill_merged_store(sources, whole, made, conflicts, progress)
                 kinds = _record_hosts_and_versions(sources, made)
                 storage.consolidate_zarr_metadata(made)
         except OSError as error:
-            raise StoreError(f"{out} cannot be written: {error.strerror or error}") from None
-    return Merged(out.place, tuple(shares), tuple(kinds))
+            raise StoreError(f"{target} cannot be written: {error.strerror or error}") from None
+    return Merged(target.place, tuple(shares), tuple(kinds))
 
 
-def _united_study(sources):
+def _united_study(sources: Sequence[Source]) -> Study:
     """The study of all sources."""
     whole = sources[0].study
     for source in sources[1:]:
@@ -152,13 +172,15 @@ def _united_study(sources):
     return whole
 
 
-def _check_studies_give_stored_runs(sources, whole):
+def _check_studies_give_stored_runs(sources: Sequence[Source], whole: Study) -> None:
     """Refuse sources with runs that their studies asked for, and do not give any more."""
     given = {one.name: expand_experiment(one).run_id.astype("S16") for one in whole.experiments}
     for source in sources:
         for name in storage.experiment_group_names(source.root):
-            group = source.group(name)
-            ids = source.runs(name, group["time"].shape[0]).ids
+            group = storage.open_zarr_group(source.root, name)
+            if (runs := source.runs(name, group["time"].shape[0])) is None:
+                continue
+            ids = runs.ids
             asked = ids[group["in_study"][:][: len(ids)]]
             lacking = ~np.isin(asked, given.get(name, ids[:0]))
             if lacking.any():
@@ -173,7 +195,9 @@ def _check_studies_give_stored_runs(sources, whole):
 # --- runs that several have ------------------------------------------------------------------
 
 
-def _count_conflicting_runs(sources, whole, prefer_first):
+def _count_conflicting_runs(
+    sources: Sequence[Source], whole: Study, prefer_first: bool
+) -> dict[str, tuple[int, int]]:
     """How many runs two sources have, and of these how many differ; by experiment."""
     found, first = {}, ""
     for experiment in whole.experiments:
@@ -181,23 +205,23 @@ def _count_conflicting_runs(sources, whole, prefer_first):
         every = [source.runs(name, samples) for source in sources]
         both = differ = 0
         for later in range(1, len(sources)):
-            left = every[later] is not None and every[later].whole.copy()
-            for earlier in range(later):
-                if every[later] is None or every[earlier] is None:
+            if (own := every[later]) is None:
+                continue
+            left = own.whole.copy()
+            for earlier, known in enumerate(every[:later]):
+                if known is None:
                     continue
-                rows = every[earlier].find(every[later].ids)
+                rows = known.find(own.ids)
                 shared = left & (rows >= 0)
-                shared[shared] = every[earlier].whole[rows[shared]]
+                shared[shared] = known.whole[rows[shared]]
                 left &= ~shared
                 theirs = np.flatnonzero(shared)
-                apart = runs_with_different_results(
-                    every[earlier].group, rows[theirs], every[later].group, theirs
-                )
+                apart = runs_with_different_results(known.group, rows[theirs], own.group, theirs)
                 both, differ = both + len(theirs), differ + int(apart.sum())
                 if apart.any() and not first:
                     row = theirs[np.argmax(apart)]
                     first = (
-                        f"run {every[later].ids[row].decode()} of experiment {name!r}, row "
+                        f"run {own.ids[row].decode()} of experiment {name!r}, row "
                         f"{rows[row]} of {sources[earlier].store} and {row} of "
                         f"{sources[later].store}"
                     )
@@ -216,12 +240,18 @@ def _count_conflicting_runs(sources, whole, prefer_first):
 # --- putting it together ---------------------------------------------------------------------
 
 
-def _fill_merged_store(sources, whole, store, conflicts, progress):
+def _fill_merged_store(
+    sources: Sequence[Source],
+    whole: Study,
+    store: Store,
+    conflicts: Mapping[str, tuple[int, int]],
+    progress: Progress,
+) -> list[Share]:
     """Fill a new store; a `Share` for each experiment."""
     copy_tree(sources[0].store.place, store.place, ignore=("*.partial", "in-flight.json"))
     _make_store_writable(store.place)
     fold.settle(store)
-    fold.put_durably(store.session_file, b"")
+    put_durably(store.session_file, b"")
     entries = diff.diff_store_against_study(store, whole)
     create.create_or_grow_store(store, whole, entries)
     store = store.anew()
@@ -238,7 +268,7 @@ def _fill_merged_store(sources, whole, store, conflicts, progress):
                 taken.append(0 if runs is None else int(runs.whole.sum()))
                 continue
             taken.append(_copy_runs_from_source(source, runs, root, target, entry))
-            asked = source.group(entry.name)["in_study"][:][: len(runs.ids)]
+            asked = runs.group["in_study"][:][: len(runs.ids)]
             left_out += int(
                 np.sum(~asked & runs.whole & (Rows(target, samples).find(runs.ids) < 0))
             )
@@ -253,16 +283,18 @@ def _fill_merged_store(sources, whole, store, conflicts, progress):
     return shares
 
 
-def _make_store_writable(place):
+def _make_store_writable(place: Place) -> None:
     """Let the owner write what was copied from a source that is only read."""
-    for directory, _, names in os.walk(place):
+    for directory, _, names in os.walk(str(place)):
         for path in (directory, *(os.path.join(directory, name) for name in names)):
             mode = os.stat(path).st_mode
             if not mode & 0o200:
                 os.chmod(path, mode | 0o200)
 
 
-def _copy_runs_from_source(source, runs, root, target, entry):
+def _copy_runs_from_source(
+    source: Source, runs: Rows, root: StoredGroup, target: StoredGroup, entry: Entry
+) -> int:
     """Copy runs that have got further in a source; how many are whole there."""
     there = Rows(target, runs.samples)
     rows = runs.find(there.ids)
@@ -275,11 +307,11 @@ def _copy_runs_from_source(source, runs, root, target, entry):
         copy_rows(
             ends, theirs, storage.open_zarr_group(root, place), own, [checkpoints.CHECKPOINT.name]
         )
-    copy_rows(source.group(entry.name), theirs, target, own, list(worker_written_arrays(target)))
+    copy_rows(runs.group, theirs, target, own, list(worker_written_arrays(target)))
     return int(runs.whole[theirs].sum())
 
 
-def _copy_references_from_source(source, root, entry):
+def _copy_references_from_source(source: Source, root: StoredGroup, entry: Entry) -> None:
     """Copy references that are computed in a source, and not yet in the store."""
     place = references_group_name(entry.name)
     group = source.group(place)
@@ -297,7 +329,13 @@ def _copy_references_from_source(source, root, entry):
     copy_rows(group, rows[own], target, own, list(worker_written_arrays(target)))
 
 
-def _summarize_merged_experiment(entry, target, taken, conflicts, left_out):
+def _summarize_merged_experiment(
+    entry: Entry,
+    target: StoredGroup,
+    taken: Sequence[int],
+    conflicts: tuple[int, int],
+    left_out: int,
+) -> Share:
     samples = len(entry.experiment.times)
     pending = ~storage.are_runs_committed(target, samples)[entry.rows]
     return Share(
@@ -311,10 +349,11 @@ def _summarize_merged_experiment(entry, target, taken, conflicts, left_out):
     )
 
 
-def _record_hosts_and_versions(sources, store):
+def _record_hosts_and_versions(sources: Sequence[Source], store: Store) -> list[str]:
     """Note hosts and versions of all sources; the kinds of CPU and libm."""
     root = store.root("r+")
-    every, numbers = [], {}
+    every: list[dict[str, Any]] = []
+    numbers: dict[str, Any] = {}
     for source in sources:
         every += [host for host in source.root.attrs.get("hosts", []) if host not in every]
         numbers |= source.root.attrs.get(provenance.ATTRIBUTE, {})

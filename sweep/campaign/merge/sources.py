@@ -1,9 +1,13 @@
 """The stores that a merge reads: nobody writes to them meanwhile, and they fit together."""
 
+from __future__ import annotations
+
 import functools
 import json
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +15,17 @@ from sweep.campaign.merge.copy_rows import Rows, worker_written_arrays
 from sweep.errors import StoreError, Unreachable
 from sweep.plugins import approvals
 from sweep.store import storage
+from sweep.store.backends.places import ObjectPlace
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep import verify
+from sweep.store.upkeep import REMOVE, verify
+
+if TYPE_CHECKING:
+    import contextlib
+
+    from sweep.store.storage import StoredGroup
+    from sweep.study import Study
 
 KEPT = "that share system, parameters, time axis, record, statistics and reference are merged"
 
@@ -24,18 +35,18 @@ class Source:
     """A store that is merged, and its study as far as it was extended."""
 
     store: Store
-    root: object
-    study: object
+    root: StoredGroup
+    study: Study
 
-    def group(self, name):
+    def group(self, name: str) -> StoredGroup | None:
         """A group below the root, or None."""
         return storage.open_zarr_group(self.root, name) if name in self.root else None
 
     @functools.cached_property
-    def _runs(self):
+    def _runs(self) -> dict[str, Rows | None]:
         return {}
 
-    def runs(self, name, samples):
+    def runs(self, name: str, samples: int) -> Rows | None:
         """The `Rows` of an experiment, or None."""
         if name not in self._runs:
             group = self.group(name)
@@ -43,7 +54,7 @@ class Source:
         return self._runs[name]
 
 
-def check_merge_places(stores, out):
+def check_merge_places(stores: Sequence[Store], out: Store) -> None:
     """Raise `StoreError` unless there are stores to read, and a free place to write to."""
     if len({store.real for store in stores}) < max(2, len(stores)):
         raise StoreError("a merge needs two stores or more, each named once")
@@ -60,24 +71,25 @@ def check_merge_places(stores, out):
             raise StoreError(f"{out} lies in {store}: give a path beside it")
 
 
-def _is_free_output_place(out):
-    if out.in_bucket:
-        return not out.exists() or out.is_half_made()
+def _is_free_output_place(out: Store) -> bool:
     place = out.place
+    if isinstance(place, ObjectPlace):
+        return not out.exists() or out.is_half_made()
     return not os.path.lexists(place) or (place.is_dir() and not any(place.iterdir()))
 
 
-def _may_be_leased(store):
-    if store.in_bucket:
+def _may_be_leased(store: Store) -> bool:
+    if isinstance(store.place, ObjectPlace):
         try:
             store.place.check(writes=True)
         except Unreachable:
             return False
         return True
-    return os.access(store.place, os.W_OK) and os.access(store.lease_file.parent, os.W_OK)
+    beside = str(store.lease_file.parent)
+    return os.access(store.place, os.W_OK) and os.access(beside, os.W_OK)
 
 
-def acquire_source_lease(stack, store):
+def acquire_source_lease(stack: contextlib.ExitStack, store: Store) -> None:
     """Have the lease of a source, so that nobody writes to it; or else, nobody may do so now."""
     if _may_be_leased(store):
         stack.enter_context(acquire_lease(store))
@@ -87,7 +99,9 @@ def acquire_source_lease(stack, store):
         )
 
 
-def open_merge_source(store, trust_plugins, progress):
+def open_merge_source(
+    store: Store, trust_plugins: bool, progress: Callable[[str, int, int], object]
+) -> Source:
     """The `Source` of a store, whose plugins run; `StoreError` if there is none, or a damaged one.
 
     `InputError` if they are not approved, before it is read.
@@ -96,8 +110,8 @@ def open_merge_source(store, trust_plugins, progress):
     if root is None:
         raise StoreError(f"{store}: there is no store to merge")
     approvals.approved_plugins_of_store(root.attrs, store, trust_plugins)
-    found = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
-    found = [finding for finding in found if finding.remedy != verify.REMOVE]
+    findings = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
+    found = [finding for finding in findings if finding.remedy != REMOVE]
     if found:
         place = "/".join(part for part in (found[0].place, found[0].array) if part)
         more = f", and {len(found) - 1:,} further findings" if len(found) > 1 else ""
@@ -108,7 +122,7 @@ def open_merge_source(store, trust_plugins, progress):
     return Source(store, root, stored_study(store, trust_plugins=trust_plugins))
 
 
-def check_same_study(one, other):
+def check_same_study(one: Source, other: Source) -> None:
     """Refuse stores of two studies, and experiments whose rows would not agree."""
     if one.study.name != other.study.name:
         raise StoreError(
@@ -120,8 +134,8 @@ def check_same_study(one, other):
             _check_same_rows(one, other, name)
 
 
-def _check_same_rows(one, other, name):
-    groups = one.group(name), other.group(name)
+def _check_same_rows(one: Source, other: Source, name: str) -> None:
+    groups = [storage.open_zarr_group(source.root, name) for source in (one, other)]
     fixed = [json.loads(group.attrs["fixed"]) for group in groups]
     for scanned in {name for group in groups for name in group.attrs["scanned"]}:
         for parts in fixed:  # a coordinate says which value each row has
@@ -133,13 +147,13 @@ def _check_same_rows(one, other, name):
                 f"{other.store} cannot be merged with {one.store}: experiment {name!r} has {key} = "
                 f"{fixed[1][key]!r} there, and {value!r} here. Experiments {KEPT}{longer}"
             )
-    times = [group["time"][:] for group in groups]
-    if not np.array_equal(*times):
+    times, others = (group["time"][:] for group in groups)
+    if not np.array_equal(times, others):
         raise StoreError(
             f"{other.store} cannot be merged with {one.store}: the samples of experiment {name!r} "
             "are at other times there"
         )
     for group, source in zip(groups, (one, other), strict=True):
         for array in worker_written_arrays(group).values():
-            if array.ndim > 1 and array.shape[1] != len(times[0]):
+            if array.ndim > 1 and array.shape[1] != len(times):
                 raise StoreError(f"{source.store} was left while it grew; `sweep run` mends it")

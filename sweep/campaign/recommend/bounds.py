@@ -1,11 +1,19 @@
 """Bounds on errors: which errors of a system they are about, and how large these are in a run."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_number
 from sweep.study import schema
+
+if TYPE_CHECKING:
+    from systems.base import System
 
 ENERGY, MOMENTUM, GLOBAL = "energy_error", "momentum_error", "global_error"
 KINDS = {ENERGY: "energy", MOMENTUM: "momentum_map"}
@@ -32,15 +40,17 @@ class Bound:
     error: str
     most: float
     units: str
-    quantities: tuple = ()
-    columns: tuple = ()
+    quantities: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
-    def in_words(self):
+    def in_words(self) -> str:
         """Such as ``energy error``."""
         return WORDS[self.error]
 
-    def series(self, sampled, every_step):
+    def series(
+        self, sampled: Mapping[str, NDArray[np.float64]], every_step: bool
+    ) -> NDArray[np.float64]:
         """The error at the samples of runs, or the largest since the sample before.
 
         Parameters
@@ -58,9 +68,10 @@ class Bound:
             return sampled[schema.GLOBAL_ERROR]
         ending = "_error_abs_max" if every_step and self.error == ENERGY else "_error"
         found = [np.abs(sampled[f"{name}{ending}"]) for name in self.quantities]
-        return np.max(found, axis=0)
+        largest: NDArray[np.float64] = np.max(found, axis=0)
+        return largest
 
-    def round_off(self, sampled):
+    def round_off(self, sampled: Mapping[str, NDArray[np.float64]]) -> float:
         """What rounding the numbers behind it by half a unit in the last place comes to.
 
         Of states, whose rows are about 1, as of 1.
@@ -69,7 +80,7 @@ class Bound:
         return np.finfo(float).eps / 2 * max(sizes, default=1.0)
 
 
-def make_bounds(system, asked):
+def make_bounds(system: System, asked: Mapping[str, float | None]) -> tuple[Bound, ...]:
     """The `Bound`s that are asked of a system.
 
     Parameters
@@ -87,16 +98,16 @@ def make_bounds(system, asked):
     InputError
         If none is asked for, one is not positive, or the system has no such error.
     """
-    asked = {error: most for error, most in asked.items() if most is not None}
-    if not asked:
+    given = {error: most for error, most in asked.items() if most is not None}
+    if not given:
         raise InputError(
             "no error to keep below a bound: give energy_error = 1e-9, for example, global_error "
             "or momentum_error"
         )
-    return tuple(_make_bound(system, error, most) for error, most in asked.items())
+    return tuple(_make_bound(system, error, most) for error, most in given.items())
 
 
-def _make_bound(system, error, most):
+def _make_bound(system: System, error: str, most: float) -> Bound:
     most = check_number(error, most, above=0.0)
     if error == GLOBAL:
         (units, *others) = dict.fromkeys(own.units for own in system.state_errors)

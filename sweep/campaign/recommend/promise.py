@@ -1,6 +1,7 @@
 """What the errors of some initial conditions say of others: order statistics and tails."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 CONFIDENCE = 0.95
@@ -11,7 +12,7 @@ TAIL = 4  # of so many errors the largest is taken for their tail
 LEAST_TAIL = 3
 
 
-def share_that_keeps(kept, count, confidence):
+def share_that_keeps(kept: int, count: int, confidence: float) -> float:
     """The least share of initial conditions that keep a bound which `kept` of `count` kept.
 
     Parameters
@@ -29,7 +30,7 @@ def share_that_keeps(kept, count, confidence):
     return float(betaincinv(kept, count - kept + 1, 1.0 - confidence)) if kept else 0.0
 
 
-def confidence_of_attempt(attempt):
+def confidence_of_attempt(attempt: int) -> float:
     """The confidence of the limit of one of several attempts, counted from 1.
 
     Half of what may be wrong is spent on each, of what is left: with `CONFIDENCE` all limits hold.
@@ -37,7 +38,7 @@ def confidence_of_attempt(attempt):
     return 1.0 - (1.0 - CONFIDENCE) * 0.5**attempt
 
 
-def rare_error(errors, rare=RARE):
+def rare_error(errors: ArrayLike, rare: float = RARE) -> float:
     """An error that few new initial conditions exceed: a share of `rare`, estimated.
 
     Weissman's quantile (J. Amer. Statist. Assoc. 73, 1978) of the tail that the largest quarter of

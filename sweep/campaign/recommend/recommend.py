@@ -1,8 +1,12 @@
 """Recommend an integrator: the cheapest that keeps errors below bounds until a time."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +34,15 @@ from sweep.study.run_table import expand_experiment
 from sweep.study.system_defaults import fitting_integrators
 from sweep.study.time_axis import TimeAxis
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sweep.campaign.recommend.search import Contender
+    from sweep.store.store import Store
+    from sweep.study import Study
+    from sweep.study.experiment import ResolvedExperiment
+    from sweep.study.run_table import States
+
 SEARCHED, HELD_BACK = 40, 40  # initial conditions
 ATTEMPTS = 3  # to find what the held-back ones keep
 STEPS_OF_SAMPLE = 16  # suitable steps in a sample interval, at least where there are many
@@ -40,17 +53,17 @@ STEPS_UNDECLARED = 1000  # of a run, of a system that declares no step that suit
 
 
 def recommend(
-    study,
+    study: str | Path | Store | Study,
     *,
-    energy_error=None,
-    global_error=None,
-    momentum_error=None,
-    until=None,
-    experiment=None,
-    budget=600.0,
-    trust_plugins=False,
-    say=lambda line: None,
-):
+    energy_error: float | None = None,
+    global_error: float | None = None,
+    momentum_error: float | None = None,
+    until: float | None = None,
+    experiment: str | None = None,
+    budget: float = 600.0,
+    trust_plugins: bool = False,
+    say: Callable[[str], object] = lambda line: None,
+) -> Recommendation:
     """Find the integrator and size of step that keep errors below bounds at the least cost.
 
     All integrators that fit the system are candidates, with a fixed step or a tolerance. Short
@@ -131,16 +144,17 @@ class _Answer:
     """What a search found, and what became of it with the initial conditions held back."""
 
     bench: Bench
-    contenders: list
-    finalists: list
+    contenders: list[Contender]
+    finalists: list[Contender]
     searched: int
-    costs: dict = dataclasses.field(default_factory=dict)  # least and median, by contender
+    # The least and the median CPU seconds of each contender.
+    costs: dict[Contender, tuple[float, float]] = dataclasses.field(default_factory=dict)
     held_back: int = 0
     above: int = 0
     attempt: int = 1
 
 
-def _verify(answer, draw, starts, say):
+def _verify(answer: _Answer, draw: Draw, starts: States, say: Callable[[str], object]) -> None:
     """Take the cheapest of the finalists that keeps the bounds from starts held back, too.
 
     Where one does not, its size is chosen anew with these, and there are new ones held back.
@@ -169,11 +183,11 @@ def _verify(answer, draw, starts, say):
         starts = np.concatenate([starts, held])
         answer.searched, answer.held_back = len(starts), 0
         follow(bench, best, total, starts, TRIES, CLOSE_ENOUGH)
-        if best.kept is None:
+        if not best.keeps_bounds:
             answer.finalists.remove(best)
 
 
-def _no_integrator_does(bench, contenders):
+def _no_integrator_does(bench: Bench, contenders: Sequence[Contender]) -> InputError:
     """The error that says the least that is reached, by the longest trials, and at what cost."""
     tried = [own for own in contenders if own.trials]
     if not tried:
@@ -201,7 +215,9 @@ def _no_integrator_does(bench, contenders):
     )
 
 
-def _recommendation(study, experiment, answer):
+def _recommendation(
+    study: Study, experiment: ResolvedExperiment, answer: _Answer
+) -> Recommendation:
     """The `Recommendation` of an answer."""
     bench = answer.bench
     measured = [_measured_choice(answer, own) for own in answer.finalists]
@@ -213,10 +229,10 @@ def _recommendation(study, experiment, answer):
     expected.sort(key=lambda own: own.seconds)
     if not measured and (bench.in_time or not expected):
         raise _no_integrator_does(bench, answer.contenders)
-    best, *others = [*measured, *expected]
+    best, *dearer = [*measured, *expected]
     others = tuple(
         dataclasses.replace(own, is_apart=_is_apart(own, best))
-        for own in others
+        for own in dearer
         if own.seconds <= HOPELESS * best.seconds
     )
     axis = bench.time_axis
@@ -252,12 +268,12 @@ def _recommendation(study, experiment, answer):
     )
 
 
-def _is_apart(choice, best):
+def _is_apart(choice: Choice, best: Choice) -> bool:
     """Whether a choice is seen to cost more than the best."""
     return choice.seconds > (DOUBT if choice.is_expected else APART) * best.seconds_median
 
 
-def _measured_choice(answer, contender):
+def _measured_choice(answer: _Answer, contender: Contender) -> Choice:
     """What is known of a finalist."""
     kept, candidate = contender.kept, contender.candidate
     seconds, median = answer.costs.get(contender, (kept.seconds, kept.seconds))
@@ -276,7 +292,7 @@ def _measured_choice(answer, contender):
     )
 
 
-def _expected_choice(bench, contender):
+def _expected_choice(bench: Bench, contender: Contender) -> Choice:
     """What pilots say of a contender that was not followed to the end."""
     candidate, axis = contender.candidate, bench.time_axis
     size = candidate.snapped(contender.expected_size, axis.interval)
@@ -300,7 +316,7 @@ def _expected_choice(bench, contender):
     )
 
 
-def _points(bench, contenders):
+def _points(bench: Bench, contenders: Sequence[Contender]) -> Iterator[Point]:
     """All trials of the longest durations, as `Point`s."""
     axis = bench.time_axis
     for contender in contenders:
@@ -314,7 +330,7 @@ def _points(bench, contenders):
             )
 
 
-def _chosen_experiment(study, name):
+def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
     names = [own.name for own in study.experiments]
     if name is None and len(names) > 1:
         raise InputError(
@@ -323,18 +339,18 @@ def _chosen_experiment(study, name):
         )
     if name is not None:
         check_known(f"experiment of {study.name}", name, names, key="experiment")
-    chosen = study.experiments[names.index(name) if name is not None else 0]
+    chosen: ResolvedExperiment = study.experiments[names.index(name) if name is not None else 0]
     expand_experiment(chosen)
     return chosen
 
 
-def _sample_count(duration, step):
+def _sample_count(duration: float, step: float) -> int:
     """A power of two of sample intervals, each of several steps."""
     count = 2.0 ** math.floor(math.log2(max(duration / (STEPS_OF_SAMPLE * step), 1.0)))
     return int(min(max(count, FEWEST_SAMPLES), MOST_SAMPLES))
 
 
-def _count_searched(draw):
+def _count_searched(draw: Draw) -> int:
     """How many initial conditions are drawn to search with, so that others are left."""
     wanted = max(SEARCHED - len(draw.single), WIDTH)
     return wanted if draw.is_endless else min(wanted, (draw.left + 1) // 2)

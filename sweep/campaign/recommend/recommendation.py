@@ -1,8 +1,11 @@
 """The answer of a recommendation: what is recommended, what it rests on, and what else there is."""
 
+from __future__ import annotations
+
 import dataclasses
 import tomllib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_text
 from sweep.campaign.recommend.bounds import GLOBAL, Bound
@@ -11,6 +14,10 @@ from sweep.study.toml.writer import write_study_text
 
 if TYPE_CHECKING:
     import pandas
+
+    from sweep.study import Study
+    from sweep.study.experiment import ResolvedExperiment
+    from sweep.study.time_axis import TimeAxis
 
 OWN_KEYS = ("system", "parameters", "initial_condition", "statistics", "record", "time_unit")
 REPEATS = 3  # of a run, by which CPU times are compared
@@ -45,13 +52,13 @@ class Choice:
     """
 
     integrator: str
-    order: object
+    order: int | str
     adaptive: bool
     size: float
     seconds: float
     seconds_median: float
     steps: float
-    errors: dict
+    errors: dict[str, float]
     until: float
     is_expected: bool = False
     is_apart: bool = True
@@ -146,7 +153,7 @@ class Recommendation:
     points: tuple[Point, ...] = dataclasses.field(repr=False)
     text: str = dataclasses.field(repr=False)
 
-    def to_dataframe(self) -> "pandas.DataFrame":
+    def to_dataframe(self) -> pandas.DataFrame:
         """What is recommended, and the runners-up, as a `pandas.DataFrame`."""
         return Rows([self.best, *self.others]).to_dataframe()
 
@@ -156,7 +163,13 @@ class Recommendation:
         return html_text(said) + Rows([self.best, *self.others])._repr_html_()
 
 
-def study_text(study, experiment, bounds, time_axis, choices):
+def study_text(
+    study: Study,
+    experiment: ResolvedExperiment,
+    bounds: Sequence[Bound],
+    time_axis: TimeAxis,
+    choices: Sequence[Choice],
+) -> str:
     """A study, as TOML, of some choices on an experiment's system from its initial conditions.
 
     Parameters
@@ -200,7 +213,7 @@ def study_text(study, experiment, bounds, time_axis, choices):
     return write_study_text(top, [ordered | settings])
 
 
-def _own_tables(study, name):
+def _own_tables(study: Study, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The plugins of a study, and the table of one of its experiments with the defaults."""
     for text in study.texts:
         read = tomllib.loads(text)

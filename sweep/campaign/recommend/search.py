@@ -1,13 +1,21 @@
 """Successive halving: from short pilots of all candidates to the full length for the last few."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import statistics
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recommend.trials import Candidate, OutOfBudget, Trial
+
+if TYPE_CHECKING:
+    from sweep.campaign.recommend.trials import Bench
+    from sweep.study.run_table import States
 
 PILOT_SAMPLES = 4  # of the first pilots
 LONGER = 4  # times, the pilots of the next round
@@ -48,34 +56,35 @@ class Contender:
 
     candidate: Candidate
     samples: int
-    trials: list = dataclasses.field(default_factory=list)
+    trials: list[Trial] = dataclasses.field(default_factory=list)
     is_stuck: bool = False
     verified: Trial | None = None
 
     @property
-    def longest(self):
+    def longest(self) -> list[Trial]:
         """The trials of the longest duration that there are, of these from the most starts."""
         extents = [(trial.samples, len(trial.ratios)) for trial in self.trials]
         most = max(extents, default=None)
         return [trial for trial, own in zip(self.trials, extents, strict=True) if own == most]
 
     @property
-    def least(self):
-        """The trial of the longest duration whose error is least; None before the first."""
-        return min(self.longest, key=lambda trial: trial.rare, default=None)
+    def least(self) -> Trial:
+        """The trial of the longest duration whose error is least, of a contender with trials."""
+        return min(self.longest, key=lambda trial: trial.rare)
 
-    def goal(self, samples):
+    def goal(self, samples: int) -> float:
         """The part of its bound that the error may have by then, as it grows until the end.
 
         Never below round-off, which no size can reach.
         """
         own = [trial.growth for trial in self.longest if np.isfinite(trial.rare)]
         growth = statistics.median(own) if own and samples < self.samples else 0.0
+        aim: float = AIM * (samples / self.samples) ** growth
         round_off = max((trial.round_off for trial in self.trials), default=0.0)
-        return max(AIM * (samples / self.samples) ** growth, round_off)
+        return max(aim, round_off)
 
     @property
-    def power(self):
+    def power(self) -> float:
         """The power of the size by which errors fall: measured where that can be."""
         declared = self.candidate.error_power
         known = sorted(
@@ -92,14 +101,14 @@ class Contender:
         found = math.log(other.rare / one.rare) / math.log(other.size / one.size)
         return min(max(found, declared / 2), 2 * declared)
 
-    def next_size(self, goal):
+    def next_size(self, goal: float) -> float:
         """The size to be tried for an error of `goal`: not too far from those that were."""
         size, power = self.wanted_size(goal), self.candidate.cost_power
-        least = min(trial.size for trial in self.longest) * DOWN ** (-1 / power)
-        most = max(trial.size for trial in self.longest) * UP ** (1 / power)
+        least: float = min(trial.size for trial in self.longest) * DOWN ** (-1 / power)
+        most: float = max(trial.size for trial in self.longest) * UP ** (1 / power)
         return min(max(size, least), most)
 
-    def wanted_size(self, goal):
+    def wanted_size(self, goal: float) -> float:
         """The size whose error is expected to be `goal`; within what is known to be so or not."""
         known = [trial for trial in self.longest if 0 < trial.rare < np.inf]
         failed = [trial.size for trial in self.longest if trial.rare == np.inf]
@@ -107,7 +116,7 @@ class Contender:
             kept = [trial.size for trial in self.longest if trial.rare == 0]
             return max(kept) * 2 if kept else min(failed) / 2
         nearest = min(known, key=lambda trial: abs(math.log(trial.rare / goal)))
-        size = nearest.size * (goal / nearest.rare) ** (1 / self.power)
+        size: float = nearest.size * (goal / nearest.rare) ** (1 / self.power)
         above = [t.size for t in self.longest if t.rare > goal and t.size > nearest.size]
         below = [t.size for t in known if t.rare <= goal]
         if above and size >= min(above):
@@ -116,7 +125,7 @@ class Contender:
             size = math.sqrt(nearest.size * max(below))
         return size
 
-    def check_stuck(self):
+    def check_stuck(self) -> None:
         """Note whether the errors of the smallest sizes fall no more.
 
         Two sizes show it where errors are about round-off, three elsewhere; one where the bound is
@@ -137,7 +146,7 @@ class Contender:
         ]
         self.is_stuck = len(fall) == count - 1 and not any(fall)
 
-    def note_limit(self, size):
+    def note_limit(self, size: float) -> None:
         """Note that no smaller size can be than one that was tried: errors fall no more."""
         (trial, *_) = [trial for trial in self.longest if trial.size == size]
         smallest = min(trial.size for trial in self.longest)
@@ -145,41 +154,46 @@ class Contender:
             self.is_stuck = True
 
     @property
-    def expected_size(self):
+    def expected_size(self) -> float:
         """The size that would keep the bounds until the end, by the longest trials."""
         return self.wanted_size(self.goal(self.longest[0].samples))
 
     @property
-    def expected_seconds(self):
+    def expected_seconds(self) -> float:
         """CPU time of a run with that size until the end; infinite if none is known to do."""
         known = [trial for trial in self.longest if np.isfinite(trial.rare)]
         if not known or self.is_stuck:
             return math.inf
         size = min(self.expected_size, self.candidate.largest_size)
         nearest = min(known, key=lambda trial: abs(math.log(trial.size / size)))
-        change = (nearest.size / size) ** self.candidate.cost_power
+        change: float = (nearest.size / size) ** self.candidate.cost_power
         return nearest.seconds * change * self.samples / nearest.samples
 
     @property
-    def stuck_seconds(self):
+    def stuck_seconds(self) -> float:
         """CPU time of a run until the end at the least error of one that is stuck, or infinite."""
         if not self.is_stuck:
             return math.inf
         return self.least.seconds * self.samples / self.least.samples
 
     @property
-    def may_keep(self):
+    def may_keep(self) -> bool:
         """Whether some size may keep the bounds until the end, as far as it was followed."""
         return math.isfinite(self.expected_seconds) and self.goal(self.samples) <= 1.0
 
     @property
-    def kept(self):
-        """Of the longest trials the cheapest that keeps the bounds; None if there is none."""
+    def keeps_bounds(self) -> bool:
+        """Whether one of the longest trials keeps the bounds."""
+        return any(trial.rare <= 1.0 for trial in self.longest)
+
+    @property
+    def kept(self) -> Trial:
+        """The cheapest of the longest trials that keep the bounds, where `keeps_bounds`."""
         kept = [trial for trial in self.longest if trial.rare <= 1.0]
-        return max(kept, key=lambda trial: trial.size, default=None)
+        return max(kept, key=lambda trial: trial.size)
 
 
-def rounds(samples):
+def rounds(samples: int) -> list[int]:
     """The samples until which candidates are piloted, round by round."""
     found, length = [], PILOT_SAMPLES
     while length * SHARE <= samples:
@@ -188,7 +202,13 @@ def rounds(samples):
     return found or [samples]
 
 
-def search(bench, candidates, pilot_starts, starts, say):
+def search(
+    bench: Bench,
+    candidates: Sequence[Candidate],
+    pilot_starts: States,
+    starts: States,
+    say: Callable[[str], object],
+) -> tuple[list[Contender], list[Contender]]:
     """Find the candidates that keep the bounds until the end at the least cost.
 
     Parameters
@@ -210,12 +230,12 @@ def search(bench, candidates, pilot_starts, starts, say):
     total = bench.time_axis.samples
     likely = sorted(candidates, key=lambda own: (own.adaptive, -own.order))
     contenders = [Contender(candidate, total) for candidate in likely]
-    stay, finalists = contenders, []
+    stay, finalists = contenders, list[Contender]()
     try:
         for number, samples in enumerate(rounds(total)):
             until = bench.time_axis.times[samples]
             say(f"{len(stay)} integrators until t = {until:g}")
-            tried = []
+            tried: list[Contender] = []
             for contender in stay:
                 if number == 0 and _cannot_win(contender, tried):
                     continue
@@ -232,14 +252,14 @@ def search(bench, candidates, pilot_starts, starts, say):
                 continue
             others = [own for own in contenders if own is not contender]
             follow(bench, contender, total, starts, TRIES, CLOSE_ENOUGH, others)
-            if contender.kept is not None:
+            if contender.keeps_bounds:
                 finalists.append(contender)
     except OutOfBudget:
         say("the budget ended")
     return contenders, finalists
 
 
-def _cannot_win(contender, tried):
+def _cannot_win(contender: Contender, tried: Sequence[Contender]) -> bool:
     """Whether a declared order is so low that a first trial would show the candidate hopeless.
 
     It is taken to cost a step what the cheapest does, and to err at a step that suits the system as
@@ -254,12 +274,12 @@ def _cannot_win(contender, tried):
     goal = min(own.goal(first[0].samples) for own in known)
     error = statistics.median(trial.rare for trial in first)
     step_seconds = min(trial.seconds / trial.steps for trial in first)
-    steps = first[0].steps * max(1.0, error / goal) ** (1.0 / candidate.order)
+    steps: float = first[0].steps * max(1.0, error / goal) ** (1.0 / candidate.order)
     seconds = step_seconds * steps * contender.samples / first[0].samples
     return seconds > HOPELESS * min(own.expected_seconds for own in known)
 
 
-def _may_win(contender, finalists):
+def _may_win(contender: Contender, finalists: Sequence[Contender]) -> bool:
     """Whether a contender may be as cheap as the cheapest that is known to do."""
     if not finalists:
         return math.isfinite(contender.expected_seconds)
@@ -270,14 +290,22 @@ def _may_win(contender, finalists):
     return contender.expected_seconds <= worth * least
 
 
-def _cheapest(contenders, worth, most):
+def _cheapest(contenders: Sequence[Contender], worth: float, most: int) -> list[Contender]:
     """The contenders that are expected to be the cheapest, in that order."""
     order = sorted(contenders, key=lambda own: own.expected_seconds)
     least = order[0].expected_seconds
     return [own for own in order if own.expected_seconds <= worth * least][:most]
 
 
-def follow(bench, contender, samples, starts, tries, close, others=()):
+def follow(
+    bench: Bench,
+    contender: Contender,
+    samples: int,
+    starts: States,
+    tries: int,
+    close: float,
+    others: Sequence[Contender] = (),
+) -> None:
     """Try sizes of a contender until a sample, until one is close to what its error may be.
 
     Or until it is seen that `others` cost far less.
@@ -312,17 +340,19 @@ def follow(bench, contender, samples, starts, tries, close, others=()):
             break
 
 
-def _expected_wall(contender, size, samples, starts):
+def _expected_wall(contender: Contender, size: float, samples: int, starts: int) -> float:
     """Seconds that a trial is expected to take, by those that there are."""
     known = [trial for trial in contender.longest if np.isfinite(trial.rare)]
     if not known:
         return 0.0
     nearest = min(known, key=lambda trial: abs(math.log(trial.size / size)))
-    change = (nearest.size / size) ** contender.candidate.cost_power
+    change: float = (nearest.size / size) ** contender.candidate.cost_power
     return nearest.seconds * change * samples / nearest.samples * starts
 
 
-def time_interleaved(bench, contenders, starts):
+def time_interleaved(
+    bench: Bench, contenders: Sequence[Contender], starts: States
+) -> list[tuple[float, float]]:
     """CPU seconds of a run until the end of each contender, by repeats in turn.
 
     Returns
@@ -330,7 +360,8 @@ def time_interleaved(bench, contenders, starts):
     list of tuple of float
         Of each contender the least and the median of the repeats.
     """
-    lengths, repeats, found = [], [], [[] for _ in contenders]
+    lengths, repeats = [], []
+    found: list[list[float]] = [[] for _ in contenders]
     for contender in contenders:
         kept = contender.kept
         together = 1 if contender.candidate.adaptive else min(len(starts), WIDTH)

@@ -1,8 +1,18 @@
 """The initial conditions of a recommendation: some are searched with, others held back."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from sweep.study.initial_conditions.base import RandomStarts
+
+if TYPE_CHECKING:
+    from sweep.study.experiment import ResolvedExperiment
+    from sweep.study.run_table import States
+    from systems.base import System
 
 SEED = 20260101  # of the order in which a finite number of states is drawn
 
@@ -20,7 +30,7 @@ class Draw:
     system : systems.System
     """
 
-    def __init__(self, experiment, system):
+    def __init__(self, experiment: ResolvedExperiment, system: System) -> None:
         conditions = experiment.initial_conditions
         self._system = system
         self._random = [own for own in conditions if isinstance(own, RandomStarts)]
@@ -33,16 +43,16 @@ class Draw:
         self._taken = 0
 
     @property
-    def is_endless(self):
+    def is_endless(self) -> bool:
         """Whether there are always more."""
         return bool(self._random)
 
     @property
-    def left(self):
+    def left(self) -> int:
         """How many there are still of a finite ensemble."""
         return 0 if self._random else max(0, len(self._finite) - self._taken)
 
-    def take(self, count):
+    def take(self, count: int) -> States:
         """The next states, shape (count, rows, 3); fewer where there are no more."""
         if not self._random:
             found = self._finite[self._taken : self._taken + count]
@@ -60,6 +70,6 @@ class Draw:
         return _stacked(drawn, self._system)
 
 
-def _stacked(parts, system):
+def _stacked(parts: Iterable[States], system: System) -> States:
     """States of arrays of shape (n, rows, 3), as one."""
     return np.concatenate([np.empty((0, system.rows, 3)), *parts])

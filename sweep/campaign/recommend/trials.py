@@ -3,17 +3,21 @@
 They are computed as the runs of a study are, by a `Recorder`, up to eight in the lanes of a vector.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators import status as status_of
 from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError
-from integrators.method import EXACT, Integrator
+from integrators.method import Integrator
 from integrators.precision import DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.campaign.recommend.bounds import GLOBAL
@@ -26,6 +30,14 @@ from sweep.campaign.worker.recorder import (
     Recorder,
 )
 from sweep.campaign.worker.reference import compute_reference_trajectory
+
+if TYPE_CHECKING:
+    from sweep.campaign.recommend.bounds import Bound
+    from sweep.campaign.worker.recorder import ReferenceStates
+    from sweep.study.experiment import ResolvedExperiment
+    from sweep.study.run_table import States
+    from sweep.study.time_axis import TimeAxis
+    from systems.base import System
 
 FIRST_TOLERANCE, LARGEST_TOLERANCE = 1e-6, 0.1
 LONGEST = 4.0  # times a step that suits the system: the longest that is tried
@@ -55,41 +67,42 @@ class Candidate:
     suitable_step: float
 
     @property
-    def adaptive(self):
+    def adaptive(self) -> bool:
         """Whether its size is a tolerance, not a step size."""
         return self.integrator.adaptive
 
     @property
-    def order(self):
+    def order(self) -> int:
         """Of convergence; 1 of an integrator that has none, whose steps are the flow itself."""
-        return 1 if self.integrator.order == EXACT else self.integrator.order
+        order = self.integrator.order
+        return order if isinstance(order, int) else 1
 
     @property
-    def keeps_invariants(self):
+    def keeps_invariants(self) -> bool:
         """Whether it keeps invariants to round-off, so that its errors need not be of its order."""
         return not {"energy", "momentum_map"}.isdisjoint(self.integrator.preserves)
 
     @property
-    def first_size(self):
+    def first_size(self) -> float:
         """The size that is tried first."""
         return FIRST_TOLERANCE if self.adaptive else self.suitable_step
 
     @property
-    def largest_size(self):
+    def largest_size(self) -> float:
         """The largest size that is tried."""
         return LARGEST_TOLERANCE if self.adaptive else LONGEST * self.suitable_step
 
     @property
-    def error_power(self):
+    def error_power(self) -> float:
         """The power of the size by which errors fall, as declared."""
         return 1.0 if self.adaptive else float(self.order)
 
     @property
-    def cost_power(self):
+    def cost_power(self) -> float:
         """The power of the size by which the cost rises as that falls."""
         return 1.0 / self.order if self.adaptive else 1.0
 
-    def snapped(self, size, interval):
+    def snapped(self, size: float, interval: float) -> float:
         """The nearest size that can be: of a step the longest below it that fits an interval."""
         size = min(size, self.largest_size)
         if self.adaptive:
@@ -124,24 +137,24 @@ class Trial:
 
     size: float
     samples: int
-    ratios: np.ndarray
-    errors: dict = field(repr=False)
+    ratios: NDArray[np.float64]
+    errors: dict[str, NDArray[np.float64]] = field(repr=False)
     seconds: float
     steps: float
     drawn: bool
     round_off: float
 
     @functools.cached_property
-    def rare(self):
+    def rare(self) -> float:
         """The part of the bound that few new initial conditions would exceed."""
         return self._rare(-1)
 
-    def _rare(self, sample):
+    def _rare(self, sample: int) -> float:
         ratios = self.ratios[:, sample]
         return rare_error(ratios) if self.drawn else float(ratios.max())
 
     @property
-    def growth(self):
+    def growth(self) -> float:
         """The power of the time by which errors grew in the second half; at least 0."""
         half = self._rare((self.samples + 1) // 2 - 1)
         if self.samples < 2 or not 0 < half < np.inf or not np.isfinite(self.rare):
@@ -174,14 +187,23 @@ class Bench:
         Whether there was time for all that was asked.
     """
 
-    def __init__(self, experiment, system, bounds, time_axis, budget, drawn):
+    def __init__(
+        self,
+        experiment: ResolvedExperiment,
+        system: System,
+        bounds: tuple[Bound, ...],
+        time_axis: TimeAxis,
+        budget: float,
+        drawn: bool,
+    ) -> None:
         library = experiment.library
         self.system, self.bounds, self.time_axis = system, bounds, time_axis
         self._named = NamedComponent.of(system.name, system.parameters, library)
         self.library = library
         self.drawn = drawn
         self._ends = time.perf_counter() + budget
-        self._recorders, self._references = {}, {}
+        self._recorders: dict[str, Recorder] = {}  # by the candidate's name
+        self._references: dict[bytes, ReferenceStates] = {}  # by the bytes of the initial state
         self.every_step = experiment.statistics == EVERY_STEP
         record = tuple(name for bound in bounds for name in bound.quantities)
         referred = any(bound.error == GLOBAL for bound in bounds)
@@ -192,18 +214,18 @@ class Bench:
         self.seconds = self.compile_seconds = self.reference_seconds = 0.0
         self.in_time = True
 
-    def check_time(self):
+    def check_time(self) -> None:
         """Raise `OutOfBudget` if the budget is over."""
         if not self.has_time_for(0.0):
             raise OutOfBudget
 
-    def has_time_for(self, seconds):
+    def has_time_for(self, seconds: float) -> bool:
         """Whether the budget allows so many seconds; it is noted if not."""
         allowed = time.perf_counter() + seconds <= self._ends
         self.in_time &= allowed
         return allowed
 
-    def try_size(self, candidate, size, samples, starts):
+    def try_size(self, candidate: Candidate, size: float, samples: int, starts: States) -> Trial:
         """A `Trial` from some initial states, shape (starts, rows, 3), up to a sample."""
         self.check_time()
         recorder, parts = self._loaded(candidate, len(starts)), []
@@ -231,26 +253,32 @@ class Bench:
             round_off=self.round_off,
         )
 
-    def timed(self, candidate, size, samples, starts):
+    def timed(self, candidate: Candidate, size: float, samples: int, starts: States) -> float:
         """CPU seconds of one run up to a sample, of up to eight that are computed together."""
         starts = starts[: 1 if candidate.adaptive else WIDTH]
         recorder = self._loaded(candidate, len(starts))
         return self._run(recorder, candidate, size, samples, starts, measured=False)[2]
 
-    def _loaded(self, candidate, count):
+    def _loaded(self, candidate: Candidate, count: int) -> Recorder:
         """The recorder of a candidate, with its kernels."""
         if candidate.name not in self._recorders:
             named = NamedComponent.of(candidate.name, {}, self.library)
             self._recorders[candidate.name] = Recorder(self._recipe, self._named, named)
         recorder = self._recorders[candidate.name]
         began = time.thread_time()
-        problem = recorder.problem
-        compiled = problem.kernels if candidate.adaptive else problem.trajectory
-        compiled(problem.elements[count > 1 and not candidate.adaptive])
+        recorder.compile(lanes=count > 1 and not candidate.adaptive)
         self.compile_seconds += time.thread_time() - began
         return recorder
 
-    def _run(self, recorder, candidate, size, samples, starts, measured=True):
+    def _run(
+        self,
+        recorder: Recorder,
+        candidate: Candidate,
+        size: float,
+        samples: int,
+        starts: States,
+        measured: bool = True,
+    ) -> tuple[dict[str, NDArray[np.float64]], np.ndarray, float]:
         """Running largest errors by name, steps and CPU time of some runs."""
         adaptive = candidate.adaptive
         steps = 0 if adaptive else round(self.time_axis.interval / size)
@@ -274,12 +302,13 @@ class Bench:
             found[bound.error] = np.where(failed[:, None], np.inf, series)
         return found, runs.counters["steps"], float(runs.cpu.mean())
 
-    def _references_of(self, starts):
+    def _references_of(self, starts: States) -> ReferenceStates:
         """References of initial states and their own errors, as `Recorder.advance` takes them."""
         found = [self._reference_of(state) for state in starts]
-        return tuple(np.array(own) for own in zip(*found, strict=True))
+        states, errors = (np.array(own) for own in zip(*found, strict=True))
+        return states, errors
 
-    def _reference_of(self, state):
+    def _reference_of(self, state: States) -> ReferenceStates:
         key = state.tobytes()
         if key not in self._references:
             self.check_time()
@@ -292,7 +321,7 @@ class Bench:
             self._references[key] = states, error
         return self._references[key]
 
-    def _check_resolved(self, times, error):
+    def _check_resolved(self, times: NDArray[np.float64], error: NDArray[np.float64]) -> None:
         """Raise `InputError` unless a reference is better than a global error is to be."""
         (most,) = (bound.most for bound in self.bounds if bound.error == GLOBAL)
         unresolved = ~(error <= RESOLVED * most)

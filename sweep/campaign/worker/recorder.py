@@ -7,7 +7,7 @@ initial state go through it together, in lanes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -309,13 +309,9 @@ class Recorder:
         dict of str to ndarray, shape (runs, samples, …)
             Of the samples from where the runs stood, without that one, or from 0 on.
         """
-        lanes = len(runs.initial) > 1
         first, times = runs.sample, self._times(slice(runs.sample, last + 1))
         adaptive = self._integrator.adaptive
-        compiled: Callable[[Element], object] = (
-            self.adaptive_problem.kernels if adaptive else self._fixed_step_problem.trajectory
-        )
-        compiled(self.problem.elements[lanes])  # before the clock starts
+        self.compile(lanes=len(runs.initial) > 1)  # before the clock starts
         known, followed = self._parts(runs.checkpoints)
         fresh = adaptive and known is None
         prepared = (
@@ -365,6 +361,14 @@ class Recorder:
         runs.status = batch.report[:, status_of.STATUS_ROW]
         runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
         return {name: values[:, new] for name, values in sampled.items()}
+
+    def compile(self, lanes: bool) -> None:
+        """Compile, or load, the kernels of one run alone, or of several side by side in lanes."""
+        element = self.problem.elements[lanes]
+        if self._integrator.adaptive:
+            self.adaptive_problem.kernels(element)
+        else:
+            self._fixed_step_problem.trajectory(element)
 
     def _parts(self, checkpoints: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Of checkpoints those of the problem, and of what goes along with it."""

@@ -11,7 +11,7 @@ from study_text import one_experiment
 import sweep
 from sweep.campaign import batches, coordinator, cost_model, pilot, planning
 from sweep.campaign.worker import compute
-from sweep.campaign.worker.recorder import Recorder
+from sweep.campaign.worker.recorder import Integrated, Recorder
 from sweep.store import create, diff, storage, studies
 from sweep.store.commit import fold
 from sweep.store.lease.sessions import Session, kernel_code_hash
@@ -69,7 +69,7 @@ def told(monkeypatch):
         def integrate_adaptive(self, initial, times, tolerance, *more):
             clock.spend(adaptive_cost(times[-1], tolerance))
             steps = np.array([10 * times[-1] * tolerance ** (-1 / 5)])
-            return (SimpleNamespace(report=np.zeros((1, 6)), counters={"steps": steps}),)
+            return Integrated(SimpleNamespace(report=np.zeros((1, 6))), {"steps": steps}, {})
 
         def reference_trajectory(system, state, times, tolerance):
             clock.spend(reference_cost(times[-1]))
