@@ -41,7 +41,7 @@ _HOMES = {
     "order_table": "sweep.tables.answers",
     "orders_across": "sweep.analysis",
     "papers": "sweep.papers",
-    "plan": "sweep.campaign.planning",
+    "plan": "sweep.campaign.planner",
     "plots": "sweep.plots",
     "plugins": "sweep.plugins",
     "query": "sweep.tables.answers",

@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     import pandas
     from distributed import Client
 
-    from sweep.campaign.planning import ExperimentPlan, PlannedTask, Preparation
+    from sweep.campaign.planner import Preparation
+    from sweep.campaign.planning import ExperimentPlan, PlannedTask
     from sweep.campaign.worker.tasks import Receipt, ReferenceTask, Task
     from sweep.clusters.launch import Connect
     from sweep.clusters.spec import ClusterSpec
@@ -156,7 +157,7 @@ class Watcher:
         """Costs are known; `tasks` is their number."""
 
     def preparing(self, now: Preparation) -> None:
-        """A `planning.Preparation` begins: something is measured, or a kernel compiled for it."""
+        """A `planner.Preparation` begins: something is measured, or a kernel compiled for it."""
 
     def compiling(self, workers: int) -> None:
         """So many workers compile the kernels, each for all of its kind of CPU on its host."""

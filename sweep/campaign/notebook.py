@@ -11,7 +11,8 @@ from integrators.html import html_text
 from sweep.text import count_with_noun, format_duration
 
 if TYPE_CHECKING:
-    from sweep.campaign.planning import ExperimentPlan, Preparation
+    from sweep.campaign.planner import Preparation
+    from sweep.campaign.planning import ExperimentPlan
     from sweep.campaign.worker.tasks import Receipt, Task
     from sweep.store.diff import Entry
 

@@ -1,30 +1,170 @@
-"""Plan the experiments of a study in a thread: kernels compile while the cluster starts.
+"""Plan the experiments of a study, and say what is measured and compiled meanwhile.
 
-Runs of the experiments that are planned begin while those of others are. Nothing waits for the
-thread where a run ends early: a kernel that compiles cannot be interrupted, and takes seconds.
+`plan` does so in this thread, and writes nothing. Of a study that runs, a `Planner` does so in a
+thread of its own: kernels compile while the cluster starts, and runs of the experiments that are
+planned begin while those of others are. Nothing waits for the thread where a run ends early: a
+kernel that compiles cannot be interrupted, and takes seconds.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrators.compiler.kernels import checking
+from integrators.html import html_text
 from sweep.campaign import planning
-from sweep.campaign.planning import Preparation
 from sweep.errors import Interrupted
+from sweep.rows import Rows
+from sweep.store import diff
+from sweep.store.studies import resolve_study_and_store
+from sweep.text import count_with_noun, format_time_interval
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas
+
     from sweep.campaign.planning import ExperimentPlan
+    from sweep.store.backends.places import Place
     from sweep.store.diff import Entry
+    from sweep.store.store import Store
+    from sweep.study import Study
 
 LOOK_SECONDS = 0.1
 PATIENCE = 2.0  # seconds for all to be planned, which is enough where nothing compiles
 _running: set[Planner] = set()
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is measured before runs begin, and compiled for it.
+
+    Parameters
+    ----------
+    what : str
+        Such as ``rk4 on nbody_sphere``.
+    done, of : int
+        How many are measured, and how many are to be.
+    kernel : str
+        Name of the kernel that compiles now; empty if none does.
+    kernels : int
+        Number of kernels that were compiled, with that one.
+    """
+
+    what: str
+    done: int
+    of: int
+    kernel: str = ""
+    kernels: int = 0
+
+    def __str__(self) -> str:
+        said = f"Preparing {self.done + 1} of {self.of}: {self.what}"
+        return said + f", compiling {self.kernel} (kernel {self.kernels})" * bool(self.kernel)
+
+
+class PreparationProgress:
+    """Tells a function of each `Preparation`; `check` is called before each, and may raise."""
+
+    def __init__(
+        self, told: Callable[[Preparation], object], check: Callable[[], object] = lambda: None
+    ) -> None:
+        self._told, self._check = told, check
+        self._now: Preparation | None = None
+        self._kernels = 0
+
+    def measuring(self, what: str, done: int, of: int) -> None:
+        """A measurement begins."""
+        self._check()
+        self._now = Preparation(what, done, of)
+        self._told(self._now)
+
+    def compiling(self, kernel: str) -> None:
+        """A kernel compiles, since the disk cache lacks it."""
+        self._kernels += 1
+        if self._now is not None:
+            self._told(replace(self._now, kernel=kernel, kernels=self._kernels))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a study would cost, of which its store lacks a part.
+
+    Parameters
+    ----------
+    store : Path or ObjectPlace
+    experiments : tuple of ExperimentPlan
+    tasks : int
+    """
+
+    store: Place
+    experiments: tuple[ExperimentPlan, ...]
+    tasks: int
+
+    @property
+    def cpu_seconds(self) -> tuple[float, float]:
+        """CPU seconds that it is expected to take at least and at most."""
+        return planning.total_cpu_time(self.experiments).interval
+
+    @property
+    def rows(self) -> Rows:
+        """What each experiment costs: `Rows` of dicts."""
+        return Rows(plan.facts for plan in self.experiments)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The experiments as a `pandas.DataFrame`: runs, steps, files, bytes, seconds."""
+        return self.rows.to_dataframe()
+
+    def _repr_html_(self) -> str:
+        total = (
+            f"{count_with_noun(self.tasks, 'task')}, "
+            f"{format_time_interval(*self.cpu_seconds)} of CPU time, into {self.store}"
+        )
+        return html_text(total) + self.rows._repr_html_()
+
+
+def plan(
+    study: str | Path | Store | Study,
+    store: str | Place | Store | None = None,
+    workers: int | None = None,
+    trust_plugins: bool = False,
+    preparing: Callable[[Preparation], object] = lambda now: None,
+) -> Plan:
+    """Plan a study as `sweep plan` does: nothing is written.
+
+    Parameters
+    ----------
+    study, store, trust_plugins
+        As in `sweep.run`; of a store that exists only what it lacks is counted.
+    workers : int, optional
+        Processes for which tasks are counted; one a core unless given.
+    preparing : callable, optional
+        Called with what is measured or compiled now, a `Preparation`.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    StudyError, StoreError, InputError
+        As `sweep.run`.
+    """
+    loaded, store = resolve_study_and_store(study, store, trust_plugins)
+    progress = PreparationProgress(preparing)
+    with checking(lambda: None, progress.compiling):
+        plans = planning.plan_study(
+            diff.diff_store_against_study(store, loaded), progress.measuring
+        )
+    return Plan(
+        store.place, tuple(plans), planning.count_tasks(plans, workers or os.cpu_count() or 1)
+    )
 
 
 class Planner:
@@ -36,7 +176,7 @@ class Planner:
     check : callable
         Called while this waits, in the thread that waits, and raises where all is to end.
     told : callable
-        Called there as well, with each `planning.Preparation`.
+        Called there as well, with each `Preparation`.
 
     Attributes
     ----------
@@ -105,7 +245,7 @@ class Planner:
 
     def _plan(self) -> None:
         """Plan all in order; what is raised is given to who waits."""
-        progress = planning.PreparationProgress(self._found.put, self._check_stopped)
+        progress = PreparationProgress(self._found.put, self._check_stopped)
         try:
             with checking(self._check_stopped, progress.compiling):
                 for plan in planning.plan_each(self.entries, progress.measuring):

@@ -10,18 +10,15 @@ import collections
 import functools
 import itertools
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.compiler.kernels import checking
 from integrators.compiler.lanes import WIDTH
-from integrators.html import html_text
 from sweep.campaign.batches import Batches, Kind, Workload
 from sweep.campaign.cost_model import Clock, Cost, Estimate
 from sweep.campaign.pilot import (
@@ -36,25 +33,16 @@ from sweep.campaign.worker.recorder import NamedComponent, Recipe
 from sweep.campaign.worker.reference import make_solver
 from sweep.campaign.worker.run_work import MOST_BYTES
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask, Task
-from sweep.rows import Rows
-from sweep.store import create, diff, storage
+from sweep.store import create, storage
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout, chunk_rows
 from sweep.store.diff import references_of_run_table
 from sweep.store.files import references_group_name
-from sweep.store.studies import resolve_study_and_store
 from sweep.study import schema
-from sweep.text import count_with_noun, format_time_interval
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pandas
-
-    from sweep.store.backends.places import Place
     from sweep.store.diff import Entry, References
     from sweep.store.files import RowNumbers
     from sweep.store.store import Store
-    from sweep.study import Study
 
 WRITE_SECONDS = 3e-4  # of one variable of a record, folding included
 UNIT_SECONDS = 2.5  # no task is shorter than a unit
@@ -187,127 +175,6 @@ class ExperimentPlan:
             "reference_cpu_seconds": self.references.usual,
             "recording_cpu_seconds": self.beside,
         }
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What a study would cost, of which its store lacks a part.
-
-    Parameters
-    ----------
-    store : Path or ObjectPlace
-    experiments : tuple of ExperimentPlan
-    tasks : int
-    """
-
-    store: Place
-    experiments: tuple[ExperimentPlan, ...]
-    tasks: int
-
-    @property
-    def cpu_seconds(self) -> tuple[float, float]:
-        """CPU seconds that it is expected to take at least and at most."""
-        return total_cpu_time(self.experiments).interval
-
-    @property
-    def rows(self) -> Rows:
-        """What each experiment costs: `Rows` of dicts."""
-        return Rows(plan.facts for plan in self.experiments)
-
-    def to_dataframe(self) -> pandas.DataFrame:
-        """The experiments as a `pandas.DataFrame`: runs, steps, files, bytes, seconds."""
-        return self.rows.to_dataframe()
-
-    def _repr_html_(self) -> str:
-        total = (
-            f"{count_with_noun(self.tasks, 'task')}, "
-            f"{format_time_interval(*self.cpu_seconds)} of CPU time, into {self.store}"
-        )
-        return html_text(total) + self.rows._repr_html_()
-
-
-def plan(
-    study: str | Path | Store | Study,
-    store: str | Place | Store | None = None,
-    workers: int | None = None,
-    trust_plugins: bool = False,
-    preparing: Callable[[Preparation], object] = lambda now: None,
-) -> Plan:
-    """Plan a study as `sweep plan` does: nothing is written.
-
-    Parameters
-    ----------
-    study, store, trust_plugins
-        As in `sweep.run`; of a store that exists only what it lacks is counted.
-    workers : int, optional
-        Processes for which tasks are counted; one a core unless given.
-    preparing : callable, optional
-        Called with what is measured or compiled now, a `Preparation`.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    StudyError, StoreError, InputError
-        As `sweep.run`.
-    """
-    loaded, store = resolve_study_and_store(study, store, trust_plugins)
-    progress = PreparationProgress(preparing)
-    with checking(lambda: None, progress.compiling):
-        plans = plan_study(diff.diff_store_against_study(store, loaded), progress.measuring)
-    return Plan(store.place, tuple(plans), count_tasks(plans, workers or os.cpu_count() or 1))
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """What is measured before runs begin, and compiled for it.
-
-    Parameters
-    ----------
-    what : str
-        Such as ``rk4 on nbody_sphere``.
-    done, of : int
-        How many are measured, and how many are to be.
-    kernel : str
-        Name of the kernel that compiles now; empty if none does.
-    kernels : int
-        Number of kernels that were compiled, with that one.
-    """
-
-    what: str
-    done: int
-    of: int
-    kernel: str = ""
-    kernels: int = 0
-
-    def __str__(self) -> str:
-        said = f"Preparing {self.done + 1} of {self.of}: {self.what}"
-        return said + f", compiling {self.kernel} (kernel {self.kernels})" * bool(self.kernel)
-
-
-class PreparationProgress:
-    """Tells a function of each `Preparation`; `check` is called before each, and may raise."""
-
-    def __init__(
-        self, told: Callable[[Preparation], object], check: Callable[[], object] = lambda: None
-    ) -> None:
-        self._told, self._check = told, check
-        self._now: Preparation | None = None
-        self._kernels = 0
-
-    def measuring(self, what: str, done: int, of: int) -> None:
-        """A measurement begins."""
-        self._check()
-        self._now = Preparation(what, done, of)
-        self._told(self._now)
-
-    def compiling(self, kernel: str) -> None:
-        """A kernel compiles, since the disk cache lacks it."""
-        self._kernels += 1
-        if self._now is not None:
-            self._told(replace(self._now, kernel=kernel, kernels=self._kernels))
 
 
 def total_cpu_time(plans: Iterable[ExperimentPlan]) -> Estimate:

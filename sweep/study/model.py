@@ -187,7 +187,7 @@ class Study:
 
         Returns
         -------
-        sweep.campaign.planning.Plan
+        sweep.campaign.planner.Plan
         """
         return sweep.plan(self, store, workers)
 
