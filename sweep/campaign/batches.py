@@ -30,7 +30,7 @@ class Batches:
     ----------
     runs : ndarray of int, shape (pending,)
         The pending runs of the table.
-    of_run : ndarray of int, shape (pending,)
+    batch_of_run : ndarray of int, shape (pending,)
         The batch of each of them.
     first : ndarray of int, shape (batches,)
         The first run of each batch.
@@ -44,7 +44,7 @@ class Batches:
     """
 
     runs: NDArray[np.intp]
-    of_run: NDArray[np.intp]
+    batch_of_run: NDArray[np.intp]
     first: NDArray[np.intp]
     sizes: NDArray[np.intp]
     kinds: NDArray[np.int64]
@@ -76,12 +76,12 @@ class Batches:
         begins = np.flatnonzero(changes)
         place = np.arange(len(runs)) - np.repeat(begins, np.diff([*begins, len(runs)]))
         begins_batch = place % WIDTH == 0
-        of_run = np.cumsum(begins_batch) - 1
-        first, sizes = runs[begins_batch], np.bincount(of_run)
+        batch_of_run = np.cumsum(begins_batch) - 1
+        first, sizes = runs[begins_batch], np.bincount(batch_of_run)
         places = table.take(first)
         system_rows = np.array([made.rows for made in table.systems])[places.system_index]
         kinds = np.stack([places.integrator_index, system_rows, sizes > 1], axis=1)
-        return cls(runs, of_run, first, sizes, kinds, _remaining_work_of_runs(entry, first))
+        return cls(runs, batch_of_run, first, sizes, kinds, _remaining_work_of_runs(entry, first))
 
     @classmethod
     def in_slabs(cls, entry: Entry, unit: int = SLAB) -> Iterator[Batches]:
@@ -157,7 +157,7 @@ class Workload:
         same = np.all(found.kinds == self.kinds[group], axis=1)
         same &= found.amounts == self.amounts[group]
         (batches,) = np.nonzero(same)
-        runs: NDArray[np.intp] = found.runs[found.of_run == batches[nth]]
+        runs: NDArray[np.intp] = found.runs[found.batch_of_run == batches[nth]]
         return runs
 
 

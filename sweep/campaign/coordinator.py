@@ -303,14 +303,14 @@ class _Coordinator:
                 client, spec, pending, self.drain, self.watcher
             ) as connected:
                 made = self.store.anew()  # nothing of it is read before it is brought up
-                stopped = self._bring_to_end(made, entries, connected)
+                stopped = self._compute_pending(made, entries, connected)
                 return fold_and_tally_store(made, entries, stopped, self.lease)
         except Interrupted as reason:  # before anything was computed
             return Outcome(
                 self.store.place, tuple(_tally_of_entry(entry) for entry in entries), str(reason)
             )
 
-    def _bring_to_end(
+    def _compute_pending(
         self, store: Store, entries: Sequence[Entry], connected: Connect | None
     ) -> str:
         """Grow the store and compute what is pending, if there is a client; why it ended early."""
@@ -320,7 +320,7 @@ class _Coordinator:
             return ""
         session = Session(uuid.uuid4().hex, self.lease.token, kernel_code_hash())
         with Planner(entries, self.drain.check, self.watcher.preparing) as planner:
-            plans = planner.more()
+            plans = planner.next_plans()
             cores = os.cpu_count() or 1
             client = connected(planning.count_tasks(plans, cores) if planner.ended else cores)
             with noticing_scheduler_loss(client):
@@ -367,7 +367,7 @@ class _Coordinator:
         kinds = _record_workers(store, workers, self.lease.check)
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
-        parts = self._parts(client, session, workers, planner)
+        parts = self._tasks_of_plans(client, session, workers, planner)
         try:
             with ending_workers_in_order(client, session, self.drain.check):
                 for made in parts:
@@ -380,7 +380,7 @@ class _Coordinator:
         self.presence.ended()
         return ""
 
-    def _parts(
+    def _tasks_of_plans(
         self, client: Client, session: Session, workers: dict[str, Worker], planner: Planner
     ) -> Iterator[Parts]:
         """References and runs, as tasks, of the experiments that are planned, as they come."""
@@ -403,7 +403,7 @@ class _Coordinator:
                 self.watcher.added(seconds)
             yield made
             try:
-                if plans := planner.more():
+                if plans := planner.next_plans():
                     self._compile(client, session, workers, plans)
             except KeyboardInterrupt:  # runs were computed: that ends as where tasks run
                 raise Interrupted(self.drain.reason) from None

@@ -188,8 +188,8 @@ def time_growing_work(
     """Time more and more of a piece of work, until the least of the repeats is long enough.
 
     Where a machine is overloaded, a call alone may take twenty times as long as elsewhere, and all
-    repeats of something brief a hundred times. So what grows with the amount has to prevail, and
-    two amounts have to agree, neither of them too brief: more takes longer, and no more than in
+    repeats of something short a hundred times. So what grows with the amount has to prevail, and
+    two amounts have to agree, neither of them too short: more takes longer, and no more than in
     proportion, by and large.
 
     Parameters
@@ -238,7 +238,7 @@ class Probe:
     Parameters
     ----------
     recipe : sweep.campaign.worker.recorder.Recipe
-    system, integrator : sweep.campaign.worker.recorder.Named
+    system, integrator : sweep.campaign.worker.recorder.NamedComponent
     initial : ndarray, shape (runs, rows, 3)
         In doubles.
     step_size, tolerance : float
@@ -262,7 +262,7 @@ class Probe:
     def compile(self) -> None:
         """Compile all kernels that such a batch needs."""
         recorder = self.recorder()
-        self._part(recorder, self._first)()
+        self._integration_of(recorder, self._first_amount)()
         measure_recording_seconds(recorder, self, 1, lambda: 0.0)
         measure_structure_cost(recorder, self, lambda: 0.0)
 
@@ -275,31 +275,33 @@ class Probe:
         which needs fewer steps by the tolerance to the power 1/order. `recorder` is the batch's,
         or one like it of which the kernels are loaded.
         """
-        work = functools.partial(self._part, recorder)
-        work(self._first)()  # compiles, or loads what is compiled
-        amounts, times = time_growing_work(work, self._first, self._all, seconds, clock)
-        if self._fixed:
+        work = functools.partial(self._integration_of, recorder)
+        work(self._first_amount)()  # compiles, or loads what is compiled
+        amounts, times = time_growing_work(
+            work, self._first_amount, self._whole_amount, seconds, clock
+        )
+        if self._has_fixed_step:
             return Line.through(amounts, times), 1.0
         small, large = np.array(amounts) * self.tolerance ** (-1 / recorder.order)
-        return Line.through((small, large), times), self._steps(recorder, amounts[1]) / large
+        return Line.through((small, large), times), self._steps_until(recorder, amounts[1]) / large
 
     @property
-    def _fixed(self) -> bool:
+    def _has_fixed_step(self) -> bool:
         return math.isnan(self.tolerance)
 
     @property
-    def _all(self) -> float:
+    def _whole_amount(self) -> float:
         """Steps, or time, of the whole batch."""
-        return self.steps if self._fixed else float(self.recipe.times[-1])
+        return self.steps if self._has_fixed_step else float(self.recipe.times[-1])
 
     @property
-    def _first(self) -> float:
+    def _first_amount(self) -> float:
         """The least part of it that is measured."""
-        return 1 if self._fixed else self._all * FIRST_PART
+        return 1 if self._has_fixed_step else self._whole_amount * FIRST_PART
 
-    def _part(self, recorder: Recorder, amount: Any) -> Callable[[], bool]:
+    def _integration_of(self, recorder: Recorder, amount: Any) -> Callable[[], bool]:
         """A function that integrates a part; it says whether all runs failed in it."""
-        if self._fixed:
+        if self._has_fixed_step:
             counts = self._intervals(amount)
             initial = recorder.starts(self.initial)
             integrate = functools.partial(recorder.integrate_fixed, initial, self.step_size, counts)
@@ -328,7 +330,7 @@ class Probe:
         times = self.recipe.times
         return np.append(times[times < span * (1 - 1e-12)], span)
 
-    def _steps(self, recorder: Recorder, span: float) -> float:
+    def _steps_until(self, recorder: Recorder, span: float) -> float:
         initial = recorder.starts(self.initial)
         found = recorder.integrate_adaptive(initial, self._times(span), self.tolerance)
         return max(float(found.counters["steps"][0]), 1.0)
@@ -351,12 +353,12 @@ def measure_recording_seconds(
         axis = TimeAxis(probe.step_size * samples, samples)
     else:  # of few steps
         axis = TimeAxis(recorder.recipe.times[-1] * FIRST_PART, samples)
-    brief = Recorder(recorder.recipe.brief(axis), recorder.system, recorder.integrator)
+    short = Recorder(recorder.recipe.for_pilot(axis), recorder.system, recorder.integrator)
     tolerance = probe.tolerance if np.isnan(probe.tolerance) else max(probe.tolerance, 1e-3)
-    found, initial = [], brief.starts(probe.initial)
+    found, initial = [], short.starts(probe.initial)
     for _ in range(1 + repeats):  # the first one compiles
         began = clock()
-        columns = brief.run(initial, probe.step_size, 1, tolerance=tolerance)
+        columns = short.run(initial, probe.step_size, 1, tolerance=tolerance)
         found.append(clock() - began - columns["cpu_time"].sum())
     return max(float(min(found[1:])), 0.0) / (len(probe.initial) * (samples + 1))
 
@@ -383,7 +385,7 @@ def measure_structure_cost(
     few = recorder.starts(probe.initial[:2])  # in lanes, where there are any
 
     def measured() -> None:
-        recorder.structure(few, few, probe.step_size, 1, probe.tolerance)
+        recorder.measure_structure(few, few, probe.step_size, 1, probe.tolerance)
 
     measured()  # compiles
     seconds, _ = time_repeatedly(lambda _: measured, 1, clock)

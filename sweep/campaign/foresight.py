@@ -95,7 +95,7 @@ def _declared_convergence(table: RunTable) -> Convergence | None:
     return default.convergence if table.systems == (default,) else None
 
 
-def _window(one: _Steps, convergence: Convergence) -> tuple[float, float]:
+def _declared_step_range(one: _Steps, convergence: Convergence) -> tuple[float, float]:
     """Longest and shortest step at which the order of an integrator is declared to show."""
     order = one.integrator.order
     order = order if isinstance(order, int) else 2
@@ -105,7 +105,9 @@ def _window(one: _Steps, convergence: Convergence) -> tuple[float, float]:
 
 def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: Samples) -> Iterator[str]:
     """Step sizes longer than any at which errors fall as a power of it."""
-    beyond = [one for one in steps if one.sizes[-1] > _longest(one, convergence, axis)]
+    beyond = [
+        one for one in steps if one.sizes[-1] > _longest_declared_step(one, convergence, axis)
+    ]
     if beyond:
         worst = max(one.sizes[-1] for one in beyond)
         yield (
@@ -115,9 +117,9 @@ def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: Samples
         )
 
 
-def _longest(one: _Steps, convergence: Convergence, axis: Samples) -> float:
+def _longest_declared_step(one: _Steps, convergence: Convergence, axis: Samples) -> float:
     """The longest step size that passes for a declared one, which may be snapped to be longer."""
-    declared = _window(one, convergence)[0]
+    declared = _declared_step_range(one, convergence)[0]
     return max(NEAR * declared, axis.snapped(min(declared, axis.interval)))
 
 
@@ -125,7 +127,7 @@ def _steps_outside_window(ordered: Sequence[_Steps], convergence: Convergence) -
     """Integrators with too few step sizes where the system declares their order to show."""
     windows: dict[tuple[int | str, float, float, int, int], list[_Steps]] = {}
     for one in ordered:
-        longest, shortest = _window(one, convergence)
+        longest, shortest = _declared_step_range(one, convergence)
         inside = int(np.sum((one.sizes >= shortest / NEAR) & (one.sizes <= longest * NEAR)))
         if inside < FEWEST_STEP_SIZES <= len(one.sizes) and one.integrator.order != EXACT:
             key = one.integrator.order, longest, shortest, inside, len(one.sizes)

@@ -181,7 +181,7 @@ class Planner:
     Attributes
     ----------
     plans : list of planning.ExperimentPlan
-        Those that `more` has given.
+        Those that `next_plans` has given.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Planner:
         """Whether all are planned, and were given."""
         return self._ended
 
-    def more(self) -> list[ExperimentPlan]:
+    def next_plans(self) -> list[ExperimentPlan]:
         """The plans that have come since, waiting until there is one; empty where none comes.
 
         The first ones are all where that is not long.

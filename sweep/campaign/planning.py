@@ -93,7 +93,7 @@ class ExperimentPlan:
     units : Units
     runs, references : sweep.campaign.cost_model.Estimate
         CPU time of the pending runs' integration, and of the references that they lack.
-    beside : float
+    recording_seconds : float
         Seconds of CPU time to record the pending runs, and to measure their structure.
     reference_seconds : ndarray, shape (references,)
         Expected CPU time of each reference, 0 of those that are there or that no run needs.
@@ -107,7 +107,7 @@ class ExperimentPlan:
     units: Units
     runs: Estimate
     references: Estimate
-    beside: float
+    recording_seconds: float
     reference_seconds: NDArray[np.float64]
     layout: Layout
 
@@ -173,7 +173,7 @@ class ExperimentPlan:
             "cpu_seconds": least,
             "cpu_seconds_most": most,
             "reference_cpu_seconds": self.references.usual,
-            "recording_cpu_seconds": self.beside,
+            "recording_cpu_seconds": self.recording_seconds,
         }
 
 
@@ -269,7 +269,7 @@ def plan_experiment(
         units=_units_of_pending_runs(work, costs),
         runs=sum(estimates, Estimate()),
         references=references,
-        beside=float(sum(_seconds_of_groups(work, costs)[1])),
+        recording_seconds=float(sum(_seconds_of_groups(work, costs)[1])),
         reference_seconds=reference_seconds,
         layout=create.layout_of_entry(entry),
     )
@@ -516,7 +516,7 @@ class PlannedTask(Task):
         first = entry.pending_runs(self.rows.start, self.rows.stop)[:1]
         return int(entry.table.take(first).repeat[0])
 
-    def made(self) -> RunTask:
+    def build(self) -> RunTask:
         """The `RunTask`."""
         return self.maker.make(self)
 

@@ -98,28 +98,28 @@ def execute_tasks(
     TaskFailed
         If a task raised, after those in flight have ended.
     """
-    flight = _Flight(client, tasks, session, drain)
-    drain.when_requested(flight.stop)
-    flight.feed()
-    while flight.flying:
-        on_running(flight.running(), flight.seconds_left(later))
-        for task, receipt in flight.land(flight.ended()):
+    window = _Window(client, tasks, session, drain)
+    drain.when_requested(window.stop)
+    window.submit()
+    while window.in_flight:
+        on_running(window.running(), window.seconds_left(later))
+        for task, receipt in window.collect(window.wait_for_ended()):
             if receipt is not None:
                 on_receipt(task, receipt)
             elif client.status != "running":
                 raise Interrupted(GONE)
-        flight.feed()
+        window.submit()
     tell_work_left(client, 0.0, 0)
-    if flight.failure is not None:
-        task, error = flight.failure
+    if window.failure is not None:
+        task, error = window.failure
         if is_storage_full_or_failing(error):
             raise Interrupted(explain_storage_failure(task.store.place, error))
         raise TaskFailed(_explain_task_failure(task, error)) from error
-    if flight.waiting or flight.cut:
-        raise Interrupted(drain.reason or _time_is_up_message(flight.waiting))
+    if window.waiting or window.interrupted:
+        raise Interrupted(drain.reason or _time_is_up_message(window.waiting))
 
 
-class _Flight:
+class _Window:
     """The tasks of `execute_tasks`: those that wait, and those in flight."""
 
     def __init__(
@@ -128,39 +128,40 @@ class _Flight:
         self.waiting = list(reversed(tasks))  # the next one is the last
         # The first task that raised, with what it raised.
         self.failure: tuple[Task, BaseException] | None = None
-        self.cut = 0  # tasks that ended before their time, since it was drained
-        self.flying: dict[Key, Task] = {}  # by the key of its future
-        self._landed: queue.SimpleQueue[Future[Receipt]] = queue.SimpleQueue()
+        self.interrupted = 0  # tasks that ended before their time, since it was drained
+        self.in_flight: dict[Key, Task] = {}  # by the key of its future
+        self._ended: queue.SimpleQueue[Future[Receipt]] = queue.SimpleQueue()
         self._client, self._drain = client, drain
         self._session = session
         self._deaths = 0  # of workers in a row, with nothing committed
-        self._stood: dict[tuple[str, str, int], int] = {}  # committed samples, by the task's place
+        # Committed samples of tasks whose workers died, by the place of the task.
+        self._committed: dict[tuple[str, str, int], int] = {}
         self._pace = Pace(1, drain.deadline)
         self._looked = self._fetched = -math.inf
 
-    def feed(self) -> None:
+    def submit(self) -> None:
         """Submit what may be submitted now."""
-        self._look()
+        self._count_slots()
         while tasks := self._next_batch():
-            made = [task.made() for task in tasks]
+            made = [task.build() for task in tasks]
             sessions = [self._session] * len(tasks)
             futures = self._client.map(compute_task, made, sessions, pure=False)
             for task, future in zip(tasks, futures, strict=True):
-                self.flying[future.key] = task
+                self.in_flight[future.key] = task
                 self._pace.began(future.key, task.cost)
-                future.add_done_callback(self._landed.put)
+                future.add_done_callback(self._ended.put)
 
     def _next_batch(self) -> list[Task]:
         """Tasks that may be submitted now, in one message, taken from those that wait."""
         tasks: list[Task] = []
         rows = 0
-        most = WINDOW * self._pace.slots - len(self.flying)
-        while len(tasks) < most and rows < MOST_ROWS and (task := self._next()) is not None:
+        most = WINDOW * self._pace.slots - len(self.in_flight)
+        while len(tasks) < most and rows < MOST_ROWS and (task := self._next_task()) is not None:
             tasks.append(task)
             rows += task.runs
         return tasks
 
-    def _look(self) -> None:
+    def _count_slots(self) -> None:
         """See now and then how many workers there are."""
         if (now := time.monotonic()) < self._looked + LOOK_SECONDS:
             return
@@ -174,12 +175,12 @@ class _Flight:
 
     def _work_left(self) -> tuple[float, int]:
         """Seconds and number of the tasks that are to be computed."""
-        tasks = list(self.flying.values())
+        tasks = list(self.in_flight.values())
         if not self._drain.requested and self.failure is None:
             tasks += self.waiting
         return self._pace.seconds_of(sum(task.cost for task in tasks)), len(tasks)
 
-    def _next(self) -> Task | None:
+    def _next_task(self) -> Task | None:
         """The next task that is expected to end in time, taken from those that wait."""
         if self._drain.requested or self.failure is not None:
             return None
@@ -193,16 +194,16 @@ class _Flight:
 
     def running(self) -> list[Task]:
         """The tasks that run now, as far as can be said without asking."""
-        return [self.flying[key] for key in self._pace.running if key in self.flying]
+        return [self.in_flight[key] for key in self._pace.running if key in self.in_flight]
 
     def seconds_left(self, later: float) -> float:
         """Seconds until all tasks, and others of so many expected ones, are expected to be done."""
         return self._pace.seconds_left(sum(task.cost for task in self.waiting) + later)
 
-    def ended(self) -> list[Future[Receipt]]:
+    def wait_for_ended(self) -> list[Future[Receipt]]:
         """The futures that have ended; none if there is none for a while."""
         try:
-            ended = [self._landed.get(timeout=LOOK_SECONDS)]
+            ended = [self._ended.get(timeout=LOOK_SECONDS)]
         except queue.Empty:
             return []
         # A call through the scheduler costs the same for many as for one.
@@ -210,51 +211,51 @@ class _Flight:
         self._fetched = time.monotonic()
         with contextlib.suppress(queue.Empty):
             while True:
-                ended.append(self._landed.get_nowait())
+                ended.append(self._ended.get_nowait())
         return ended
 
-    def land(self, futures: Sequence[Future[Receipt]]) -> list[tuple[Task, Receipt | None]]:
+    def collect(self, futures: Sequence[Future[Receipt]]) -> list[tuple[Task, Receipt | None]]:
         """The tasks of futures that have ended, each with its receipt, None if it has none.
 
         Those without wait again, if that was not their own fault. One whose receipt went with its
         worker flies on: Dask has it computed once more, where there is another worker.
         """
-        landed = []
+        collected = []
         for future, receipt, error in _receipts_and_errors(self._client, futures):
             if receipt is None and error is None and future.status in ("pending", "finished"):
-                future.add_done_callback(self._landed.put)
+                future.add_done_callback(self._ended.put)
                 continue
-            task = self.flying.pop(future.key)
+            task = self.in_flight.pop(future.key)
             future.release()
-            landed.append((task, receipt))
+            collected.append((task, receipt))
             if receipt is not None:
-                self._take(task, future.key, receipt)
+                self._note_receipt(task, future.key, receipt)
                 continue
             self._pace.ended(future.key)
-            if isinstance(error, KilledWorker) and self._may_go_on(task, error):
+            if isinstance(error, KilledWorker) and self._may_retry(task, error):
                 every = max(LEAST_BETWEEN, task.checkpoint_every / 2)
                 self.waiting.append(replace(task, checkpoint_every=every))
             elif error is None:
                 self.waiting.append(task)
             else:
                 self.failure = self.failure or (task, error)
-        return landed
+        return collected
 
-    def _take(self, task: Task, key: Key, receipt: Receipt) -> None:
+    def _note_receipt(self, task: Task, key: Key, receipt: Receipt) -> None:
         """Note what a task did; one that its worker ended before its time waits again."""
         self._pace.ended(key, receipt.seconds if receipt.whole else None)
         self._deaths = 0
-        if receipt.superseded:
+        if receipt.fenced_off:
             self._drain.request("another process holds the store")
         if not receipt.whole and self._drain.requested:
-            self.cut += 1
+            self.interrupted += 1
         elif not receipt.whole:
             self.waiting.append(task)
 
-    def _may_go_on(self, task: Task, error: KilledWorker) -> bool:
+    def _may_retry(self, task: Task, error: KilledWorker) -> bool:
         """Whether not too many workers died, since something was committed, that had this task."""
-        before, now = self._stood.get(task.place, 0), committed_samples_of_task(task)
-        self._stood[task.place] = now
+        before, now = self._committed.get(task.place, 0), committed_samples_of_task(task)
+        self._committed[task.place] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
         return self._deaths < MOST_DEATHS
 

@@ -29,7 +29,7 @@ from sweep.campaign.pilot import (
     named_systems_of_table,
     recipe_of_run_table,
 )
-from sweep.campaign.worker.recorder import BatchUnderway, Recorder
+from sweep.campaign.worker.recorder import Recorder, RunBatch
 from sweep.store import studies
 from sweep.study.run_table import expand_experiment
 
@@ -72,9 +72,7 @@ class Ours:
     def __init__(self, steps):
         self.recorder, self.step_size, initial = campaign(steps)
         self.samples = self.recorder.recipe.time_axis.samples
-        self.runs = BatchUnderway.begin(
-            initial[None], self.step_size, steps // self.samples, np.nan
-        )
+        self.runs = RunBatch.begin(initial[None], self.step_size, steps // self.samples, np.nan)
         self.errors = []
 
     def turn(self, number):

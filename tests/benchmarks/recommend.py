@@ -18,7 +18,7 @@ import numpy as np
 import sweep
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recommend.recommend import SEARCHED
-from sweep.campaign.recommend.starts import Draw
+from sweep.campaign.recommend.starts import StartSampler
 from sweep.campaign.recommend.trials import Bench, Candidate
 from sweep.store.studies import parse_study
 from sweep.study.system_defaults import fitting_integrators
@@ -93,7 +93,7 @@ def timed_in_turn(bench, choices, starts):
     found = [[] for _ in choices]
     for _ in range(TIMINGS):
         for own, (candidate, size) in zip(found, choices, strict=True):
-            own.append(bench.timed(candidate, size, bench.time_axis.samples, starts))
+            own.append(bench.time_run(candidate, size, bench.time_axis.samples, starts))
     return [min(own) for own in found]
 
 
@@ -115,10 +115,10 @@ def measure(system):
         ),
         found.best.size,
     )
-    starts = Draw(experiment, bench.system).take(SEARCHED)
+    starts = StartSampler(experiment, bench.system).take(SEARCHED)
     *cheapest, spent = search_exhaustively(bench, starts)
     own, other = timed_in_turn(bench, [recommended, cheapest], starts[:WIDTH])
-    new = Draw(experiment_of(system, seed=2), bench.system).take(SETS * OF_SET)
+    new = StartSampler(experiment_of(system, seed=2), bench.system).take(SETS * OF_SET)
     ratios = bench.try_size(*recommended, bench.time_axis.samples, new).ratios[:, -1]
     sets = np.sum(np.all(ratios.reshape(SETS, OF_SET) <= 1.0, axis=1))
     return [

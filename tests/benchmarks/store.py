@@ -239,7 +239,7 @@ def _count_tasks_of_long_runs(store, runs):
     plan = planning.ExperimentPlan(
         entry=entry, work=Workload.of(entry, WIDTH), costs={}, runs=Estimate(),
         units=planning.Units(WIDTH, number, counts, 60.0 * counts), references=Estimate(),
-        beside=0.0, reference_seconds=np.zeros(0), layout=create.layout_of_entry(entry),
+        recording_seconds=0.0, reference_seconds=np.zeros(0), layout=create.layout_of_entry(entry),
     )  # fmt: skip
     return planning.count_tasks([plan], 10_000)
 

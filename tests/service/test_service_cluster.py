@@ -61,7 +61,7 @@ def test_one_of_two_workers_is_killed(
 
 def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, monkeypatch):
     """Another one computes it again; without any, a run that is to end does."""
-    receipt = types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
+    receipt = types.SimpleNamespace(whole=True, seconds=0.1, fenced_off=False)
     # Long enough that both workers have some of them.
     monkeypatch.setattr(task_window, "compute_task", lambda task, session: time.sleep(1) or receipt)
     monkeypatch.setattr(task_window, "RECEIPT_SECONDS", 0.3)
@@ -71,38 +71,38 @@ def test_a_worker_dies_before_its_receipt_is_fetched(scheduler, worker, until, m
     address = scheduler()
     first = worker(address)
     with Client(address) as client:
-        flight = task_window._Flight(client, [task], None, drain)
-        flight.feed()
-        futures = until(flight.ended)
+        window = task_window._Window(client, [task], None, drain)
+        window.submit()
+        futures = until(window.wait_for_ended)
         first.signal_all(signal.SIGSTOP)
-        assert flight.land(futures) == [] and list(flight.flying.values()) == [task]
+        assert window.collect(futures) == [] and list(window.in_flight.values()) == [task]
         first.kill()
         second = worker(address)
 
         def next_receipt():
-            flight.feed()
-            return [pair for pair in flight.land(flight.ended()) if pair[1] is not None]
+            window.submit()
+            return [pair for pair in window.collect(window.wait_for_ended()) if pair[1] is not None]
 
         assert until(next_receipt) == [(task, receipt)]
-        assert not flight.flying and not flight.waiting
+        assert not window.in_flight and not window.waiting
 
-        flight = task_window._Flight(client, [task], None, drain)
-        flight.feed()
-        futures = until(flight.ended)
+        window = task_window._Window(client, [task], None, drain)
+        window.submit()
+        futures = until(window.wait_for_ended)
         second.signal_all(signal.SIGSTOP)
-        flight.land(futures)
+        window.collect(futures)
         second.kill()
         until(lambda: not client.nthreads())
         drain.request("SIGTERM")
         time.sleep(task_window.LOOK_SECONDS)
         with pytest.raises(errors.Interrupted, match="SIGTERM"):
-            flight.feed()
+            window.submit()
 
 
 def test_a_suspended_worker_keeps_the_receipts_of_others_for_a_moment(
     scheduler, worker, until, monkeypatch
 ):
-    receipt = types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
+    receipt = types.SimpleNamespace(whole=True, seconds=0.1, fenced_off=False)
     # Long enough that both workers have some of them.
     monkeypatch.setattr(task_window, "compute_task", lambda task, session: time.sleep(1) or receipt)
     monkeypatch.setattr(task_window, "RECEIPT_SECONDS", 0.3)
@@ -111,18 +111,18 @@ def test_a_suspended_worker_keeps_the_receipts_of_others_for_a_moment(
     first, _ = worker(address), worker(address)
     with Client(address) as client:
         until(lambda: len(client.nthreads()) == 2)
-        flight = task_window._Flight(client, tasks, None, shutdown.Drain())
-        flight.feed()
-        until(lambda: flight._landed.qsize() == 4)
+        window = task_window._Window(client, tasks, None, shutdown.Drain())
+        window.submit()
+        until(lambda: window._ended.qsize() == 4)
         there = {task for found in client.has_what().values() for task in found}
-        assert there == set(flight.flying) and all(client.has_what().values())
+        assert there == set(window.in_flight) and all(client.has_what().values())
         first.signal_all(signal.SIGSTOP)
-        landed = flight.land(flight.ended())
+        landed = window.collect(window.wait_for_ended())
         assert [found for _, found in landed] == [receipt] * len(landed)
-        assert len(landed) + len(flight.flying) == 4 and landed and flight.flying
+        assert len(landed) + len(window.in_flight) == 4 and landed and window.in_flight
         first.signal_all(signal.SIGCONT)
-        while flight.flying:
-            landed += flight.land(flight.ended())
+        while window.in_flight:
+            landed += window.collect(window.wait_for_ended())
         assert {id(task) for task, _ in landed} == {id(task) for task in tasks}
 
 

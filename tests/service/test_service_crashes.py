@@ -166,7 +166,7 @@ def test_stopped_between_two_commits_of_a_task(
     fold.begin_session(Store.at(store), SESSION.name)
 
     def batches():
-        compute.compute_task(task.made(), SESSION)
+        compute.compute_task(task.build(), SESSION)
 
     assert stopped(monkeypatch, batches, 2, (recorder.Recorder, "finish"))
     before = arrays(store, "only")

@@ -49,7 +49,7 @@ def begun(parsed, store, every):
         fold.begin_session(Store.at(store), own.name)
         for task in references if own is session else ():
             compute.compute_task(task, session)
-    return [dataclasses.replace(task.made(), cost=1e6) for task in runs]
+    return [dataclasses.replace(task.build(), cost=1e6) for task in runs]
 
 
 def test_a_task_goes_on_from_any_checkpoint(
@@ -141,7 +141,7 @@ def test_checkpoints_of_another_study_or_code_are_ignored(tmp_path, monkeypatch)
         arrays = Store.at(store).arrays_of_group("only")
         attempt = sessions.Attempt(Store.at(store), SESSION)
         work = run_work.RunWork(made, arrays, lambda batch, rows: None, attempt)
-        return work.recording.reached.tolist()
+        return work.recording.checkpointed.tolist()
 
     assert reached(task) == [2, 2, 2]
     other = dataclasses.replace(task.recipe, statistics="none")

@@ -37,12 +37,12 @@ class Handed:
 
 
 @pytest.fixture
-def flight(monkeypatch):
+def window(monkeypatch):
     """Tasks in flight on a cluster of one slot, and how many samples each has in the store."""
     found = {"samples": 0}
     monkeypatch.setattr(cluster_module, "count_task_slots", lambda client, check: 1)
     monkeypatch.setattr(cluster_module, "committed_samples_of_task", lambda task: found["samples"])
-    return cluster_module._Flight(None, [], None, Drain()), found
+    return cluster_module._Window(None, [], None, Drain()), found
 
 
 def some_task():
@@ -51,35 +51,35 @@ def some_task():
     return RunTask(**dict.fromkeys(names) | known | {"checkpoint_every": 1.0})
 
 
-def handed_back(flight, error):
+def handed_back(window, error):
     """Hand the one task back with an error; what waits then."""
-    task = flight.waiting.pop() if flight.waiting else some_task()
-    flight.flying[Handed.key] = task
-    flight._pace.began(Handed.key, 1.0)
-    flight.land([Handed(error)])
-    return flight.waiting
+    task = window.waiting.pop() if window.waiting else some_task()
+    window.in_flight[Handed.key] = task
+    window._pace.began(Handed.key, 1.0)
+    window.collect([Handed(error)])
+    return window.waiting
 
 
-def test_a_task_whose_workers_die_commits_sooner(flight):
-    flight, _ = flight
+def test_a_task_whose_workers_die_commits_sooner(window):
+    window, _ = window
     killed = KilledWorker("a task", None, 3)
     for every in (0.5, 0.25, 0.125, 0.0625, 0.05, 0.05):
-        (task,) = handed_back(flight, killed)
+        (task,) = handed_back(window, killed)
         assert task.checkpoint_every == every
-    assert flight.failure is None
+    assert window.failure is None
 
 
-def test_a_task_is_given_up_when_workers_die_and_nothing_is_committed(flight):
-    flight, found = flight
+def test_a_task_is_given_up_when_workers_die_and_nothing_is_committed(window):
+    window, found = window
     killed, deaths = KilledWorker("a task", None, 3), cluster_module.MOST_DEATHS
     for _ in range(deaths):
         found["samples"] += 1
-        assert len(handed_back(flight, killed)) == 1
+        assert len(handed_back(window, killed)) == 1
     for _ in range(deaths // 4):
-        assert flight.failure is None and len(flight.waiting) == 1
-        handed_back(flight, killed)
-    handed_back(flight, killed)
-    assert flight.failure[1] is killed
+        assert window.failure is None and len(window.waiting) == 1
+        handed_back(window, killed)
+    handed_back(window, killed)
+    assert window.failure[1] is killed
 
 
 def test_a_full_disk_is_named(tmp_path):

@@ -24,9 +24,9 @@ from sweep.campaign.decide.additions import (
     study_texts_of_additions,
 )
 from sweep.campaign.decide.questions import (
+    DEFAULT_KINDS,
     KINDS,
     MOST_LOOKS,
-    UNLESS_TOLD,
     kinds_asked_for,
     questions_of_experiments,
     wider_after,
@@ -220,7 +220,7 @@ def decide(
     only = (only,) if isinstance(only, str) else tuple(only)
     for kind in only:
         check_known("kind of verdict", kind, KINDS, key="only")
-    campaign = _Campaign(
+    campaign = _Deciding(
         store=Store.at(store).absolute(),
         budget=budget,
         kinds=only,
@@ -231,11 +231,11 @@ def decide(
         ends=np.inf if max_time is None else time.monotonic() + max_time,
         options=options,
     )
-    return campaign.proposed() if dry_run else campaign.carried_out()
+    return campaign.propose() if dry_run else campaign.carry_out()
 
 
 @dataclasses.dataclass
-class _Campaign:
+class _Deciding:
     """One call of `decide`, as it goes on."""
 
     store: Store
@@ -254,17 +254,17 @@ class _Campaign:
     spent: float = 0.0
     outcome: coordinator.Outcome | None = None
 
-    def proposed(self) -> Decisions:
+    def propose(self) -> Decisions:
         """What the first round would add, as `Decisions`."""
-        look = self._look()
+        look = self._read_state()
         return self._decisions(look, self._proposals(look), "nothing was run")
 
-    def carried_out(self) -> Decisions:
+    def carry_out(self) -> Decisions:
         """Round after round until nothing is left to add."""
         study = stored_study(self.store, trust_plugins=self.trust_plugins)
         if any(entry.pending.any() for entry in diff.diff_store_against_study(self.store, study)):
             self._run(study)  # as of a round that was interrupted
-        look = self._look()
+        look = self._read_state()
         while self.outcome is None or self.outcome.complete:
             proposals = self._proposals(look)
             if not proposals.chosen:
@@ -273,11 +273,11 @@ class _Campaign:
             self._run(self._study_with(proposals.chosen, look))
             for one in proposals.chosen:
                 self.added.setdefault(one.question.key, []).append(one.words)
-            look = self._look()
+            look = self._read_state()
             self.runs += look.runs - before.runs
             self.spent += sum(look.seconds.values()) - sum(before.seconds.values())
         proposals = self._proposals(look)
-        stopped = proposals.why_none if any(map(self._asks, look.questions)) else ""
+        stopped = proposals.why_none if any(map(self._is_pursued, look.questions)) else ""
         if self.outcome is not None and not self.outcome.complete:
             stopped = self.outcome.stopped
         return self._decisions(look, proposals, stopped)
@@ -289,27 +289,27 @@ class _Campaign:
             study, self.store, trust_plugins=self.trust_plugins, **options
         )
 
-    def _look(self) -> _Look:
+    def _read_state(self) -> _StoreState:
         """The verdicts as they stand; those that are open are kept in mind."""
         self.store = self.store.anew()  # which reads its attributes once
-        look = _Look.at_store(self.store, self.names, self.kinds, self.trust_plugins)
+        look = _StoreState.read(self.store, self.names, self.kinds, self.trust_plugins)
         for question in look.questions:
-            if self._asks(question):
+            if self._is_pursued(question):
                 self.before.setdefault(question.key, question)
         return look
 
-    def _asks(self, question: Question) -> bool:
+    def _is_pursued(self, question: Question) -> bool:
         """Whether something may be added for a question."""
         return question.open or (self.closer and question.loose)
 
-    def _proposals(self, look: _Look) -> _Proposals:
+    def _proposals(self, look: _StoreState) -> _Proposals:
         """The cheapest addition for each open verdict, as far as the budget and the looks go."""
         found: list[Addition] = []
         chosen: list[Addition] = []
         reasons: dict[QuestionKey, str] = {}
         taken: dict[str | CellKey, float] = {}
         left, beyond = self.budget - self.spent, 0
-        waiting = [question for question in look.questions if self._asks(question)]
+        waiting = [question for question in look.questions if self._is_pursued(question)]
         for question in waiting:
             additions, why = look.adviser(question, self.longer).additions_for(question)
             found += _preferred(additions, left / len(waiting))
@@ -336,7 +336,7 @@ class _Campaign:
             why = "nothing is known that would decide what is left"
         return _Proposals(chosen, reasons, why)
 
-    def _study_with(self, chosen: Sequence[Addition], look: _Look) -> Study:
+    def _study_with(self, chosen: Sequence[Addition], look: _StoreState) -> Study:
         """The store's study with what is added."""
         kept = stored_studies(self.store, trust_plugins=self.trust_plugins)
         texts = study_texts_of_additions(self.store, chosen, look.experiments, look.looks + 1)
@@ -351,7 +351,7 @@ class _Campaign:
             study = study_with_longer_duration(study, duration, names=[name])
         return study
 
-    def _decisions(self, look: _Look, proposals: _Proposals, stopped: str) -> Decisions:
+    def _decisions(self, look: _StoreState, proposals: _Proposals, stopped: str) -> Decisions:
         now = {question.key: question for question in look.questions}
         proposed = {one.question.key: one for one in proposals.chosen}
         rows = tuple(
@@ -418,7 +418,7 @@ class _Proposals:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Look:
+class _StoreState:
     """A store as it stands: its study, runs, their CPU times with references, and verdicts.
 
     And the durations that the study asks for.
@@ -432,9 +432,9 @@ class _Look:
     looks: int
 
     @classmethod
-    def at_store(
+    def read(
         cls, store: Store, names: Sequence[str], kinds: Sequence[str], trust_plugins: bool
-    ) -> _Look:
+    ) -> _StoreState:
         """A store as it is now."""
         kept = stored_studies(store, trust_plugins=trust_plugins)
         study, tree = unite_studies(kept), open_study(store)
@@ -456,7 +456,7 @@ class _Look:
             )
         smallest = smallest_sizes_asked_for(kept)
         asked_for = {one.name: kinds or kinds_asked_for(one) for one in kept[0].experiments}
-        asked_for = {name: asked_for.get(name, kinds or UNLESS_TOLD) for name in datasets}
+        asked_for = {name: asked_for.get(name, kinds or DEFAULT_KINDS) for name in datasets}
         questions = questions_of_experiments(datasets, smallest, asked_for, looks)
         seconds = {one.experiment: one.cpu_seconds for one in Counter(store).count()}
         # Of several texts the first says what was asked for.

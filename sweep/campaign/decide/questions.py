@@ -31,7 +31,7 @@ QuestionKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
 REPEATS = 5  # of runs whose CPU times are compared
 ORDER, DRIFT, CHAOS, WORK = "order", "drift", "chaos", "work"
 KINDS = (ORDER, DRIFT, CHAOS, WORK)
-UNLESS_TOLD = (ORDER, DRIFT, CHAOS)  # kinds that an experiment asks for
+DEFAULT_KINDS = (ORDER, DRIFT, CHAOS)  # kinds that an experiment asks for
 MOST_LOOKS = 16  # at the verdicts of a store: as it was, and after each round of additions
 
 
@@ -157,7 +157,7 @@ def kinds_asked_for(experiment: ResolvedExperiment) -> tuple[str, ...]:
     reference = experiment.reference
     several = any(len(experiment.steps_of(e)) > 1 for e in experiment.integrators if not e.adaptive)
     whole = reference is not None and reference.until >= experiment.duration
-    return (ORDER, CHAOS) if several and whole else UNLESS_TOLD
+    return (ORDER, CHAOS) if several and whole else DEFAULT_KINDS
 
 
 def questions_of_experiments(

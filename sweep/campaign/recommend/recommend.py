@@ -13,7 +13,7 @@ import numpy as np
 from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError, check_known, check_number
 from sweep.campaign.recommend.bounds import ENERGY, GLOBAL, MOMENTUM, make_bounds
-from sweep.campaign.recommend.promise import (
+from sweep.campaign.recommend.confidence import (
     CONFIDENCE,
     confidence_of_attempt,
     share_that_keeps,
@@ -27,7 +27,7 @@ from sweep.campaign.recommend.search import (
     search,
     time_interleaved,
 )
-from sweep.campaign.recommend.starts import Draw
+from sweep.campaign.recommend.starts import StartSampler
 from sweep.campaign.recommend.trials import Bench, Candidate, OutOfBudget
 from sweep.store.studies import resolve_study_and_store
 from sweep.study.run_table import expand_experiment
@@ -111,7 +111,7 @@ def recommend(
     if others:
         scanned = ", ".join(axis.name for axis in chosen.scan)
         raise InputError(
-            f"experiment {chosen.name!r} scans {scanned}, and the answer is for one system: give "
+            f"experiment {chosen.name!r} scans {scanned}, and the result is for one system: give "
             "'parameters' a value instead",
             key="scan",
         )
@@ -125,22 +125,22 @@ def recommend(
     step = system.convergence.longest_step if system.convergence else duration / STEPS_UNDECLARED
     step = min(step, duration / FEWEST_SAMPLES)
     axis = TimeAxis(duration, _sample_count(duration, step))
-    draw = Draw(chosen, system)
-    starts = np.concatenate([draw.single, draw.take(_count_searched(draw))])
-    bench = Bench(chosen, system, bounds, axis, budget, drawn=len(starts) > len(draw.single))
+    sampler = StartSampler(chosen, system)
+    starts = np.concatenate([sampler.single, sampler.take(_count_searched(sampler))])
+    bench = Bench(chosen, system, bounds, axis, budget, drawn=len(starts) > len(sampler.single))
     candidates = [
         Candidate(name, integrator, step)
         for name, integrator in fitting_integrators([system], chosen.library).items()
     ]
     contenders, finalists = search(bench, candidates, starts[:WIDTH], starts, say)
-    answer = _Answer(bench, contenders, finalists, searched=len(starts))
+    result = _SearchResult(bench, contenders, finalists, searched=len(starts))
     with contextlib.suppress(OutOfBudget):
-        _verify(answer, draw, starts, say)
-    return _recommendation(read, chosen, answer)
+        _verify(result, sampler, starts, say)
+    return _recommendation(read, chosen, result)
 
 
 @dataclasses.dataclass(eq=False)
-class _Answer:
+class _SearchResult:
     """What a search found, and what became of it with the initial conditions held back."""
 
     bench: Bench
@@ -154,7 +154,9 @@ class _Answer:
     attempt: int = 1
 
 
-def _verify(answer: _Answer, draw: Draw, starts: States, say: Callable[[str], object]) -> None:
+def _verify(
+    result: _SearchResult, sampler: StartSampler, starts: States, say: Callable[[str], object]
+) -> None:
     """Take the cheapest of the finalists that keeps the bounds from starts held back, too.
 
     Where one does not, its size is chosen anew with these, and there are new ones held back.
@@ -163,28 +165,28 @@ def _verify(answer: _Answer, draw: Draw, starts: States, say: Callable[[str], ob
     ------
     OutOfBudget
     """
-    bench, total = answer.bench, answer.bench.time_axis.samples
-    while answer.finalists:
-        costs = time_interleaved(bench, answer.finalists, starts)
-        answer.costs = dict(zip(answer.finalists, costs, strict=True))
-        answer.finalists.sort(key=lambda own: answer.costs[own])
-        best = answer.finalists[0]
-        held = draw.take(HELD_BACK)
+    bench, total = result.bench, result.bench.time_axis.samples
+    while result.finalists:
+        costs = time_interleaved(bench, result.finalists, starts)
+        result.costs = dict(zip(result.finalists, costs, strict=True))
+        result.finalists.sort(key=lambda own: result.costs[own])
+        best = result.finalists[0]
+        held = sampler.take(HELD_BACK)
         if not len(held):
             return
         say(f"{best.candidate.name} from {len(held)} initial conditions that were held back")
         trial = bench.try_size(best.candidate, best.kept.size, total, held)
         best.verified = trial
-        answer.held_back = len(held)
-        answer.above = int(np.sum(~(trial.ratios[:, -1] <= 1.0)))
-        if not answer.above or answer.attempt == ATTEMPTS or not draw.is_endless:
+        result.held_back = len(held)
+        result.above = int(np.sum(~(trial.ratios[:, -1] <= 1.0)))
+        if not result.above or result.attempt == ATTEMPTS or not sampler.is_endless:
             return
-        answer.attempt += 1
+        result.attempt += 1
         starts = np.concatenate([starts, held])
-        answer.searched, answer.held_back = len(starts), 0
+        result.searched, result.held_back = len(starts), 0
         follow(bench, best, total, starts, TRIES, CLOSE_ENOUGH)
         if not best.keeps_bounds:
-            answer.finalists.remove(best)
+            result.finalists.remove(best)
 
 
 def _no_integrator_does(bench: Bench, contenders: Sequence[Contender]) -> InputError:
@@ -216,19 +218,19 @@ def _no_integrator_does(bench: Bench, contenders: Sequence[Contender]) -> InputE
 
 
 def _recommendation(
-    study: Study, experiment: ResolvedExperiment, answer: _Answer
+    study: Study, experiment: ResolvedExperiment, result: _SearchResult
 ) -> Recommendation:
-    """The `Recommendation` of an answer."""
-    bench = answer.bench
-    measured = [_measured_choice(answer, own) for own in answer.finalists]
+    """The `Recommendation` of an result."""
+    bench = result.bench
+    measured = [_measured_choice(result, own) for own in result.finalists]
     expected = [
         _expected_choice(bench, own)
-        for own in answer.contenders
-        if own not in answer.finalists and math.isfinite(own.expected_seconds)
+        for own in result.contenders
+        if own not in result.finalists and math.isfinite(own.expected_seconds)
     ]
     expected.sort(key=lambda own: own.seconds)
     if not measured and (bench.in_time or not expected):
-        raise _no_integrator_does(bench, answer.contenders)
+        raise _no_integrator_does(bench, result.contenders)
     best, *dearer = [*measured, *expected]
     others = tuple(
         dataclasses.replace(own, is_apart=_is_apart(own, best))
@@ -236,10 +238,10 @@ def _recommendation(
         if own.seconds <= HOPELESS * best.seconds
     )
     axis = bench.time_axis
-    alpha = confidence_of_attempt(answer.attempt)
-    kept = answer.held_back - answer.above
+    alpha = confidence_of_attempt(result.attempt)
+    kept = result.held_back - result.above
     able = {own.integrator for own in [*measured, *expected]}
-    tried = [own for own in answer.contenders if own.trials]
+    tried = [own for own in result.contenders if own.trials]
     return Recommendation(
         study=study.name,
         experiment=experiment.name,
@@ -253,17 +255,17 @@ def _recommendation(
         others=others,
         unable=tuple(own.candidate.name for own in tried if own.candidate.name not in able),
         tried=len(tried),
-        fitting=len(answer.contenders),
-        searched=answer.searched,
-        held_back=answer.held_back,
-        above=answer.above,
-        share=share_that_keeps(kept, answer.held_back, alpha),
+        fitting=len(result.contenders),
+        searched=result.searched,
+        held_back=result.held_back,
+        above=result.above,
+        share=share_that_keeps(kept, result.held_back, alpha),
         confidence=CONFIDENCE,
-        together=1 if best.adaptive else min(answer.searched, WIDTH),
+        together=1 if best.adaptive else min(result.searched, WIDTH),
         in_time=bench.in_time,
         search_seconds=bench.seconds + bench.reference_seconds,
         compile_seconds=bench.compile_seconds,
-        points=tuple(_points(bench, answer.contenders)),
+        points=tuple(_points(bench, result.contenders)),
         text=study_text(study, experiment, bench.bounds, axis, [best, *others[:2]]),
     )
 
@@ -273,10 +275,10 @@ def _is_apart(choice: Choice, best: Choice) -> bool:
     return choice.seconds > (DOUBT if choice.is_expected else APART) * best.seconds_median
 
 
-def _measured_choice(answer: _Answer, contender: Contender) -> Choice:
+def _measured_choice(result: _SearchResult, contender: Contender) -> Choice:
     """What is known of a finalist."""
     kept, candidate = contender.kept, contender.candidate
-    seconds, median = answer.costs.get(contender, (kept.seconds, kept.seconds))
+    seconds, median = result.costs.get(contender, (kept.seconds, kept.seconds))
     trials = [kept, contender.verified] if contender.verified else [kept]
     return Choice(
         integrator=candidate.name,
@@ -287,8 +289,8 @@ def _measured_choice(answer: _Answer, contender: Contender) -> Choice:
         seconds_median=median,
         steps=kept.steps,
         errors={name: float(max(own.errors[name].max() for own in trials)) for name in kept.errors},
-        until=answer.bench.time_axis.duration,
-        at_largest=kept.size >= candidate.snapped(math.inf, answer.bench.time_axis.interval),
+        until=result.bench.time_axis.duration,
+        at_largest=kept.size >= candidate.snapped(math.inf, result.bench.time_axis.interval),
     )
 
 
@@ -350,7 +352,7 @@ def _sample_count(duration: float, step: float) -> int:
     return int(min(max(count, FEWEST_SAMPLES), MOST_SAMPLES))
 
 
-def _count_searched(draw: Draw) -> int:
+def _count_searched(sampler: StartSampler) -> int:
     """How many initial conditions are drawn to search with, so that others are left."""
-    wanted = max(SEARCHED - len(draw.single), WIDTH)
-    return wanted if draw.is_endless else min(wanted, (draw.left + 1) // 2)
+    wanted = max(SEARCHED - len(sampler.single), WIDTH)
+    return wanted if sampler.is_endless else min(wanted, (sampler.left + 1) // 2)

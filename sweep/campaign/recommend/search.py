@@ -29,7 +29,7 @@ STAY = 12, 5, 3  # how many do at most
 CHEAPER = 0.8  # times the least cost of those: what is expected to cost less stays as well
 # Times the least expected cost: no size of such a candidate is tried further, after the first one.
 HOPELESS, FAR = 10.0, 40.0
-BEYOND_STUCK = 20.0  # times the cost at which others fall no more: none is followed further
+BEYOND_FLOOR = 20.0  # times the cost at which others fall no more: none is followed further
 FEW = 2  # initial conditions of the first trial of an adaptive candidate
 AT_FLOOR = 0.25  # part of the declared power by which errors fall, below which they do not
 NEAR_ROUND_OFF = 1e4  # times half a unit in the last place
@@ -47,7 +47,7 @@ class Contender:
     trials : list of Trial
     samples : int
         Of the whole duration.
-    is_stuck : bool
+    is_at_floor : bool
         Whether errors fell no more before they reached their bound, or would reach it at a cost far
         beyond that at which those of others fall no more.
     verified : Trial or None
@@ -57,7 +57,7 @@ class Contender:
     candidate: Candidate
     samples: int
     trials: list[Trial] = dataclasses.field(default_factory=list)
-    is_stuck: bool = False
+    is_at_floor: bool = False
     verified: Trial | None = None
 
     @property
@@ -125,7 +125,7 @@ class Contender:
             size = math.sqrt(nearest.size * max(below))
         return size
 
-    def check_stuck(self) -> None:
+    def check_floor(self) -> None:
         """Note whether the errors of the smallest sizes fall no more.
 
         Two sizes show it where errors are about round-off, three elsewhere; one where the bound is
@@ -144,14 +144,14 @@ class Contender:
             larger.rare > smaller.rare * (larger.size / smaller.size) ** least
             for smaller, larger in zip(known[:count], known[1:count], strict=False)
         ]
-        self.is_stuck = len(fall) == count - 1 and not any(fall)
+        self.is_at_floor = len(fall) == count - 1 and not any(fall)
 
     def note_limit(self, size: float) -> None:
         """Note that no smaller size can be than one that was tried: errors fall no more."""
         (trial, *_) = [trial for trial in self.longest if trial.size == size]
         smallest = min(trial.size for trial in self.longest)
         if self.candidate.adaptive and size == smallest and trial.rare > self.goal(trial.samples):
-            self.is_stuck = True
+            self.is_at_floor = True
 
     @property
     def expected_size(self) -> float:
@@ -162,7 +162,7 @@ class Contender:
     def expected_seconds(self) -> float:
         """CPU time of a run with that size until the end; infinite if none is known to do."""
         known = [trial for trial in self.longest if np.isfinite(trial.rare)]
-        if not known or self.is_stuck:
+        if not known or self.is_at_floor:
             return math.inf
         size = min(self.expected_size, self.candidate.largest_size)
         nearest = min(known, key=lambda trial: abs(math.log(trial.size / size)))
@@ -170,9 +170,9 @@ class Contender:
         return nearest.seconds * change * self.samples / nearest.samples
 
     @property
-    def stuck_seconds(self) -> float:
+    def floor_seconds(self) -> float:
         """CPU time of a run until the end at the least error of one that is stuck, or infinite."""
-        if not self.is_stuck:
+        if not self.is_at_floor:
             return math.inf
         return self.least.seconds * self.samples / self.least.samples
 
@@ -193,7 +193,7 @@ class Contender:
         return max(kept, key=lambda trial: trial.size)
 
 
-def rounds(samples: int) -> list[int]:
+def pilot_lengths(samples: int) -> list[int]:
     """The samples until which candidates are piloted, round by round."""
     found, length = [], PILOT_SAMPLES
     while length * SHARE <= samples:
@@ -232,7 +232,7 @@ def search(
     contenders = [Contender(candidate, total) for candidate in likely]
     stay, finalists = contenders, list[Contender]()
     try:
-        for number, samples in enumerate(rounds(total)):
+        for number, samples in enumerate(pilot_lengths(total)):
             until = bench.time_axis.times[samples]
             say(f"{len(stay)} integrators until t = {until:g}")
             tried: list[Contender] = []
@@ -313,8 +313,8 @@ def follow(
     candidate, interval = contender.candidate, bench.time_axis.interval
     size = contender.expected_size if contender.longest else candidate.first_size
     least = min((own.expected_seconds for own in others), default=math.inf)
-    stuck = BEYOND_STUCK * min((own.stuck_seconds for own in others), default=math.inf)
-    contender.is_stuck, tried = False, set()
+    stuck = BEYOND_FLOOR * min((own.floor_seconds for own in others), default=math.inf)
+    contender.is_at_floor, tried = False, set()
     for number in range(tries):
         size = candidate.snapped(size, interval)
         if size in tried:
@@ -326,12 +326,12 @@ def follow(
             break
         trial = bench.try_size(candidate, size, samples, some)
         contender.trials.append(trial)
-        contender.check_stuck()
+        contender.check_floor()
         if math.inf > contender.expected_seconds > (HOPELESS if number else FAR) * least:
             break
         if least == math.inf > contender.expected_seconds > stuck:
-            contender.is_stuck = True
-        if contender.is_stuck:
+            contender.is_at_floor = True
+        if contender.is_at_floor:
             break
         goal = contender.goal(samples)
         size = contender.next_size(goal)
@@ -372,6 +372,8 @@ def time_interleaved(
         for own, contender, samples, count in zip(found, contenders, lengths, repeats, strict=True):
             bench.check_time()
             size = contender.kept.size
-            taken = [bench.timed(contender.candidate, size, samples, starts) for _ in range(count)]
+            taken = [
+                bench.time_run(contender.candidate, size, samples, starts) for _ in range(count)
+            ]
             own.append(min(taken) * contender.samples / samples)
     return [(min(own), statistics.median(own)) for own in found]

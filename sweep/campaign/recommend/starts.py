@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SEED = 20260101  # of the order in which a finite number of states is drawn
 
 
-class Draw:
+class StartSampler:
     """Draws initial conditions of an experiment, each once.
 
     Random states are drawn as the experiment draws its own, and beyond their number; of other
@@ -36,8 +36,8 @@ class Draw:
         self._random = [own for own in conditions if isinstance(own, RandomStarts)]
         single = [own for own in conditions if own.size == 1 and own not in self._random]
         finite = [own for own in conditions if own not in single and own not in self._random]
-        self.single = _stacked([own.states(system) for own in single], system)
-        self._finite = _stacked([own.states(system) for own in finite], system)
+        self.single = _concatenate_states([own.states(system) for own in single], system)
+        self._finite = _concatenate_states([own.states(system) for own in finite], system)
         if not self._random:
             self._finite = np.random.default_rng(SEED).permutation(self._finite)
         self._taken = 0
@@ -67,9 +67,9 @@ class Draw:
             )
             for place in places
         ]
-        return _stacked(drawn, self._system)
+        return _concatenate_states(drawn, self._system)
 
 
-def _stacked(parts: Iterable[States], system: System) -> States:
+def _concatenate_states(parts: Iterable[States], system: System) -> States:
     """States of arrays of shape (n, rows, 3), as one."""
     return np.concatenate([np.empty((0, system.rows, 3)), *parts])

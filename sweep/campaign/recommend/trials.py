@@ -21,13 +21,13 @@ from integrators.method import Integrator
 from integrators.precision import DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.campaign.recommend.bounds import GLOBAL
-from sweep.campaign.recommend.promise import rare_error
+from sweep.campaign.recommend.confidence import rare_error
 from sweep.campaign.worker.recorder import (
     EVERY_STEP,
-    BatchUnderway,
     NamedComponent,
     Recipe,
     Recorder,
+    RunBatch,
 )
 from sweep.campaign.worker.reference import compute_reference_trajectory
 
@@ -228,14 +228,14 @@ class Bench:
     def try_size(self, candidate: Candidate, size: float, samples: int, starts: States) -> Trial:
         """A `Trial` from some initial states, shape (starts, rows, 3), up to a sample."""
         self.check_time()
-        recorder, parts = self._loaded(candidate, len(starts)), []
+        recorder, parts = self._load_recorder(candidate, len(starts)), []
         width = 1 if candidate.adaptive else WIDTH
         for i in range(0, len(starts), width):
             self.check_time()
             parts.append(self._run(recorder, candidate, size, samples, starts[i : i + width]))
         series, steps, seconds = (list(own) for own in zip(*parts, strict=True))
         if sum(seconds) < BRIEF and not candidate.adaptive:  # the first time is a cold one
-            repeats = [self.timed(candidate, size, samples, starts) for _ in range(REPEATS)]
+            repeats = [self.time_run(candidate, size, samples, starts) for _ in range(REPEATS)]
             seconds = [*seconds, *repeats]
         errors = {
             bound.error: np.concatenate([own[bound.error] for own in series])
@@ -253,13 +253,13 @@ class Bench:
             round_off=self.round_off,
         )
 
-    def timed(self, candidate: Candidate, size: float, samples: int, starts: States) -> float:
+    def time_run(self, candidate: Candidate, size: float, samples: int, starts: States) -> float:
         """CPU seconds of one run up to a sample, of up to eight that are computed together."""
         starts = starts[: 1 if candidate.adaptive else WIDTH]
-        recorder = self._loaded(candidate, len(starts))
+        recorder = self._load_recorder(candidate, len(starts))
         return self._run(recorder, candidate, size, samples, starts, measured=False)[2]
 
-    def _loaded(self, candidate: Candidate, count: int) -> Recorder:
+    def _load_recorder(self, candidate: Candidate, count: int) -> Recorder:
         """The recorder of a candidate, with its kernels."""
         if candidate.name not in self._recorders:
             named = NamedComponent.of(candidate.name, {}, self.library)
@@ -282,7 +282,7 @@ class Bench:
         """Running largest errors by name, steps and CPU time of some runs."""
         adaptive = candidate.adaptive
         steps = 0 if adaptive else round(self.time_axis.interval / size)
-        runs = BatchUnderway.begin(
+        runs = RunBatch.begin(
             starts, np.nan if adaptive else size, steps, size if adaptive else np.nan
         )
         reference = (

@@ -42,7 +42,7 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
     """
     session.check_code()
     began = time.perf_counter()
-    status, whole, superseded, failure = np.zeros(0, dtype=int), False, False, None
+    status, whole, fenced_off, failure = np.zeros(0, dtype=int), False, False, None
     if sessions.is_process_leaving():
         time.sleep(LEAVING_SECONDS)  # or it would come again at once
     elif not session.is_stopped:
@@ -55,14 +55,14 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
         except Interrupted:  # while it compiled
             pass
         except LeaseLost:
-            superseded = True
+            fenced_off = True
             session.stop()
         except Exception as error:
             failure = _picklable_error(error)
     if failure is not None:  # raised here, since what it is raised from would be sent with it
         raise failure
     failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
-    return Receipt(task.experiment, len(status), failed, seconds, whole, superseded)
+    return Receipt(task.experiment, len(status), failed, seconds, whole, fenced_off)
 
 
 def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:

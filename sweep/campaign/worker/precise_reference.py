@@ -59,7 +59,7 @@ class PreciseSolver:
     ----------
     reference : sweep.study.experiment.PreciseReference
     duration : float
-        Of the experiment, which stands for what `integrators.precision.precise` makes of it.
+        Of the experiment, which checkpoint for what `integrators.precision.precise` makes of it.
     intervals : int
         Parts of it, of which all sample times are multiples.
     marks : ndarray of int, shape (samples,)
@@ -100,7 +100,7 @@ class PreciseSolver:
 
     def load(self, system: System, initial: States, known: States | None) -> None:
         """Compile the kernels, by a step."""
-        _Going(self, system, initial, known).run(None, 1, 0, 1)
+        _TrajectoryPair(self, system, initial, known).run(None, 1, 0, 1)
 
     rehearse = load
 
@@ -127,23 +127,23 @@ class PreciseSolver:
             far it is met, and what would do.
         """
         tolerance, order = self.reference.tolerance, self.integrator.order  # may be "exact"
-        going = _Going(self, system, initial, known, tolerance=max(tolerance, LOOSE))
+        pair = _TrajectoryPair(self, system, initial, known, tolerance=max(tolerance, LOOSE))
         began = clock()
-        _, errors = going.take(0, len(self.marks))
+        _, errors = pair.advance(0, len(self.marks))
         seconds = clock() - began
-        if going.end is not None and going.end.reason != NO_STEP_SIZE:
-            raise InputError(str(going.end))
+        if pair.end is not None and pair.end.reason != NO_STEP_SIZE:
+            raise InputError(str(pair.end))
         error = float(np.max(errors, initial=0.0, where=np.isfinite(errors)))
-        ratio = error / (tolerance * going.size) if error else 0.0
+        ratio = error / (tolerance * pair.size) if error else 0.0
         if ratio <= 1 or isinstance(order, str):
             return seconds
         finer: float = 2.0 ** math.ceil(np.log2(ratio) / order)
-        if (steps := 2 * going.steps * finer * int(self.marks[-1])) > MOST_STEPS:
+        if (steps := 2 * pair.steps * finer * int(self.marks[-1])) > MOST_STEPS:
             at = int(np.nanargmax(errors))
-            raise InputError(str(going.unmet(at, "too_many_steps", going.steps, error, steps)))
+            raise InputError(str(pair.unmet_end(at, "too_many_steps", pair.steps, error, steps)))
         few = max(TIMED // int(self.marks[1]), 1)
         began = clock()
-        going.run(None, few, 0, 1)
+        pair.run(None, few, 0, 1)
         timed = few * int(self.marks[1])
         return seconds + SEARCHED * steps * (clock() - began) / timed
 
@@ -180,14 +180,14 @@ class PreciseSolver:
         checkpoint : ndarray, shape (1 + 2 * size,)
             The number of the coarser one's steps in an interval, and the checkpoints of both.
         """
-        going = _Going(self, system, initial, known, checkpoint, check)
-        states, errors = going.take(first, upto)
+        pair = _TrajectoryPair(self, system, initial, known, checkpoint, check)
+        states, errors = pair.advance(first, upto)
         high, low = np.moveaxis(states, -1, 0)
-        ended: dict[str, Any] = dict(going.end.columns) if going.end else {}
-        return {"states": high, "states_low": low, "error": errors} | ended, going.stands
+        ended: dict[str, Any] = dict(pair.end.columns) if pair.end else {}
+        return {"states": high, "states_low": low, "error": errors} | ended, pair.checkpoint
 
 
-class _Going:
+class _TrajectoryPair:
     """A reference on its way: where the coarser and the finer trajectory stand.
 
     It meets `tolerance`, which is that of the solver's reference unless given.
@@ -199,7 +199,7 @@ class _Going:
         system: System,
         initial: States,
         known: States | None,
-        stands: Checkpoint | None = None,
+        checkpoint: Checkpoint | None = None,
         check: Callable[[], object] = lambda: None,
         tolerance: float | None = None,
     ) -> None:
@@ -213,22 +213,25 @@ class _Going:
         self.is_rough = tolerance is not None
         self.bound = (solver.reference.tolerance if tolerance is None else tolerance) * self.size
         self.steps = 1  # of the coarser trajectory in an interval, 0 once the reference has ended
-        self.both: tuple[Checkpoint | None, Checkpoint | None] = (None, None)  # of coarser, finer
+        self.checkpoints: tuple[Checkpoint | None, Checkpoint | None] = (
+            None,
+            None,
+        )  # of coarser, finer
         self.end: ReferenceEnd | None = None
-        if stands is not None:
-            coarse, fine = np.split(stands[1:], 2)
-            self.steps, self.both = int(stands[0]), (coarse, fine)
+        if checkpoint is not None:
+            coarse, fine = np.split(checkpoint[1:], 2)
+            self.steps, self.checkpoints = int(checkpoint[0]), (coarse, fine)
 
     @property
-    def stands(self) -> Checkpoint:
+    def checkpoint(self) -> Checkpoint:
         """As `PreciseSolver.advance` returns it."""
-        coarse, fine = self.both
+        coarse, fine = self.checkpoints
         if coarse is None or fine is None:  # no step was taken
             return np.full(1 + 2 * self.problem.checkpoint_size, np.nan)
         return np.concatenate([[self.steps], coarse, fine])
 
     @property
-    def is_lost(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it has ended, in an earlier call or in this one."""
         return not self.steps
 
@@ -266,19 +269,21 @@ class _Going:
         errors = norms_of_state_errors(self.system, state_differences(states, others))
         return np.where(np.isfinite(errors), errors, np.inf)
 
-    def take(self, first: int, upto: int) -> tuple[States, Checkpoint]:
+    def advance(self, first: int, upto: int) -> tuple[States, Checkpoint]:
         """States and errors of the samples from `first` up to before `upto`."""
         states = np.full((upto - first, *self.start.shape), np.nan)
         errors = np.full(upto - first, np.nan)
         if not first:
             states[0], errors[0] = self.start, 0.0
         at = max(first, 1)  # the sample that comes next
-        while at < upto and not self.is_lost:
+        while at < upto and not self.has_ended:
             self.check()
             last = upto - 1
             coarse, fine = (
                 self.run(checkpoint, steps, at - 1, last)
-                for checkpoint, steps in zip(self.both, (self.steps, 2 * self.steps), strict=True)
+                for checkpoint, steps in zip(
+                    self.checkpoints, (self.steps, 2 * self.steps), strict=True
+                )
             )
             own = self.distance(fine[0], coarse[0])
             good = int(np.argmax(own > self.bound)) if (own > self.bound).any() else len(own)
@@ -286,16 +291,16 @@ class _Going:
             states[where], errors[where] = fine[0][:good], own[:good]
             at += good
             if at == upto:
-                self.both = coarse[1], fine[1]
+                self.checkpoints = coarse[1], fine[1]
                 break
-            state, checkpoint = self.run(self.both[1], 2 * self.steps, at - good - 1, at)
-            found = self.refine(at, own[good], state[-1:], checkpoint)
+            state, checkpoint = self.run(self.checkpoints[1], 2 * self.steps, at - good - 1, at)
+            found = self.halve_step(at, own[good], state[-1:], checkpoint)
             if found is not None:
                 states[at - first], errors[at - first] = found
                 at += 1
         return states, errors
 
-    def refine(
+    def halve_step(
         self, at: int, error: float, state: States, checkpoint: Checkpoint
     ) -> tuple[States, float] | None:
         """Halve the step until a sample is good; its state and error, or None where it ends.
@@ -307,17 +312,17 @@ class _Going:
             finer, ahead = self.catch_up(2 * steps, at)
             (own,) = self.distance(finer, state)
             errors.append(own)
-            if own <= self.bound and not self.stalls(errors):
-                self.steps, self.both = steps, (checkpoint, ahead)
+            if own <= self.bound and not self.is_at_round_off(errors):
+                self.steps, self.checkpoints = steps, (checkpoint, ahead)
                 return finer[0], own
             self.end = self.end_at(at, steps, errors)
             if self.end is not None:
                 self.steps, lost = 0, np.full_like(ahead, np.nan)
-                self.both = lost, lost
+                self.checkpoints = lost, lost
                 return None
             state, checkpoint, steps = finer, ahead, 2 * steps
 
-    def stalls(self, errors: Sequence[float]) -> bool:
+    def is_at_round_off(self, errors: Sequence[float]) -> bool:
         """Whether halving the step did less than it should: rounding decides by now.
 
         `errors` are distances of step sizes to twice themselves, that of the shortest one last.
@@ -330,12 +335,12 @@ class _Going:
         """The `ReferenceEnd` where shorter steps do not meet the tolerance at a sample, or None."""
         taken, own = 2 * steps * int(self.solver.marks[at]), errors[-1]
         if not np.isfinite(own):
-            return self.unmet(at, NO_STEP_SIZE, steps) if taken > MOST_UNSETTLED else None
+            return self.unmet_end(at, NO_STEP_SIZE, steps) if taken > MOST_UNSETTLED else None
         settled = errors[-2] <= SETTLED * self.size
         needed = in_all = 2.0 * taken
-        if self.stalls(errors):
-            if self.stalls(errors[:-1]) and (settled or taken > MOST_UNSETTLED):
-                return self.unmet(at, "rounding", steps, max(errors[-3:]))
+        if self.is_at_round_off(errors):
+            if self.is_at_round_off(errors[:-1]) and (settled or taken > MOST_UNSETTLED):
+                return self.unmet_end(at, "rounding", steps, max(errors[-3:]))
         elif settled:
             asked = self.solver.reference.tolerance * self.size  # a first search asks for less
             needed, in_all = (
@@ -343,10 +348,10 @@ class _Going:
                 for bound in (self.bound, asked)
             )
         if needed > MOST_STEPS:
-            return self.unmet(at, "too_many_steps", steps, own, in_all)
+            return self.unmet_end(at, "too_many_steps", steps, own, in_all)
         return None
 
-    def unmet(
+    def unmet_end(
         self, at: int, reason: str, steps: int, error: float = np.nan, needed: float = np.nan
     ) -> ReferenceEnd:
         """The `ReferenceEnd` before a sample, of step sizes of `steps` and twice as many steps."""

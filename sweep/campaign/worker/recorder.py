@@ -94,14 +94,14 @@ class Recipe:
         """Times of the samples, shape (samples + 1,)."""
         return self.time_axis.times
 
-    def brief(self, time_axis: AnyTimeAxis) -> Recipe:
+    def for_pilot(self, time_axis: AnyTimeAxis) -> Recipe:
         """What a pilot records over another time axis: no structure, no errors."""
         record = tuple(name for name in self.record if name not in schema.MEASURED)
         return Recipe(time_axis, record, self.statistics, reference_samples=0)
 
 
 @dataclass(eq=False)
-class BatchUnderway:
+class RunBatch:
     """Up to eight runs of one recorder that differ in their initial state, on their way.
 
     Parameters
@@ -149,7 +149,7 @@ class BatchUnderway:
     @classmethod
     def begin(
         cls, initial: States, step_size: float, steps_per_sample: int, tolerance: float
-    ) -> BatchUnderway:
+    ) -> RunBatch:
         """At the start."""
         count = len(initial)
         no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
@@ -279,25 +279,25 @@ class Recorder:
         reference: ReferenceStates | None = None,
         tolerance: float = np.nan,
     ) -> Columns:
-        """Integrate up to eight initial states, at once; see `BatchUnderway`.
+        """Integrate up to eight initial states, at once; see `RunBatch`.
 
         Returns
         -------
         dict of str to ndarray
             By the names of `sweep.study.schema`; the first axis is the runs.
         """
-        runs = BatchUnderway.begin(initial, step_size, steps_per_sample, tolerance)
+        runs = RunBatch.begin(initial, step_size, steps_per_sample, tolerance)
         sampled = self.advance(runs, self.recipe.time_axis.samples, reference)
         return sampled | self.finish(runs)
 
     def advance(
-        self, runs: BatchUnderway, last: int, reference: ReferenceStates | None = None
+        self, runs: RunBatch, last: int, reference: ReferenceStates | None = None
     ) -> Columns:
         """Integrate runs up to the sample `last`; one that is not `resumable`, to the last one.
 
         Parameters
         ----------
-        runs : Underway
+        runs : RunBatch
             Stands at `last` afterwards.
         last : int
         reference : tuple of ndarray, optional
@@ -309,10 +309,10 @@ class Recorder:
         dict of str to ndarray, shape (runs, samples, …)
             Of the samples from where the runs stood, without that one, or from 0 on.
         """
-        first, times = runs.sample, self._times(slice(runs.sample, last + 1))
+        first, times = runs.sample, self._sample_times(slice(runs.sample, last + 1))
         adaptive = self._integrator.adaptive
         self.compile(lanes=len(runs.initial) > 1)  # before the clock starts
-        known, followed = self._parts(runs.checkpoints)
+        known, followed = self._split_checkpoints(runs.checkpoints)
         fresh = adaptive and known is None
         prepared = (
             prepare(self.adaptive_problem, runs.initial, times, runs.tolerance) if fresh else None
@@ -341,11 +341,11 @@ class Recorder:
         valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
         where = np.concatenate([[0], np.arange(first + 1, last + 1)])
-        at = self._times(where)
+        at = self._sample_times(where)
         at = pairs(at) if self._element.numbers else at
-        sampled = self._sampled(raw, at) | self._statistics(batch)
-        sampled |= self._errors(ends, reference, where)
-        chaos, followed = self._chaos(runs, times, known, followed)
+        sampled = self._recorded_quantities(raw, at) | self._step_statistics(batch)
+        sampled |= self._reference_errors(ends, reference, where)
+        chaos, followed = self._tangent_series(runs, times, known, followed)
         sampled |= chaos
         for key, (name, values) in steps.items():
             if key in self.recipe.record:
@@ -370,16 +370,18 @@ class Recorder:
         else:
             self._fixed_step_problem.trajectory(element)
 
-    def _parts(self, checkpoints: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def _split_checkpoints(
+        self, checkpoints: np.ndarray | None
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Of checkpoints those of the problem, and of what goes along with it."""
         if checkpoints is None:
             return None, None
         own, followed = np.split(checkpoints, [self.problem.checkpoint_size], axis=1)
         return own, followed
 
-    def _chaos(
+    def _tangent_series(
         self,
-        runs: BatchUnderway,
+        runs: RunBatch,
         times: np.ndarray,
         stood: np.ndarray | None,
         checkpoints: np.ndarray | None,
@@ -449,7 +451,7 @@ class Recorder:
         except InputError:  # an equilibrium
             return None
 
-    def finish(self, runs: BatchUnderway) -> Columns:
+    def finish(self, runs: RunBatch) -> Columns:
         """The variables over runs, of runs at their last sample; by the names of `schema`."""
         lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
         status = np.where(lost, status_of.NOT_FINITE, runs.status).astype(np.int8)
@@ -461,11 +463,13 @@ class Recorder:
         }
         steps = self.recipe.time_axis.intervals * runs.steps_per_sample
         step_size = self._exact_step(runs)
-        measured = self.structure(runs.initial, runs.final, step_size, steps, runs.tolerance)
+        measured = self.measure_structure(
+            runs.initial, runs.final, step_size, steps, runs.tolerance
+        )
         failed = status > status_of.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
 
-    def structure(
+    def measure_structure(
         self,
         initial: States,
         final: States,
@@ -507,7 +511,7 @@ class Recorder:
     def _keeps_statistics(self) -> bool:
         return self.recipe.statistics == EVERY_STEP
 
-    def _exact_step(self, runs: BatchUnderway) -> Number:
+    def _exact_step(self, runs: RunBatch) -> Number:
         """The step size of runs in the integrator's arithmetic.
 
         In double-double steps fill the sample intervals, of which doubles are parts by and large.
@@ -585,7 +589,7 @@ class Recorder:
             _step_variables_along_runs(found.step_sizes, found.rejected_so_far),
         )
 
-    def _times(self, where: slice | np.ndarray) -> np.ndarray:
+    def _sample_times(self, where: slice | np.ndarray) -> np.ndarray:
         """Times of samples: floats, or precise numbers of an integrator in double-double."""
         axis = self.recipe.time_axis
         if self._element is DOUBLE:
@@ -594,7 +598,7 @@ class Recorder:
         times: np.ndarray = axis.marks[where].astype(object) * interval
         return times
 
-    def _sampled(self, raw: States, times: np.ndarray) -> Columns:
+    def _recorded_quantities(self, raw: States, times: np.ndarray) -> Columns:
         """The recorded quantities of states (runs, S, …), and their errors, shape (runs, S) each.
 
         They are evaluated, and differences formed, in the integrator's arithmetic.
@@ -660,7 +664,7 @@ class Recorder:
         form = in_precise_numbers(self._system.in_arithmetic(DOUBLE_DOUBLE).form, only_precise)
         return pairs(form.parameters)
 
-    def _statistics(self, batch: Batch | Solutions) -> Columns:
+    def _step_statistics(self, batch: Batch | Solutions) -> Columns:
         """Statistics over the steps of the interval that ends at a sample; NaN at time 0."""
         if self.recipe.statistics != EVERY_STEP:
             return {}
@@ -676,7 +680,7 @@ class Recorder:
             for name, (m, s) in values.items()
         }
 
-    def _errors(
+    def _reference_errors(
         self, states: States, reference: ReferenceStates | None, where: np.ndarray
     ) -> Columns:
         """Errors against the reference where there is one, NaN elsewhere."""

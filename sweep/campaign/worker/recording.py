@@ -58,7 +58,7 @@ class Recording:
         The first sample of each that is computed here.
     done : ndarray of bool, shape (rows,)
         Whether all of a row is there, or in a record of an earlier attempt.
-    reached : ndarray of int, shape (rows,)
+    checkpointed : ndarray of int, shape (rows,)
         Samples of each that a checkpoint has; 0 without one.
     written : float
         When something was put last, by `time.perf_counter`.
@@ -84,7 +84,7 @@ class Recording:
         }
         self._shard_row = rows // self._arrays[MARKER].chunks[0]
         self.done, self._committed = np.zeros((2, len(rows)), dtype=bool)
-        self.reached = np.zeros(len(rows), dtype=np.int64)
+        self.checkpointed = np.zeros(len(rows), dtype=np.int64)
         # Of rows that resume: their checkpoint, and the index of each row in it.
         self._states: dict[int, tuple[Record, int]] = {}
         # By rows: checkpoints of this attempt with their numbers, and the samples of each.
@@ -93,11 +93,11 @@ class Recording:
         self._resumed: list[tuple[RowNumbers, Sequence[Record]]] = []
         self.written = time.perf_counter()
         for row in np.unique(self._shard_row).tolist():
-            self._look_up(records_folder(store, place, row))
+            self._read_records(records_folder(store, place, row))
 
     # --- what there is -----------------------------------------------------------------------
 
-    def _look_up(self, folder: Place) -> None:
+    def _read_records(self, folder: Place) -> None:
         """Take what records have: rows that are done, and how far others are."""
         low, high = self.rows[0], self.rows[-1]
         found = [r for r in list_records(folder) if r.name.start <= high and r.name.stop > low]
@@ -110,28 +110,28 @@ class Recording:
             if record.name.kind == CHECKPOINT and record.header["identity"] == self._identity:
                 chains.setdefault((record.name.token, tuple(record.rows)), []).append(record)
         for records in chains.values():
-            self._take_chain(records)
+            self._resume_from_chain(records)
 
-    def _take_chain(self, records: Sequence[Record]) -> None:
+    def _resume_from_chain(self, records: Sequence[Record]) -> None:
         """Take the checkpoints of an attempt, for the rows of which it came furthest."""
         chain, at = [], min(record.name.first for record in records)
         while nexts := [record for record in records if record.name.first == at]:
             chain.append(max(nexts, key=lambda record: record.name.last))
             at = chain[-1].name.last
         last = chain[-1]
-        mine = np.isin(self.rows, last.rows) & ~self.done & (self.reached < at)
+        mine = np.isin(self.rows, last.rows) & ~self.done & (self.checkpointed < at)
         mine &= (chain[0].name.first == self.first) | (chain[0].name.first == 0)
         if not mine.any():
             return
         self._resumed.append((last.rows, records))
-        self.first[mine], self.reached[mine] = chain[0].name.first, at
+        self.first[mine], self.checkpointed[mine] = chain[0].name.first, at
         where = np.searchsorted(last.rows, self.rows[mine])
         for i, k in zip(np.flatnonzero(mine).tolist(), where.tolist(), strict=True):
             self._states[i] = last, k
         for record in chain:
-            self._take_samples(record, np.flatnonzero(mine), where)
+            self._read_samples(record, np.flatnonzero(mine), where)
 
-    def _take_samples(
+    def _read_samples(
         self, record: Record, mine: NDArray[np.intp], where: NDArray[np.intp]
     ) -> None:
         for name, array in self._arrays.items():
@@ -142,7 +142,7 @@ class Recording:
                 at: tuple[Any, ...] = mine[inside], *spans
                 self.columns[name][at] = values
 
-    def state(self, names: Sequence[str], indices: Sequence[int]) -> dict[str, np.ndarray]:
+    def read_state(self, names: Sequence[str], indices: Sequence[int]) -> dict[str, np.ndarray]:
         """What the checkpoints of rows have besides the variables.
 
         Parameters
@@ -163,7 +163,7 @@ class Recording:
     # --- putting -----------------------------------------------------------------------------
 
     @property
-    def is_unsaved(self) -> bool:
+    def has_uncommitted_rows(self) -> bool:
         """Whether rows are done that no record has."""
         return bool(np.any(self.done & ~self._committed))
 
@@ -179,7 +179,7 @@ class Recording:
         keys = np.stack([self._shard_row[mine], self.first[mine]])
         for shard_row, first in np.unique(keys, axis=1).T.tolist():
             part = mine[np.all(keys == [[shard_row], [first]], axis=0)]
-            self._put(shard_row, part, list(self._arrays), first, self.samples, RECORD)
+            self._write_record(shard_row, part, list(self._arrays), first, self.samples, RECORD)
         self._committed[mine] = True
         self._remove_checkpoints()
 
@@ -202,14 +202,16 @@ class Recording:
         since = len(marks) & (len(marks) - 1)
         names = [name for name, array in self._arrays.items() if "time" in array.dims]
         shard_row = int(self._shard_row[indices[0]])
-        new = self._put(shard_row, indices, names, marks[since], samples, CHECKPOINT, state)
+        new = self._write_record(
+            shard_row, indices, names, marks[since], samples, CHECKPOINT, state
+        )
         superseded = [record for number, record in records if number > since]
         records[:] = [own for own in records if own[0] <= since] + [(len(marks), new)]
         marks.append(samples)
         for record in superseded:
             record.remove()
 
-    def _put(
+    def _write_record(
         self,
         shard_row: int,
         indices: NDArray[np.intp],

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from systems.base import System
 
 CHECKPOINT = checkpoints.CHECKPOINT.name
-STANDING = (  # that a reference goes on with
+CHECKPOINT_STATE = (  # that a reference goes on with
     CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
 )  # fmt: skip
 REHEARSED_TOLERANCE = 1e-3
@@ -55,10 +55,12 @@ class ReferenceWork:
     ) -> None:
         self.task, self.attempt = task, attempt
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
-        known = {name: arrays[name].read_rows(task.rows) for name in STANDING}
+        known = {name: arrays[name].read_rows(task.rows) for name in CHECKPOINT_STATE}
         stored = np.where(np.isfinite(known[CHECKPOINT][:, 0]), task.stored, 0)
         stored = np.where(known[schema.REFERENCE_END] == schema.PENDING, 0, stored)
-        identity = checkpoints.checkpoint_identity(task.solver.identity, STANDING, times=task.times)
+        identity = checkpoints.checkpoint_identity(
+            task.solver.identity, CHECKPOINT_STATE, times=task.times
+        )
         self.recording = Recording(
             task.store, task.group, arrays, task.rows, stored, len(task.times), attempt, identity
         )
@@ -79,7 +81,7 @@ class ReferenceWork:
         recording, every = self.recording, self.task.checkpoint_every
         for i in np.flatnonzero(~recording.done).tolist():
             try:
-                whole = self._go_on(i, made[self.task.system[i]])
+                whole = self._compute_reference(i, made[self.task.system[i]])
             except Interrupted:  # within a segment
                 break
             if not whole:
@@ -87,18 +89,18 @@ class ReferenceWork:
             recording.done[i] = True
             if time.perf_counter() - recording.written > every:
                 recording.commit()
-        if recording.is_unsaved:
+        if recording.has_uncommitted_rows:
             recording.commit()
         return bool(recording.done.all())
 
-    def _go_on(self, i: int, system: System) -> bool:
+    def _compute_reference(self, i: int, system: System) -> bool:
         """Compute a reference to its end; False if it was stopped before."""
         times, recording = self.task.times, self.recording
-        count = int(recording.reached[i]) or int(recording.first[i])
-        if recording.reached[i]:
-            for name, values in recording.state(STANDING, [i]).items():
+        count = int(recording.checkpointed[i]) or int(recording.first[i])
+        if recording.checkpointed[i]:
+            for name, values in recording.read_state(CHECKPOINT_STATE, [i]).items():
                 recording.columns[name][i] = values[0]
-        self.task.solver.load(system, *self._starts(i, system))
+        self.task.solver.load(system, *self._initial_states(i, system))
         length = self._first_length(len(times) - count)
         while count < len(times):
             if self.attempt.is_stopped:
@@ -109,26 +111,26 @@ class ReferenceWork:
             count += taken
             rate = taken / max(time.perf_counter() - began, 1e-9)
             length = max(1, min(int(self.segment * rate), 16 * length))
-            if count < len(times) and self._is_due():
+            if count < len(times) and self._is_checkpoint_due():
                 self._checkpoint(i, count)
         recording.columns[MARKER][i] = count
         return True
 
-    def _starts(self, i: int, system: System) -> tuple[States, States | None]:
+    def _initial_states(self, i: int, system: System) -> tuple[States, States | None]:
         """The initial state of a reference, and the same in double-double or None."""
         known = self.task.precise_starts
         own = None if known is None else known[i, : system.rows]
         return self.initial[i, : system.rows], own
 
-    def _is_due(self) -> bool:
+    def _is_checkpoint_due(self) -> bool:
         waited = time.perf_counter() - self.recording.written
         return self.attempt.is_stopped or waited > self.task.checkpoint_every
 
     def _checkpoint(self, i: int, count: int) -> None:
-        if self.recording.is_unsaved:
+        if self.recording.has_uncommitted_rows:
             self.recording.commit()
         columns, mine = self.recording.columns, np.array([i])
-        state = {name: columns[name][mine] for name in STANDING}
+        state = {name: columns[name][mine] for name in CHECKPOINT_STATE}
         self.recording.checkpoint(mine, count, state)
 
     def _first_length(self, left: int) -> int:
@@ -140,10 +142,10 @@ class ReferenceWork:
         """Take the samples from `count` on; those before are there."""
         columns, solver = self.recording.columns, self.task.solver
         size = solver.checkpoint_length(system)
-        stands = columns[CHECKPOINT][i, :size] if count else None
+        checkpoint = columns[CHECKPOINT][i, :size] if count else None
         began = time.thread_time()
-        found, stands = solver.advance(
-            system, *self._starts(i, system), count, upto, stands, self._check_stopped
+        found, checkpoint = solver.advance(
+            system, *self._initial_states(i, system), count, upto, checkpoint, self._check_stopped
         )
         seconds, before = time.thread_time() - began, columns[schema.CPU_TIME][i]
         columns[schema.CPU_TIME][i] = seconds + (before if count and before > 0 else 0.0)
@@ -157,7 +159,7 @@ class ReferenceWork:
             else:
                 columns[name][i, count:upto] = values
         columns[schema.HELD_SAMPLES][i] += np.isfinite(found["error"]).sum()
-        columns[CHECKPOINT][i, :size] = stands
+        columns[CHECKPOINT][i, :size] = checkpoint
 
     def _check_stopped(self) -> None:
         if self.attempt.is_stopped:

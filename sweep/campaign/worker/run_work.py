@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.compiler.lanes import WIDTH
-from sweep.campaign.worker.recorder import BatchUnderway, Recorder, ReferenceStates
+from sweep.campaign.worker.recorder import Recorder, ReferenceStates, RunBatch
 from sweep.campaign.worker.recording import MARKER, Recording
 from sweep.campaign.worker.tasks import SEGMENT, RunTask
 from sweep.store import provenance
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 PROBE = 0.1  # part of them that the first segment is expected to take
 LONG = 0.5  # part of them, and of the time between checkpoints, that is worth one
 MOST_BYTES = 2**26  # of what is computed and not committed, about
-STANDING = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
+CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
 LOW = "states_low"  # of references in double-double
 # Reference states and errors of a batch of runs whose states have so many rows.
 ReferenceReader = Callable[[NDArray[np.intp], int], ReferenceStates | None]
-SCALARS = (CHECKPOINT.name, MARKER, "cpu_time", "wall_time")  # that a run goes on with
+END_STATE = (CHECKPOINT.name, MARKER, "cpu_time", "wall_time")  # that a run goes on with
 
 
 class RunWork:
@@ -98,7 +98,7 @@ class RunWork:
             if due or size > MOST_BYTES:
                 recording.commit()
                 size = 0
-        if recording.is_unsaved:
+        if recording.has_uncommitted_rows:
             recording.commit()
         done = left[recording.done[left]]
         return recording.columns["status"][done], len(done) == len(left)
@@ -111,15 +111,15 @@ class RunWork:
         on = np.flatnonzero(stored)
         if not len(on):
             return {}, stored
-        values = {name: arrays[name].read_rows(self.task.rows[on]) for name in SCALARS}
+        values = {name: arrays[name].read_rows(self.task.rows[on]) for name in END_STATE}
         known = np.isfinite(values[CHECKPOINT.name][:, 0])
         stored[on[~known]] = 0
         place = {int(i): k for k, i in enumerate(on) if known[k]}
         return {"place": place, **values}, stored
 
-    def _standing(self, i: int) -> tuple[int, bool]:
+    def _last_known_sample(self, i: int) -> tuple[int, bool]:
         """The last sample of a run that is known, 0 if it begins; and where that is known from."""
-        reached, stored = int(self.recording.reached[i]), int(self.recording.first[i])
+        reached, stored = int(self.recording.checkpointed[i]), int(self.recording.first[i])
         return (reached - 1, True) if reached else (max(0, stored - 1), False)
 
     def _batches(self, left: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
@@ -129,7 +129,7 @@ class RunWork:
         adaptive run goes alone: its step size is NaN, which equals no other.
         """
         task = self.task
-        standing = np.array([self._standing(i) for i in left], dtype=float).reshape(-1, 2)
+        standing = np.array([self._last_known_sample(i) for i in left], dtype=float).reshape(-1, 2)
         keys = np.array([task.integrator, task.system, task.step_size, task.repeat])[:, left]
         keys = np.concatenate([keys, standing.T, task.rows[left][None] // task.unit])
         changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
@@ -137,22 +137,22 @@ class RunWork:
             for i in range(0, len(part), WIDTH):
                 yield part[i : i + WIDTH]
 
-    def _begun(self, batch: NDArray[np.intp], recorder: Recorder) -> BatchUnderway:
-        """The `BatchUnderway` of a batch, where it stands."""
+    def _begin_batch(self, batch: NDArray[np.intp], recorder: Recorder) -> RunBatch:
+        """The `RunBatch` of a batch, where it stands."""
         task, first, rows = self.task, batch[0], recorder.problem.rows
         known = None if task.precise_starts is None else task.precise_starts[batch, :rows]
-        runs = BatchUnderway.begin(
+        runs = RunBatch.begin(
             recorder.starts(self.initial[batch, :rows], known),
             float(task.step_size[first]),
             int(task.steps_per_sample[first]),
             float(task.tolerance[first]),
         )
-        sample, from_checkpoint = self._standing(first)
+        sample, from_checkpoint = self._last_known_sample(first)
         if not (sample and recorder.resumable):
             self.recording.first[batch] = 0
             return runs
         if from_checkpoint:
-            state: dict[str, Any] = self.recording.state(STANDING, batch.tolist())
+            state: dict[str, Any] = self.recording.read_state(CHECKPOINT_STATE, batch.tolist())
             return dataclasses.replace(runs, sample=sample, **state)
         where = [self.ends["place"][i] for i in batch.tolist()]
         return dataclasses.replace(
@@ -169,13 +169,13 @@ class RunWork:
     def _compute_batch(self, batch: NDArray[np.intp]) -> bool:
         """Compute a batch into the columns; whether to its end, and not stopped before."""
         recorder = _recorder_of_run(self.task, batch[0])
-        runs, columns = self._begun(batch, recorder), self.recording.columns
+        runs, columns = self._begin_batch(batch, recorder), self.recording.columns
         references = self.references(batch, recorder.problem.rows)
         length = self._first_length(recorder, runs)
         while True:
             before, began = runs.sample, time.perf_counter()
             last = min(before + length, self.samples - 1)
-            self._take(batch, recorder.advance(runs, last, references), before, last)
+            self._store_samples(batch, recorder.advance(runs, last, references), before, last)
             if last == self.samples - 1:
                 break
             now, stopped = time.perf_counter(), self.attempt.is_stopped
@@ -193,7 +193,7 @@ class RunWork:
             columns[CHECKPOINT.name][batch, : recorder.checkpoint_size] = runs.checkpoints
         return True
 
-    def _first_length(self, recorder: Recorder, runs: BatchUnderway) -> int:
+    def _first_length(self, recorder: Recorder, runs: RunBatch) -> int:
         """Samples of the first segment: all of them, unless they are expected to take long."""
         left = self.samples - 1 - runs.sample
         expected = self.task.cost / max(1, len(self.task.rows))
@@ -202,7 +202,7 @@ class RunWork:
             return max(1, left)
         return max(1, int(left * min(1.0, PROBE * self.segment / expected)))
 
-    def _take(
+    def _store_samples(
         self, batch: NDArray[np.intp], sampled: Mapping[str, np.ndarray], before: int, last: int
     ) -> None:
         """Take the samples of a segment into the columns."""
@@ -214,10 +214,10 @@ class RunWork:
             else:
                 column[batch, first : last + 1] = values
 
-    def _checkpoint(self, batch: NDArray[np.intp], runs: BatchUnderway) -> None:
-        if self.recording.is_unsaved:
+    def _checkpoint(self, batch: NDArray[np.intp], runs: RunBatch) -> None:
+        if self.recording.has_uncommitted_rows:
             self.recording.commit()
-        state = {name: np.asarray(getattr(runs, name)) for name in STANDING}
+        state = {name: np.asarray(getattr(runs, name)) for name in CHECKPOINT_STATE}
         self.recording.checkpoint(batch, runs.sample + 1, state)
 
 

@@ -66,7 +66,7 @@ class Task:
         def cost(self) -> float:
             """Expected seconds."""
 
-        def made(self) -> RunTask | ReferenceTask:
+        def build(self) -> RunTask | ReferenceTask:
             """The task as it is sent to a worker."""
 
     @property
@@ -139,7 +139,7 @@ class RunTask(Task):
         """What tells it from the other tasks of a run."""
         return self.experiment, "runs", int(self.rows[0])
 
-    def made(self) -> RunTask:
+    def build(self) -> RunTask:
         """The task as it is sent to a worker: itself."""
         return self
 
@@ -222,7 +222,7 @@ class ReferenceTask(Task):
         """As in `RunTask`."""
         return self.experiment, "references", int(self.rows[0])
 
-    def made(self) -> ReferenceTask:
+    def build(self) -> ReferenceTask:
         """The task as it is sent to a worker: itself."""
         return self
 
@@ -242,7 +242,7 @@ class Receipt:
         The task's own time.
     whole : bool
         Whether all of it was done; not if the worker was told to stop, or is to end itself.
-    superseded : bool
+    fenced_off : bool
         Whether another coordinator holds the store.
     """
 
@@ -251,4 +251,4 @@ class Receipt:
     failed: int
     seconds: float
     whole: bool = True
-    superseded: bool = False
+    fenced_off: bool = False

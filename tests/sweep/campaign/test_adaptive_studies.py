@@ -139,8 +139,10 @@ def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored, whole_pilot)
     fixed = ~entry.table.adaptive
     found, run_steps = Batches.of(entry, plan.work.unit), np.zeros(entry.table.size)
     for kind, own in found.by_kind():
-        mine = np.isin(found.of_run, own)
-        run_steps[found.runs[mine]] = plan.costs[kind].steps * found.amounts[found.of_run[mine]]
+        mine = np.isin(found.batch_of_run, own)
+        run_steps[found.runs[mine]] = (
+            plan.costs[kind].steps * found.amounts[found.batch_of_run[mine]]
+        )
     np.testing.assert_array_equal(run_steps[fixed], taken[fixed])
     assert np.all(run_steps > 0) and plan.steps == round(run_steps.sum())
     assert np.all(plan.units.seconds > 0) and plan.units.runs.sum() == entry.table.size

@@ -10,7 +10,7 @@ import integrators
 import sweep
 import systems
 from integrators.compiler.tangents import COUNT
-from sweep.campaign.worker.recorder import BatchUnderway, NamedComponent, Recipe, Recorder
+from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
 from sweep.store import studies
 from sweep.study.schema import MOST_EXPONENTS
 from sweep.study.time_axis import TimeAxis
@@ -144,7 +144,7 @@ def test_a_run_in_segments_is_the_whole_one(name, options, samples, cuts):
     starts = starts if name == "variational" else starts[:1]
     own = (0.1, 10, np.nan) if name == "variational" else (np.nan, 0, 1e-5)
     whole = made.run(starts, *own[:2], tolerance=own[2])
-    runs, pieces = BatchUnderway.begin(starts, *own), []
+    runs, pieces = RunBatch.begin(starts, *own), []
     for last in (*cuts, samples):
         pieces.append(made.advance(runs, last))
         assert runs.checkpoints.shape == (len(starts), made.checkpoint_size)

@@ -234,7 +234,7 @@ def test_without_disturbance_it_is_what_all_cost(told, tmp_path):
     assert plan.cpu_time.usual == pytest.approx(true, rel=1e-6)
     assert plan.references.usual == pytest.approx(20 * reference_cost(500.0))
     assert plan.lacking_references == 20
-    assert plan.units.seconds.sum() == pytest.approx(plan.runs.usual + plan.beside)
+    assert plan.units.seconds.sum() == pytest.approx(plan.runs.usual + plan.recording_seconds)
 
 
 def test_plans_together_are_narrower_than_their_sum(told, tmp_path):
@@ -255,7 +255,7 @@ def test_many_kinds_are_measured_more_briefly(tmp_path):
 def test_steps_back_are_counted_beside(told, tmp_path, monkeypatch):
     """The plan's interval is of what `cpu_time` says; tasks take longer by what is measured."""
     clock = told(Clock())
-    monkeypatch.setattr(Recorder, "structure", lambda *of: clock.spend(0.25) or {})
+    monkeypatch.setattr(Recorder, "measure_structure", lambda *of: clock.spend(0.25) or {})
     records = '"energy"', '"energy", "reversal_error"', '"energy", "symplectic_defect"'
     plain, back, defect = (
         planning.plan_experiment(entry_of(tmp_path / "none.zarr", record=f"[{names}]"), clock=clock)
@@ -263,10 +263,10 @@ def test_steps_back_are_counted_beside(told, tmp_path, monkeypatch):
     )
     assert back.runs.usual == pytest.approx(plain.runs.usual)
     assert defect.runs.usual == pytest.approx(plain.runs.usual)
-    assert plain.beside == 0.0
+    assert plain.recording_seconds == 0.0
     runs = plain.entry.table.size
-    assert back.beside == pytest.approx(plain.runs.usual + runs * 0.125)  # two at a time
-    assert defect.beside == pytest.approx(runs * 0.125)
+    assert back.recording_seconds == pytest.approx(plain.runs.usual + runs * 0.125)  # two at a time
+    assert defect.recording_seconds == pytest.approx(runs * 0.125)
     assert back.files == plain.files + 2  # a shard, and metadata
 
 
@@ -292,7 +292,7 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     seen.clear()
     fold.begin_session(Store.at(store), "batches")
     for task in runs:
-        compute.compute_task(task.made(), Session("batches", "", kernel_code_hash()))
+        compute.compute_task(task.build(), Session("batches", "", kernel_code_hash()))
     found = batches.Batches.of(entry, plan.work.unit)
     assert sorted(seen) == sorted(found.sizes.tolist())
     assert found.sizes.sum() == entry.table.size

@@ -84,4 +84,4 @@ def test_the_search_ends_where_errors_fall_no_more():
     bench = Model({"rk4": (100.0, 1e-6)}, floor=2.0)
     starts = np.zeros((40, 1, 3))
     (contender,), finalists = search(bench, [candidate], starts[:8], starts, lambda line: None)
-    assert not finalists and contender.is_stuck and bench.spent < 100 * 1024 / 0.5 * 1e-6 * 40
+    assert not finalists and contender.is_at_floor and bench.spent < 100 * 1024 / 0.5 * 1e-6 * 40

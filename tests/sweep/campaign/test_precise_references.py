@@ -183,14 +183,14 @@ def ends_of(found):
 
 
 def test_where_no_step_size_leads_on_a_reference_ends(monkeypatch):
-    run = precise_reference._Going.run
+    run = precise_reference._TrajectoryPair.run
 
     def failing(self, checkpoint, steps, first, last):
         states, checkpoint = run(self, checkpoint, steps, first, last)
         states[max(4 - first, 0) :] = np.nan
         return states, checkpoint
 
-    monkeypatch.setattr(precise_reference._Going, "run", failing)
+    monkeypatch.setattr(precise_reference._TrajectoryPair, "run", failing)
     monkeypatch.setattr(precise_reference, "MOST_UNSETTLED", 2**8)
     system = systems.get("spherical_pendulum_chain")
     known = system.start("lee", arithmetic="double-double")
@@ -218,14 +218,14 @@ def test_where_a_tolerance_is_not_met_a_reference_ends(monkeypatch, integrator, 
 
 
 def test_how_far_rounding_lets_a_tolerance_be_met(monkeypatch):
-    run = precise_reference._Going.run
+    run = precise_reference._TrajectoryPair.run
 
     def rounded(self, checkpoint, steps, first, last):
         states, checkpoint = run(self, checkpoint, steps, first, last)
         states[max(5 - first, 0) :, ..., 1] += 1e-20 * np.sin(steps)
         return states, checkpoint
 
-    monkeypatch.setattr(precise_reference._Going, "run", rounded)
+    monkeypatch.setattr(precise_reference._TrajectoryPair, "run", rounded)
     system = systems.get("spherical_pendulum_chain")
     known = system.start("lee", arithmetic="double-double")
     solver = solver_until(1.0, 1e-22, samples=10)

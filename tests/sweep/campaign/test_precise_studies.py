@@ -7,7 +7,7 @@ from study_text import one_experiment, problems
 import integrators
 import sweep
 import systems
-from sweep.campaign.worker.recorder import BatchUnderway, NamedComponent, Recipe, Recorder
+from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
 from sweep.store import studies
 from sweep.study.run_table import expand_experiment
 from sweep.study.time_axis import TimeAxis
@@ -88,7 +88,7 @@ def test_a_run_in_segments_is_the_run_at_once():
     initial = recorder.starts(np.array([system.start("lee"), *system.ensemble(2, seed=1)]))
 
     def underway():
-        return BatchUnderway.begin(initial, 0.02, 10, np.nan)
+        return RunBatch.begin(initial, 0.02, 10, np.nan)
 
     whole, parted = underway(), underway()
     at_once = recorder.advance(whole, 4)

@@ -227,7 +227,7 @@ def test_an_experiment_that_scans_is_refused():
 def test_random_states_that_are_drawn_are_those_of_the_study_and_more():
     experiment = study().experiments[0]
     (system,) = experiment.make_systems()
-    draw = module.Draw(experiment, system)
+    draw = module.StartSampler(experiment, system)
     drawn = np.concatenate([draw.take(3), draw.take(5)])
     again = system.ensemble(8, seed=3, around="figure3", spread=0.1)
     assert np.array_equal(drawn, again) and draw.is_endless

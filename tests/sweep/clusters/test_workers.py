@@ -76,44 +76,44 @@ class Growing:
 def test_tasks_in_flight_follow_the_number_of_workers(monkeypatch):
     monkeypatch.setattr(cluster_module, "LOOK_SECONDS", -1)
     client, tasks = Growing(), [planned_task()] * 20
-    flight = cluster_module._Flight(client, tasks, None, shutdown.Drain())
+    window = cluster_module._Window(client, tasks, None, shutdown.Drain())
     for count in (1, 2, 3):
-        flight.feed()
+        window.submit()
         assert client.workers == count
-        assert len(flight.flying) == cluster_module.WINDOW * count
-        assert len(flight.running()) == count
+        assert len(window.in_flight) == cluster_module.WINDOW * count
+        assert len(window.running()) == count
 
 
 def test_receipts_are_fetched_together_and_errors_told_apart(cluster, until, monkeypatch):
     def computed(task, session):
         if task.cost == 2.0:
             raise ValueError("of this task alone")
-        return types.SimpleNamespace(whole=True, seconds=0.1, superseded=False)
+        return types.SimpleNamespace(whole=True, seconds=0.1, fenced_off=False)
 
     monkeypatch.setattr(cluster_module, "compute_task", computed)
     tasks = [planned_task(cost) for cost in (1.0, 2.0, 1.0, 1.0)]
-    flight = cluster_module._Flight(cluster, tasks, None, shutdown.Drain())
-    flight.feed()
-    until(lambda: flight._landed.qsize() == len(tasks))
-    landed = flight.land(flight.ended())
+    window = cluster_module._Window(cluster, tasks, None, shutdown.Drain())
+    window.submit()
+    until(lambda: window._ended.qsize() == len(tasks))
+    landed = window.collect(window.wait_for_ended())
     assert [task.cost for task, receipt in landed if receipt is None] == [2.0]
-    assert len(landed) == len(tasks) and not flight.flying
-    failed, error = flight.failure
+    assert len(landed) == len(tasks) and not window.in_flight
+    failed, error = window.failure
     assert failed is tasks[1] and str(error) == "of this task alone"
 
 
 def test_the_work_that_is_left_is_counted_by_what_tasks_took():
     drain = shutdown.Drain()
     task = planned_task(2.0)
-    flight = cluster_module._Flight(Growing(), [task] * 20, None, drain)
-    flight.feed()
-    assert flight._work_left() == (40.0, 20)
-    key = next(iter(flight.flying))
-    del flight.flying[key]
-    flight._pace.ended(key, 6.0)
-    assert flight._work_left() == (3 * 38.0, 19)
+    window = cluster_module._Window(Growing(), [task] * 20, None, drain)
+    window.submit()
+    assert window._work_left() == (40.0, 20)
+    key = next(iter(window.in_flight))
+    del window.in_flight[key]
+    window._pace.ended(key, 6.0)
+    assert window._work_left() == (3 * 38.0, 19)
     drain.request("enough")
-    assert flight._work_left() == (3 * 2.0, 1)  # those in flight
+    assert window._work_left() == (3 * 2.0, 1)  # those in flight
 
 
 def test_many_tasks_are_submitted_in_messages_of_some_size(monkeypatch):
@@ -121,12 +121,12 @@ def test_many_tasks_are_submitted_in_messages_of_some_size(monkeypatch):
     client = Growing()
     client.workers = 9
     task = planned_task(runs=4)
-    flight = cluster_module._Flight(client, [task] * 30, None, shutdown.Drain())
+    window = cluster_module._Window(client, [task] * 30, None, shutdown.Drain())
     sizes = []
-    flight._look()
-    while batch := flight._next_batch():
+    window._count_slots()
+    while batch := window._next_batch():
         sizes.append(len(batch))
-        flight.flying |= {len(flight.flying) + i: task for i in range(len(batch))}
+        window.in_flight |= {len(window.in_flight) + i: task for i in range(len(batch))}
     assert sizes == [3] * 6 + [2] and sum(sizes) == cluster_module.WINDOW * client.workers
 
 

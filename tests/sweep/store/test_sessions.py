@@ -43,7 +43,7 @@ def work(store):
     plans = [planning.plan_experiment(entry) for entry in entries]
     create.create_or_grow_store(Store.at(store), parsed, entries)
     _, made = planning.make_tasks(Store.at(store), plans, 1, 1e-9)
-    return dataclasses.replace(made[0].made(), cost=1e6)
+    return dataclasses.replace(made[0].build(), cost=1e6)
 
 
 def session(token):
@@ -244,7 +244,7 @@ def test_a_worker_that_leaves_stores_what_its_task_has(
         patch.setattr(sessions, "_leaving", threading.Event())
         patch.setattr(Recorder, "advance", counted)
         receipt = compute.compute_task(task, begun(store))
-    assert not receipt.whole and not receipt.superseded and len(spans) == 1
+    assert not receipt.whole and not receipt.fenced_off and len(spans) == 1
     (_, reached) = spans[0]
     assert 0 < reached < 10 and checkpoints_of(store)
     assert not (arrays(store, "only")["sample_count"] > 0).any()

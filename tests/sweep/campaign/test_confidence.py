@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sweep.campaign.recommend.promise import (
+from sweep.campaign.recommend.confidence import (
     CONFIDENCE,
     confidence_of_attempt,
     rare_error,
