@@ -1,4 +1,28 @@
-"""Run a study: compare it with its store, plan, compute what is missing, finish the store."""
+"""Run a study: compare it with its store, plan, compute what is missing, fold the results.
+
+How results come into a store, and stay right whatever dies meanwhile:
+
+- One process at a time holds the *lease* of the store: the coordinator. Its lease has a unique
+  *fencing token*, and before each write the coordinator checks that the lease still bears it.
+- The coordinator begins a *session*, whose name the store keeps, and sends session and token with
+  every task to the workers of a Dask cluster.
+- A worker *commits* finished runs by a *record*: one immutable file, put atomically, whose name
+  has the session. Runs that are not finished it stores in *checkpoints*, records that also have
+  the state of the integrator.
+- Once all tasks of a row of shards have committed, the coordinator *folds* their records into the
+  arrays of the store. Readers take records that are not folded yet as if they were.
+- A task whose worker died is handed out again, and *resumes*: rows in a record are done, the others
+  go on from their last checkpoint, bit for bit as if nothing had happened. Where the first worker
+  lives after all, both put the same bits, and one record counts.
+- After the death of a coordinator the next one acquires the lease, folds what the earlier session
+  has committed, and begins its own. From then on the earlier one and its workers are *fenced off*:
+  the next check of the token or the session fails, and a record of another session than the
+  store's is ignored.
+
+So `sweep run` repeated is all that is ever needed to complete a study. The parts are in
+`sweep.store.lease`, `sweep.store.commit.records` and `sweep.store.commit.fold`,
+`sweep.campaign.worker.recording` and `sweep.campaign.task_window`.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +97,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tally:
-    """How far an experiment is.
+    """How many runs of an experiment are committed, and how many of these failed.
 
     Parameters
     ----------
@@ -81,7 +105,7 @@ class Tally:
     runs : int
         Runs of the study.
     done : int
-        Of these, committed.
+        Runs of these that are committed.
     failed : tuple of (str, int)
         Number of runs by status, other than ``complete``.
     """
@@ -120,7 +144,7 @@ class Outcome:
 
     @property
     def rows(self) -> Rows:
-        """How far each experiment is: `Rows` of dicts."""
+        """Runs of each experiment, how many are done and how many failed: `Rows` of dicts."""
         return Rows(
             {"experiment": tally.experiment, "runs": tally.runs, "done": tally.done}
             | {"failed": sum(count for _, count in tally.failed)}
@@ -139,43 +163,49 @@ class Outcome:
 
 
 class Watcher:
-    """What `run` tells as it goes; the command line prints it. This one is silent."""
+    """Callbacks of `run`, with its progress; a subclass shows what it overrides.
+
+    The command line and notebooks have one each.
+    """
 
     def waiting(self, holder: LeaseHolder, seconds: float) -> None:
-        """A `lease.holder.LeaseHolder` may be dead; that is seen in so many seconds at most."""
+        """The holder of the lease may be dead, which is certain after `seconds` at most."""
 
     def connecting(self, text: str) -> None:
-        """The workers of a cluster are waited for."""
+        """The run waits for the workers of a cluster; `text` says so to a user."""
 
     def compared(self, entries: Sequence[Entry]) -> None:
-        """The study was compared with its store."""
+        """The study was compared with its store: an `Entry` for each experiment."""
 
     def mixed(self, kinds: Sequence[str]) -> None:
-        """Runs of one store are from different kinds of CPU, which are named."""
+        """The runs of the store were computed on several kinds of CPU."""
 
     def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
-        """Costs are known; `tasks` is their number."""
+        """All experiments are planned, as so many tasks for so many workers."""
 
     def preparing(self, now: Preparation) -> None:
-        """A `planner.Preparation` begins: something is measured, or a kernel compiled for it."""
+        """A measurement begins, or the compilation of a kernel for it."""
 
     def compiling(self, workers: int) -> None:
-        """So many workers compile the kernels, each for all of its kind of CPU on its host."""
+        """Workers begin to compile the kernels, one on each host and kind of CPU."""
 
     def began(self, runs: int, seconds: float) -> None:
-        """Work begins on so many runs, of so many expected CPU seconds."""
+        """The first task is about to begin: so many runs, expected to take so many CPU seconds."""
 
     def running(self, tasks: Sequence[Task], seconds_left: float) -> None:
-        """These tasks run, and so many seconds are expected to be left; told once a second."""
+        """These tasks run, and so many seconds are expected to be left; called once a second."""
 
     def progressed(self, task: Task, receipt: Receipt) -> None:
-        """A task committed its runs."""
+        """A task has ended, and committed the runs that its receipt counts."""
 
     def added(self, seconds: float) -> None:
-        """Work of so many expected CPU seconds was planned while other runs were computed."""
+        """Another experiment was planned while runs are computed: so many CPU seconds more."""
 
     def draining(self, reason: str) -> None:
-        """By Ctrl-C, SIGTERM, the time: what is running commits, then the run ends."""
+        """A graceful shutdown begins: running tasks commit, then the run ends.
+
+        `reason` is Ctrl-C, SIGTERM, the time limit, a cancellation or the loss of the lease.
+        """
 
     def ended(self) -> None:
         """The last task has ended."""
@@ -208,22 +238,23 @@ def run(
     store : str, Path or Store, optional
         ``./NAME.zarr`` unless given; all workers must see it. Or ``s3://BUCKET/PATH``.
     client : distributed.Client, optional
-        Of a running cluster, which is left running.
+        Client of a running cluster, which is left running.
     cluster : ClusterSpec or str, optional
-        Instead, which workers to compute on; or the name of a profile in Dask's configuration.
+        Workers to compute on, instead of `client`; or the name of a profile in Dask's
+        configuration.
     workers : int, optional
         Processes of a cluster that is started; unless given, one a core of the local one, but no
         more than there are tasks.
     scheduler : str, optional
         Address of a running scheduler, instead of a cluster that is started.
     max_time : float, optional
-        Seconds after which it ends, with what is committed; running it again goes on.
+        Seconds after which the run ends, with what is committed; running it again resumes.
     checkpoint_every : float, optional
-        Seconds after which a task stores what it has; a killed one goes on from there.
+        Seconds between the checkpoints of a task; a killed one resumes from the last.
     watcher : Watcher, optional
-        Told of the progress; a notebook shows it unless given.
+        Callbacks for the progress; unless given, a notebook shows it.
     name : str, optional
-        By which `sweep cancel` can ask it to end even before it holds the store.
+        Name by which `sweep cancel` can end the run even before it has the lease.
     trust_plugins : bool
         Whether to approve, and run, the plugins that a store brings: the one that is run, or one
         from whose runs initial states are taken. See `sweep.plugins.approvals`.
@@ -277,7 +308,7 @@ def _interrupting_if_not_storable(store: Store) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class _Coordinator:
-    """One run of a study, by who has its lease; parameters as in `run`."""
+    """A run of a study, in the process that holds the lease; parameters as in `run`."""
 
     store: Store
     study: Study
@@ -288,13 +319,13 @@ class _Coordinator:
     presence: Presence
 
     def run(self, client: Client | None, spec: ClusterSpec) -> Outcome:
-        """Bring the store to what the study asks for; the `Outcome`."""
+        """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
         if (root := self.store.existing_root()) is not None:
             self.presence.seen()
             fold.settle(self.store, self.lease.check)
             root = self.store.root()
         entries = diff.diff_root_against_study(self.store, root, self.study)
-        if not sessions.is_process_computing_tasks():  # or it was submitted by whose approval it is
+        if not sessions.is_process_computing_tasks():  # else whoever submitted it has approved them
             approvals.approve_plugins(self.study.library.plugins)
         self.watcher.compared(entries)
         pending = any(entry.pending.any() for entry in entries)
@@ -313,7 +344,10 @@ class _Coordinator:
     def _compute_pending(
         self, store: Store, entries: Sequence[Entry], connected: Connect | None
     ) -> str:
-        """Grow the store and compute what is pending, if there is a client; why it ended early."""
+        """Grow the store and compute what is pending, if there is a client.
+
+        Returns why the run ended early; empty if it did not.
+        """
         if connected is None:
             noted = _attributes_of_workers({}, {})
             create.create_or_grow_store(self.store, self.study, entries, self.lease.check, noted)
@@ -363,7 +397,7 @@ class _Coordinator:
         workers: dict[str, Worker],
         planner: Planner,
     ) -> str:
-        """Compute all that is pending; why it ended early, or nothing."""
+        """Compute all that is pending; returns why it ended early, empty if it did not."""
         kinds = _record_workers(store, workers, self.lease.check)
         if len(kinds) > 1:
             self.watcher.mixed(kinds)
@@ -383,7 +417,7 @@ class _Coordinator:
     def _tasks_of_plans(
         self, client: Client, session: Session, workers: dict[str, Worker], planner: Planner
     ) -> Iterator[Parts]:
-        """References and runs, as tasks, of the experiments that are planned, as they come."""
+        """Tasks of the references and of the runs of experiments, as soon as these are planned."""
         known = any(entry.known for entry in planner.entries)
         counted = Counter(self.store).count() if known else ()
         before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
@@ -446,7 +480,7 @@ class _Coordinator:
     def _note_prediction(
         self, plans: Sequence[ExperimentPlan], before: Mapping[str, float]
     ) -> None:
-        """Keep what the plans expect, beside what was used before, for `sweep status`."""
+        """Store the expected CPU time, and that of earlier runs, for `sweep status`."""
         found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in plans}
         write_plan_predictions(self.store, _predict_cpu_time(plans, before), found)
 
@@ -465,7 +499,7 @@ def _predict_cpu_time(plans: Sequence[ExperimentPlan], before: Mapping[str, floa
 def _attributes_of_workers(
     known: Mapping[str, Any], workers: Mapping[str, Worker]
 ) -> dict[str, Any]:
-    """Attributes of the root: hosts and environments that it knows, and those of workers."""
+    """Attributes of the root for the hosts and environments in `known` and those of workers."""
     hosts, environments = known.get("hosts", []), [own.environment for own in workers.values()]
     numbers = {str(provenance.provenance_number(one)): one for one in environments}
     new = [host for host in hosts_of_workers(workers.values()) if host not in hosts]
@@ -476,9 +510,9 @@ def _attributes_of_workers(
 
 
 def _record_workers(store: Store, workers: Mapping[str, Worker], check: WriteCheck) -> list[str]:
-    """Note workers that the store does not know yet; the kinds of CPU and systems of all.
+    """Record the hosts of workers in the store; returns the kinds of CPU of all its hosts.
 
-    Results may depend on them by the sines and logarithms of their libraries.
+    Results may depend on the kind, through the sines and logarithms of the math library.
     """
     found = _attributes_of_workers(store.attributes, workers)
     if store.attributes | found != store.attributes or not store.consolidated:
@@ -500,7 +534,7 @@ def _connecting_if_pending(
 def fold_and_tally_store(
     store: Store, entries: Sequence[Entry], stopped: str, lease: Lease
 ) -> Outcome:
-    """Fold what is left and note the workers, if the lease is held; count what the store has."""
+    """Fold all records and end a complete session, if the lease is held; count what is done."""
     writes = lease.is_held()
     try:
         if writes and (session := store.session):

@@ -1,7 +1,9 @@
-"""Dask: a sliding window of tasks on a cluster.
+"""Hand tasks to a Dask cluster, a sliding window of them at a time, and collect their receipts.
 
-Dask is disposable, the store is the truth: a lost worker's task is submitted again, and
-whatever dies, the next `sweep run` goes on from what is committed.
+Dask keeps nothing that is needed: results go into the store, as `sweep.campaign.coordinator` says.
+So a task whose worker was lost is submitted again, and resumes from its last checkpoint; where only
+its receipt was lost, its next worker finds all runs in records. A lost scheduler ends the run,
+which `sweep run` resumes.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die 
 
 @contextlib.contextmanager
 def noticing_scheduler_loss(client: Client) -> Iterator[None]:
-    """Within this, what is raised since the scheduler of a client is gone is an `Interrupted`."""
+    """Turn exceptions within this, after the loss of the scheduler, into `Interrupted`."""
     try:
         yield
     except (Interrupted, KeyboardInterrupt):
@@ -59,7 +61,7 @@ def noticing_scheduler_loss(client: Client) -> Iterator[None]:
 
 
 def count_task_slots(client: Client, check: Check) -> int:
-    """Number of task slots of the cluster; `check` is called while this waits, and may raise."""
+    """Number of threads of all workers; `check` is called while this waits, and may raise."""
     threads: Mapping[str, int] = ask_cluster_with_retries(client, client.nthreads, check)
     return max(1, sum(threads.values()))
 
@@ -81,20 +83,20 @@ def execute_tasks(
     tasks : list of PlannedTask or ReferenceTask
     session : sweep.store.lease.sessions.Session
     drain : sweep.shutdown.Drain
-        When it is requested, no further task is submitted and those in flight are waited for,
-        which end after the segment that they are at. A task that is not expected to come so
-        far before the deadline is not submitted.
+        Once a shutdown is requested, no further task is submitted, and those in flight end after
+        their current segments. A task whose first segment is not expected to end before the
+        deadline is not submitted.
     on_receipt : callable
-        Called with each task that is done and its `Receipt`.
+        Called with each task that has ended and its `Receipt`.
     on_running : callable
-        Called with the tasks that are running, and the seconds that are left of all, now and then.
+        Called about once a second with the running tasks and the seconds left of all tasks.
     later : float
-        Expected seconds of the tasks that come after these.
+        Expected seconds of the tasks that follow these.
 
     Raises
     ------
     Interrupted
-        If it was drained with tasks left, or the disk is full.
+        If a shutdown leaves tasks undone, or the disk is full.
     TaskFailed
         If a task raised, after those in flight have ended.
     """
@@ -120,7 +122,7 @@ def execute_tasks(
 
 
 class _Window:
-    """The tasks of `execute_tasks`: those that wait, and those in flight."""
+    """Tasks of `execute_tasks`: those that wait, and those in flight."""
 
     def __init__(
         self, client: Client, tasks: Sequence[Task], session: Session, drain: Drain
@@ -128,7 +130,7 @@ class _Window:
         self.waiting = list(reversed(tasks))  # the next one is the last
         # The first task that raised, with what it raised.
         self.failure: tuple[Task, BaseException] | None = None
-        self.interrupted = 0  # tasks that ended before their time, since it was drained
+        self.interrupted = 0  # tasks that a shutdown has ended before they were done
         self.in_flight: dict[Key, Task] = {}  # by the key of its future
         self._ended: queue.SimpleQueue[Future[Receipt]] = queue.SimpleQueue()
         self._client, self._drain = client, drain
@@ -140,7 +142,7 @@ class _Window:
         self._looked = self._fetched = -math.inf
 
     def submit(self) -> None:
-        """Submit what may be submitted now."""
+        """Submit tasks until the window is full."""
         self._count_slots()
         while tasks := self._next_batch():
             made = [task.build() for task in tasks]
@@ -152,7 +154,7 @@ class _Window:
                 future.add_done_callback(self._ended.put)
 
     def _next_batch(self) -> list[Task]:
-        """Tasks that may be submitted now, in one message, taken from those that wait."""
+        """Take waiting tasks that fit into the window, as many as go into one message."""
         tasks: list[Task] = []
         rows = 0
         most = WINDOW * self._pace.slots - len(self.in_flight)
@@ -162,26 +164,26 @@ class _Window:
         return tasks
 
     def _count_slots(self) -> None:
-        """See now and then how many workers there are."""
+        """Update the number of slots, at most once in `LOOK_SECONDS`."""
         if (now := time.monotonic()) < self._looked + LOOK_SECONDS:
             return
         self._looked = now
         with contextlib.suppress(OSError):  # the scheduler may be gone: its futures will say so
             slots = sum(self._client.nthreads().values())
             if not slots and self._drain.requested:
-                raise Interrupted(self._drain.reason)  # nobody is left who would end its task
+                raise Interrupted(self._drain.reason)  # no worker is left to end its task
             self._pace.slots = max(1, slots)
         tell_work_left(self._client, *self._work_left())
 
     def _work_left(self) -> tuple[float, int]:
-        """Seconds and number of the tasks that are to be computed."""
+        """Seconds and number of the tasks that are still to be computed."""
         tasks = list(self.in_flight.values())
         if not self._drain.requested and self.failure is None:
             tasks += self.waiting
         return self._pace.seconds_of(sum(task.cost for task in tasks)), len(tasks)
 
     def _next_task(self) -> Task | None:
-        """The next task that is expected to end in time, taken from those that wait."""
+        """Take the next waiting task that can end before the deadline; None if there is none."""
         if self._drain.requested or self.failure is not None:
             return None
         too_long = math.inf
@@ -193,15 +195,15 @@ class _Window:
         return None
 
     def running(self) -> list[Task]:
-        """The tasks that run now, as far as can be said without asking."""
+        """The tasks that run now, as far as this process knows without asking the scheduler."""
         return [self.in_flight[key] for key in self._pace.running if key in self.in_flight]
 
     def seconds_left(self, later: float) -> float:
-        """Seconds until all tasks, and others of so many expected ones, are expected to be done."""
+        """Seconds until these tasks, and others that take `later` seconds, are expected to end."""
         return self._pace.seconds_left(sum(task.cost for task in self.waiting) + later)
 
     def wait_for_ended(self) -> list[Future[Receipt]]:
-        """The futures that have ended; none if there is none for a while."""
+        """Wait for futures to end; returns those that have, none after `LOOK_SECONDS`."""
         try:
             ended = [self._ended.get(timeout=LOOK_SECONDS)]
         except queue.Empty:
@@ -217,8 +219,8 @@ class _Window:
     def collect(self, futures: Sequence[Future[Receipt]]) -> list[tuple[Task, Receipt | None]]:
         """The tasks of futures that have ended, each with its receipt, None if it has none.
 
-        Those without wait again, if that was not their own fault. One whose receipt went with its
-        worker flies on: Dask has it computed once more, where there is another worker.
+        A task that was cancelled, or lost with its worker, waits again. One whose receipt was lost
+        with its worker stays in flight: Dask computes it again on another worker.
         """
         collected = []
         for future, receipt, error in _receipts_and_errors(self._client, futures):
@@ -242,7 +244,7 @@ class _Window:
         return collected
 
     def _note_receipt(self, task: Task, key: Key, receipt: Receipt) -> None:
-        """Note what a task did; one that its worker ended before its time waits again."""
+        """Account for a receipt; a task that its worker stopped before it was done waits again."""
         self._pace.ended(key, receipt.seconds if receipt.whole else None)
         self._deaths = 0
         if receipt.fenced_off:
@@ -253,24 +255,24 @@ class _Window:
             self.waiting.append(task)
 
     def _may_retry(self, task: Task, error: KilledWorker) -> bool:
-        """Whether not too many workers died, since something was committed, that had this task."""
+        """Whether fewer than `MOST_DEATHS` workers died since a task was last committed in part."""
         before, now = self._committed.get(task.place, 0), committed_samples_of_task(task)
         self._committed[task.place] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
         return self._deaths < MOST_DEATHS
 
     def stop(self) -> None:
-        """Tell the workers to end after the segment that they are at."""
+        """Stop the tasks of the session on all workers, each after its current segment."""
         stop_session_on_workers(self._client, self._session)
 
 
 def _receipts_and_errors(
     client: Client, futures: Sequence[Future[Receipt]]
 ) -> Iterator[tuple[Future[Receipt], Receipt | None, BaseException | None]]:
-    """Futures that have ended, each with its receipt and what it raised.
+    """Each future that has ended, with its receipt or None, and its exception or None.
 
-    None for what it has not, not any more, or not in time: one whose worker is suspended, or lost
-    just now, keeps those that are fetched with it waiting for `RECEIPT_SECONDS` at most.
+    A future has neither where its worker was lost, or is suspended: receipts are fetched together,
+    and such a worker delays them by `RECEIPT_SECONDS` at most.
     """
     finished = {future.key: future for future in futures if future.status == "finished"}
     try:
@@ -287,7 +289,7 @@ def _receipts_and_errors(
 def _fetch_receipts(
     client: Client, futures: Mapping[Key, Future[Receipt]], seconds: float
 ) -> dict[Key, Receipt]:
-    """The receipts of futures by their keys, None for those that failed; may be a TimeoutError."""
+    """The receipts of futures that succeeded, by key; TimeoutError after `seconds`."""
 
     async def gathered() -> Any:
         return await client.gather(futures, errors="skip", asynchronous=True)
@@ -301,7 +303,7 @@ def _fetch_receipts(
 def _fetch_receipts_one_by_one(
     client: Client, futures: Mapping[Key, Future[Receipt]]
 ) -> dict[Key, Receipt]:
-    """As `_fetch_receipts`, without those that do not come."""
+    """As `_fetch_receipts`, without the receipts that do not come within `SINGLE_SECONDS`."""
     found: dict[Key, Receipt] = {}
     for key, future in futures.items():
         with contextlib.suppress(TimeoutError):
@@ -328,7 +330,7 @@ CAUTION = 1.1  # tasks may take so much longer than those before them
 
 
 class Pace:
-    """What is in flight on a cluster, and when it is expected to end.
+    """Estimates when tasks in flight end, by how long the ones before them took.
 
     Parameters
     ----------
@@ -354,12 +356,12 @@ class Pace:
         return tuple(self._running)
 
     def began(self, key: Key, cost: float) -> None:
-        """A task was submitted, of so many expected seconds."""
+        """Note that a task was submitted, which is expected to take `cost` seconds."""
         self._waiting[key] = cost
         self._promote()
 
     def ended(self, key: Key, seconds: float | None = None) -> None:
-        """A task ended, after so many seconds of its own; None if they say nothing."""
+        """Note that a task ended, after `seconds`; None where these say nothing about its cost."""
         cost = self._waiting.pop(key, None)
         if cost is None:
             cost, _ = self._running.pop(key)
@@ -369,11 +371,11 @@ class Pace:
         self._promote()
 
     def seconds_of(self, cost: float) -> float:
-        """Seconds that so many expected ones take, by the tasks that have ended."""
+        """Seconds that work of `cost` expected seconds takes, by the tasks that have ended."""
         return self._slowness() * cost
 
     def seconds_left(self, cost: float) -> float:
-        """Seconds until what is in flight, and tasks of so many expected ones, are done."""
+        """Seconds until the tasks in flight, and others of `cost` expected seconds, are done."""
         slowness, now = self._slowness(), self._clock()
         running = [
             max(0.0, slowness * own - (now - since)) for own, since in self._running.values()
@@ -382,11 +384,11 @@ class Pace:
         return max([work / self.slots, *running])
 
     def fits(self, cost: float) -> bool:
-        """Whether a task of so many expected seconds would end in time."""
+        """Whether a task of `cost` expected seconds would end before the deadline."""
         return math.isinf(self._deadline) or self.end_of(cost) <= self._deadline
 
     def end_of(self, cost: float) -> float:
-        """When a task is expected to end that is submitted now."""
+        """Time of `clock` at which a task that is submitted now is expected to end."""
         slowness, now = self._slowness(), self._clock()
         free = [max(now, since + slowness * own) for own, since in self._running.values()]
         free += [now] * (self.slots - len(free))
@@ -396,11 +398,11 @@ class Pace:
         return free[0] + CAUTION * slowness * cost
 
     def _promote(self) -> None:
-        """Those that waited longest run, as far as there are slots."""
+        """Give free slots to the tasks that were submitted first."""
         while self._waiting and len(self._running) < self.slots:
             key = next(iter(self._waiting))
             self._running[key] = self._waiting.pop(key), self._clock()
 
     def _slowness(self) -> float:
-        """Seconds that tasks took for each that was expected."""
+        """Ratio of the seconds that tasks took to the expected ones."""
         return self._took / self._expected if self._expected else 1.0

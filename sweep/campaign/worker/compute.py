@@ -1,7 +1,8 @@
-"""What a worker does with a task: compute it, and commit it as records. Knows no Dask.
+"""What a worker does with a task: compute it, commit it as records, return a receipt. No Dask here.
 
-A record counts while the session of its task is the one that the store names; a task whose session
-has been fenced off, since another coordinator holds the lease, ends with a receipt that says so.
+Before each record the worker checks that the store still names the session of the task and that the
+lease has its fencing token. Where another coordinator has taken over, the task is fenced off: it
+ends at once, and its receipt says so.
 """
 
 from __future__ import annotations
@@ -33,7 +34,16 @@ LEAVING_SECONDS = 0.5  # that a worker which is to end keeps a task that it does
 
 
 def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
-    """Do a `RunTask` or a `ReferenceTask` of a `sweep.store.lease.sessions.Session`; the receipt.
+    """Compute and commit a task of a session, the function that Dask calls on a worker.
+
+    Parameters
+    ----------
+    task : RunTask or ReferenceTask
+    session : sweep.store.lease.sessions.Session
+
+    Returns
+    -------
+    Receipt
 
     Raises
     ------
@@ -76,7 +86,7 @@ def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:
 
 
 def _picklable_error(error: Exception) -> Exception:
-    """An exception that the coordinator can be told of; Dask would wait for ever for another."""
+    """The exception, or one that can be pickled; Dask would wait forever for another."""
     try:
         pickle.loads(pickle.dumps(error))
         known = not isinstance(error, RecursionError)  # its traceback is too deep
@@ -88,7 +98,7 @@ def _picklable_error(error: Exception) -> Exception:
 def _compute_and_commit_task(
     task: RunTask | ReferenceTask, session: Session
 ) -> tuple[np.ndarray, bool]:
-    """Compute and commit; the status of the runs, and whether all of it was done."""
+    """Compute and commit; returns the status of the runs, and whether the task is done."""
     attempt = Attempt(task.store, session)
     attempt.check()
     arrays = _arrays_of_group(task.store, task.group, session)
@@ -101,7 +111,7 @@ def _compute_and_commit_task(
 
 
 def committed_samples_of_task(task: Task) -> int:
-    """How many samples of a task's runs are in records, those of checkpoints too.
+    """Number of samples of a task's rows in its records and checkpoints.
 
     Parameters
     ----------
@@ -117,5 +127,5 @@ def committed_samples_of_task(task: Task) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _arrays_of_group(store: Store, place: str, session: Session) -> dict[str, ArrayFiles]:
-    """The arrays of a group, looked up once."""
+    """The arrays of a group, read once for each session."""
     return store.arrays_of_group(place)

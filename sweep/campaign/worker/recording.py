@@ -1,4 +1,14 @@
-"""What a task has computed: kept until it is committed, and checkpoints of what is on its way."""
+"""Records and checkpoints of a task: what a worker commits, and what it resumes from.
+
+`Recording.commit` writes finished rows as records, `Recording.checkpoint` the new samples of rows
+that are not finished, with the state of their integrator. Both are files whose names bear the
+session, and the token of this attempt at the task: two attempts never write the same file.
+
+A new `Recording` first reads what there is: rows in a record of the session are done; others resume
+from the attempt whose checkpoints reach furthest, also one of an earlier session, if they are of
+the same settings, sample times and version of the code. Once rows are committed, their checkpoints
+are removed.
+"""
 
 from __future__ import annotations
 
@@ -31,37 +41,37 @@ MARKER = schema.MARKER.name
 
 
 class Recording:
-    """Rows of a group, computed by this attempt.
+    """Rows of a group that this attempt at a task computes.
 
     Parameters
     ----------
     store : sweep.store.store.Store
     place : str
-        The group.
+        Name of the group.
     arrays : dict of str to sweep.store.files.ArrayFiles
-        Of the group.
+        Arrays of the group, by name.
     rows : ndarray of int
-        Ascending.
+        Rows of the group, ascending.
     stored : ndarray of int, shape (rows,)
-        Samples of each that are in the arrays.
+        Number of samples of each row that are in the arrays.
     samples : int
-        Of a row that is done.
+        Number of samples of a finished row.
     attempt : sweep.store.lease.sessions.Attempt
     identity : str
-        Of checkpoints, see `sweep.store.checkpoints.checkpoint_identity`.
+        Hash of what checkpoints depend on, see `sweep.store.checkpoints.checkpoint_identity`.
 
     Attributes
     ----------
     columns : dict of str to ndarray
-        By the names of the arrays; samples before those of `first` are blank.
+        Values of the rows by array; samples before `first` are the fill value.
     first : ndarray of int, shape (rows,)
-        The first sample of each that is computed here.
+        Index of the first sample of each row that is computed here.
     done : ndarray of bool, shape (rows,)
-        Whether all of a row is there, or in a record of an earlier attempt.
+        Whether a row is finished, by this attempt or in a record of an earlier one.
     checkpointed : ndarray of int, shape (rows,)
-        Samples of each that a checkpoint has; 0 without one.
+        Number of samples of each row up to its last checkpoint; 0 without one.
     written : float
-        When something was put last, by `time.perf_counter`.
+        Time of the last record or checkpoint, by `time.perf_counter`.
     """
 
     def __init__(
@@ -98,7 +108,7 @@ class Recording:
     # --- what there is -----------------------------------------------------------------------
 
     def _read_records(self, folder: Place) -> None:
-        """Take what records have: rows that are done, and how far others are."""
+        """Read which rows are done, and the checkpoints that others resume from."""
         low, high = self.rows[0], self.rows[-1]
         found = [r for r in list_records(folder) if r.name.start <= high and r.name.stop > low]
         for record in found:
@@ -113,7 +123,7 @@ class Recording:
             self._resume_from_chain(records)
 
     def _resume_from_chain(self, records: Sequence[Record]) -> None:
-        """Take the checkpoints of an attempt, for the rows of which it came furthest."""
+        """Resume rows from the checkpoints of an attempt, unless another one has more samples."""
         chain, at = [], min(record.name.first for record in records)
         while nexts := [record for record in records if record.name.first == at]:
             chain.append(max(nexts, key=lambda record: record.name.last))
@@ -143,7 +153,7 @@ class Recording:
                 self.columns[name][at] = values
 
     def read_state(self, names: Sequence[str], indices: Sequence[int]) -> dict[str, np.ndarray]:
-        """What the checkpoints of rows have besides the variables.
+        """Read the integrator's state from the checkpoints of rows.
 
         Parameters
         ----------
@@ -160,15 +170,15 @@ class Recording:
             name: np.array([record.read_state(name)[k] for record, k in found]) for name in names
         }
 
-    # --- putting -----------------------------------------------------------------------------
+    # --- what is written ---------------------------------------------------------------------
 
     @property
     def has_uncommitted_rows(self) -> bool:
-        """Whether rows are done that no record has."""
+        """Whether rows are done that are in no record yet."""
         return bool(np.any(self.done & ~self._committed))
 
     def commit(self) -> None:
-        """Put the rows that are done and that no record has.
+        """Write records of the rows that are done and in no record yet.
 
         Raises
         ------
@@ -186,15 +196,16 @@ class Recording:
     def checkpoint(
         self, indices: NDArray[np.intp], samples: int, state: Mapping[str, np.ndarray]
     ) -> None:
-        """Put the samples of rows that came since an earlier checkpoint, and where they stand.
+        """Write a checkpoint of rows: their samples since an earlier one, and their state.
 
         Parameters
         ----------
         indices : ndarray of int
-            Of the rows.
+            Of the rows, all with equally many samples.
         samples : int
-            That they have by now.
-        state : dict of str to ndarray
+            Number of samples that they have by now.
+        state : dict of str to ndarray, shape (indices, …)
+            The integrator's state at the last of these.
         """
         records, marks = self._chains.setdefault(
             tuple(indices.tolist()), ([], [int(self.first[indices[0]])])
@@ -251,7 +262,7 @@ class Recording:
         return record
 
     def _remove_checkpoints(self) -> None:
-        """Remove those of rows that are committed, also of attempts from which they went on."""
+        """Remove checkpoints whose rows are all committed, those of earlier attempts as well."""
         for indices, (numbered, _) in list(self._chains.items()):
             if self._committed[list(indices)].all():
                 for _, record in numbered:

@@ -28,14 +28,14 @@ SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopp
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Runs or references of an experiment that one worker computes.
+    """Runs or references of an experiment that one worker computes together.
 
-    It ends between two segments of samples where it is stopped.
+    A worker that is stopped ends its task after the current segment of samples.
 
     Parameters
     ----------
     checkpoint_every : float
-        Seconds after which what is there is stored, of runs that are on their way as well.
+        Seconds between checkpoints, in which unfinished runs are stored as well.
     """
 
     checkpoint_every: float = CHECKPOINT_EVERY
@@ -56,7 +56,7 @@ class Task:
 
         @property
         def place(self) -> tuple[str, str, int]:
-            """What tells it from the other tasks of a run."""
+            """Unique key of the task among those of a run."""
 
         @property
         def rows(self) -> RowNumbers | range:
@@ -71,7 +71,7 @@ class Task:
 
     @property
     def seconds_to_stop(self) -> float:
-        """Within which it ends when it is told to, expected."""
+        """Expected seconds until it ends once it is stopped: those of a segment at most."""
         return min(self.cost, SEGMENT)
 
     @property
@@ -100,13 +100,13 @@ class RunTask(Task):
         Steps in an interval of the time axis.
     repeat : ndarray of int
     stored : ndarray of int
-        Samples that are in the arrays.
+        Number of samples of each run that are in the arrays of the store.
     reference : ndarray of int
         Row of the reference of each of `rows`; empty without one.
     precise_starts : ndarray, or None
         As `sweep.study.run_table.RunTable.precise_starts`.
     unit : int
-        Rows within which runs are integrated together.
+        Number of consecutive rows within which runs are integrated together.
     cost : float
         Expected seconds.
     """
@@ -131,12 +131,12 @@ class RunTask(Task):
 
     @property
     def group(self) -> str:
-        """The group that its rows are of."""
+        """Name of the group in the store: that of the experiment."""
         return self.experiment
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """What tells it from the other tasks of a run."""
+        """Unique key of the task among those of a run."""
         return self.experiment, "runs", int(self.rows[0])
 
     def build(self) -> RunTask:
@@ -229,21 +229,21 @@ class ReferenceTask(Task):
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a task did.
+    """What a worker did with a task.
 
     Parameters
     ----------
     experiment : str
     runs : int
-        Runs committed; 0 for references.
+        Number of runs that were committed; 0 for references.
     failed : int
-        Of these, those whose status is not ``complete``.
+        Number of these whose status is not ``complete``.
     seconds : float
-        The task's own time.
+        Wall time of the task.
     whole : bool
-        Whether all of it was done; not if the worker was told to stop, or is to end itself.
+        Whether the task is done; False if the worker was stopped, or is about to end.
     fenced_off : bool
-        Whether another coordinator holds the store.
+        Whether another coordinator holds the store's lease by now.
     """
 
     experiment: str
