@@ -1,9 +1,10 @@
 """Reference trajectories in double-double, by a fixed step that is halved where it is too long.
 
-Two trajectories go side by side, with a step and with half of it. As long as they differ by no
-more than the tolerance, the states of the finer one are the reference. At the first sample at
-which they differ by more, a trajectory with half its step catches up, and these two go on. So a
-sample depends on those before it alone: a reference goes on from any of them, bit for bit.
+Two trajectories are integrated side by side, with a step and with half of it. As long as they
+differ by no more than the tolerance, the states of the finer one are the reference. At the first
+sample at which they differ by more, a trajectory with half the finer step is integrated from the
+start up to there, and the two finest continue. So a sample depends on those before it alone: a
+reference resumes from any of them, bit for bit.
 
 Where no step size meets the tolerance a reference ends, and its later samples are NaN.
 """
@@ -40,14 +41,14 @@ if TYPE_CHECKING:
     from sweep.study.run_table import States
     from systems.base import System
 
-SETTLED = 1e-6  # of the size: below it errors fall as the order says, or are round-off
+SETTLED = 1e-6  # of the state's norm: below it errors fall as the order says, or are round-off
 MOST_UNSETTLED = 2**18  # steps from the start up to a sample, while errors there do not settle
 MOST_STEPS = 2**24  # steps from the start up to a sample
 LOOSE = 1e-10  # tolerance at which the steps to a smaller one are known
 TIMED = 32  # steps
-SEARCHED = 2.5  # steps that are taken in all for one of the finer trajectory, about
+SEARCHED = 2.5  # steps in all for each of the finer trajectory, those of coarser ones included
 NO_STEP_SIZE = "no_step_size"
-PIECE = 2**14  # steps between two looks at whether it is to stop
+PIECE = 2**14  # steps between two checks whether it is stopped
 Checkpoint = NDArray[np.float64]  # of a trajectory, or of a reference: of two of them
 
 
@@ -59,11 +60,11 @@ class PreciseSolver:
     ----------
     reference : sweep.study.experiment.PreciseReference
     duration : float
-        Of the experiment, which checkpoint for what `integrators.precision.precise` makes of it.
+        Of the experiment; its precise value is that of `integrators.precision.precise`.
     intervals : int
-        Parts of it, of which all sample times are multiples.
+        Number of equal intervals of the duration, of which all sample times are multiples.
     marks : ndarray of int, shape (samples,)
-        How many of these there are until each sample, the first of them at time 0.
+        Number of intervals until each sample; the first sample is at time 0.
     """
 
     reference: PreciseReference
@@ -81,7 +82,7 @@ class PreciseSolver:
 
     @functools.cached_property
     def interval(self) -> Number:
-        """The precise number of `duration` over `intervals`."""
+        """Length of an interval, `duration` over `intervals`, as a precise number."""
         return precise(float(self.duration)) / self.intervals
 
     @functools.cached_property
@@ -91,7 +92,7 @@ class PreciseSolver:
 
     @property
     def identity(self) -> PreciseReference:
-        """What tells its references from others."""
+        """The settings on which its references depend."""
         return self.reference
 
     def checkpoint_length(self, system: System) -> int:
@@ -107,7 +108,7 @@ class PreciseSolver:
     def expected_seconds(
         self, system: System, initial: States, known: States | None, clock: Callable[[], float]
     ) -> float:
-        """What a reference takes, expected from the same at a larger tolerance.
+        """Expected CPU seconds of a reference, extrapolated from one at a larger tolerance.
 
         Parameters
         ----------
@@ -123,8 +124,8 @@ class PreciseSolver:
         Raises
         ------
         InputError
-            Where it would end before its last sample, as no step size meets the tolerance: how
-            far it is met, and what would do.
+            If no step size meets the tolerance up to the last sample; says how far it is met, and
+            what can be changed.
         """
         tolerance, order = self.reference.tolerance, self.integrator.order  # may be "exact"
         pair = _TrajectoryPair(self, system, initial, known, tolerance=max(tolerance, LOOSE))
@@ -174,11 +175,11 @@ class PreciseSolver:
         Returns
         -------
         columns : dict of str to ndarray, shape (upto - first, …)
-            ``states``, what they have beyond doubles, ``states_low``, and ``error``, their
-            distance to those at twice the step size: NaN from where the reference ends. Where it
-            does so, also what `schema.OF_REFERENCE_ENDS` says of it, as numbers.
+            ``states`` and ``states_low``, the high and low doubles of the states, and ``error``,
+            their distance to those at twice the step size; NaN after the end of the reference.
+            Where it ends, also the variables of `schema.OF_REFERENCE_ENDS`.
         checkpoint : ndarray, shape (1 + 2 * size,)
-            The number of the coarser one's steps in an interval, and the checkpoints of both.
+            Number of steps of the coarser trajectory in an interval, and the checkpoints of both.
         """
         pair = _TrajectoryPair(self, system, initial, known, checkpoint, check)
         states, errors = pair.advance(first, upto)
@@ -188,9 +189,9 @@ class PreciseSolver:
 
 
 class _TrajectoryPair:
-    """A reference on its way: where the coarser and the finer trajectory stand.
+    """A coarser and a finer trajectory, side by side, of which the finer is the reference.
 
-    It meets `tolerance`, which is that of the solver's reference unless given.
+    `tolerance` is that of the solver's reference unless given.
     """
 
     def __init__(
@@ -224,7 +225,7 @@ class _TrajectoryPair:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """As `PreciseSolver.advance` returns it."""
+        """Checkpoint as `PreciseSolver.advance` returns it; NaN before the first step."""
         coarse, fine = self.checkpoints
         if coarse is None or fine is None:  # no step was taken
             return np.full(1 + 2 * self.problem.checkpoint_size, np.nan)
@@ -238,9 +239,10 @@ class _TrajectoryPair:
     def run(
         self, checkpoint: Checkpoint | None, steps: int, first: int, last: int
     ) -> tuple[States, Checkpoint]:
-        """States at the samples after `first` up to `last`, with so many steps in an interval.
+        """Integrate from sample `first` to `last`, with so many steps in an interval.
 
-        And the checkpoint at the last of them. A trajectory that fails is NaN from there.
+        Returns the states at the samples after `first`, NaN from a failure on, and the checkpoint
+        at `last`.
         """
         step_size = self.solver.interval / steps
         counts = steps * np.diff(self.solver.marks[first : last + 1])
@@ -303,9 +305,10 @@ class _TrajectoryPair:
     def halve_step(
         self, at: int, error: float, state: States, checkpoint: Checkpoint
     ) -> tuple[States, float] | None:
-        """Halve the step until a sample is good; its state and error, or None where it ends.
+        """Halve the step until a sample meets the tolerance; returns its state and error.
 
-        `error` is that of the step size, and `state` and `checkpoint` are what half of it has.
+        Or None where no step does, and the reference ends. `error` is that of the present pair;
+        `state` and `checkpoint` are those of its finer trajectory.
         """
         steps, errors = 2 * self.steps, [error]
         while True:
@@ -323,16 +326,17 @@ class _TrajectoryPair:
             state, checkpoint, steps = finer, ahead, 2 * steps
 
     def is_at_round_off(self, errors: Sequence[float]) -> bool:
-        """Whether halving the step did less than it should: rounding decides by now.
+        """Whether the last halving of the step reduced the error by too little, due to round-off.
 
-        `errors` are distances of step sizes to twice themselves, that of the shortest one last.
+        `errors` are the differences between each step size and twice as large a one, the smallest
+        step last.
         """
         order = self.solver.integrator.order
         falls: float = 2.0 ** (-0.5 * (1 if isinstance(order, str) else order))
         return len(errors) > 1 and errors[-1] > falls * errors[-2]
 
     def end_at(self, at: int, steps: int, errors: Sequence[float]) -> ReferenceEnd | None:
-        """The `ReferenceEnd` where shorter steps do not meet the tolerance at a sample, or None."""
+        """The `ReferenceEnd` if shorter steps cannot meet the tolerance at a sample, else None."""
         taken, own = 2 * steps * int(self.solver.marks[at]), errors[-1]
         if not np.isfinite(own):
             return self.unmet_end(at, NO_STEP_SIZE, steps) if taken > MOST_UNSETTLED else None
@@ -354,7 +358,7 @@ class _TrajectoryPair:
     def unmet_end(
         self, at: int, reason: str, steps: int, error: float = np.nan, needed: float = np.nan
     ) -> ReferenceEnd:
-        """The `ReferenceEnd` before a sample, of step sizes of `steps` and twice as many steps."""
+        """The `ReferenceEnd` before a sample that the tolerance is not met at, and why."""
         interval = float(rounded(self.solver.interval))
         before, now = (interval * self.solver.marks[[at - 1, at]]).tolist()
         return ReferenceEnd(

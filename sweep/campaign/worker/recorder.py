@@ -1,7 +1,8 @@
-"""Compute runs: from initial states to the arrays of the run table. Knows no storage.
+"""Integrate runs, and compute from their states what the run table has. No storage here.
 
-A `Recorder` belongs to one system and one integrator; up to eight runs that differ in their
-initial state go through it together, in lanes.
+A `Recorder` integrates runs of one system by one integrator, up to eight together in lanes, which
+differ in their initial state. It advances them from sample to sample, from the start or from a
+checkpoint; what it returns, `sweep.campaign.worker.recording` commits.
 """
 
 from __future__ import annotations
@@ -49,9 +50,15 @@ StepVariables = dict[str, tuple[str, np.ndarray]]  # by key of the record: varia
 
 @dataclass(frozen=True)
 class NamedComponent:
-    """A system or an integrator of a library by name.
+    """A system or an integrator, as a worker makes it.
 
-    Parameters or options are sorted pairs. A worker has all of a plugin that it needs here.
+    Parameters
+    ----------
+    name : str
+    settings : tuple of (str, object)
+        Parameters of the system, or options of the integrator, sorted.
+    library : sweep.plugins.registry.Library
+        Library that has it, with the code of plugins.
     """
 
     name: str
@@ -62,12 +69,12 @@ class NamedComponent:
     def of(
         cls, name: str, settings: Mapping[str, Any], library: Library = BUILT_IN
     ) -> NamedComponent:
-        """From a dict of settings."""
+        """Make one from a dict of parameters or options."""
         return cls(name, tuple(sorted(settings.items())), library)
 
 
 def make_system(named: NamedComponent) -> System:
-    """The `systems.System` of a `NamedComponent`."""
+    """Make the system that a `NamedComponent` names."""
     return named.library.system(named.name, dict(named.settings))
 
 
@@ -95,14 +102,16 @@ class Recipe:
         return self.time_axis.times
 
     def for_pilot(self, time_axis: AnyTimeAxis) -> Recipe:
-        """What a pilot records over another time axis: no structure, no errors."""
+        """The recipe of a pilot over another time axis, without structure and reference errors."""
         record = tuple(name for name in self.record if name not in schema.MEASURED)
         return Recipe(time_axis, record, self.statistics, reference_samples=0)
 
 
 @dataclass(eq=False)
 class RunBatch:
-    """Up to eight runs of one recorder that differ in their initial state, on their way.
+    """Up to eight runs of one recorder, and the sample up to which they are integrated.
+
+    They differ in their initial state.
 
     Parameters
     ----------
@@ -112,15 +121,18 @@ class RunBatch:
     steps_per_sample : int
         Steps in an interval of the time axis; without meaning for an adaptive integrator.
     tolerance : float
-        Of an adaptive integrator.
+        Of an adaptive integrator, else NaN.
     sample : int
-        The last one that is known; 0 at the start.
-    checkpoints : ndarray or None
-        Where the runs stand then; see `integrators.stepping.checkpoint`.
-    valid_samples, alive : ndarray, shape (runs,)
-        How many of the samples are valid, and whether that one is.
+        Index of the last known sample; 0 at the start.
+    checkpoints : ndarray, shape (runs, size), or None
+        State of the integrator at `sample`, see `integrators.stepping.checkpoint`; None at the
+        start.
+    valid_samples : ndarray of int, shape (runs,)
+        Number of samples so far at which a run is finite.
+    alive : ndarray of bool, shape (runs,)
+        Whether a run is finite at `sample`.
     cpu, wall : ndarray, shape (runs,)
-        Seconds so far.
+        Seconds of the integration so far.
 
     Attributes
     ----------
@@ -150,7 +162,7 @@ class RunBatch:
     def begin(
         cls, initial: States, step_size: float, steps_per_sample: int, tolerance: float
     ) -> RunBatch:
-        """At the start."""
+        """Runs at their start; parameters as of the class."""
         count = len(initial)
         no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
         alive = np.ones(count, dtype=bool)
@@ -178,7 +190,7 @@ class Integrated(NamedTuple):
 
 @dataclass(frozen=True)
 class Recorder:
-    """Integrates and records the runs of one system and one integrator.
+    """Integrates runs of one system by one integrator, and records their quantities.
 
     Parameters
     ----------
@@ -201,7 +213,7 @@ class Recorder:
 
     @property
     def order(self) -> int:
-        """The order of the integrator that chooses the steps: itself, or the one it counts."""
+        """Order of the integrator that chooses the steps: itself, or the one of `steps_of`."""
         return int((self._integrator.counted or self._integrator).order)
 
     @cached_property
@@ -221,23 +233,23 @@ class Recorder:
 
     @cached_property
     def _problem_in_doubles(self) -> Problem | AdaptiveProblem:
-        """The problem, whose map is the same but for rounding, in double precision."""
+        """The problem in double precision, with the same map but for round-off."""
         return self._integrator.bind(self._system, DOUBLE_PRECISION)
 
     @property
     def resumable(self) -> bool:
-        """Whether runs may stop after any sample, and go on from a checkpoint."""
+        """Whether runs can stop after any sample, and resume from a checkpoint."""
         return self.problem.checkpoint_size > 0
 
     @property
     def checkpoint_size(self) -> int:
-        """Numbers in the checkpoint of a run: of the problem, and of what goes along with it."""
+        """Numbers in the checkpoint of a run: of the problem, and of its tangent vectors."""
         followed = self.followed
         return self.problem.checkpoint_size + (followed.checkpoint_size if followed else 0)
 
     @cached_property
     def followed(self) -> Followed | None:
-        """The problem with tangent vectors; None where none go along with its steps."""
+        """The problem with tangent vectors along its steps; None where the record needs none."""
         return structure.followed_problem(
             self.problem, self._integrator, self._system.form, self.recipe.record
         )
@@ -264,7 +276,7 @@ class Recorder:
 
     @property
     def _element(self) -> Element:
-        """The `Element` of one run."""
+        """Element type of a run's numbers: double or double-double."""
         return self.problem.elements[0]
 
     def _doubles(self, values: np.ndarray) -> np.ndarray:
@@ -279,7 +291,7 @@ class Recorder:
         reference: ReferenceStates | None = None,
         tolerance: float = np.nan,
     ) -> Columns:
-        """Integrate up to eight initial states, at once; see `RunBatch`.
+        """Integrate up to eight initial states to the last sample; parameters as of `RunBatch`.
 
         Returns
         -------
@@ -293,12 +305,12 @@ class Recorder:
     def advance(
         self, runs: RunBatch, last: int, reference: ReferenceStates | None = None
     ) -> Columns:
-        """Integrate runs up to the sample `last`; one that is not `resumable`, to the last one.
+        """Integrate runs up to the sample `last`: the last of all, unless they are `resumable`.
 
         Parameters
         ----------
         runs : RunBatch
-            Stands at `last` afterwards.
+            Changed in place: afterwards it has the sample `last`.
         last : int
         reference : tuple of ndarray, optional
             Reference states (runs, samples, rows, 3), with a last axis of high and low if they are
@@ -307,7 +319,7 @@ class Recorder:
         Returns
         -------
         dict of str to ndarray, shape (runs, samples, …)
-            Of the samples from where the runs stood, without that one, or from 0 on.
+            Variables over time, at the samples after `runs.sample`; from 0 on at the start.
         """
         first, times = runs.sample, self._sample_times(slice(runs.sample, last + 1))
         adaptive = self._integrator.adaptive
@@ -373,7 +385,7 @@ class Recorder:
     def _split_checkpoints(
         self, checkpoints: np.ndarray | None
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Of checkpoints those of the problem, and of what goes along with it."""
+        """Split checkpoints into those of the problem and those of the tangent vectors."""
         if checkpoints is None:
             return None, None
         own, followed = np.split(checkpoints, [self.problem.checkpoint_size], axis=1)
@@ -386,10 +398,11 @@ class Recorder:
         stood: np.ndarray | None,
         checkpoints: np.ndarray | None,
     ) -> tuple[Columns, np.ndarray]:
-        """Of what nearby trajectories do the recorded series over samples, and where they stand.
+        """Lyapunov exponents and MEGNO over samples, as far as the record asks for them.
 
-        Variables of shape (runs, S), NaN at the first sample, and checkpoints (runs, size). Where
-        the runs and those trajectories `stood` at the first sample is None at the start.
+        Returns variables of shape (runs, S), NaN at the first sample, and the checkpoints of the
+        tangent vectors, shape (runs, size). `stood` and `checkpoints` are those of the runs and of
+        their tangent vectors at the first sample; None at the start.
         """
         if self.followed is None:
             return {}, np.zeros((len(runs.initial), 0))
@@ -422,7 +435,7 @@ class Recorder:
         counts: np.ndarray,
         checkpoint: np.ndarray | None = None,
     ) -> tuple[np.ndarray | float, np.ndarray | float]:
-        """`Followed.run` of a state, without its status; NaN where it has no tangent plane."""
+        """Series and checkpoint of `Followed.run`; NaN where the state has no tangent plane."""
         start = self._first_directions(followed, state)
         if start is None:
             return np.nan, np.nan
@@ -437,7 +450,7 @@ class Recorder:
         stood: np.ndarray | None = None,
         checkpoint: np.ndarray | None = None,
     ) -> tuple[np.ndarray | float, np.ndarray | float]:
-        """As `chaos_of_run`, along the steps to sample times, from where the run `stood`."""
+        """As `chaos_of_run`, along the steps of an adaptive run from its checkpoint `stood`."""
         start = self._first_directions(followed, state)
         if start is None:
             return np.nan, np.nan
@@ -445,14 +458,14 @@ class Recorder:
         return followed.run_along(state, start, steps, ends, checkpoint)[:2]
 
     def _first_directions(self, followed: Followed, state: States) -> np.ndarray | None:
-        """The tangent vectors that a run begins with; None where there is no tangent plane."""
+        """Initial tangent vectors of a run; None where there is no tangent plane."""
         try:
             return first_directions(self._system.form, state, followed.count)
         except InputError:  # an equilibrium
             return None
 
     def finish(self, runs: RunBatch) -> Columns:
-        """The variables over runs, of runs at their last sample; by the names of `schema`."""
+        """Variables over runs, such as counters and status, of runs at their last sample."""
         lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
         status = np.where(lost, status_of.NOT_FINITE, runs.status).astype(np.int8)
         columns = runs.counters | {
@@ -477,16 +490,16 @@ class Recorder:
         steps: int,
         tolerance: float = np.nan,
     ) -> Columns:
-        """What the record asks for of `schema.STRUCTURE`.
+        """Measure what the record asks for of `schema.STRUCTURE`: defects and reversal errors.
 
         Parameters
         ----------
         initial, final : ndarray, shape (runs, rows, 3)
-            Where runs begin and end, in the integrator's arithmetic.
+            States at the start and at the end, in the integrator's arithmetic.
         step_size : float
             NaN of an adaptive integrator.
         steps : int
-            That they take.
+            Number of steps of a run.
         tolerance : float
             Of an adaptive integrator.
 
@@ -514,7 +527,8 @@ class Recorder:
     def _exact_step(self, runs: RunBatch) -> Number:
         """The step size of runs in the integrator's arithmetic.
 
-        In double-double steps fill the sample intervals, of which doubles are parts by and large.
+        In double-double it is the precise quotient of duration and number of steps, which the
+        double `step_size` approximates.
         """
         if self._element is DOUBLE or self._integrator.adaptive:
             return runs.step_size
@@ -530,7 +544,7 @@ class Recorder:
         steps_before: int = 0,
         exact: Number = None,
     ) -> Integrated:
-        """Integrate with a fixed step: what the CPU time of runs is the time of.
+        """Integrate with a fixed step: what is timed as the CPU time of runs.
 
         Parameters
         ----------
@@ -540,9 +554,9 @@ class Recorder:
         counts : ndarray of int
             Steps in each sample interval.
         checkpoints : ndarray, optional
-            To go on from.
+            Checkpoints to resume from.
         steps_before : int
-            Taken until there.
+            Number of steps until there.
         exact : float or precise number, optional
             The step size to its last digit.
 
@@ -573,9 +587,9 @@ class Recorder:
         prepared: list[Any] | None = None,
         checkpoints: np.ndarray | None = None,
     ) -> Integrated:
-        """As `integrate_fixed`, of an adaptive integrator, up to sample times.
+        """As `integrate_fixed`, by an adaptive integrator up to sample times.
 
-        In double-double those are precise numbers, or else what floats stand for.
+        In double-double `times` are precise numbers, or floats that `precise` converts.
         """
         if self._element is not DOUBLE:
             times = precise(times)
@@ -599,9 +613,9 @@ class Recorder:
         return times
 
     def _recorded_quantities(self, raw: States, times: np.ndarray) -> Columns:
-        """The recorded quantities of states (runs, S, …), and their errors, shape (runs, S) each.
+        """Recorded quantities of states (runs, S, …), and their errors, of shape (runs, S) each.
 
-        They are evaluated, and differences formed, in the integrator's arithmetic.
+        Quantities and their differences are evaluated in the integrator's arithmetic.
         """
         columns = {}
         for quantity in self.system.library.quantities(self._system):
@@ -626,7 +640,7 @@ class Recorder:
         return columns
 
     def _nearest(self, differences: np.ndarray) -> np.ndarray:
-        """Doubles nearest to differences, of high and of low, of numbers close to each other."""
+        """Doubles nearest to differences of close numbers, which may be of high and low doubles."""
         return differences.sum(axis=-1) if self._element.parts else differences
 
     def _evaluate(self, quantity: Quantity, states: States, times: np.ndarray) -> list[np.ndarray]:
@@ -637,7 +651,7 @@ class Recorder:
     def _evaluate_rows(
         self, quantity: Quantity, states: States, times: np.ndarray, count: int | None = None
     ) -> np.ndarray:
-        """Rows that a quantity writes, as many as states have unless said; NaN where it has none.
+        """Rows that a quantity writes, `count` or as many as states have; NaN where it has none.
 
         Shape ``(runs, S, count, 3, …)``.
         """
@@ -656,7 +670,7 @@ class Recorder:
         return out.reshape(runs, samples, *out.shape[1:])
 
     def _parameters_of(self, quantity: Quantity) -> np.ndarray:
-        """What a quantity reads: as the form packs them; an observable, as the form has them."""
+        """Parameters that a quantity reads: packed by the form; for an observable as given."""
         if not isinstance(quantity, systems.Observable):
             return self.problem.parameters
         if self._element is DOUBLE:
@@ -665,7 +679,7 @@ class Recorder:
         return pairs(form.parameters)
 
     def _step_statistics(self, batch: Batch | Solutions) -> Columns:
-        """Statistics over the steps of the interval that ends at a sample; NaN at time 0."""
+        """Statistics over the steps of the interval that ends at each sample; NaN at time 0."""
         if self.recipe.statistics != EVERY_STEP:
             return {}
         values = {}
@@ -701,7 +715,7 @@ class Recorder:
 
 
 def _step_variables_along_runs(step_sizes: np.ndarray, rejected: np.ndarray) -> StepVariables:
-    """What can be recorded of the steps along runs: variables and their values, by key."""
+    """Step sizes and rejected steps along runs: variable and values, by key of the record."""
     return {
         "step_size": (schema.CURRENT_STEP_SIZE, step_sizes),
         "rejected_steps": (schema.REJECTED_SO_FAR, rejected),
@@ -709,7 +723,7 @@ def _step_variables_along_runs(step_sizes: np.ndarray, rejected: np.ndarray) -> 
 
 
 def starts_in_double_double(system: System, initial: States, known: States | None = None) -> States:
-    """As `Recorder.starts` gives them, of an integrator in double-double."""
+    """Initial states in double-double; parameters as of `Recorder.starts`."""
     if known is None:
         return system.refined(initial)
     known = known.copy()
@@ -722,8 +736,8 @@ def starts_in_double_double(system: System, initial: States, known: States | Non
 def state_differences(states: States, reference: States) -> States:
     """Differences of states (…, rows, 3) from those of a reference, in doubles.
 
-    Either may have a last axis of high and low, as `integrators.integrate` takes them; beside a
-    reference in doubles the low of states says nothing.
+    Either may have a last axis of high and low doubles; the low doubles of states are ignored where
+    the reference has none.
     """
     high, low = _high_and_low(states)
     if reference.shape[-1] != 2:
@@ -736,12 +750,12 @@ def _high_and_low(states: States) -> tuple[np.ndarray, np.ndarray | float]:
 
 
 def norms_of_state_errors(system: System, errors: States) -> NDArray[np.float64]:
-    """|error| of states, of the rows that any of a system's errors is about."""
+    """Norm of the error of states, over the rows of all errors of a system."""
     return np.sqrt(sum(squared_state_errors(system, errors).values()))
 
 
 def squared_state_errors(system: System, errors: States) -> dict[str, NDArray[np.float64]]:
-    """|error|² of the rows that each of a system's errors is about."""
+    """Squared norm of each error of a system, by its name, over the rows that it is about."""
     return {
         error.name: np.sum(errors[..., error.rows, :] ** 2, axis=(-2, -1))
         for error in system.state_errors

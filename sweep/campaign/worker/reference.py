@@ -1,6 +1,6 @@
-"""Compute reference trajectories, one after the other, in segments of samples.
+"""Compute the reference trajectories of a task, one after the other, in segments of samples.
 
-A reference goes on from its checkpoint, after an interruption as well as to a longer duration.
+A reference resumes from its checkpoint, after an interruption as well as for a longer duration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from systems.base import System
 
 CHECKPOINT = checkpoints.CHECKPOINT.name
-CHECKPOINT_STATE = (  # that a reference goes on with
+CHECKPOINT_STATE = (  # that a reference resumes with
     CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
 )  # fmt: skip
 REHEARSED_TOLERANCE = 1e-3
@@ -46,7 +46,7 @@ class ReferenceWork:
     ----------
     task : sweep.campaign.worker.tasks.ReferenceTask
     arrays : dict of str to sweep.store.files.ArrayFiles
-        Of the experiment's references.
+        Arrays of the experiment's references, by name.
     attempt : sweep.store.lease.sessions.Attempt
     """
 
@@ -70,7 +70,7 @@ class ReferenceWork:
         self.segment = min(SEGMENT, task.checkpoint_every)
 
     def compute(self) -> bool:
-        """Compute and commit what is left; whether that is all, and it was not stopped.
+        """Compute and commit what is left; False if it was stopped before all was done.
 
         Raises
         ------
@@ -134,12 +134,12 @@ class ReferenceWork:
         self.recording.checkpoint(mine, count, state)
 
     def _first_length(self, left: int) -> int:
-        """Samples of the first segment: all, unless they are expected to take long."""
+        """Number of samples of the first segment: all that are left, unless these take long."""
         expected = self.task.cost / len(self.task.rows)
         return max(2, int(left * min(1.0, PROBE * self.segment / max(expected, 1e-9))))
 
     def _advance(self, i: int, system: System, count: int, upto: int) -> None:
-        """Take the samples from `count` on; those before are there."""
+        """Compute the samples from `count` to before `upto` into the columns."""
         columns, solver = self.recording.columns, self.task.solver
         size = solver.checkpoint_length(system)
         checkpoint = columns[CHECKPOINT][i, :size] if count else None
@@ -205,7 +205,7 @@ class DoubleSolver:
 
     @property
     def identity(self) -> float:
-        """What tells its references from others: the tolerance."""
+        """The tolerance, on which its references depend."""
         return self.reference.tolerance
 
     def checkpoint_length(self, system: System) -> int:
@@ -250,7 +250,7 @@ def compute_reference_trajectory(
     tolerance: float,
     checkpoints: NDArray[np.float64] | None = None,
 ) -> tuple[States, NDArray[np.float64], NDArray[np.float64]]:
-    """A reference trajectory and its own error.
+    """Integrate a reference trajectory, and estimate its error.
 
     Parameters
     ----------
@@ -259,16 +259,16 @@ def compute_reference_trajectory(
     times : ndarray, shape (S,)
     tolerance : float
     checkpoints : ndarray, shape (2 * size,), optional
-        From an earlier call that ended at ``times[0]``; `initial` counts no more.
+        Checkpoints at ``times[0]`` of an earlier call; `initial` is ignored then.
 
     Returns
     -------
     states : ndarray, shape (S, rows, 3)
-        NaN from where it, or that at ten times the tolerance, fails.
+        NaN from the sample on at which it, or that at ten times the tolerance, fails.
     error : ndarray, shape (S,)
-        Distance of the states at ten times the tolerance; the reference is better than this.
+        Distance to the states at ten times the tolerance, a bound of the reference's own error.
     checkpoints : ndarray, shape (2 * size,)
-        Where both stand; see `checkpoints.reference_checkpoint_length`.
+        Checkpoints of both at the last sample; see `checkpoints.reference_checkpoint_length`.
     """
     both: Sequence[NDArray[np.float64] | None] = (None, None)
     if checkpoints is not None:

@@ -1,8 +1,8 @@
-"""Compute runs of a task: what is left of them, in segments of samples.
+"""Compute the runs of a task, in segments of samples.
 
-Samples come segment by segment, each as long as measured speed lets expect that it takes `SEGMENT`
-seconds; a checkpoint follows one now and then, about every `checkpoint_every` seconds. A task that
-is killed and given to another worker goes on from there.
+A segment has as many samples as are expected, by the measured speed, to take `SEGMENT` seconds.
+About every `checkpoint_every` seconds a checkpoint follows a segment; if the worker dies, another
+one resumes from there.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from sweep.store.files import ArrayFiles, RowNumbers
     from sweep.store.lease.sessions import Attempt
 
-PROBE = 0.1  # part of them that the first segment is expected to take
-LONG = 0.5  # part of them, and of the time between checkpoints, that is worth one
-MOST_BYTES = 2**26  # of what is computed and not committed, about
+PROBE = 0.1  # fraction of `SEGMENT` that the first segment is expected to take
+LONG = 0.5  # fraction of `SEGMENT`, or of the time between checkpoints, that is worth one
+MOST_BYTES = 2**26  # of results in memory, about, that are not committed
 CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
 LOW = "states_low"  # of references in double-double
-# Reference states and errors of a batch of runs whose states have so many rows.
+# Reads the reference states, and their errors, of a batch of runs whose states have so many rows.
 ReferenceReader = Callable[[NDArray[np.intp], int], ReferenceStates | None]
-END_STATE = (CHECKPOINT.name, MARKER, "cpu_time", "wall_time")  # that a run goes on with
+END_STATE = (CHECKPOINT.name, MARKER, "cpu_time", "wall_time")  # that an extended run resumes from
 
 
 class RunWork:
@@ -45,12 +45,12 @@ class RunWork:
     ----------
     task : sweep.campaign.worker.tasks.RunTask
     arrays : dict of str to sweep.store.files.ArrayFiles
-        Of the experiment.
+        Arrays of the experiment, by name.
     references : callable
-        From indices into the task's runs, and the rows of their states, to their reference states
-        and errors, as `Recorder.advance` takes them, or None.
+        ``references(batch, rows)`` gives the reference states and errors of some of the task's
+        runs, whose states have so many rows, as `Recorder.advance` takes them; or None.
     attempt : sweep.store.lease.sessions.Attempt
-        When it is stopped, so is this, after the segment that is computed.
+        Where it is stopped, the computation ends after the current segment.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class RunWork:
     # --- where runs stand --------------------------------------------------------------------
 
     def _read_ends(self, arrays: Mapping[str, ArrayFiles]) -> tuple[dict[str, Any], RowNumbers]:
-        """What the arrays have of runs that go on, and their samples there, 0 of all others."""
+        """End states of runs that are extended, and the samples of each in the arrays, else 0."""
         stored = np.where(self.task.stored > 1, self.task.stored, 0)
         on = np.flatnonzero(stored)
         if not len(on):
@@ -118,15 +118,15 @@ class RunWork:
         return {"place": place, **values}, stored
 
     def _last_known_sample(self, i: int) -> tuple[int, bool]:
-        """The last sample of a run that is known, 0 if it begins; and where that is known from."""
+        """The last known sample of a run, 0 at its start; and whether a checkpoint has it."""
         reached, stored = int(self.recording.checkpointed[i]), int(self.recording.first[i])
         return (reached - 1, True) if reached else (max(0, stored - 1), False)
 
     def _batches(self, left: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Batches of equal method, step and system, at most eight runs, that stand together.
+        """Batches of at most eight runs of equal method, step and system, at the same sample.
 
         And of one repeat: a run and its repeats in a batch would all have the same time. An
-        adaptive run goes alone: its step size is NaN, which equals no other.
+        adaptive run is a batch by itself: its step size is NaN, which equals no other.
         """
         task = self.task
         standing = np.array([self._last_known_sample(i) for i in left], dtype=float).reshape(-1, 2)
@@ -138,7 +138,7 @@ class RunWork:
                 yield part[i : i + WIDTH]
 
     def _begin_batch(self, batch: NDArray[np.intp], recorder: Recorder) -> RunBatch:
-        """The `RunBatch` of a batch, where it stands."""
+        """The `RunBatch` of some runs, at their start or at the sample from which they resume."""
         task, first, rows = self.task, batch[0], recorder.problem.rows
         known = None if task.precise_starts is None else task.precise_starts[batch, :rows]
         runs = RunBatch.begin(
@@ -167,7 +167,7 @@ class RunWork:
     # --- segments ----------------------------------------------------------------------------
 
     def _compute_batch(self, batch: NDArray[np.intp]) -> bool:
-        """Compute a batch into the columns; whether to its end, and not stopped before."""
+        """Compute a batch into the columns; False if it was stopped before its end."""
         recorder = _recorder_of_run(self.task, batch[0])
         runs, columns = self._begin_batch(batch, recorder), self.recording.columns
         references = self.references(batch, recorder.problem.rows)
@@ -194,7 +194,7 @@ class RunWork:
         return True
 
     def _first_length(self, recorder: Recorder, runs: RunBatch) -> int:
-        """Samples of the first segment: all of them, unless they are expected to take long."""
+        """Number of samples of the first segment: all that are left, unless these take long."""
         left = self.samples - 1 - runs.sample
         expected = self.task.cost / max(1, len(self.task.rows))
         expected *= len(runs.initial) * left / max(1, self.samples - 1)
@@ -205,7 +205,7 @@ class RunWork:
     def _store_samples(
         self, batch: NDArray[np.intp], sampled: Mapping[str, np.ndarray], before: int, last: int
     ) -> None:
-        """Take the samples of a segment into the columns."""
+        """Store the samples of a segment in the columns."""
         first = before + 1 if before else 0
         for name, values in sampled.items():
             column = self.recording.columns[name]
@@ -231,13 +231,18 @@ _made_recorder = functools.lru_cache(maxsize=256)(Recorder)
 
 
 def make_reference_reader(task: RunTask, arrays: Mapping[str, ArrayFiles]) -> ReferenceReader:
-    """A function from indices into a task's runs to their reference states and errors, or to None.
+    """Make the function by which a task's runs get their reference states and errors.
 
     Parameters
     ----------
     task : sweep.campaign.worker.tasks.RunTask
     arrays : dict of str to sweep.store.files.ArrayFiles
-        Of the references; empty without any.
+        Arrays of the references, by name; empty without any.
+
+    Returns
+    -------
+    callable
+        See `ReferenceReader`; it returns None where the task has no references.
     """
     if not len(task.reference):
         return lambda batch, rows: None
