@@ -1,7 +1,7 @@
-"""Which pending runs are integrated together, and how much work each such batch is.
+"""Count the batches of runs that workers will integrate together, and their work.
 
-`sweep.campaign.worker.run_work` cuts a task's runs into batches when it computes them; here they
-are counted before, slab of rows by slab of rows.
+`sweep.campaign.worker.run_work` divides the runs of a task into batches when it computes them; a
+plan counts them beforehand, in slabs of rows, so that memory does not grow with the study.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Kind = tuple[int, ...]  # integrator, rows of the system, whether there are lane
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The batches of some of an experiment's pending runs, in the order of the store.
+    """Batches of pending runs of an experiment, in the order of the store.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class Batches:
     sizes : ndarray of int, shape (batches,)
         Number of runs.
     kinds : ndarray of int, shape (batches, 3)
-        What batches that cost alike have in common: the integrator, the rows of the system, and
-        whether there are lanes, of more than one run.
+        Kind of each batch, whose batches cost alike: integrator, rows of the system, and whether
+        several runs are integrated in lanes.
     amounts : ndarray, shape (batches,)
         Work, in units that `sweep.campaign.cost_model.Probe` measures.
     """
@@ -52,14 +52,14 @@ class Batches:
 
     @classmethod
     def of(cls, entry: Entry, unit: int = SLAB, rows: tuple[int, int] | None = None) -> Batches:
-        """Those of a `sweep.store.diff.Entry`, in units of so many rows.
+        """The batches of an `Entry`, in units of so many rows.
 
         Parameters
         ----------
         entry : sweep.store.diff.Entry
         unit : int
         rows : tuple of int, optional
-            The first row, and the one after the last, of those that are looked at; else all.
+            First row, and the one after the last, of the pending runs; all unless given.
         """
         table = entry.table
         runs = entry.pending_runs(*(rows or (0, entry.size)))
@@ -85,18 +85,18 @@ class Batches:
 
     @classmethod
     def in_slabs(cls, entry: Entry, unit: int = SLAB) -> Iterator[Batches]:
-        """Those of all pending runs, slab by slab."""
+        """Yield the `Batches` of each slab of rows."""
         for rows in entry.slabs(unit):
             yield cls.of(entry, unit, rows)
 
     def by_kind(self) -> Iterator[tuple[Kind, NDArray[np.intp]]]:
-        """Each kind, as a tuple, with the indices of its batches."""
+        """Yield each kind with the indices of its batches."""
         return _by_kind(self.kinds)
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """How many batches an experiment's pending runs are, by their kind, amount and slab of rows.
+    """Number of batches of an experiment's pending runs, grouped by kind, amount and slab.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Workload:
 
     @classmethod
     def of(cls, entry: Entry, unit: int = SLAB) -> Workload:
-        """That of a `sweep.store.diff.Entry`, in units of so many rows."""
+        """The workload of an `Entry`, in units of so many rows."""
         parts = []
         for slab, found in enumerate(Batches.in_slabs(entry, unit)):
             for _, of_kind in found.by_kind():
@@ -133,12 +133,12 @@ class Workload:
         return cls(entry, unit, *map(np.concatenate, zip(empty, *parts, strict=True)))
 
     def by_kind(self) -> Iterator[tuple[Kind, NDArray[np.intp]]]:
-        """Each kind, as a tuple, with its groups: those of the most work first."""
+        """Yield each kind with the indices of its groups, those of the most work first."""
         for kind, own in _by_kind(self.kinds):
             yield kind, own[np.argsort(-self.amounts[own], kind="stable")]
 
     def choose_batches(self, own: NDArray[np.intp], count: int) -> list[NDArray[np.intp]]:
-        """The runs of a few batches of the groups `own`, each for an equal share of their work.
+        """The runs of a few batches of the groups `own`, each representing an equal share of work.
 
         Batches are in the order of the groups.
         """
@@ -162,7 +162,7 @@ class Workload:
 
 
 def _by_kind(kinds: NDArray[np.int64]) -> Iterator[tuple[Kind, NDArray[np.intp]]]:
-    """Each distinct row, as a tuple, with the indices of its places."""
+    """Yield each distinct row, as a tuple, with the indices at which it occurs."""
     if not len(kinds):
         return
     codes = np.ravel_multi_index(tuple(kinds.T), tuple(kinds.max(axis=0) + 1))
@@ -171,13 +171,13 @@ def _by_kind(kinds: NDArray[np.int64]) -> Iterator[tuple[Kind, NDArray[np.intp]]
 
 
 def _split_by_value(indices: NDArray[np.intp], values: np.ndarray) -> list[NDArray[np.intp]]:
-    """The indices that have each of the values, in ascending order of these."""
+    """Split indices by their values; the parts are in ascending order of these."""
     ordered = indices[np.argsort(values[indices], kind="stable")]
     return np.split(ordered, np.flatnonzero(np.diff(values[ordered])) + 1)
 
 
 def _remaining_work_of_runs(entry: Entry, runs: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Work of runs from where they stand: steps, or time by the tolerance."""
+    """Work that is left of runs: steps, or the time of adaptive ones scaled by the tolerance."""
     places, axis = entry.table.take(runs), entry.experiment.time_axis
     amounts, integrators = places.steps_per_sample * float(axis.intervals), places.integrator_index
     for i in np.unique(integrators[places.adaptive]):

@@ -1,8 +1,8 @@
 """What batches of runs cost, measured on a few of them.
 
-A batch is up to eight runs that are integrated together. A `Probe` is one batch of the study, of
-which a part is integrated, as long as it takes to be measured; the rest is counted. Times are CPU
-times of this thread, or of another clock that is given.
+A batch is up to eight runs that are integrated together. A `Probe` is one batch of the study, part
+of which is integrated, enough to be measured; the rest follows by counting. Times are CPU seconds
+of this thread, or of a clock that is given.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ Work = Callable[[Any], Callable[[], object]]
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A CPU time that is not known exactly. Estimates of different work are added.
+    """An uncertain CPU time; estimates of different work can be added.
 
     Parameters
     ----------
     least : float
         Seconds, by the least of the repeats of each measurement.
     usual : float
-        By their median.
+        Seconds, by the median of the repeats.
     spread : float
-        Standard error of both, by what differs between the probes.
+        Standard error of both in seconds, from the differences between probes.
     batches : int
-        Of the work.
+        Number of batches.
     """
 
     least: float = 0.0
@@ -75,7 +75,7 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Seconds that the work is expected to take at least and at most."""
+        """Lower and upper limit of the seconds that the work is expected to take."""
         doubt = CONFIDENCE * self.spread
         least = max(self.least - doubt, self.least / 2)  # never nothing
         return least / CHEAPER, (self.usual + doubt) * DEARER + self.batches * COLD
@@ -83,13 +83,16 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """CPU seconds of some amount of work: what a call takes besides, and what each unit takes.
+    """CPU seconds as a linear function of the amount of work.
 
-    Two numbers of each: by the least of repeated measurements, and by their median.
+    Each coefficient has two values: by the least of repeated measurements, and by their median.
 
     Parameters
     ----------
-    call, unit : ndarray, shape (2,)
+    call : ndarray, shape (2,)
+        Seconds of a call without any work.
+    unit : ndarray, shape (2,)
+        Seconds of each unit of work.
     """
 
     call: NDArray[np.float64]
@@ -99,9 +102,9 @@ class Line:
     def through(
         cls, amounts: tuple[float, float], times: tuple[NDArray[np.float64], NDArray[np.float64]]
     ) -> Line:
-        """The line through two measurements, as `time_growing_work` gives them.
+        """The line through two measurements of `time_growing_work`.
 
-        What was measured whole at first already costs in proportion.
+        Through the origin where both are of one amount: all of the work was measured at once.
         """
         (amount, more), (seconds, longer) = amounts, times
         if more <= amount:
@@ -113,20 +116,20 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What batches of one kind cost: of one integrator and one size of system.
+    """Cost of batches of one kind: of one integrator and one size of system.
 
     Parameters
     ----------
     lines : tuple of Line
-        CPU time of the integration by the amount of work, of each probe.
+        CPU seconds of the integration by the amount of work, of each probe.
     sample : float
-        Seconds to record one sample of one trajectory, besides.
+        Seconds to record one sample of one run.
     run : float
-        Seconds of what is measured of each trajectory besides.
+        Seconds to measure the structure of one run.
     again : float
-        How often the steps are taken again when the run is over, to measure its structure.
+        Further integrations of a run that structure and tangent vectors cost.
     steps : float
-        Steps of a unit of work.
+        Number of steps in a unit of work.
     """
 
     lines: tuple[Line, ...]
@@ -136,7 +139,7 @@ class Cost:
     steps: float = 1.0
 
     def seconds(self, amounts: ArrayLike) -> NDArray[np.float64]:
-        """CPU seconds of batches of some amounts of work, by the median; an array."""
+        """CPU seconds, by the median, of batches with the given amounts of work."""
         call = np.mean([line.call[1] for line in self.lines])
         unit = np.mean([line.unit[1] for line in self.lines])
         return np.asarray(call + unit * np.asarray(amounts), dtype=float)
@@ -144,7 +147,7 @@ class Cost:
     def estimate(
         self, amounts: NDArray[np.float64], batches: NDArray[np.int64] | int = 1
     ) -> Estimate:
-        """The `Estimate` of so many batches of each of some amounts of work together."""
+        """The `Estimate` of so many batches of each of the given amounts of work, together."""
         batches = np.broadcast_to(batches, len(amounts))
         count, amount = int(np.sum(batches)), float(np.sum(batches * amounts))
         every = np.array([count * line.call + amount * line.unit for line in self.lines])
@@ -256,7 +259,7 @@ class Probe:
     steps: int
 
     def recorder(self) -> Recorder:
-        """A `Recorder` of such batches."""
+        """Make the `Recorder` of such batches."""
         return Recorder(self.recipe, self.system, self.integrator)
 
     def compile(self) -> None:
@@ -269,7 +272,7 @@ class Probe:
     def line(
         self, recorder: Recorder, seconds: float, clock: Clock = time.thread_time
     ) -> tuple[Line, float]:
-        """The `Line` of the batch by its amount of work, and the steps of a unit of it.
+        """Measure the `Line` of the batch, and the number of steps in a unit of work.
 
         An amount is a number of steps, or of an adaptive integrator a time at the tolerance 1,
         which needs fewer steps by the tolerance to the power 1/order. `recorder` is the batch's,
@@ -291,16 +294,16 @@ class Probe:
 
     @property
     def _whole_amount(self) -> float:
-        """Steps, or time, of the whole batch."""
+        """Amount of work of the whole batch: steps, or time of an adaptive integrator."""
         return self.steps if self._has_fixed_step else float(self.recipe.times[-1])
 
     @property
     def _first_amount(self) -> float:
-        """The least part of it that is measured."""
+        """The smallest amount of work that is measured."""
         return 1 if self._has_fixed_step else self._whole_amount * FIRST_PART
 
     def _integration_of(self, recorder: Recorder, amount: Any) -> Callable[[], bool]:
-        """A function that integrates a part; it says whether all runs failed in it."""
+        """A function that integrates some amount of work; it returns whether all runs failed."""
         if self._has_fixed_step:
             counts = self._intervals(amount)
             initial = recorder.starts(self.initial)
@@ -319,14 +322,14 @@ class Probe:
         return failed
 
     def _intervals(self, steps: int) -> NDArray[np.int64]:
-        """Steps of each sample interval: as many intervals for the steps as the whole run has."""
+        """Steps in each sample interval, with as many steps in an interval as the whole run has."""
         samples = self.recipe.time_axis.samples
         count = max(1, min(steps, round(samples * steps / self.steps)))
         until: NDArray[np.int64] = np.linspace(0, steps, count + 1).round().astype(np.int64)
         return until[1:] - until[:-1]
 
     def _times(self, span: float) -> NDArray[np.float64]:
-        """Sample times up to some time, which is the last one."""
+        """Sample times up to the time `span`, which is the last of them."""
         times = self.recipe.times
         return np.append(times[times < span * (1 - 1e-12)], span)
 
@@ -339,7 +342,7 @@ class Probe:
 def measure_recording_seconds(
     recorder: Recorder, probe: Probe, repeats: int = REPEATS, clock: Clock = time.thread_time
 ) -> float:
-    """Seconds to record a sample of a trajectory, beside those of the integration.
+    """Measure the seconds to record one sample of a run, without those of the integration.
 
     Parameters
     ----------
@@ -366,7 +369,7 @@ def measure_recording_seconds(
 def measure_structure_cost(
     recorder: Recorder, probe: Probe, clock: Clock = time.thread_time
 ) -> dict[str, float]:
-    """What it costs to measure a run's map: ``again`` and ``run`` of a `Cost`.
+    """Measure what structure and tangent vectors cost: ``again`` and ``run`` of a `Cost`.
 
     Parameters
     ----------
@@ -394,7 +397,7 @@ def measure_structure_cost(
 
 
 def _tangent_steps_over_steps(recorder: Recorder, probe: Probe, clock: Clock) -> float:
-    """What steps with tangent vectors cost, beside those of a run; 0 where none are recorded."""
+    """Ratio of the CPU time of steps with tangent vectors to that of steps without; or 0."""
     if recorder.followed is None:
         return 0.0
     initial = recorder.starts(probe.initial)

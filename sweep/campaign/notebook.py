@@ -27,7 +27,7 @@ def is_notebook() -> bool:
 
 
 class NotebookProgress:
-    """What a `Watcher` tells, as a bar and a line below the cell that runs."""
+    """Shows the callbacks of a `Watcher` as a bar and a line below the cell that runs."""
 
     def __init__(self) -> None:
         self._output: Any = None
@@ -37,17 +37,17 @@ class NotebookProgress:
         self._left: float | None = None
 
     def connecting(self, text: str) -> None:
-        """Say what is waited for."""
+        """Show what the run waits for."""
         self._show(text)
 
     def compared(self, entries: Sequence[Entry]) -> None:
-        """Say how many runs are to be computed, and that they are planned."""
+        """Show how many runs are planned."""
         self._runs = sum(int(entry.pending.sum()) for entry in entries)
         if self._runs:
             self._show(f"Planning {count_with_noun(self._runs, 'run')}")
 
     def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
-        """Say how many tasks and workers there are."""
+        """Show the numbers of tasks and workers."""
         self._show(f"{count_with_noun(tasks, 'task')} for {count_with_noun(workers, 'worker')}")
 
     def preparing(self, now: Preparation) -> None:
@@ -56,15 +56,15 @@ class NotebookProgress:
             self._show(str(now), now.done / now.of)
 
     def compiling(self, workers: int) -> None:
-        """Say why nothing runs yet."""
+        """Show that workers compile kernels, so that nothing runs yet."""
         self._show(f"Compiling kernels on {count_with_noun(workers, 'worker')}")
 
     def began(self, runs: int, seconds: float) -> None:
-        """Note what there is to do."""
+        """Note the number of runs and their expected CPU seconds."""
         self._runs, self._seconds, self._began = runs, seconds, time.monotonic()
 
     def added(self, seconds: float) -> None:
-        """Note what there is to do besides."""
+        """Note the expected CPU seconds of another experiment."""
         self._seconds += seconds
 
     def running(self, tasks: Sequence[Task], seconds_left: float) -> None:
@@ -72,7 +72,7 @@ class NotebookProgress:
         self._left = seconds_left if seconds_left == seconds_left else None  # NaN: not known yet
 
     def progressed(self, task: Task, receipt: Receipt) -> None:
-        """Show how far it is, if that was not done just now."""
+        """Show the progress, at most once in `UPDATED` seconds."""
         self._done += receipt.runs
         self._past += task.cost if receipt.whole else 0.0
         if time.monotonic() - self._shown >= UPDATED:
@@ -80,11 +80,11 @@ class NotebookProgress:
             self._show(self._in_words(), share)
 
     def draining(self, reason: str) -> None:
-        """Say that the end was asked for."""
+        """Show that the run is stopping, and why."""
         self._show(f"Stopping when running tasks have committed ({reason})")
 
     def ended(self) -> None:
-        """Show how far it came."""
+        """Show how many runs are done, and how long they took."""
         took = format_duration(time.monotonic() - self._began)
         whole = self._done >= self._runs
         self._show(f"{self._done:,} of {self._runs:,} runs in {took}", 1.0 if whole else None)
@@ -99,7 +99,7 @@ class NotebookProgress:
         return f"{self._done:,} of {self._runs:,} runs, {rate}{ahead}"
 
     def _show(self, text: str, share: float | None = None) -> None:
-        """Put a line, and a bar where a share is known, in the place of what is shown."""
+        """Replace what is shown by a line, with a bar where the share that is done is known."""
         from IPython.display import display
 
         bar = (

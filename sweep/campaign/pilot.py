@@ -1,4 +1,4 @@
-"""The pilot: some batches and references of a study for some milliseconds, to see what all cost.
+"""The pilot: integrate some batches and references for milliseconds, to measure costs.
 
 It also compiles the kernels, once, before any worker starts.
 """
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from systems.base import System
 
 PROBES = 3  # batches of each kind, and references of an experiment
-# Seconds that the least of the repeats takes: less where there are many kinds, whose errors then
+# Least duration of a measurement: shorter where there are many kinds of batches, whose errors then
 # cancel in part.
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 1.5e-3, 0.5
 REFERENCE_SECONDS = 3e-3
-REFERENCE_PART = 1 / 64  # of its time, at first
+REFERENCE_PART = 1 / 64  # fraction of a reference that is measured first
 if TYPE_CHECKING:
     ReferenceStart = tuple[States, States | None]  # in doubles, and in double-double if known
 
@@ -74,7 +74,7 @@ def named_integrators_of_table(table: RunTable) -> tuple[NamedComponent, ...]:
 
 
 def least_pilot_seconds(workloads: Iterable[Workload]) -> float:
-    """Seconds that a measurement takes at least, when the pilot has those of some `Workload`s."""
+    """Least seconds of a measurement, in a pilot of all kinds of batches of some workloads."""
     kinds = sum(len(list(work.by_kind())) for work in workloads)
     return float(np.clip(ALL_SECONDS / (PROBES * max(kinds, 1)), LEAST_SECONDS, MOST_SECONDS))
 
@@ -92,18 +92,18 @@ def pilot_batch_costs(
     ----------
     work : sweep.campaign.batches.Workload
     seconds : float
-        That the least of the repeats of each measurement takes.
+        Least duration of each measurement.
     between : callable
-        Called before each measurement with what is measured, in words.
+        Called before each measurement with a description of what is measured.
     clock : callable
         CPU time.
     known : dict, optional
-        What was measured before; the other kinds are added.
+        Costs that were measured before, by kind; other kinds are added.
 
     Returns
     -------
     dict of tuple to Cost
-        By the kind of the batches.
+        Costs by kind of batch.
     """
     costs = dict(known or {})
     for kind, probes in _choose_probes(work, PROBES, costs).items():
@@ -131,10 +131,9 @@ def _measure_cost_of_probes(probes: Sequence[Probe], seconds: float, clock: Cloc
 def _choose_probes(
     work: Workload, count: int, known: Container[Kind] = ()
 ) -> dict[Kind, list[Probe]]:
-    """A few `Probe`s of each kind of batch that is not known, in which most of the work is.
+    """A few `Probe`s of each kind of batch that is not in `known`.
 
-    Batches are in order of their step sizes, or tolerances; each probe stands for an equal share
-    of the work.
+    Batches are sorted by their work; each probe represents an equal share of the work of its kind.
     """
     table = work.entry.table
     recipe = recipe_of_run_table(table)  # shared: references are found by hashes
@@ -171,7 +170,7 @@ def _make_probe(
 def pilot_reference_cost(
     table: RunTable, reference: Reference, chosen: RowNumbers, clock: Clock = time.thread_time
 ) -> Cost:
-    """The `Cost` of reference trajectories by their amount of work, the time that they cover.
+    """Measure the `Cost` of reference trajectories, by the time that they cover.
 
     Parameters
     ----------
@@ -179,14 +178,14 @@ def pilot_reference_cost(
     reference : sweep.study.experiment.Reference
         That of the experiment.
     chosen : ndarray of int
-        A run of the table for each reference that is to be computed.
+        A run of the table for each missing reference.
     clock : callable
         CPU time.
 
     Raises
     ------
     InputError
-        If none of those that are tried meets the tolerance up to its end.
+        If none of the references that are tried meets its tolerance up to the end.
     """
     experiment = table.experiment
     times = experiment.times[experiment.times <= reference.until * (1 + 1e-12)]
@@ -229,7 +228,7 @@ def pilot_reference_cost(
 def _starts_of_reference(
     table: RunTable, reference: Reference, run: int
 ) -> tuple[States, States | None]:
-    """The initial state of a run's reference, in doubles and as its task has it besides."""
+    """The initial state of a run's reference in doubles, and in double-double where known."""
     known = table.precise_starts(np.array([run]), reference.is_precise)
     return table.initial_state(run), None if known is None else known[0]
 
@@ -237,7 +236,7 @@ def _starts_of_reference(
 def _integration_of_reference_part(
     system: System, state: States, times: NDArray[np.float64], tolerance: float, span: float
 ) -> Callable[[], bool]:
-    """A function that computes a reference up to a time, and says that more takes longer."""
+    """A function that computes a reference up to time `span`; it returns False, see `Work`."""
     upto = np.append(times[times < span * (1 - 1e-12)], span)
 
     def computed() -> bool:

@@ -44,14 +44,14 @@ _running: set[Planner] = set()
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is measured before runs begin, and compiled for it.
+    """A measurement before runs begin, and the kernel that is compiled for it.
 
     Parameters
     ----------
     what : str
         Such as ``rk4 on nbody_sphere``.
     done, of : int
-        How many are measured, and how many are to be.
+        Number of measurements that are done, and of all.
     kernel : str
         Name of the kernel that compiles now; empty if none does.
     kernels : int
@@ -70,7 +70,7 @@ class Preparation:
 
 
 class PreparationProgress:
-    """Tells a function of each `Preparation`; `check` is called before each, and may raise."""
+    """Calls `told` with each `Preparation`; `check` is called before each, and may raise."""
 
     def __init__(
         self, told: Callable[[Preparation], object], check: Callable[[], object] = lambda: None
@@ -80,13 +80,13 @@ class PreparationProgress:
         self._kernels = 0
 
     def measuring(self, what: str, done: int, of: int) -> None:
-        """A measurement begins."""
+        """Note that a measurement begins."""
         self._check()
         self._now = Preparation(what, done, of)
         self._told(self._now)
 
     def compiling(self, kernel: str) -> None:
-        """A kernel compiles, since the disk cache lacks it."""
+        """Note that a kernel is compiled, since the disk cache lacks it."""
         self._kernels += 1
         if self._now is not None:
             self._told(replace(self._now, kernel=kernel, kernels=self._kernels))
@@ -94,7 +94,7 @@ class PreparationProgress:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a study would cost, of which its store lacks a part.
+    """What it would cost to compute the part of a study that its store lacks.
 
     Parameters
     ----------
@@ -109,12 +109,12 @@ class Plan:
 
     @property
     def cpu_seconds(self) -> tuple[float, float]:
-        """CPU seconds that it is expected to take at least and at most."""
+        """Lower and upper limit of the expected CPU seconds."""
         return planning.total_cpu_time(self.experiments).interval
 
     @property
     def rows(self) -> Rows:
-        """What each experiment costs: `Rows` of dicts."""
+        """Costs of each experiment: `Rows` of dicts."""
         return Rows(plan.facts for plan in self.experiments)
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -145,7 +145,7 @@ def plan(
     workers : int, optional
         Processes for which tasks are counted; one a core unless given.
     preparing : callable, optional
-        Called with what is measured or compiled now, a `Preparation`.
+        Called with each `Preparation`: what is measured, or compiled, now.
 
     Returns
     -------
@@ -174,14 +174,14 @@ class Planner:
     ----------
     entries : list of sweep.store.diff.Entry
     check : callable
-        Called while this waits, in the thread that waits, and raises where all is to end.
+        Called in the thread that waits in `next_plans`; raises where the run is to end.
     told : callable
-        Called there as well, with each `Preparation`.
+        Called there with each `Preparation`.
 
     Attributes
     ----------
     plans : list of planning.ExperimentPlan
-        Those that `next_plans` has given.
+        Plans that `next_plans` has returned.
     """
 
     def __init__(
@@ -207,13 +207,13 @@ class Planner:
 
     @property
     def ended(self) -> bool:
-        """Whether all are planned, and were given."""
+        """Whether all experiments are planned, and `next_plans` has returned them."""
         return self._ended
 
     def next_plans(self) -> list[ExperimentPlan]:
-        """The plans that have come since, waiting until there is one; empty where none comes.
+        """Wait for further plans; returns those that are ready, empty once there are no more.
 
-        The first ones are all where that is not long.
+        The first call waits up to `PATIENCE` seconds for all of them.
 
         Raises
         ------
@@ -244,7 +244,7 @@ class Planner:
         return bool(self.plans) or time.monotonic() - self._began > PATIENCE
 
     def _plan(self) -> None:
-        """Plan all in order; what is raised is given to who waits."""
+        """Plan all experiments in order; an exception is raised again in `next_plans`."""
         progress = PreparationProgress(self._found.put, self._check_stopped)
         try:
             with checking(self._check_stopped, progress.compiling):
@@ -260,17 +260,17 @@ class Planner:
             raise Interrupted("the run has ended")
 
     def join(self) -> None:
-        """Wait until the kernel that compiles now has."""
+        """Wait until the kernel that is compiled now is done."""
         self._thread.join()
 
 
 def is_planning() -> bool:
-    """Whether a thread compiles a kernel that nobody waits for."""
+    """Whether the thread of a planner still runs, perhaps compiling a kernel."""
     return bool(_running)
 
 
 def wait_for_planners() -> None:
-    """Wait for kernels that compile: Python may not end while LLVM calls it from a thread."""
+    """Wait for the threads of planners: Python may not end while LLVM calls it from one."""
     for planner in tuple(_running):
         planner.join()
 

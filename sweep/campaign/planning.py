@@ -1,7 +1,7 @@
-"""What a study costs, and how its work is cut into tasks.
+"""What a study costs, and how its work is divided into tasks.
 
-A pilot of a few milliseconds measures each integrator on each system, and references; everything
-else is counting. The pilot also compiles the kernels, once, before any worker starts.
+A pilot of a few milliseconds measures each integrator on each system, and references; all other
+costs follow by counting. The pilot also compiles the kernels, once, before any worker starts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sweep.store.store import Store
 
 WRITE_SECONDS = 3e-4  # of one variable of a record, folding included
-UNIT_SECONDS = 2.5  # no task is shorter than a unit
+UNIT_SECONDS = 2.5  # that a unit takes at most, unless one run does: tasks consist of whole units
 UNITS = 12  # of an experiment, where it has the runs: work for every worker
 REFERENCES_OF_TASK = 16
 COORDINATES = 10  # along the runs, with a scanned axis
@@ -64,13 +64,13 @@ class Units:
     Parameters
     ----------
     rows : int
-        Of a unit: they are always in one task.
+        Number of rows of a unit, which are always in one task.
     number : ndarray of int
-        From 0: number ``i`` has the rows from ``i * rows`` on.
+        Unit ``i``, counted from 0, has the rows from ``i * rows`` on.
     runs : ndarray of int
-        How many are pending.
+        Number of pending runs of each unit.
     seconds : ndarray
-        Expected CPU time of these, with what is besides the integration.
+        Expected CPU seconds of these, recording included.
     """
 
     rows: int
@@ -81,24 +81,24 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class ExperimentPlan:
-    """An experiment's runs with their cost.
+    """The pending runs of an experiment, and what they cost.
 
     Parameters
     ----------
     entry : sweep.store.diff.Entry
     work : sweep.campaign.batches.Workload
-        Of the pending runs, in `units`.
+        The pending runs, in `units`.
     costs : dict of tuple to sweep.campaign.cost_model.Cost
-        Of its kinds of batches.
+        Cost of each kind of batch.
     units : Units
     runs, references : sweep.campaign.cost_model.Estimate
-        CPU time of the pending runs' integration, and of the references that they lack.
+        CPU time of the integration of pending runs, and of missing references.
     recording_seconds : float
-        Seconds of CPU time to record the pending runs, and to measure their structure.
+        CPU seconds to record the pending runs, and to measure their structure.
     reference_seconds : ndarray, shape (references,)
-        Expected CPU time of each reference, 0 of those that are there or that no run needs.
+        Expected CPU seconds of each reference; 0 if it is computed, or no pending run needs it.
     layout : sweep.store.chunk_layout.Layout
-        Of its arrays.
+        Chunks and shards of the experiment's arrays.
     """
 
     entry: Entry
@@ -113,7 +113,7 @@ class ExperimentPlan:
 
     @property
     def steps(self) -> int:
-        """Steps of all pending runs; of adaptive ones, as many as the pilot lets expect."""
+        """Steps of all pending runs; of adaptive ones, the number that the pilot predicts."""
         work = self.work
         of_kinds = (
             np.sum(work.runs[own] * self.costs[kind].steps * work.amounts[own])
@@ -128,7 +128,7 @@ class ExperimentPlan:
 
     @property
     def files(self) -> int:
-        """Files of the experiment in the store: of shards, coordinates and metadata."""
+        """Number of files of the experiment in the store: shards, coordinates and metadata."""
         experiment, table, runs = self.entry.experiment, self.entry.table, self.entry.size
         scalars = len(schema.run_variables(experiment.record, table.systems[0])) + 1
         along_run = math.ceil(runs / storage.coordinate_chunk_size(runs))
@@ -155,7 +155,7 @@ class ExperimentPlan:
 
     @property
     def cpu_time(self) -> Estimate:
-        """The `Estimate` of what the store will say was used, references included."""
+        """The `Estimate` of the CPU time of integrations, those of references included."""
         return self.runs + self.references
 
     @property
@@ -178,7 +178,7 @@ class ExperimentPlan:
 
 
 def total_cpu_time(plans: Iterable[ExperimentPlan]) -> Estimate:
-    """The `sweep.campaign.cost_model.Estimate` of some `ExperimentPlan`s together."""
+    """The `Estimate` of the CPU time of several experiments together."""
     return sum((plan.cpu_time for plan in plans), Estimate())
 
 
@@ -193,10 +193,10 @@ def plan_study(
     ----------
     entries : list of Entry
     told : callable
-        Called before each measurement, which compiles for seconds at first, with what is measured
-        and how many of how many are; it may raise.
+        ``told(what, done, of)`` is called before each measurement with what is measured, and how
+        many measurements of how many are done; it may raise.
     clock : callable
-        CPU time of this thread: workers of a local cluster start meanwhile.
+        CPU seconds of this thread: workers of a local cluster may start meanwhile.
 
     Returns
     -------
@@ -210,7 +210,7 @@ def plan_each(
     told: Measuring = lambda what, done, of: None,
     clock: Clock = time.thread_time,
 ) -> Iterator[ExperimentPlan]:
-    """As `plan_study`, one after the other."""
+    """As `plan_study`; yields each `ExperimentPlan` as soon as it is made."""
     works = list(map(Workload.of, entries))
     seconds, counted = least_pilot_seconds(works), itertools.count()
     of = sum(map(_count_measurements, works))
@@ -223,7 +223,7 @@ def plan_each(
 
 
 def _count_measurements(work: Workload) -> int:
-    """How many measurements the pilot makes of a `Workload`: of its kinds, and of references."""
+    """Number of measurements of the pilot: one for each kind of batch, and one for references."""
     return len(list(work.by_kind())) + (work.entry.experiment.reference is not None)
 
 
@@ -240,12 +240,13 @@ def plan_experiment(
     ----------
     entry : sweep.store.diff.Entry
     between : callable
-        Called before each measurement, which compiles for seconds at first, with what is measured
-        in words; it may raise.
+        Called before each measurement with a description of what is measured; it may raise.
     clock : callable
         As in `plan_study`.
     seconds : float, optional
-        Of a measurement, see `sweep.campaign.pilot.least_pilot_seconds`.
+        Least duration of a measurement, see `sweep.campaign.pilot.least_pilot_seconds`.
+    work : Workload, optional
+        The pending runs, where they were counted already.
 
     Returns
     -------
@@ -276,9 +277,9 @@ def plan_experiment(
 
 
 def _rows_of_unit(work: Workload, costs: Costs) -> int:
-    """Rows that are always in one task: a power of two, at most a chunk of the arrays.
+    """Number of rows of a unit: a power of two, at most a chunk of the arrays.
 
-    Few enough that there is work for every worker and a task does not take too long.
+    Small enough that every worker has work, and that no task takes too long.
     """
     table, experiment = work.entry.table, work.entry.experiment
     lanes = table.start_count > 1 and not table.methods.adaptive[table.occurring(1)].all()
@@ -290,12 +291,12 @@ def _rows_of_unit(work: Workload, costs: Costs) -> int:
 
 
 def _bytes_of_run(entry: Entry) -> int:
-    """Bytes that a worker has of a run until it is committed."""
+    """Bytes that the results of a run occupy in a worker until they are committed."""
     return 8 * ((entry.experiment.samples + 1) * _numbers_of_sample(entry) + 32)
 
 
 def _numbers_of_sample(entry: Entry) -> int:
-    """Numbers that a run's results have at a sample time."""
+    """Number of values that a run has at each sample."""
     systems = entry.table.systems
     state = 3 * max(made.rows for made in systems)
     variables = schema.sampled_variables(entry.experiment, systems)
@@ -303,7 +304,7 @@ def _numbers_of_sample(entry: Entry) -> int:
 
 
 def _seconds_of_groups(work: Workload, costs: Costs) -> NDArray[np.float64]:
-    """Expected CPU time of the integration of each group of a workload, and of what is besides."""
+    """CPU seconds of each group of a workload: of the integration, and of the recording."""
     found = np.zeros((2, len(work.amounts)))
     for kind, own in work.by_kind():
         found[0, own] = work.batches[own] * costs[kind].seconds(work.amounts[own])
@@ -314,7 +315,7 @@ def _seconds_of_groups(work: Workload, costs: Costs) -> NDArray[np.float64]:
 def _recording_seconds(
     entry: Entry, cost: Cost, runs: NDArray[np.int64], seconds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Expected CPU time to record runs whose integration takes `seconds`, and their structure."""
+    """CPU seconds to record runs whose integration takes `seconds`, and their structure."""
     return runs * (cost.sample * (entry.experiment.samples + 1) + cost.run) + cost.again * seconds
 
 
@@ -339,7 +340,7 @@ def _units_of_pending_runs(work: Workload, costs: Costs) -> Units:
 
 
 def _plan_reference_costs(entry: Entry, clock: Clock) -> tuple[Estimate, NDArray[np.float64]]:
-    """The `Estimate` of the references that are lacking, and the seconds of each reference."""
+    """The `Estimate` of missing references, and the CPU seconds of each reference."""
     reference, found = entry.experiment.reference, references_of_run_table(entry.table)
     if reference is None or found is None:
         return Estimate(), np.zeros(0)
@@ -354,7 +355,7 @@ def _plan_reference_costs(entry: Entry, clock: Clock) -> tuple[Estimate, NDArray
 
 
 def _lacking_part_of_references(entry: Entry, references: References) -> NDArray[np.float64]:
-    """What part of each reference pending runs need that is not there yet."""
+    """Fraction of each reference that pending runs need and that is not computed yet."""
     needed = np.zeros(len(references.ids), dtype=bool)
     for rows in entry.slabs():
         needed[references.of(entry.table.take(entry.pending_runs(*rows)))] = True
@@ -374,17 +375,17 @@ def make_tasks(
     workers: int,
     checkpoint_every: float = CHECKPOINT_EVERY,
 ) -> tuple[list[ReferenceTask], list[PlannedTask]]:
-    """The pending work as tasks: references first, then runs.
+    """Make the tasks of all pending work: those of references, which come first, and of runs.
 
-    Row of shards by row of shards, that with the most work first, and of each the longest task
-    first: so few rows are under way at a time, and few records are not folded. Before both comes
-    the repeat: all methods have their first turn before any has its second, so that a slow minute
-    of the machine slows all of them, and none in all of its repeats.
+    Run tasks are ordered by repeat, then by row of shards, then by cost. All methods have their
+    first repeat before any has its second, so that a slow minute of the machine affects all of
+    them, and none in all of its repeats. Rows of shards follow one another, that with the most work
+    first, so that few have records that are not folded. Within a row the longest task comes first.
 
     Parameters
     ----------
     store : Store
-        It is brought up.
+        With all rows of the plans.
     plans : list of ExperimentPlan
     workers : int
     checkpoint_every : float
@@ -428,10 +429,10 @@ def count_tasks(plans: Sequence[ExperimentPlan], workers: int) -> int:
 
 
 def _group_units_into_tasks(plans: Sequence[ExperimentPlan], workers: int) -> list[list[TaskRows]]:
-    """The rows of each task, the number of its runs and its seconds, as a list for each plan.
+    """Rows, number of runs and seconds of each task, as a list for each plan.
 
-    Tasks get smaller: each takes a share of what its plan has left (guided self-scheduling),
-    so that the workers end together.
+    Tasks get smaller: each takes a share of the work that is left (guided self-scheduling), so that
+    the workers end together.
     """
     groups = []
     for plan in plans:
@@ -442,9 +443,9 @@ def _group_units_into_tasks(plans: Sequence[ExperimentPlan], workers: int) -> li
 
 
 def _group_consecutive_units(plan: ExperimentPlan, targets: NDArray[np.float64]) -> list[TaskRows]:
-    """Rows, runs and cost of tasks of about the seconds that the first unit's target says.
+    """Group units into tasks that take about the target seconds of their first unit.
 
-    A task lies in one row of shards, and a worker has room for what it computes.
+    A task lies in one row of shards, and its results fit into the memory of a worker.
     """
     most = max(1, MOST_BYTES // _bytes_of_run(plan.entry))
     fixed = (plan._series + len(schema.RUN_VARIABLES)) * WRITE_SECONDS
@@ -467,15 +468,15 @@ def _group_consecutive_units(plan: ExperimentPlan, targets: NDArray[np.float64])
 
 @dataclass(frozen=True, eq=False)
 class PlannedTask(Task):
-    """A `RunTask` that is made when it is sent: until then, it is known by its rows.
+    """A `RunTask` that is built when it is sent; until then it is only a range of rows.
 
     Parameters
     ----------
     maker : _TaskMaker
     rows : range
-        Of the store; the pending runs in them are the task's.
+        Of the store; the task has the pending runs in them.
     count : int
-        How many these are.
+        Number of these.
     cost : float
         As in `RunTask`.
     """
@@ -509,7 +510,7 @@ class PlannedTask(Task):
 
     @functools.cached_property
     def first_repeat(self) -> int:
-        """Number of the repeat that its first run is, from 0."""
+        """Repeat of its first run, counted from 0."""
         entry = self.maker.plan.entry
         if entry.table.repeats == 1:
             return 0
@@ -517,23 +518,23 @@ class PlannedTask(Task):
         return int(entry.table.take(first).repeat[0])
 
     def build(self) -> RunTask:
-        """The `RunTask`."""
+        """Build the `RunTask` that is sent to a worker."""
         return self.maker.make(self)
 
 
 @dataclass(frozen=True, eq=False)
 class _TaskMaker:
-    """Makes the tasks of a plan.
+    """Builds the tasks of an experiment.
 
     Parameters
     ----------
     plan : ExperimentPlan
     store : Store
     recipe, systems, integrators
-        As in `RunTask`: all tasks have them in common.
+        As in `RunTask`; all tasks share them.
     references : sweep.store.diff.References or None
     reference_rows : ndarray of int
-        Row in the store of each of these.
+        Row of each reference in the store.
     """
 
     plan: ExperimentPlan
@@ -546,7 +547,7 @@ class _TaskMaker:
 
     @classmethod
     def of(cls, store: Store, plan: ExperimentPlan) -> _TaskMaker:
-        """The maker of a plan's tasks."""
+        """The maker of the tasks of a plan, into a store that has its rows."""
         entry, table = plan.entry, plan.entry.table
         references, rows = references_of_run_table(table), np.zeros(0, dtype=int)
         if references:
@@ -563,7 +564,7 @@ class _TaskMaker:
         )
 
     def make(self, planned: PlannedTask) -> RunTask:
-        """The `RunTask` of a `PlannedTask`."""
+        """Build the `RunTask` of a `PlannedTask`."""
         entry = self.plan.entry
         runs = entry.pending_runs(planned.rows.start, planned.rows.stop)
         places, reference = entry.table.take(runs), self.reference_rows
@@ -592,7 +593,7 @@ class _TaskMaker:
 def _make_reference_tasks(
     store: Store, plan: ExperimentPlan, checkpoint_every: float
 ) -> list[ReferenceTask]:
-    """Tasks for the references of pending runs that are not in the store yet."""
+    """Tasks for the references that pending runs need and the store lacks."""
     entry, table = plan.entry, plan.entry.table
     reference, references = entry.experiment.reference, references_of_run_table(table)
     if reference is None or references is None or not entry.pending.any():

@@ -111,7 +111,7 @@ def recommend(
     if others:
         scanned = ", ".join(axis.name for axis in chosen.scan)
         raise InputError(
-            f"experiment {chosen.name!r} scans {scanned}, and the result is for one system: give "
+            f"experiment {chosen.name!r} scans {scanned}, and the answer is for one system: give "
             "'parameters' a value instead",
             key="scan",
         )
