@@ -1,10 +1,10 @@
-"""Hand a study's coordinator to others, so that nobody need wait for it.
+"""Submit the coordinator of a study to a cluster or a batch system, and return at once.
 
-It is an ordinary coordinator: it holds the store while it works, and what it has committed stays.
-To a running cluster it goes as a task. Where its worker dies, Dask runs the task again on another
-one, which goes on from the store; that waits until the lease of the one before is free, so that two
-never work at once. To a batch system it goes as a job, which has the scheduler too and submits the
-workers' jobs; where its time is up, it submits itself again.
+It is an ordinary coordinator: it holds the lease of the store while it works, and what is committed
+stays. On a running cluster it is a task. If its worker dies, Dask runs the task again on another
+one, which resumes from the store, once the lease of the first is free: two never work at once. In a
+batch system it is a job, which also runs the scheduler and submits the jobs of the workers; where
+its time limit ends it, it submits itself again.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ if TYPE_CHECKING:
     from sweep.store.store import Store
     from sweep.study import Study
 
-PRIORITY = 100  # before the tasks of other studies
+PRIORITY = 100  # of the coordinator: it runs before the tasks of other studies
 ACCEPTED_SECONDS = 10.0
-AGAIN_SECONDS = 3.0  # between two looks whether the store is free
-JOB_ROUNDS = 50  # jobs in a row that a coordinator has at most, each ended by its time limit
-MOST_MARGIN, MARGIN = 180.0, 0.1  # seconds kept of a job's time to start and to end, or a part
+AGAIN_SECONDS = 3.0  # between two attempts to acquire the lease of the store
+JOB_ROUNDS = 50  # at most, jobs in a row of one coordinator, each ended by its time limit
+MOST_MARGIN, MARGIN = 180.0, 0.1  # of a job's time, to start and end: seconds at most, fraction
 
 
 class Submitted(NamedTuple):
-    """A coordinator that a cluster or a batch system has taken.
+    """A coordinator that was submitted to a cluster or a batch system.
 
     Parameters
     ----------
     name : str
-        Of its task, or its job.
+        Name of its task or job.
     scheduler : str
-        Address; or the job's id, with the batch system.
+        Address of the scheduler; or the batch system and the id of the job.
     store : Path or ObjectPlace
-        That it works on.
+        The store that it writes to.
     """
 
     name: str
@@ -89,20 +89,20 @@ def submit(
     max_time: float | None = None,
     checkpoint_every: float = CHECKPOINT_EVERY,
 ) -> Submitted:
-    """Run a study on a running cluster or by a batch system, without waiting for it.
+    """Run a study on a running cluster or in a batch system, without waiting for it.
 
-    What plans and watches the tasks runs on a worker; if that dies, it goes on elsewhere. Or it
-    runs in a job of its own, which submits those of the workers.
+    The coordinator runs on a worker of the cluster, and resumes on another one if that dies; or in
+    a job of its own, which submits those of the workers.
 
     Parameters
     ----------
     study, store, trust_plugins
         As in `sweep.run`; all workers must see the store.
     cluster : ClusterSpec or distributed.Client
-        Of a running scheduler; or a `ClusterSpec` with the profile of a batch system.
+        Client, or address, of a running scheduler; or the profile of a batch system.
     max_time, checkpoint_every : float, optional
-        As in `sweep.run`; each time that a worker takes the coordinator up, ``max_time`` begins.
-        A job without it is followed by another one when its time is up.
+        As in `sweep.run`; ``max_time`` counts from the start of the coordinator on each worker.
+        A job without it is followed by another one at its time limit.
 
     Returns
     -------
@@ -111,11 +111,11 @@ def submit(
     Raises
     ------
     StoreError
-        If the store is another study's, or cannot be written, or somebody writes to it.
+        If the store is another study's, or cannot be written, or another process holds its lease.
     InputError
         If no running scheduler and no batch system is given, or a number is not positive; if a
-        worker has another version of the code, or does not see the store; if a coordinator was
-        submitted already that has not begun.
+        worker has another version of the code, or does not see the store; if a coordinator is
+        queued already.
     """
     job: tuple[ClusterSpec, Profile] | None = None
     connecting: contextlib.AbstractContextManager[Client]
@@ -149,7 +149,7 @@ def submit(
 def _submit_coordinator_job(
     study: Study, store: Store, spec: ClusterSpec, profile: Profile, options: dict[str, Any]
 ) -> Submission:
-    """Submit the job of a study's coordinator; its `Submission`."""
+    """Submit the coordinator of a study to a batch system; returns its `Submission`."""
     submission = Submission.here(study.name, f"{profile.kind}, as profile {profile.name!r} says")
     with Drain() as drain, acquire_lease(store, drain.request, drain.check):
         diff.diff_store_against_study(store, study)
@@ -173,7 +173,7 @@ def _submit_coordinator_job(
 
 @dataclass(frozen=True)
 class _CoordinatorJob:
-    """A coordinator in a batch job; parameters as in `submit`, `round` counts its jobs."""
+    """A coordinator in a batch job; parameters as in `submit`, `round` is the number of its job."""
 
     study: Study
     store: Store
@@ -183,13 +183,13 @@ class _CoordinatorJob:
     round: int = 1
 
     def submit(self, profile: Profile) -> str:
-        """Submit the job; its id."""
+        """Submit the job; returns its id."""
         text = base64.b64encode(zlib.compress(pickle.dumps(self))).decode()
         function = f"{__name__}:coordinate_in_batch_job"
         return submit_coordinator_job(profile, f"geosweep-{self.study.name}", function, text)
 
     def coordinate(self) -> None:
-        """Run the study until it is complete or the job's time is up."""
+        """Run the study until it is complete, or the time of the job is up."""
         attempt = secrets.token_hex(8)
         try:
             _, profile = resolve_cluster_spec(self.spec)
@@ -220,14 +220,14 @@ class _CoordinatorJob:
 
 
 def coordinate_in_batch_job() -> None:
-    """Run a study as a job that `submit` has submitted, which is its standard input."""
+    """Run the coordinator that a batch job has as its standard input; see `submit`."""
     pickle.loads(zlib.decompress(base64.b64decode(sys.stdin.buffer.read()))).coordinate()
 
 
 def _submit_coordinator(
     study: Study, store: Store, client: Client, options: dict[str, Any]
 ) -> Submission:
-    """Hand the coordinator of a study to the cluster of a client; its `Submission`."""
+    """Submit the coordinator of a study to a running cluster; returns its `Submission`."""
     scheduler: Any = client.scheduler  # which a connected client has
     submission = Submission.here(study.name, scheduler.address)
     with Drain() as drain, acquire_lease(store, drain.request, drain.check) as lease:
@@ -261,24 +261,24 @@ def _submit_coordinator(
 
 
 def _scheduler_has_task(client: Client, key: str) -> bool:
-    """Whether the scheduler has a task that is not done."""
+    """Whether the scheduler has a task of this key that is not done."""
     scheduler: Any = client.scheduler  # which a connected client has
     status = client.sync(scheduler.get_task_status, keys=[key])
     return status.get(key) in ("queued", "no-worker", "waiting", "processing")
 
 
 def coordinate_on_cluster(study: Study, store: Store, name: str, options: dict[str, Any]) -> None:
-    """Run a study on the cluster that this process is a worker of: the task that is submitted.
+    """Run a study on the cluster of this worker: the task that `submit` submits.
 
     Parameters
     ----------
     study, store, options
         As in `submit`.
     name : str
-        Of the submission.
+        Name of the submission.
     """
     client = get_client()
-    secede()  # this takes no worker's time: it can compute meanwhile
+    secede()  # frees the slot of this worker for tasks that compute
     attempt = secrets.token_hex(8)
     try:
         with sessions.marking_thread_as_computing():
@@ -296,7 +296,7 @@ def coordinate_on_cluster(study: Study, store: Store, name: str, options: dict[s
 
 
 def _note_end(store: Store, name: str, attempt: str, outcome: coordinator.Outcome) -> None:
-    """Note how a coordinator has ended, or nothing if all is as it should be."""
+    """Note how a coordinator has ended; remove its note if the study is complete."""
     if outcome.complete and not outcome.failed:
         requests.remove_submission_note(store)
     else:
@@ -312,7 +312,7 @@ def _run_when_store_is_free(
     client: Client | None,
     options: dict[str, Any],
 ) -> coordinator.Outcome | None:
-    """The outcome of the run; None if it was cancelled, or replaced, before it began."""
+    """Run the study once the lease is free; None if it was cancelled or replaced before."""
     again = False
     while True:
         if reason := requests.cancellation_reason(store, name):
@@ -334,13 +334,13 @@ def _run_when_store_is_free(
 
 
 class _SubmissionWatcher(coordinator.Watcher):
-    """Notes that the coordinator is at work, once it holds the store."""
+    """Notes in the submission that the coordinator runs, once it holds the lease."""
 
     def __init__(self, store: Store, name: str, attempt: str) -> None:
         self._store, self._name, self._attempt = store, name, attempt
 
     def compared(self, entries: Sequence[Entry]) -> None:
-        """The store is held."""
+        """Note that this process holds the lease, and runs the study."""
         now = {"state": RUNNING, "host": platform.node(), "attempt": self._attempt}
         _mark_submission(self._store, self._name, **now)
 

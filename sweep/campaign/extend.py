@@ -1,4 +1,4 @@
-"""The study of a store with more in it: another text, that names what is added."""
+"""Extend a store: longer runs, or further ones, written as one more text of its study."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 IntegratorAsWritten = str | dict[str, Any]  # its name, or an entry of a study
 
-EQUAL = 1e-9  # relative difference up to which a step size is one that there is
+EQUAL = 1e-9  # relative difference up to which two step sizes are the same
 
 
 @dataclasses.dataclass(frozen=True)
 class Additions:
-    """What is added to experiments.
+    """Values that are added to the axes of experiments.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Additions:
     initial_conditions : tuple of str
         Names.
     step_sizes, tolerances : tuple of float
-        In the study's unit of time; of integrators that have none of their own.
+        For integrators that have none of their own; step sizes in the study's unit of time.
     members : int or None
-        To which random ensembles grow.
+        Size to which random ensembles grow.
     """
 
     integrators: tuple[IntegratorAsWritten, ...] = ()
@@ -70,26 +70,27 @@ def extend(
     trust_plugins: bool = False,
     **options: Any,
 ) -> coordinator.Outcome:
-    """Let all runs of a store go on to a longer duration, add some to them, or both.
+    """Continue all runs of a store to a longer duration, add runs, or both.
 
     Parameters
     ----------
     store : str, Path or Store
     duration : float, optional
-        In the unit in which the study gives it.
+        New end time, in the study's unit of time.
     samples : int, optional
-        Equal sample intervals from the present end on; unless given, as long as the last one.
+        Number of equal sample intervals after the present end; unless given, they are as long
+        as the last one.
     integrators : str, dict or sequence of these
-        That are added, by name, or with options as an entry of a study has them, such as
+        Integrators to add, by name, or with options as an entry of a study has them, such as
         ``{"name": "rk4", "arithmetic": "double-double"}``, also as the text of an inline table.
     initial_conditions : str or sequence of str
-        Names of what is added.
+        Names of initial conditions to add.
     step_sizes, tolerances : float or sequence of float
-        That are added.
+        Values to add; step sizes in the study's unit of time.
     members : int, optional
-        To which random ensembles grow.
+        Size to which random ensembles grow.
     experiments : sequence of str, optional
-        That are meant; all unless given.
+        Names of the experiments to extend; all unless given.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     **options
@@ -102,7 +103,7 @@ def extend(
     Raises
     ------
     InputError
-        If nothing is to be extended, an experiment cannot be, or as `sweep.run`.
+        If there is nothing to extend, or an experiment cannot be extended; and as `sweep.run`.
     """
     entries = tuple(map(_integrator_entry, _as_tuple(integrators)))
     additions = Additions(
@@ -128,14 +129,14 @@ def extend(
 
 
 def _as_tuple(values: Any) -> tuple[Any, ...]:
-    """Values as a tuple; a name, a number or a table stands for itself alone."""
+    """Values as a tuple; a single name, number or table is a tuple of one."""
     if isinstance(values, str | int | float | dict):
         return (values,)
     return tuple(values)
 
 
 def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:
-    """An integrator that is added: a name, or an entry of a study, which may be given as text."""
+    """An integrator to add: its name or entry, which may be given as an inline table of TOML."""
     if isinstance(given, str) and given.lstrip().startswith("{"):
         try:
             given = tomllib.loads(f"entry = {given}")["entry"]
@@ -157,18 +158,19 @@ def study_with_additions(
     directory: str | Path = ".",
     trust_plugins: bool = False,
 ) -> Study:
-    """The study that a store keeps, with a text more for each that something is added to.
+    """The study that a store keeps, extended by texts with what is added.
 
-    Such a text has the experiments with more on their axes. Of experiments whose runs another text
-    has as well, only those with the most runs get more.
+    For each text of the study that has an experiment to extend, one is added, with the same
+    experiments and more on their axes. Where several texts have an experiment, and one of them has
+    all runs of another, only the larger one is extended.
 
     Parameters
     ----------
     store : Store
     additions : Additions
-        What an experiment has already is not added to it.
+        Values that an experiment has already are not added to it.
     names : sequence of str, optional
-        Of the experiments that are meant; all that can take them unless given.
+        Names of the experiments to extend; all that can take the additions unless given.
     directory, trust_plugins
         As in `sweep.store.studies.stored_studies`.
 
@@ -179,9 +181,9 @@ def study_with_additions(
     Raises
     ------
     InputError
-        If no experiment, or not one that is named, can take what is added.
+        If no experiment, or not each that is named, can take what is added.
     StudyError
-        If the study is not valid with it.
+        If the extended study is not valid.
     """
     kept = stored_studies(store, directory, trust_plugins=trust_plugins)
     grids: dict[str, dict[int, ResolvedExperiment]] = {}
@@ -222,7 +224,7 @@ def study_with_additions(
 
 
 def _without_contained_grids(grids: dict[int, ResolvedExperiment]) -> dict[int, ResolvedExperiment]:
-    """Experiments of one name, but for those that have only runs of another one; by their text."""
+    """Experiments of one name by text, without those whose runs another one has, too."""
     if len(grids) == 1:
         return grids
     kept: dict[int, ResolvedExperiment] = {}
@@ -243,7 +245,7 @@ _TAKERS = {
 
 
 def _additions_by_key(additions: Additions) -> dict[str, Any]:
-    """What is to be added, by the key of the study that it belongs to."""
+    """Values to add, by the key of the study to which they belong."""
     found = {
         "integrators": additions.integrators,
         "step_size": additions.step_sizes,
@@ -278,16 +280,16 @@ def _keys_with_additions(
     added: Mapping[str, Any],
     additions: Additions,
 ) -> dict[str, Any]:
-    """The keys of an experiment, as it is written, that change by what is added, and their values.
+    """Keys of an experiment's table that the additions change, with their new values.
 
     Parameters
     ----------
     written : dict
-        The experiment's table, and defaults.
+        The experiment's table, and the defaults.
     experiment : sweep.study.ResolvedExperiment
-        That it gives.
+        The experiment that these describe.
     added : dict
-        Of `_additions_by_key`.
+        Result of `_additions_by_key`.
     additions : Additions
     """
     made: dict[str, Any] = {}
@@ -314,14 +316,14 @@ def _keys_with_additions(
 
 
 def _steps_as_written(experiment: ResolvedExperiment, key: str) -> Sequence[float]:
-    """The experiment's step sizes or tolerances as a study's text has them."""
+    """Step sizes or tolerances of an experiment, in the units of the study's text."""
     if key == "tolerance":
         return experiment.tolerances
     return [exact_multiple_of_unit(size, experiment.time_unit) for size in experiment.step_sizes]
 
 
 def exact_multiple_of_unit(value: float, unit: float) -> float:
-    """The number whose product with a unit is `value`, to the last bit where there is one."""
+    """A short number whose product with `unit` is `value`, bit for bit where there is one."""
     near = value / unit
     shorter = [float(f"{near:.{digits}g}") for digits in (6, 9, 12, 15, 16)]
     candidates = (*shorter, near, math.nextafter(near, math.inf), math.nextafter(near, -math.inf))
@@ -329,7 +331,7 @@ def exact_multiple_of_unit(value: float, unit: float) -> float:
 
 
 def _with_larger_ensembles(written: Any, experiment: ResolvedExperiment, members: int) -> Any:
-    """Initial conditions as they are written, random ensembles with so many members."""
+    """Initial conditions as written, with so many members in each random ensemble."""
     made = list(written) if isinstance(written, list) else [written]
     for index, start in enumerate(experiment.initial_conditions):
         if not isinstance(start, RandomStarts):

@@ -1,4 +1,4 @@
-"""Runs that failed are computed again, from the study that the store keeps."""
+"""Compute failed runs again, from the study that the store keeps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RowsByExperiment = dict[str, NDArray[np.intp]]
 def rows_of_failed_runs(
     store: Store, where: str = "", among: Sequence[str] = ()
 ) -> RowsByExperiment:
-    """The rows of runs of the study that failed.
+    """Rows of failed runs of the study.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ def rows_of_failed_runs(
     where : str
         An expression as of `sweep.query`, ``step_size > 0.1``; empty: all.
     among : sequence of str
-        Statuses; empty: all.
+        Names of statuses; empty: all that are failures.
 
     Returns
     -------
     dict of str to ndarray of int
-        By experiment, where there are any.
+        Rows by experiment, where there are any.
 
     Raises
     ------
     InputError
-        If no experiment has what the expression names, or there is no such status.
+        If the expression names a variable that no experiment has, or there is no such status.
     """
     known = failure_status_names(store)
     for name in among:
@@ -79,7 +79,7 @@ def retry(
     trust_plugins: bool = False,
     **options: Any,
 ) -> coordinator.Outcome | None:
-    """Mark failed runs as not computed, and run the store's study.
+    """Mark failed runs as not computed, and run the study of the store.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def retry(
     among : str or sequence of str, optional
         Only runs of these statuses, such as ``"not_converged"``.
     chosen : callable
-        Called with what `rows_of_failed_runs` found, before anything is written.
+        Called with the rows of failed runs by experiment, before anything is written.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     **options
@@ -98,12 +98,12 @@ def retry(
     Returns
     -------
     sweep.campaign.coordinator.Outcome or None
-        None if no run is to be tried again, and none is left of an earlier time.
+        None if no run is to be computed again, and none is pending from before.
 
     Raises
     ------
     InputError
-        As `rows_of_failed_runs` and `sweep.campaign.coordinator.run`; then nothing was changed.
+        As `rows_of_failed_runs` and `sweep.run`; then nothing was changed.
     """
     store = Store.at(store).absolute()
     among = (among,) if isinstance(among, str) else among

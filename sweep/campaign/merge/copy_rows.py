@@ -1,6 +1,6 @@
-"""Rows of one store's arrays compared with another's, or copied there, a block at a time.
+"""Compare rows of arrays of two stores, or copy them from one to the other, in blocks.
 
-A block is whole chunks, as many as are some megabytes: memory does not grow with the stores.
+A block is a few megabytes of whole chunks: memory does not grow with the stores.
 """
 
 from __future__ import annotations
@@ -18,23 +18,27 @@ if TYPE_CHECKING:
     from sweep.store.storage import StoredArray, StoredGroup
 
 BLOCK_BYTES = 32_000_000
-OWN = ("cpu_time", "wall_time", schema.ENVIRONMENT)  # in which two computations may differ
+OWN = (
+    "cpu_time",
+    "wall_time",
+    schema.ENVIRONMENT,
+)  # that may differ between two computations of a run
 
 
 class Rows:
-    """The runs, or references, of a group.
+    """Runs or references of a group, and how many samples each has.
 
     Parameters
     ----------
     group : zarr.Group
     samples : int
-        That a run has which is computed.
+        Number of samples of a complete run.
 
     Attributes
     ----------
     ids : ndarray of bytes, shape (rows,)
     progress : ndarray of int, shape (rows,)
-        Samples that are there; `samples` of a run that failed, too.
+        Number of samples of each row; `samples` of a run that failed, too.
     """
 
     def __init__(self, group: StoredGroup, samples: int) -> None:
@@ -51,12 +55,12 @@ class Rows:
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """Whether each run is computed."""
+        """Whether each run is complete, or failed."""
         whole: NDArray[np.bool_] = self.progress == self.samples
         return whole
 
     def find(self, ids: NDArray[np.bytes_]) -> NDArray[np.intp]:
-        """Row of each of `ids`, -1 where it is not there."""
+        """Row of each of `ids`, -1 where the group lacks it."""
         order = np.argsort(self.ids, kind="stable")
         if not len(order):
             return np.full(len(ids), -1)
@@ -68,7 +72,7 @@ class Rows:
 def runs_with_different_results(
     one: StoredGroup, own: NDArray[np.intp], other: StoredGroup, theirs: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
-    """Which runs two groups have different results of, other than the time they took and where.
+    """Which runs have different results in two groups; time and host are not compared.
 
     Parameters
     ----------
@@ -104,15 +108,15 @@ def copy_rows(
     own: NDArray[np.intp],
     names: Sequence[str],
 ) -> None:
-    """Copy rows of arrays; what is longer in the target stays there as it is.
+    """Copy rows of arrays; where target arrays are longer, their further samples are kept.
 
     Parameters
     ----------
     source, target : zarr.Group
     theirs, own : ndarray of int, shape (runs,)
-        Rows in the one, and in the other.
+        Rows in the source, and in the target.
     names : sequence of str
-        Arrays, the count of samples last.
+        Names of the arrays, the count of samples last.
     """
     order = np.argsort(own)
     theirs, own = theirs[order], own[order]
@@ -147,7 +151,7 @@ def worker_written_arrays(group: StoredGroup) -> dict[str, StoredArray]:
 
 
 def _rows_by_block(array: StoredArray, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Indices into sorted or unsorted `rows`, in parts that lie in one block of the array each."""
+    """Indices into `rows`, which need not be sorted, split by the block that has them."""
     per_row = array.dtype.itemsize * int(
         np.prod([min(c, n) for c, n in zip(array.chunks[1:], array.shape[1:], strict=True)])
     )
@@ -159,7 +163,7 @@ def _rows_by_block(array: StoredArray, rows: NDArray[np.intp]) -> list[NDArray[n
 
 
 def _slices_of_other_dimensions(array: StoredArray) -> list[tuple[slice, ...]]:
-    """Slices of the dimensions after the first: a chunk of the second, and all of the others."""
+    """Slices of the dimensions after the first: each chunk of the second, all of the others."""
     if array.ndim == 1:
         return [()]
     return [
@@ -174,7 +178,7 @@ def _slices_of_other_dimensions(array: StoredArray) -> list[tuple[slice, ...]]:
 def _read_array_rows(
     array: StoredArray, rows: NDArray[np.intp], span: tuple[slice, ...]
 ) -> np.ndarray:
-    """Some rows of an array: at once where they lie close together."""
+    """Read some rows of an array, as one range where they lie close together."""
     low, high = int(rows.min()), int(rows.max()) + 1
     if high - low <= 2 * len(rows) + array.chunks[0]:
         return array[(slice(low, high), *span)][rows - low]
@@ -186,5 +190,5 @@ def _read_array_rows(
 
 
 def _comparable_bits(values: np.ndarray) -> np.ndarray:
-    """What makes two values the same: of floating-point numbers their bits, so that NaN is NaN."""
+    """Values as unsigned integers of the same bits, so that NaN equals NaN."""
     return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")

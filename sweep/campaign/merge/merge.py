@@ -1,7 +1,7 @@
-"""Stores of one study that were made apart become one; the sources are only read.
+"""Merge stores of one study into a new one; the sources are only read.
 
-The new store keeps the studies of all sources. It is put together beside its place, as a copy of
-the first source that is grown to them, and takes its place by a rename when it is whole.
+The new store keeps the studies of all sources. It is a copy of the first source, extended by the
+runs of the others; it is made beside its place, and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ Progress = Callable[[str, int, int], object]  # what is read or written, how muc
 
 @dataclass(frozen=True)
 class Share:
-    """What became of an experiment.
+    """Where the runs of a merged experiment come from.
 
     Parameters
     ----------
     experiment : str
     runs : int
-        Of the studies of all.
+        Number of runs in the studies of all sources.
     taken : tuple of int
-        Computed runs that came from each source.
+        Number of computed runs that came from each source.
     both : int
-        Computed runs that a later source had as well.
+        Number of computed runs that a later source has as well.
     differing : int
-        Of these, those whose results are others there; the first source's were taken.
+        Number of these whose results differ there; those of the first source were taken.
     pending : int
-        Runs that are not computed yet.
+        Number of runs that are not computed yet.
     left_out : int
-        Computed runs of later sources that no study asks for any more.
+        Number of computed runs of later sources that no study asks for any more.
     """
 
     experiment: str
@@ -88,7 +88,7 @@ class Merged:
     store : Path or ObjectPlace
     shares : tuple of Share
     kinds : tuple of str
-        Kinds of CPU that its runs are from.
+        Kinds of CPU on which its runs were computed.
     """
 
     store: Place
@@ -97,7 +97,7 @@ class Merged:
 
     @property
     def pending(self) -> int:
-        """Runs that are not computed yet."""
+        """Number of runs that are not computed yet."""
         return sum(share.pending for share in self.shares)
 
 
@@ -109,21 +109,21 @@ def merge(
     trust_plugins: bool = False,
     progress: Progress = lambda what, done, of: None,
 ) -> Merged:
-    """Unite stores of one study in a new one.
+    """Merge stores of one study into a new one.
 
     Parameters
     ----------
     paths : sequence of str or Path
         Two stores or more. A run that is computed in several is taken from the first of them.
     out : str or Path
-        Of the new store.
+        Place of the new store.
     prefer_first : bool
-        Whether to take a run from the first source, too, whose results differ in another.
+        Whether to take runs from the first source even if their results differ in another one.
     trust_plugins : bool
         Whether to approve the plugins that the stores bring: with them it is known which runs
         are the same. See `sweep.plugins.approvals`.
     progress : callable
-        Called with what is read, how much of it is done, and of how much.
+        ``progress(what, done, of)`` is called with what is read or merged, and how far it is.
 
     Returns
     -------
@@ -132,8 +132,8 @@ def merge(
     Raises
     ------
     StoreError
-        If a source is none, damaged, held by another process, or contradicts the others; if runs
-        differ; if there is something at `out`. Then nothing is written.
+        If a source is no store, damaged, leased by another process, or contradicts the others; if
+        runs differ; if there is something at `out`. Then nothing is written.
     InputError
         If a store brings a plugin that this user has not approved; nor then.
     """
@@ -160,7 +160,7 @@ def merge(
 
 
 def _united_study(sources: Sequence[Source]) -> Study:
-    """The study of all sources."""
+    """Unite the studies of all sources."""
     whole = sources[0].study
     for source in sources[1:]:
         try:
@@ -173,7 +173,7 @@ def _united_study(sources: Sequence[Source]) -> Study:
 
 
 def _check_studies_give_stored_runs(sources: Sequence[Source], whole: Study) -> None:
-    """Refuse sources with runs that their studies asked for, and do not give any more."""
+    """Refuse sources whose studies no longer expand to the runs that they have."""
     given = {one.name: expand_experiment(one).run_id.astype("S16") for one in whole.experiments}
     for source in sources:
         for name in storage.experiment_group_names(source.root):
@@ -198,7 +198,7 @@ def _check_studies_give_stored_runs(sources: Sequence[Source], whole: Study) -> 
 def _count_conflicting_runs(
     sources: Sequence[Source], whole: Study, prefer_first: bool
 ) -> dict[str, tuple[int, int]]:
-    """How many runs two sources have, and of these how many differ; by experiment."""
+    """Count, by experiment, runs that several sources have, and those of them that differ."""
     found, first = {}, ""
     for experiment in whole.experiments:
         name, samples = experiment.name, len(experiment.times)
@@ -247,7 +247,7 @@ def _fill_merged_store(
     conflicts: Mapping[str, tuple[int, int]],
     progress: Progress,
 ) -> list[Share]:
-    """Fill a new store; a `Share` for each experiment."""
+    """Fill the new store; returns a `Share` for each experiment."""
     copy_tree(sources[0].store.place, store.place, ignore=("*.partial", "in-flight.json"))
     _make_store_writable(store.place)
     fold.settle(store)
@@ -284,7 +284,7 @@ def _fill_merged_store(
 
 
 def _make_store_writable(place: Place) -> None:
-    """Let the owner write what was copied from a source that is only read."""
+    """Make copied files writable, since a source may be read-only."""
     for directory, _, names in os.walk(str(place)):
         for path in (directory, *(os.path.join(directory, name) for name in names)):
             mode = os.stat(path).st_mode
@@ -295,7 +295,7 @@ def _make_store_writable(place: Place) -> None:
 def _copy_runs_from_source(
     source: Source, runs: Rows, root: StoredGroup, target: StoredGroup, entry: Entry
 ) -> int:
-    """Copy runs that have got further in a source; how many are whole there."""
+    """Copy runs that have more samples in a source; returns how many are complete there."""
     there = Rows(target, runs.samples)
     rows = runs.find(there.ids)
     better = rows >= 0
@@ -312,7 +312,7 @@ def _copy_runs_from_source(
 
 
 def _copy_references_from_source(source: Source, root: StoredGroup, entry: Entry) -> None:
-    """Copy references that are computed in a source, and not yet in the store."""
+    """Copy references that are complete in a source, and not yet in the store."""
     place = references_group_name(entry.name)
     group = source.group(place)
     if group is None or place not in root:
@@ -350,7 +350,7 @@ def _summarize_merged_experiment(
 
 
 def _record_hosts_and_versions(sources: Sequence[Source], store: Store) -> list[str]:
-    """Note hosts and versions of all sources; the kinds of CPU and libm."""
+    """Record hosts and versions of all sources; returns their kinds of CPU and libm."""
     root = store.root("r+")
     every: list[dict[str, Any]] = []
     numbers: dict[str, Any] = {}

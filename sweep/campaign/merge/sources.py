@@ -1,4 +1,4 @@
-"""The stores that a merge reads: nobody writes to them meanwhile, and they fit together."""
+"""Sources of a merge: leased, so that nobody writes to them, and checked against each other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEPT = "that share system, parameters, time axis, record, statistics and referen
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A store that is merged, and its study as far as it was extended."""
+    """A store that is merged, with the study that it keeps."""
 
     store: Store
     root: StoredGroup
@@ -90,7 +90,7 @@ def _may_be_leased(store: Store) -> bool:
 
 
 def acquire_source_lease(stack: contextlib.ExitStack, store: Store) -> None:
-    """Have the lease of a source, so that nobody writes to it; or else, nobody may do so now."""
+    """Acquire the lease of a source; of one that is read-only, check that nobody holds it."""
     if _may_be_leased(store):
         stack.enter_context(acquire_lease(store))
     elif (writer := lease_holder_of_store(store)) is not None:
@@ -102,9 +102,14 @@ def acquire_source_lease(stack: contextlib.ExitStack, store: Store) -> None:
 def open_merge_source(
     store: Store, trust_plugins: bool, progress: Callable[[str, int, int], object]
 ) -> Source:
-    """The `Source` of a store, whose plugins run; `StoreError` if there is none, or a damaged one.
+    """Open and verify a source; its plugins run, if they are approved.
 
-    `InputError` if they are not approved, before it is read.
+    Raises
+    ------
+    StoreError
+        If there is no store, or a damaged one.
+    InputError
+        If a plugin is not approved; then nothing of the store is read.
     """
     root = store.existing_root()
     if root is None:
@@ -123,7 +128,7 @@ def open_merge_source(
 
 
 def check_same_study(one: Source, other: Source) -> None:
-    """Refuse stores of two studies, and experiments whose rows would not agree."""
+    """Refuse stores of two studies, and experiments that differ in more than their runs."""
     if one.study.name != other.study.name:
         raise StoreError(
             f"{one.store} is the store of the study {one.study.name!r}, {other.store} that of "
