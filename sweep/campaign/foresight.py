@@ -1,7 +1,7 @@
-"""What a study can be seen to ask for in vain, before any work: with the values that would do.
+"""Warnings before any work about a study that cannot answer what it asks, and what would help.
 
-Step sizes, tolerances and horizons outside what its systems declare, and questions that can only
-end undecided: orders of too few step sizes, drifts of too few samples.
+They are about step sizes, tolerances and durations outside the ranges that its systems declare, and
+about verdicts that can only be undecided: orders of too few step sizes, drifts of too few samples.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ NEAR = 1.1  # times a declared step size: those of ranges are snapped to what di
 
 
 def warnings_before_work(tables: Iterable[RunTable]) -> list[str]:
-    """What is likely not to be answered by experiments, and what would do.
+    """Warnings on experiments that are unlikely to be decisive, with values that would be.
 
     Parameters
     ----------
     tables : iterable of sweep.study.run_table.RunTable
-        One of each experiment.
+        One for each experiment.
 
     Returns
     -------
     list of str
-        A line each, with the names of the experiments that it is about.
+        One line each, which begins with the names of the experiments.
     """
     found: dict[str, list[str]] = {}
     for table in tables:
@@ -52,7 +52,7 @@ def warnings_before_work(tables: Iterable[RunTable]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
-    """The different step sizes of an integrator, ascending."""
+    """An integrator with its distinct step sizes, ascending."""
 
     label: str
     integrator: Integrator
@@ -90,13 +90,13 @@ def _steps_of_integrators(table: RunTable) -> list[_Steps]:
 
 
 def _declared_convergence(table: RunTable) -> Convergence | None:
-    """The `Convergence` that the system declares, which is of its default parameters; or None."""
+    """The `Convergence` that a system with default parameters declares; None for others."""
     default = table.experiment.library.system_class(table.experiment.system)()
     return default.convergence if table.systems == (default,) else None
 
 
 def _declared_step_range(one: _Steps, convergence: Convergence) -> tuple[float, float]:
-    """Longest and shortest step at which the order of an integrator is declared to show."""
+    """Longest and shortest step size at which the system declares an order to show."""
     order = one.integrator.order
     order = order if isinstance(order, int) else 2
     longest, shortest, _ = convergence.steps(order, one.integrator.arithmetic)
@@ -104,7 +104,7 @@ def _declared_step_range(one: _Steps, convergence: Convergence) -> tuple[float, 
 
 
 def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: Samples) -> Iterator[str]:
-    """Step sizes longer than any at which errors fall as a power of it."""
+    """Warn of step sizes longer than any at which errors fall as a power of the step size."""
     beyond = [
         one for one in steps if one.sizes[-1] > _longest_declared_step(one, convergence, axis)
     ]
@@ -118,13 +118,13 @@ def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: Samples
 
 
 def _longest_declared_step(one: _Steps, convergence: Convergence, axis: Samples) -> float:
-    """The longest step size that passes for a declared one, which may be snapped to be longer."""
+    """The longest step size without a warning: snapping may make a declared one longer."""
     declared = _declared_step_range(one, convergence)[0]
     return max(NEAR * declared, axis.snapped(min(declared, axis.interval)))
 
 
 def _steps_outside_window(ordered: Sequence[_Steps], convergence: Convergence) -> Iterator[str]:
-    """Integrators with too few step sizes where the system declares their order to show."""
+    """Warn of integrators with too few step sizes in the range that the system declares."""
     windows: dict[tuple[int | str, float, float, int, int], list[_Steps]] = {}
     for one in ordered:
         longest, shortest = _declared_step_range(one, convergence)
@@ -143,7 +143,7 @@ def _steps_outside_window(ordered: Sequence[_Steps], convergence: Convergence) -
 def _samples_too_late(
     experiment: ResolvedExperiment, ordered: Sequence[_Steps], convergence: Convergence
 ) -> Iterator[str]:
-    """A first sample at which errors against a reference may have grown by chaos."""
+    """Warn of a first sample so late that chaos may dominate errors against the reference."""
     first, declared = float(experiment.times[1]), convergence.duration
     if ordered and first > LATE * declared:
         count = int(np.ceil(experiment.duration / declared))
@@ -154,7 +154,7 @@ def _samples_too_late(
 
 
 def _too_few_step_sizes(ordered: Sequence[_Steps]) -> Iterator[str]:
-    """Integrators whose order can only stay undecided, by the number of their step sizes."""
+    """Warn of integrators with too few step sizes to measure an order."""
     few = [one for one in ordered if len(one.sizes) < FEWEST_STEP_SIZES]
     if few:
         yield (
@@ -164,7 +164,7 @@ def _too_few_step_sizes(ordered: Sequence[_Steps]) -> Iterator[str]:
 
 
 def _tolerances_below_reference(table: RunTable) -> Iterator[str]:
-    """Tolerances of adaptive integrators below that of the reference, which hides their errors."""
+    """Warn of tolerances below that of the reference, whose own error hides theirs."""
     reference, methods = table.experiment.reference, table.methods
     if reference is None:
         return
@@ -178,7 +178,7 @@ def _tolerances_below_reference(table: RunTable) -> Iterator[str]:
 
 
 def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
-    """Drifts of too few samples to be measured."""
+    """Warn of quantities with too few samples for a drift."""
     experiment = table.experiment
     quantities = [
         variable.name.removesuffix("_error")
@@ -198,7 +198,7 @@ def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
 
 
 def _labels_in_words(those: Sequence[_Steps], among: Sequence[_Steps]) -> str:
-    """Labels in a list; all, or a number of them, where they are many."""
+    """Labels of integrators as a list in words, shortened where they are many."""
     if len(those) == len(among) > 3:
         return f"all {len(those)} integrators"
     shown = ", ".join(repr(one.label) for one in those[:3])

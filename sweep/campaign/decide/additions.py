@@ -1,4 +1,4 @@
-"""Runs that would decide an open verdict: an entry of a study each, with its price."""
+"""Runs that would decide an open verdict, what they cost, and the study texts that add them."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 CellKey = tuple[str, str | None, float]  # experiment, integrator or None, size
 GroupKey = tuple[str, int | None, int | None]  # experiment, members, repeats
 
-NOTE = f"{ADDED}what was open after look "  # first words of a text, before the number
+NOTE = f"{ADDED}what was open after look "  # first words of such a text, before the look's number
 SPREAD = 0.05  # radians: of an ensemble about a start that stands alone
 SEED = 1
 MOST_CENTRES = 4  # of several starts, about which ensembles are drawn
-HARDLY = 1.5  # times as many independent starts: less is no help, whatever it costs
-MORE = 2.0  # times as many starts, or as long, as would just do
-LONGEST = 10  # times the duration that the study asks for: beyond, runs are of another question
-FINER = 3  # step sizes down to one that is asked for, or up to it
-BEYOND = 2.0  # times as large as the largest step size, or as small as the smallest: others tried
+HARDLY = 1.5  # least factor in the number of independent starts that is worth an addition
+MORE = 2.0  # factor by which starts, or durations, exceed what would just suffice
+LONGEST = 10  # times the duration that the study asks for, at most
+FINER = 3  # number of step sizes from the present one to one that a remedy names
+BEYOND = 2.0  # factor by which step sizes are tried beyond the largest and the smallest
 STEP_KEYS = ("step_size", *TOLERANCE_KEYS)
 EQUAL = 1e-9  # relative difference up to which two step sizes are the same
 
-# Remedies that no run of the same store is, and what would be.
+# Remedies that no addition to the same store can be, and what could be done instead.
 BEYOND_STORE = {
     "reference": "the store keeps its reference: a new store with a smaller tolerance of it",
     "reference end": "the store keeps its reference: a new store in which it ends earlier",
@@ -66,19 +66,19 @@ BEYOND_STORE = {
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """Runs of one integrator with one step size or tolerance, or references.
+    """Runs to add of one integrator at one step size or tolerance; or references.
 
     Attributes
     ----------
     experiment : str
     integrator : str or None
-        None: references of new starts.
+        None for references of new starts.
     size : float
         Step size, in the system's unit of time, or tolerance; 0 of references.
     runs : int
-        That are added.
+        Number of runs.
     seconds : float
-        Expected CPU time of each, by that of others so far.
+        Expected CPU seconds of each, from those of earlier runs.
     """
 
     experiment: str
@@ -89,7 +89,7 @@ class Cell:
 
     @property
     def key(self) -> CellKey:
-        """What tells it from others."""
+        """Key by which equal cells of several additions are recognised."""
         return self.experiment, self.integrator, self.size
 
 
@@ -101,16 +101,16 @@ class Addition:
     ----------
     question : Question
     words : str
-        What is added: ``step sizes 0.014, 0.012``.
+        Description of what is added, such as ``step sizes 0.014, 0.012``.
     cells : tuple of Cell
     members : int or None
-        To which random ensembles grow.
+        Size to which random ensembles grow.
     repeats : int or None
-        How often runs are timed, in all.
+        Number of repeats of each run, in all.
     duration : float or None
-        To which all runs of the experiment go on instead, in the study's unit of time.
+        Duration to which all runs of the experiment are continued, in the study's unit of time.
     longer : float
-        Expected CPU time of that.
+        Expected CPU seconds of that continuation.
     """
 
     question: Question
@@ -123,18 +123,18 @@ class Addition:
 
     @property
     def seconds(self) -> float:
-        """Expected CPU time."""
+        """Expected CPU seconds of the addition alone."""
         return self.seconds_beside({})
 
     def seconds_beside(self, taken: Mapping[str | CellKey, float]) -> float:
-        """Expected CPU time beside what others take, by `Cell.key` and by experiment."""
+        """Expected CPU seconds beyond what other additions have taken, see `take`."""
         longer = self.longer - taken.get(self.question.experiment, 0.0)
         return max(longer, 0.0) + sum(
             max(cell.runs - taken.get(cell.key, 0), 0) * cell.seconds for cell in self.cells
         )
 
     def take(self, taken: dict[str | CellKey, float]) -> None:
-        """Note what it takes, for others."""
+        """Note in `taken` its runs by `Cell.key`, and its longer durations by experiment."""
         name = self.question.experiment
         taken[name] = max(taken.get(name, 0.0), self.longer)
         for cell in self.cells:
@@ -142,22 +142,22 @@ class Addition:
 
 
 class Adviser:
-    """What can be added to an experiment of a store for its open verdicts.
+    """Finds additions to an experiment of a store that would decide its open verdicts.
 
     Parameters
     ----------
     study : sweep.study.Study
-        Of the store, all its texts together.
+        Study of the store, all its texts together.
     experiment : sweep.study.ResolvedExperiment
-        Of that study.
+        Experiment of that study.
     dataset : xarray.Dataset
         The experiment's runs.
     seconds : float
-        CPU time of these and of their references.
+        CPU seconds of these and of their references.
     asked : float
-        The duration that the study asks for, which the store may have been extended beyond.
+        Duration that the study asks for, beyond which the store may have been extended.
     allow_longer : bool
-        Whether runs may go on to a longer duration.
+        Whether runs may be continued to a longer duration.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Adviser:
         self._seconds_of_references = max(seconds - self._seconds_of_runs, 0.0)
 
     def additions_for(self, question: Question) -> tuple[list[Addition], str]:
-        """The additions each of which may decide a question, the cheapest first.
+        """Additions each of which may decide a question, the cheapest first.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class Adviser:
         -------
         additions : list of Addition
         why : str
-            Why there is none; empty where there are some.
+            Why there is none; else empty.
         """
         found, reasons = [], []
         for remedy in question.remedies:
@@ -240,7 +240,7 @@ class Adviser:
         return Addition(question, words, cells, duration=duration, longer=seconds)
 
     def _most_times_longer(self) -> int:
-        """How many times as long runs may become: see `LONGEST`."""
+        """Factor by which runs may become longer, see `LONGEST`."""
         return math.floor(LONGEST * self._asked / self._experiment.duration * (1 + EQUAL))
 
     def _more_starts(self, question: Question, remedy: Remedy) -> Addition:
@@ -305,7 +305,7 @@ class Adviser:
         return np.unique(self._sizes[self._labels == label])
 
     def _smallest_failing_size(self, label: str) -> float:
-        """Of the step sizes at which no run gets to its end, those from there on; else infinite."""
+        """The smallest step size from which on no run is complete; infinite if there is none."""
         known = self._sizes_of(label)
         own = self._labels == label
         good = [np.any(own & (self._sizes == size) & (self._status == 0)) for size in known]
@@ -313,7 +313,7 @@ class Adviser:
         return float(failing[0]) if len(failing) else np.inf
 
     def _seconds_of_run(self, label: str, size: float) -> float:
-        """CPU time of a run, by that of the integrator's runs so far."""
+        """Expected CPU seconds of a run, from those of the integrator's earlier runs."""
         own = self._labels == label
         if self._entries[label].adaptive:
             return float(np.nanmedian(self._seconds[own & (self._tolerances == size)]))
@@ -324,7 +324,7 @@ class Adviser:
     def _snapped_new_sizes(
         self, wanted: Iterable[float], known: Iterable[float]
     ) -> tuple[float, ...]:
-        """Those that divide the sample interval and that there are not yet."""
+        """Step sizes that divide the sample interval, near those wanted and not yet known."""
         axis = self._experiment.time_axis
         new: list[float] = []
         for size in wanted:
@@ -338,7 +338,7 @@ class Adviser:
 
 
 def _check_more_starts_count(row: Estimate, target: int) -> None:
-    """Refuse starts that are so alike that more of them hardly count as more."""
+    """Refuse starts that are so correlated that more of them add hardly any information."""
     likeness = getattr(row, "likeness", 0.0)
     now, then = (n / (1 + (n - 1) * likeness) for n in (max(row.starts, 1), target))
     if then < HARDLY * now:
@@ -351,9 +351,9 @@ def _check_more_starts_count(row: Estimate, target: int) -> None:
 def _wanted_sizes(
     row: Estimate, remedy: Remedy, known: NDArray[np.float64], failing: float
 ) -> NDArray[np.float64]:
-    """Step sizes that a remedy asks for, not yet such as divide the sample interval.
+    """Step sizes that a remedy asks for, before they are snapped to the sample interval.
 
-    Where runs fail from a step size on, those that are as large are left out.
+    Those at which runs are known to fail are left out.
     """
     wanted = np.array(_sizes_that_remedy_names(row, remedy, known, failing))
     return wanted[wanted < failing]
@@ -390,7 +390,7 @@ def _why_nothing_helps(question: Question) -> str:
 def _sizes_between(
     known: NDArray[np.float64], low: float, high: float, count: float
 ) -> list[float]:
-    """So many sizes more between two, each in the middle of the widest gap, by logarithm."""
+    """Further sizes between `low` and `high`, each in the middle of the widest logarithmic gap."""
     inside = known[(known >= low * (1 - EQUAL)) & (known <= high * (1 + EQUAL))]
     points = np.unique(np.log([low, *inside, high]))
     new = []
@@ -403,12 +403,12 @@ def _sizes_between(
 
 
 def _states_to_draw_about(conditions: Iterable[Start]) -> list[tuple[str, str | dict[str, Any]]]:
-    """Single states of an experiment about which others can be drawn, at most `MOST_CENTRES`.
+    """At most `MOST_CENTRES` states of an experiment about which random ones can be drawn.
 
     Returns
     -------
     list of (str, str or dict)
-        Label of each, and what a study has as `around`.
+        Label of each, and its value as the `around` of a study.
     """
     found: list[tuple[str, str | dict[str, Any]]] = []
     for start in conditions:
@@ -441,22 +441,22 @@ def study_texts_of_additions(
     experiments: Mapping[str, ResolvedExperiment],
     look: int,
 ) -> list[str]:
-    """The texts of studies with the runs that are added.
+    """Write study texts with the runs that are added.
 
     Parameters
     ----------
     store : Store
     additions : sequence of Addition
-        That have cells.
+        Additions that have cells.
     experiments : dict of str to sweep.study.ResolvedExperiment
-        Of the store, by name.
+        Experiments of the store, by name.
     look : int
-        At the store after which they are added.
+        Number of the look at the store after which they are added.
 
     Returns
     -------
     list of str
-        In each an experiment stands once. What is added, why, and the look, are comments.
+        Each has an experiment once. Additions, their reasons and the look are comments.
     """
     groups: dict[GroupKey, list[Addition]] = {}
     texts = []
@@ -478,7 +478,7 @@ def study_texts_of_additions(
 
 
 def _first_of_each(groups: dict[GroupKey, list[Addition]]) -> list[GroupKey]:
-    """Of keys that begin with a name, the first of each name."""
+    """The first key of each experiment."""
     return list({key[0]: key for key in reversed(groups)}.values())
 
 
@@ -489,17 +489,17 @@ def _reason(addition: Addition) -> str:
 
 
 def smallest_sizes_asked_for(studies: Iterable[Study]) -> dict[tuple[str, str], float]:
-    """The smallest step size or tolerance that each integrator has in what was not added to decide.
+    """Smallest step size or tolerance of each integrator, without those added to decide.
 
     Parameters
     ----------
     studies : sequence of sweep.study.Study
-        Of a store.
+        Studies of a store, one for each text.
 
     Returns
     -------
     dict of (str, str) to float
-        By experiment and integrator.
+        Sizes by experiment and integrator.
     """
     found: dict[tuple[str, str], float] = {}
     for study in studies:
@@ -513,14 +513,14 @@ def smallest_sizes_asked_for(studies: Iterable[Study]) -> dict[tuple[str, str], 
 
 
 def looks_at_integrators(texts: Iterable[str], library: Library) -> dict[tuple[str, str], int]:
-    """After how many looks at a store something was added, by experiment and integrator.
+    """Number of the last look after which something was added, by experiment and integrator.
 
     Parameters
     ----------
     texts : sequence of str
-        Of the store's study.
+        Texts of the store's study.
     library : Library
-        Of its plugins.
+        Library with its plugins.
 
     Returns
     -------
@@ -540,16 +540,16 @@ def looks_at_integrators(texts: Iterable[str], library: Library) -> dict[tuple[s
 
 @dataclasses.dataclass(frozen=True)
 class _Written:
-    """An experiment as studies have it.
+    """An experiment as the texts of a study write it.
 
     Attributes
     ----------
     top, table : dict
-        Keys of the first study that has it, and its table there, with the defaults.
+        Keys of the first text that has it, and its table there with the defaults.
     experiment : sweep.study.ResolvedExperiment
-        That it gives.
+        The experiment that the table describes.
     entries : dict of str to dict
-        What any of the studies says of its integrators, by label.
+        Entries of its integrators in all texts, by label.
     """
 
     top: dict[str, Any]
@@ -559,7 +559,7 @@ class _Written:
 
 
 def _experiments_as_written(store: Store) -> dict[str, _Written]:
-    """Each experiment of a store, by name."""
+    """Read the experiments of a store from the texts of its study, by name."""
     found: dict[str, _Written] = {}
     for study in stored_studies(store):
         top = tomllib.loads(study.toml())
@@ -581,7 +581,7 @@ def _experiments_as_written(store: Store) -> dict[str, _Written]:
 def _table_with_additions(
     written: _Written, whole: ResolvedExperiment, additions: Sequence[Addition]
 ) -> dict[str, Any]:
-    """An experiment's table with only the integrators and step sizes that are added."""
+    """The table of an experiment with only the integrators and step sizes that are added."""
     entries = {entry.label: entry for entry in whole.integrators}
     sizes: dict[str, list[float]] = {}
     for cell in (cell for one in additions for cell in one.cells):
@@ -608,7 +608,7 @@ def _table_with_additions(
 def _entry_with_steps(
     written: _Written, entry: IntegratorEntry, steps: Iterable[float], unit: float
 ) -> dict[str, Any]:
-    """An integrator as a study has it, or one of all that fit, with other steps."""
+    """The entry of an integrator, as a text has it or by its name alone, with other steps."""
     said = written.entries.get(entry.label, {"name": entry.name})
     said = {key: value for key, value in said.items() if key not in STEP_KEYS}
     if entry.is_precise:
@@ -619,9 +619,9 @@ def _entry_with_steps(
 
 
 def _samples_as_stored(table: Mapping[str, Any], experiment: ResolvedExperiment) -> dict[str, Any]:
-    """Keys that make samples which thin out those of the store, whatever step sizes there are.
+    """Keys that keep logarithmic sample times those of the store, whatever step sizes are added.
 
-    They are multiples of the largest step size, and begin with it unless told.
+    Without them such samples are multiples of the largest step size, and begin with it.
     """
     if not isinstance(table["samples"], dict):
         return {}
@@ -637,7 +637,7 @@ def _samples_as_stored(table: Mapping[str, Any], experiment: ResolvedExperiment)
 def _rules_on_integrators(
     rules: Sequence[dict[str, Any]], labels: Container[str]
 ) -> list[dict[str, Any]]:
-    """Rules that leave runs out, of a table that has only some of the integrators."""
+    """Rules of `exclude` for a table that has only some of the integrators."""
     kept = []
     for rule in rules:
         named = rule.get("integrator", "")
@@ -649,7 +649,7 @@ def _rules_on_integrators(
 
 
 def _starts_with_members(written: _Written, members: int) -> list[Any]:
-    """Initial conditions as they are written, random ensembles with so many members."""
+    """Initial conditions as written, with so many members in random ensembles."""
     starts = written.table["initial_condition"]
     starts = list(starts) if isinstance(starts, list) else [starts]
     conditions = written.experiment.initial_conditions

@@ -1,7 +1,7 @@
 """Add runs to a store until its verdicts are decided, a budget is spent, or nothing would help.
 
-What is added in a round is a text more of the study that the store keeps, with the reason of each
-addition as a comment: the store stays what it was, plus rows.
+Each round adds a text to the study that the store keeps, with the reason of each addition as a
+comment. The rows that the store had stay as they are.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ BUDGET = 600.0  # seconds of CPU time
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """A verdict that was open, or that a closer one was asked for, and what became of it.
+    """A verdict before and after runs were added to decide it.
 
     Attributes
     ----------
@@ -70,18 +70,18 @@ class Decision:
     subject : str
         ``order``, ``drift of energy``, ``chaos`` or ``CPU time``.
     before, after : str
-        The verdict.
+        The verdict before, and after.
     opened, open : bool
-        Whether it was undecided at first, and still is; a drift that ``grows`` or ``wanders`` is
-        decided, if not as closely as it may be.
+        Whether it was undecided before, and is after. A drift that ``grows`` or ``wanders`` is
+        decided, though a closer verdict may be possible.
     found : str
-        What it says now: the measured order, or the bound of the drift.
+        Evidence after: the measured order, or the bound of the drift.
     added : tuple of str
-        What was added for it.
+        What was added, or is proposed, to decide it.
     seconds : float
-        Expected CPU time of what is proposed for it; NaN where nothing is.
+        Expected CPU seconds of what is proposed; NaN where nothing is.
     why : str
-        Why it is open, or what is not told; empty where there is nothing to say.
+        Why it is open, or not closer; else empty.
     """
 
     experiment: str
@@ -100,29 +100,30 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True)
 class Decisions:
-    """What a store's verdicts are after additions to it.
+    """Verdicts of a store after runs were added to decide them.
 
     Attributes
     ----------
     rows : tuple of Decision
-        Of the verdicts that were open at first, or that closer ones were asked for.
+        Verdicts that were open before, or that a closer one was sought for.
     verdicts : int
-        That the store was asked for, open at first or not.
+        Number of all verdicts, open before or not.
     looks : int
-        Rounds of additions that the store has had, in all.
+        Number of rounds of additions that the store has had in all.
     runs : int
-        That were added.
+        Number of runs that were added.
     cpu_seconds : float
-        That these took, and their references.
+        CPU seconds of these and their references.
     budget : float
+        CPU seconds that were allowed.
     wider : float
-        Times as wide as at 95 % is the interval that an order is decided by after so many looks.
+        Factor by which the intervals of orders are wider than 95 % ones, due to repeated looks.
     sure : float
-        With which probability the tests of a drift hold, of all looks together, at least.
+        Least probability that the tests of a drift hold for all looks together.
     stopped : str
-        Why it ended; empty where all is decided.
+        Why it ended; empty if all is decided.
     outcome : Outcome or None
-        Of the last run; None if nothing was run.
+        Outcome of the last run; None if nothing was run.
     """
 
     rows: tuple[Decision, ...]
@@ -138,17 +139,17 @@ class Decisions:
 
     @property
     def decided(self) -> int:
-        """How many that were open are decided."""
+        """Number of verdicts that were open before and are decided now."""
         return sum(row.opened and not row.open for row in self.rows)
 
     @property
     def opened(self) -> int:
-        """How many were open at first."""
+        """Number of verdicts that were open before."""
         return sum(row.opened for row in self.rows)
 
     @property
     def left(self) -> int:
-        """How many are open."""
+        """Number of verdicts that are open now."""
         return sum(row.open for row in self.rows)
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -173,19 +174,18 @@ def decide(
     trust_plugins: bool = False,
     **options: Any,
 ) -> Decisions:
-    """Add to a store what decides its open verdicts: step sizes, starts, or longer runs.
+    """Add runs to a store that decide its open verdicts: step sizes, starts, or longer runs.
 
-    In each round the cheapest addition for each open verdict is made, as far as the budget goes;
-    then the store is looked at again, at most `questions.MOST_LOOKS` times. An order that was open
-    is decided by an interval that is so much wider that 95 % hold for all looks together; see
-    `questions.wider_after`.
+    Each round makes the cheapest addition for each open verdict, as far as the budget allows; then
+    the verdicts are tested again, at most `questions.MOST_LOOKS` times. Intervals of orders are
+    widened with each round, so that 95 % hold for all looks together; see `questions.wider_after`.
 
     Parameters
     ----------
     store : str, Path or Store
-        Whose runs are complete, or are completed first.
+        Runs of it that are pending are computed first.
     budget : float, optional
-        Seconds of CPU time for what is added.
+        CPU seconds for the runs that are added.
     only : str or sequence of str, optional
         ``"order"``, ``"drift"``, ``"chaos"``, ``"work"``. All but work unless given, but no drift
         of an experiment that has several step sizes and a reference to its end: that is a study of
@@ -193,14 +193,14 @@ def decide(
     experiments : str or sequence of str, optional
         All unless given.
     longer : bool, optional
-        Whether all runs of an experiment may go on to a longer duration.
+        Whether all runs of an experiment may be continued to a longer duration.
     closer : bool, optional
-        Whether drifts that grow or wander by no law that is told are pursued too, after what is
-        undecided.
+        Whether to seek closer verdicts on drifts that grow or wander by no known law, too, after
+        those that are undecided.
     dry_run : bool, optional
-        Whether only to say what the first round would add.
+        Whether only to propose what the first round would add.
     max_time : float, optional
-        Seconds after which it ends, with what is committed; the same call goes on.
+        Seconds after which it ends, with what is committed; the same call resumes.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     **options
@@ -213,8 +213,8 @@ def decide(
     Raises
     ------
     InputError
-        If the budget is not positive, there is no store or experiment, or nothing is recorded that
-        there are verdicts on.
+        If the budget is not positive, there is no store or experiment, or nothing is recorded on
+        which there are verdicts.
     """
     budget = check_number("budget", budget, above=0.0)
     only = (only,) if isinstance(only, str) else tuple(only)
@@ -236,7 +236,7 @@ def decide(
 
 @dataclasses.dataclass
 class _Deciding:
-    """One call of `decide`, as it goes on."""
+    """A call of `decide`: its arguments, and what it has added so far."""
 
     store: Store
     budget: float
@@ -255,15 +255,15 @@ class _Deciding:
     outcome: coordinator.Outcome | None = None
 
     def propose(self) -> Decisions:
-        """What the first round would add, as `Decisions`."""
+        """Propose what the first round would add."""
         look = self._read_state()
         return self._decisions(look, self._proposals(look), "nothing was run")
 
     def carry_out(self) -> Decisions:
-        """Round after round until nothing is left to add."""
+        """Add runs, round after round, until nothing is left to add."""
         study = stored_study(self.store, trust_plugins=self.trust_plugins)
         if any(entry.pending.any() for entry in diff.diff_store_against_study(self.store, study)):
-            self._run(study)  # as of a round that was interrupted
+            self._run(study)  # perhaps of a round that was interrupted
         look = self._read_state()
         while self.outcome is None or self.outcome.complete:
             proposals = self._proposals(look)
@@ -290,7 +290,7 @@ class _Deciding:
         )
 
     def _read_state(self) -> _StoreState:
-        """The verdicts as they stand; those that are open are kept in mind."""
+        """Read the store and its verdicts; remember those that are open."""
         self.store = self.store.anew()  # which reads its attributes once
         look = _StoreState.read(self.store, self.names, self.kinds, self.trust_plugins)
         for question in look.questions:
@@ -299,11 +299,11 @@ class _Deciding:
         return look
 
     def _is_pursued(self, question: Question) -> bool:
-        """Whether something may be added for a question."""
+        """Whether additions are sought for a question."""
         return question.open or (self.closer and question.loose)
 
     def _proposals(self, look: _StoreState) -> _Proposals:
-        """The cheapest addition for each open verdict, as far as the budget and the looks go."""
+        """Choose the cheapest addition for each open verdict, within the budget and the looks."""
         found: list[Addition] = []
         chosen: list[Addition] = []
         reasons: dict[QuestionKey, str] = {}
@@ -337,7 +337,7 @@ class _Deciding:
         return _Proposals(chosen, reasons, why)
 
     def _study_with(self, chosen: Sequence[Addition], look: _StoreState) -> Study:
-        """The store's study with what is added."""
+        """The study of the store, extended by additions."""
         kept = stored_studies(self.store, trust_plugins=self.trust_plugins)
         texts = study_texts_of_additions(self.store, chosen, look.experiments, look.looks + 1)
         more = stored_studies(self.store, texts=texts, trust_plugins=self.trust_plugins)
@@ -379,9 +379,10 @@ class _Deciding:
 
 
 def _preferred(additions: list[Addition], share: float) -> list[Addition]:
-    """The cheapest of some additions, in a list; one that changes the horizon if it has to.
+    """The cheapest addition, as a list of one; none of none.
 
-    That is where the others take more than a share of the budget.
+    One that changes the duration is chosen only where the others take more than a share of the
+    budget.
     """
     same = [one for one in additions if one.duration is None and one.seconds <= share]
     return (same or additions)[:1]
@@ -410,7 +411,7 @@ def _decision(
 
 @dataclasses.dataclass(frozen=True)
 class _Proposals:
-    """What would be added, why not more of each question, and why nothing where it is nothing."""
+    """Additions of a round, why none was chosen for a question, and why none at all."""
 
     chosen: list[Addition]
     reasons: dict[QuestionKey, str]
@@ -419,9 +420,10 @@ class _Proposals:
 
 @dataclasses.dataclass(frozen=True)
 class _StoreState:
-    """A store as it stands: its study, runs, their CPU times with references, and verdicts.
+    """The state of a store: its study, runs, CPU seconds, asked durations and verdicts.
 
-    And the durations that the study asks for.
+    CPU seconds are those of runs and references by experiment; durations those that the study asks
+    for, beyond which the store may have been extended.
     """
 
     study: Study
@@ -435,7 +437,7 @@ class _StoreState:
     def read(
         cls, store: Store, names: Sequence[str], kinds: Sequence[str], trust_plugins: bool
     ) -> _StoreState:
-        """A store as it is now."""
+        """Read the present state of a store."""
         kept = stored_studies(store, trust_plugins=trust_plugins)
         study, tree = unite_studies(kept), open_study(store)
         looks = looks_at_integrators(store.attributes["studies"], study.library)
@@ -472,11 +474,11 @@ class _StoreState:
 
     @property
     def experiments(self) -> dict[str, ResolvedExperiment]:
-        """The study's, by name."""
+        """The experiments of the study, by name."""
         return {experiment.name: experiment for experiment in self.study.experiments}
 
     def adviser(self, question: Question, longer: bool) -> Adviser:
-        """What can be added to the experiment of a question."""
+        """The `Adviser` on the experiment of a question."""
         experiment = self.experiments[question.experiment]
         return Adviser(
             self.study,

@@ -1,4 +1,4 @@
-"""The verdicts that a store was asked for, as they stand: which are open, and what would decide."""
+"""The verdicts on a store, as questions: which are open, why, and what would decide them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ QuestionKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
 REPEATS = 5  # of runs whose CPU times are compared
 ORDER, DRIFT, CHAOS, WORK = "order", "drift", "chaos", "work"
 KINDS = (ORDER, DRIFT, CHAOS, WORK)
-DEFAULT_KINDS = (ORDER, DRIFT, CHAOS)  # kinds that an experiment asks for
-MOST_LOOKS = 16  # at the verdicts of a store: as it was, and after each round of additions
+DEFAULT_KINDS = (ORDER, DRIFT, CHAOS)  # of verdicts on an experiment
+MOST_LOOKS = 16  # looks at the verdicts of a store: first, and after each round of additions
 
 
 def wider_after(rounds: int) -> float:
-    """How many times as wide as one of 95 % an interval is after so many rounds of additions.
+    """Factor by which an interval of 95 % is widened after so many rounds of additions.
 
-    After round k it has 5 %/(k (k + 1)) to be wrong, which is less than 5 % over any number.
+    Its error probability after round k is 5 %/(k (k + 1)): less than 5 % in all, however many
+    rounds there are.
     """
     if not rounds:
         return 1.0
@@ -47,7 +48,7 @@ def wider_after(rounds: int) -> float:
 
 @dataclass(frozen=True)
 class Question:
-    """A verdict as it stands.
+    """A verdict on a store, which may be open.
 
     Attributes
     ----------
@@ -55,9 +56,9 @@ class Question:
     kind : str
         One of `KINDS`.
     estimate : OrderEstimate, DriftEstimate, ChaosEstimate or CostEstimate
-        The row of the table that the verdict stands in.
+        The row of the verdict in its table.
     looks : int
-        Rounds of additions that the store has had, if any was made for this integrator; else 0.
+        Number of rounds of additions to the store, if one was made for this integrator; else 0.
     """
 
     experiment: str
@@ -67,7 +68,7 @@ class Question:
 
     @property
     def key(self) -> QuestionKey:
-        """What tells it from the other questions of the store, as the store grows."""
+        """Unique key of the question in a store, also as the store grows."""
         row = self.estimate
         scanned = tuple(sorted((name, str(value)) for name, value in row.parameters.items()))
         return self.experiment, self.subject, row.integrator, scanned
@@ -81,19 +82,19 @@ class Question:
 
     @property
     def open(self) -> bool:
-        """Whether it is undecided, by a test that allows for the looks that there were."""
+        """Whether the verdict is undecided, by a test that accounts for repeated looks."""
         if self.kind == CHAOS:
             return self.estimate.undecided > 0 or not self.estimate.starts
         return self.estimate.verdict == UNDECIDED or self._narrow_for_one_look_alone
 
     @property
     def loose(self) -> bool:
-        """Whether there may be a closer verdict: the error grows or wanders by no law so far."""
+        """Whether a closer verdict may be possible: the error grows or wanders by no known law."""
         return self.kind == DRIFT and self.estimate.verdict in LOOSE
 
     @property
     def why(self) -> str:
-        """Why it is open, or has no closer verdict, in words; empty where neither is."""
+        """Why the verdict is open, or not closer, in words; else empty."""
         if not self.open and not self.loose:
             return ""
         if self.kind == CHAOS:
@@ -108,7 +109,7 @@ class Question:
 
     @property
     def found(self) -> str:
-        """What the verdict rests on: the order, or the drift or its bound, with the interval."""
+        """Evidence of the verdict: the order, or the drift or its bound, with its interval."""
         row = self.estimate
         if self.kind == CHAOS:
             return f"MEGNO {row.megno.median:.3g}" if row.starts else "no run is complete"
@@ -127,7 +128,7 @@ class Question:
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What would decide it, each a `Remedy`."""
+        """What would decide the verdict, each a `Remedy`."""
         if self._narrow_for_one_look_alone:
             used = self.estimate.used
             return (Remedy("step sizes", used + 2, used),)
@@ -139,7 +140,7 @@ class Question:
 
     @property
     def _narrow_for_one_look_alone(self) -> bool:
-        """Whether an order is decided by the interval of one look, and not by that of several."""
+        """Whether an order is decided by an interval for one look, but not by that for several."""
         row = self.estimate
         if self.kind != ORDER or not self.looks or row.verdict == UNDECIDED:
             return False
@@ -149,10 +150,10 @@ class Question:
 
 
 def kinds_asked_for(experiment: ResolvedExperiment) -> tuple[str, ...]:
-    """Of which kinds an experiment asks for verdicts, a tuple of `KINDS`.
+    """Kinds of verdicts that an experiment is made for, a tuple of `KINDS`.
 
-    One with several step sizes and a reference to its end is a study of convergence: its horizon
-    is none to see drifts over.
+    One with several step sizes and a reference to its end is a study of convergence: its duration
+    is too short for drifts.
     """
     reference = experiment.reference
     several = any(len(experiment.steps_of(e)) > 1 for e in experiment.integrators if not e.adaptive)
@@ -172,11 +173,11 @@ def questions_of_experiments(
     ----------
     datasets : dict of str to xarray.Dataset
     smallest : dict of (str, str) to float
-        The step size or tolerance at which drifts are looked at, by experiment and integrator.
+        Step size or tolerance at which drifts are tested, by experiment and integrator.
     kinds : dict of str to sequence of str
-        Of `KINDS`, by experiment.
+        Kinds of verdicts, of `KINDS`, by experiment.
     looks : dict of (str, str) to int, optional
-        Rounds of additions that there were, by experiment and integrator.
+        Number of rounds of additions, by experiment and integrator.
 
     Returns
     -------
@@ -185,7 +186,7 @@ def questions_of_experiments(
     Raises
     ------
     InputError
-        If no experiment records what one of the kinds is a verdict on.
+        If no experiment records what a verdict of one of the kinds needs.
     """
     found, refused = [], []
     for name, dataset in datasets.items():
@@ -205,7 +206,7 @@ def questions_of_experiments(
 def _rows_of_kind(
     kind: str, dataset: xarray.Dataset, name: str, smallest: Mapping[tuple[str, str], float]
 ) -> Sequence[Estimate]:
-    """The rows of the table that verdicts of a kind stand in."""
+    """Rows of the table that has the verdicts of a kind."""
     table: Callable[[xarray.Dataset], Sequence[Estimate]]
     if kind == ORDER:
         table = sweep.analysis.order_table
@@ -230,7 +231,7 @@ class CostEstimate:
     sizes : tuple of float
         Step sizes or tolerances with complete runs.
     measured : int
-        Of these the ones whose CPU times can be compared.
+        Number of these whose CPU times can be compared.
     verdict : str
         ``comparable`` if they all can, else ``undecided``.
     why : tuple of Reason
@@ -247,7 +248,7 @@ class CostEstimate:
 
     @property
     def found(self) -> str:
-        """How many of the CPU times can be compared, in words."""
+        """Number of CPU times that can be compared, in words."""
         return f"{self.measured} of {len(self.sizes)} CPU times can be compared"
 
 
@@ -285,7 +286,7 @@ def _cost_of_integrator(rows: Sequence[WorkEstimate]) -> CostEstimate:
 
 
 def _why_times_are_not_comparable(lost: Sequence[WorkEstimate]) -> Reason:
-    """How often and over how long they were timed, and what would do."""
+    """How often and for how long runs were timed, and what would suffice."""
     repeats, batch = min(row.repeats for row in lost), min(row.cpu_time_batch for row in lost)
     remedies: tuple[Remedy, ...] = ()
     if batch < SHORTEST:
@@ -299,7 +300,7 @@ def _why_times_are_not_comparable(lost: Sequence[WorkEstimate]) -> Reason:
 def _runs_of_sizes(
     dataset: xarray.Dataset, name: str, sizes: Mapping[tuple[str, str], float]
 ) -> xarray.Dataset:
-    """The runs of each integrator with one step size, or tolerance."""
+    """Runs of each integrator at one step size or tolerance, those of `sizes`."""
     labels, adaptive = dataset["integrator"].values, dataset["adaptive"].values.astype(bool)
     steps = dataset["step_size"].values
     steps = np.where(adaptive, dataset["tolerance"].values, steps) if adaptive.any() else steps
