@@ -1,4 +1,4 @@
-"""Bounds on errors: which errors of a system they are about, and how large these are in a run."""
+"""Bounds on errors of a system, and the values of these errors in runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = {ENERGY: "energy error", MOMENTUM: "momentum error", GLOBAL: "global err
 
 @dataclass(frozen=True)
 class Bound:
-    """What an error is to stay below.
+    """An upper bound on an error.
 
     Parameters
     ----------
@@ -31,10 +31,10 @@ class Bound:
         In `units`.
     units : str
     quantities : tuple of str
-        Those of the system that the error is of, the largest change of which counts; none of the
-        error against a reference.
+        Conserved quantities of the system, of which the largest error counts; empty for the error
+        against a reference.
     columns : tuple of str
-        The numbers that these are, as a `Recorder` gives them.
+        Variables of these quantities, as a `Recorder` names them.
     """
 
     error: str
@@ -45,20 +45,20 @@ class Bound:
 
     @property
     def in_words(self) -> str:
-        """Such as ``energy error``."""
+        """The error in words, such as ``energy error``."""
         return WORDS[self.error]
 
     def series(
         self, sampled: Mapping[str, NDArray[np.float64]], every_step: bool
     ) -> NDArray[np.float64]:
-        """The error at the samples of runs, or the largest since the sample before.
+        """The error at the samples of runs; of energy, perhaps the maximum since the last sample.
 
         Parameters
         ----------
         sampled : dict of str to ndarray, shape (runs, samples)
             As `Recorder.advance` gives it.
         every_step : bool
-            Whether the statistics of every step are there.
+            Whether statistics over every step are recorded.
 
         Returns
         -------
@@ -72,22 +72,22 @@ class Bound:
         return largest
 
     def round_off(self, sampled: Mapping[str, NDArray[np.float64]]) -> float:
-        """What rounding the numbers behind it by half a unit in the last place comes to.
+        """Error from rounding the quantities by half a unit in the last place.
 
-        Of states, whose rows are about 1, as of 1.
+        For errors of states, whose rows are of norm 1 or so, that of the number 1.
         """
         sizes = [np.nanmax(np.abs(sampled[name][:, 0])) for name in self.columns]
         return np.finfo(float).eps / 2 * max(sizes, default=1.0)
 
 
 def make_bounds(system: System, asked: Mapping[str, float | None]) -> tuple[Bound, ...]:
-    """The `Bound`s that are asked of a system.
+    """Make the `Bound`s on errors of a system.
 
     Parameters
     ----------
     system : systems.System
     asked : dict of str to float
-        By error; None: it is not asked for.
+        Bound by error; None where there is none.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def make_bounds(system: System, asked: Mapping[str, float | None]) -> tuple[Boun
     Raises
     ------
     InputError
-        If none is asked for, one is not positive, or the system has no such error.
+        If there is no bound, one is not positive, or the system has no such error.
     """
     given = {error: most for error, most in asked.items() if most is not None}
     if not given:

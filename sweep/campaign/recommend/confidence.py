@@ -1,24 +1,24 @@
-"""What the errors of some initial conditions say of others: order statistics and tails."""
+"""What errors of some initial conditions imply for others: binomial limits and tail quantiles."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 CONFIDENCE = 0.95
-# Of new initial conditions, that may exceed what is found for them: all of twenty keep it then
-# in nineteen of twenty sets.
+# Share of new initial conditions that may exceed the estimated error: in 19 of 20 sets of twenty,
+# all are below it then.
 RARE = 1 / 400
-TAIL = 4  # of so many errors the largest is taken for their tail
+TAIL = 4  # the largest of so many errors belongs to the tail
 LEAST_TAIL = 3
 
 
 def share_that_keeps(kept: int, count: int, confidence: float) -> float:
-    """The least share of initial conditions that keep a bound which `kept` of `count` kept.
+    """Lower confidence limit of the share of initial conditions that keep a bound.
 
     Parameters
     ----------
     kept, count : int
-        Of initial conditions drawn as the others are.
+        Number of initial conditions that keep it, and of all that were drawn.
     confidence : float
 
     Returns
@@ -31,15 +31,15 @@ def share_that_keeps(kept: int, count: int, confidence: float) -> float:
 
 
 def confidence_of_attempt(attempt: int) -> float:
-    """The confidence of the limit of one of several attempts, counted from 1.
+    """Confidence level of the limit of one of several attempts, counted from 1.
 
-    Half of what may be wrong is spent on each, of what is left: with `CONFIDENCE` all limits hold.
+    Each spends half of the error probability that is left: all limits hold with `CONFIDENCE`.
     """
     return 1.0 - (1.0 - CONFIDENCE) * 0.5**attempt
 
 
 def rare_error(errors: ArrayLike, rare: float = RARE) -> float:
-    """An error that few new initial conditions exceed: a share of `rare`, estimated.
+    """Estimate the error that a share of `rare` of new initial conditions exceeds.
 
     Weissman's quantile (J. Amer. Statist. Assoc. 73, 1978) of the tail that the largest quarter of
     the errors has, by Hill's estimator; at least the largest of them.

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from sweep.study.run_table import States
 
 SEARCHED, HELD_BACK = 40, 40  # initial conditions
-ATTEMPTS = 3  # to find what the held-back ones keep
-STEPS_OF_SAMPLE = 16  # suitable steps in a sample interval, at least where there are many
+ATTEMPTS = 3  # at most, to find a size at which the held-back starts keep the bounds
+STEPS_OF_SAMPLE = 16  # suitable steps in a sample interval, at least, of a long run
 FEWEST_SAMPLES, MOST_SAMPLES = 8, 2048
-DOUBT = 1.25  # how far off expected costs may be, and errors at a size next to it
-APART = 1.06  # times the median of repeats: what costs less by the least of its own is not ranked
+DOUBT = 1.25  # factor by which expected costs, and errors at a neighbouring size, may be wrong
+APART = 1.06  # least ratio of costs that differ significantly: own least to the best one's median
 STEPS_UNDECLARED = 1000  # of a run, of a system that declares no step that suits it
 
 
@@ -64,22 +64,21 @@ def recommend(
     trust_plugins: bool = False,
     say: Callable[[str], object] = lambda line: None,
 ) -> Recommendation:
-    """Find the integrator and size of step that keep errors below bounds at the least cost.
+    """Find the integrator and step size that keep errors below bounds at the least cost.
 
     All integrators that fit the system are candidates, with a fixed step or a tolerance. Short
-    pilots of all of them say how errors fall with the step and grow with time, and what a step
-    costs; the cheaper ones are followed longer, and the last few until the end. What is the
-    cheapest there is verified from initial conditions that were held back.
+    pilots of all of them measure how errors fall with the step and grow with time, and what a step
+    costs; the cheaper ones are integrated longer, and the last few until the end. The cheapest of
+    these is verified from initial conditions that were held back.
 
     Parameters
     ----------
     study : str, Path, Store or Study
-        A file, the name of a packaged study, a store or a study: of which the system, its
-        parameters and the initial conditions count, and whether errors are those of every step. Its
-        integrators and step sizes do not.
+        A file, the name of a packaged study, a store or a study. Its system, parameters, initial
+        conditions and statistics count; its integrators and step sizes do not.
     energy_error, global_error, momentum_error : float, optional
-        Bounds, in the system's units; one at least. Errors of energy and momenta are the largest
-        changes of these, the global error is that of the state against a reference.
+        Bounds in the system's units, at least one. Errors of energy and momenta are their largest
+        changes; the global error is that of the state against a reference.
     until : float, optional
         In the study's unit of time; its duration unless given.
     experiment : str, optional
@@ -89,7 +88,7 @@ def recommend(
     trust_plugins : bool, optional
         As in `sweep.run`.
     say : callable, optional
-        Takes lines on what is done.
+        Called with lines on the progress.
 
     Returns
     -------
@@ -98,9 +97,9 @@ def recommend(
     Raises
     ------
     InputError
-        If no bound is asked for, the system has no such error, no integrator keeps the bounds
-        (with the least error that is reached, and its cost), the experiment scans parameters, or
-        the budget ends before any integrator was tried.
+        If there is no bound, the system has no such error, no integrator keeps the bounds (then
+        the message has the least error, and its cost), the experiment scans parameters, or the
+        budget ends before any integrator was tried.
     StudyError
         If the study has a problem.
     """
@@ -141,7 +140,7 @@ def recommend(
 
 @dataclasses.dataclass(eq=False)
 class _SearchResult:
-    """What a search found, and what became of it with the initial conditions held back."""
+    """Contenders and finalists of a search, and the verification of the best of them."""
 
     bench: Bench
     contenders: list[Contender]
@@ -157,9 +156,10 @@ class _SearchResult:
 def _verify(
     result: _SearchResult, sampler: StartSampler, starts: States, say: Callable[[str], object]
 ) -> None:
-    """Take the cheapest of the finalists that keeps the bounds from starts held back, too.
+    """Rank the finalists by cost, and verify the cheapest from starts that were held back.
 
-    Where one does not, its size is chosen anew with these, and there are new ones held back.
+    Where it exceeds a bound, its size is chosen again with these starts, and verified from new
+    ones.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def _verify(
 
 
 def _no_integrator_does(bench: Bench, contenders: Sequence[Contender]) -> InputError:
-    """The error that says the least that is reached, by the longest trials, and at what cost."""
+    """The `InputError` if none keeps the bounds: with the least error, and its cost."""
     tried = [own for own in contenders if own.trials]
     if not tried:
         return InputError(
@@ -220,7 +220,7 @@ def _no_integrator_does(bench: Bench, contenders: Sequence[Contender]) -> InputE
 def _recommendation(
     study: Study, experiment: ResolvedExperiment, result: _SearchResult
 ) -> Recommendation:
-    """The `Recommendation` of an result."""
+    """Make the `Recommendation` from the result of a search."""
     bench = result.bench
     measured = [_measured_choice(result, own) for own in result.finalists]
     expected = [
@@ -271,12 +271,12 @@ def _recommendation(
 
 
 def _is_apart(choice: Choice, best: Choice) -> bool:
-    """Whether a choice is seen to cost more than the best."""
+    """Whether a choice costs significantly more than the best."""
     return choice.seconds > (DOUBT if choice.is_expected else APART) * best.seconds_median
 
 
 def _measured_choice(result: _SearchResult, contender: Contender) -> Choice:
-    """What is known of a finalist."""
+    """The `Choice` of a finalist, as it was measured."""
     kept, candidate = contender.kept, contender.candidate
     seconds, median = result.costs.get(contender, (kept.seconds, kept.seconds))
     trials = [kept, contender.verified] if contender.verified else [kept]
@@ -295,7 +295,7 @@ def _measured_choice(result: _SearchResult, contender: Contender) -> Choice:
 
 
 def _expected_choice(bench: Bench, contender: Contender) -> Choice:
-    """What pilots say of a contender that was not followed to the end."""
+    """The `Choice` of a contender that was not integrated until the end, by its pilots."""
     candidate, axis = contender.candidate, bench.time_axis
     size = candidate.snapped(contender.expected_size, axis.interval)
     nearest = min(contender.longest, key=lambda trial: abs(math.log(trial.size / size)))
@@ -353,6 +353,6 @@ def _sample_count(duration: float, step: float) -> int:
 
 
 def _count_searched(sampler: StartSampler) -> int:
-    """How many initial conditions are drawn to search with, so that others are left."""
+    """Number of starts to draw for the search, so that others are left to verify it."""
     wanted = max(SEARCHED - len(sampler.single), WIDTH)
     return wanted if sampler.is_endless else min(wanted, (sampler.left + 1) // 2)

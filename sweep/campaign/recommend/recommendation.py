@@ -1,4 +1,4 @@
-"""The answer of a recommendation: what is recommended, what it rests on, and what else there is."""
+"""The result of `recommend`: the best integrator, the runners-up, and the evidence."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ REPEATS = 3  # of a run, by which CPU times are compared
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """An integrator with the size that keeps the bounds.
+    """An integrator with a step size or tolerance that keeps the bounds.
 
     Parameters
     ----------
     integrator : str
     order : int or str
     adaptive : bool
-        Whether `size` is a tolerance, not a step size.
+        Whether `size` is a tolerance instead of a step size.
     size : float
     seconds, seconds_median : float
-        CPU time of a run until the end: the least and the median of repeats in turn with those of
-        the others; of an expected one equal.
+        CPU seconds of a run until the end: the least and the median of repeats, which alternate
+        with those of other integrators; equal if `is_expected`.
     steps : float
-        Of such a run.
+        Number of steps of such a run.
     errors : dict of str to float
-        The largest of each error, of all initial conditions that it was tried from.
+        Largest value of each error, over all initial conditions that were tried.
     until : float
-        Time until which it was followed.
+        Time until which it was integrated.
     is_expected : bool
-        Whether size and cost are expected by pilots until then, not measured until the end.
+        Whether size and cost are extrapolated from pilots until then, instead of measured.
     is_apart : bool
-        Whether its cost can be told from that of what is recommended.
+        Whether its cost differs significantly from that of the best.
     at_largest : bool
-        Whether larger sizes may do as well: none was tried.
+        Whether no larger size was tried, so that one might also keep the bounds.
     """
 
     integrator: str
@@ -67,7 +67,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A trial, as pictures show it.
+    """A trial, as a point of the figure of a recommendation.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class Point:
     size : float
     until : float
     seconds : float
-        CPU time of a run to the end at this rate.
+        CPU seconds of a run until the end, extrapolated.
     ratio : float
-        The largest error until then, as a part of its bound.
+        Largest error until then, divided by its bound.
     """
 
     integrator: str
@@ -89,43 +89,45 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Recommendation:
-    """What `recommend` found.
+    """The result of `recommend`.
 
     Parameters
     ----------
     study, experiment, system : str
     bounds : tuple of Bound
     until : float
-        In the system's unit of time, `time_units`.
+        End time, in the system's unit `time_units`.
     samples : int
-        Sample intervals until then.
+        Number of sample intervals until then.
     every_step : bool
-        Whether the energy error is that of every step, not of the samples.
+        Whether energy errors are maxima over all steps, not only over the samples.
     best : Choice
     others : tuple of Choice
-        The runners-up, the cheapest first, up to ten times as dear.
+        Runners-up, the cheapest first, up to ten times as expensive as the best.
     unable : tuple of str
-        Integrators that fit and keep the bounds at no size that was tried.
+        Integrators that keep the bounds at no size that was tried.
     tried, fitting : int
-        Integrators that were tried, of those that fit: others have too low an order to win.
+        Number of integrators that were tried, and of those that fit the system; the order of the
+        others is too low to win.
     searched : int
-        Initial conditions with which sizes were chosen.
+        Number of initial conditions with which sizes were chosen.
     held_back : int
-        Others, by which the answer was verified; 0 where there are none.
+        Number of further ones by which the result was verified; 0 without any.
     above : int
-        Of these, those in which a bound was exceeded.
+        Number of these at which a bound was exceeded.
     share : float
-        The least share of new initial conditions that keep the bounds, with `confidence`.
+        Lower confidence limit of the share of new initial conditions that keep the bounds.
     confidence : float
+        Of that limit.
     together : int
-        Runs that are computed side by side, of which CPU times are the share of one.
+        Number of runs that are integrated together in lanes; CPU times are those of one of them.
     in_time : bool
-        Whether the search came to its end within the budget.
+        Whether the search ended within the budget.
     search_seconds, compile_seconds : float
-        CPU time of all that was integrated, and of the compilation of kernels.
+        CPU seconds of all integrations, and of the compilation of kernels.
     points : tuple of Point
     text : str
-        A study, as TOML, of what is recommended and the runners-up.
+        A study, as TOML, with the best integrator and the runners-up.
     """
 
     study: str
@@ -154,7 +156,7 @@ class Recommendation:
     text: str = dataclasses.field(repr=False)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """What is recommended, and the runners-up, as a `pandas.DataFrame`."""
+        """The best integrator and the runners-up as a `pandas.DataFrame`."""
         return Rows([self.best, *self.others]).to_dataframe()
 
     def _repr_html_(self) -> str:
@@ -170,7 +172,7 @@ def study_text(
     time_axis: TimeAxis,
     choices: Sequence[Choice],
 ) -> str:
-    """A study, as TOML, of some choices on an experiment's system from its initial conditions.
+    """Write a study, as TOML, of some choices on the system of an experiment.
 
     Parameters
     ----------

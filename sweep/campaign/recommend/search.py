@@ -1,4 +1,4 @@
-"""Successive halving: from short pilots of all candidates to the full length for the last few."""
+"""Successive halving: short pilots of all candidates, the full duration for the last few."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
 PILOT_SAMPLES = 4  # of the first pilots
 LONGER = 4  # times, the pilots of the next round
-SHARE = 8  # part of the duration that pilots have at most, where it is long
-AIM = 0.9  # of a bound, that sizes are chosen for
+SHARE = 8  # pilots have at most this fraction of the duration: one in so many
+AIM = 0.9  # fraction of a bound for which sizes are chosen
 PILOT_TRIES, TRIES = 6, 6  # sizes of a candidate in a round
 CLOSE, CLOSE_ENOUGH = 1.3, 1.06  # ratio of sizes within which another one is not tried
 DOWN, UP = 16.0, 4.0  # that a size changes by at most, in cost
 WORTH = 4.0, 2.0, 1.5  # times the least expected cost: who stays after a round, and at last
 STAY = 12, 5, 3  # how many do at most
 CHEAPER = 0.8  # times the least cost of those: what is expected to cost less stays as well
-# Times the least expected cost: no size of such a candidate is tried further, after the first one.
+# Times the least expected cost, beyond which no more sizes of a candidate are tried: after the
+# second trial, and after the first.
 HOPELESS, FAR = 10.0, 40.0
-BEYOND_FLOOR = 20.0  # times the cost at which others fall no more: none is followed further
+BEYOND_FLOOR = 20.0  # times the least cost at which another candidate is at its error floor
 FEW = 2  # initial conditions of the first trial of an adaptive candidate
-AT_FLOOR = 0.25  # part of the declared power by which errors fall, below which they do not
+AT_FLOOR = 0.25  # fraction of the declared power of the error, below which it is at its floor
 NEAR_ROUND_OFF = 1e4  # times half a unit in the last place
 FEWEST_KNOWN = 4  # candidates that were tried, for others to be judged by
 TIMED_SECONDS, TIMINGS = 0.05, 7  # of an interleaved timing, and how many
@@ -40,18 +41,18 @@ MOST_REPEATS = 100  # of a short run in a timing
 
 @dataclasses.dataclass(eq=False)
 class Contender:
-    """A candidate with its trials, and where the search stands with it.
+    """A candidate with its trials, and what they say of its error and cost.
 
     Attributes
     ----------
     trials : list of Trial
     samples : int
-        Of the whole duration.
+        Number of sample intervals of the whole duration.
     is_at_floor : bool
-        Whether errors fell no more before they reached their bound, or would reach it at a cost far
-        beyond that at which those of others fall no more.
+        Whether errors no longer fall with the size before they reach their bound; or would reach it
+        at a cost far beyond that of others at their floor.
     verified : Trial or None
-        From initial conditions that were held back.
+        Trial from initial conditions that were held back.
     """
 
     candidate: Candidate
@@ -62,7 +63,7 @@ class Contender:
 
     @property
     def longest(self) -> list[Trial]:
-        """The trials of the longest duration that there are, of these from the most starts."""
+        """The trials of the longest duration so far, and among these from the most starts."""
         extents = [(trial.samples, len(trial.ratios)) for trial in self.trials]
         most = max(extents, default=None)
         return [trial for trial, own in zip(self.trials, extents, strict=True) if own == most]
@@ -73,9 +74,9 @@ class Contender:
         return min(self.longest, key=lambda trial: trial.rare)
 
     def goal(self, samples: int) -> float:
-        """The part of its bound that the error may have by then, as it grows until the end.
+        """Ratio of error to bound that is allowed at a sample, given its growth until the end.
 
-        Never below round-off, which no size can reach.
+        At least that of round-off, below which no size leads.
         """
         own = [trial.growth for trial in self.longest if np.isfinite(trial.rare)]
         growth = statistics.median(own) if own and samples < self.samples else 0.0
@@ -85,7 +86,7 @@ class Contender:
 
     @property
     def power(self) -> float:
-        """The power of the size by which errors fall: measured where that can be."""
+        """Power of the size with which errors fall: measured where possible, else as declared."""
         declared = self.candidate.error_power
         known = sorted(
             (trial for trial in self.longest if 0 < trial.rare < np.inf), key=lambda t: t.size
@@ -102,14 +103,14 @@ class Contender:
         return min(max(found, declared / 2), 2 * declared)
 
     def next_size(self, goal: float) -> float:
-        """The size to be tried for an error of `goal`: not too far from those that were."""
+        """The next size to try for an error of `goal`, not too far from earlier ones."""
         size, power = self.wanted_size(goal), self.candidate.cost_power
         least: float = min(trial.size for trial in self.longest) * DOWN ** (-1 / power)
         most: float = max(trial.size for trial in self.longest) * UP ** (1 / power)
         return min(max(size, least), most)
 
     def wanted_size(self, goal: float) -> float:
-        """The size whose error is expected to be `goal`; within what is known to be so or not."""
+        """Size whose error is expected to be `goal`, between sizes known to be above and below."""
         known = [trial for trial in self.longest if 0 < trial.rare < np.inf]
         failed = [trial.size for trial in self.longest if trial.rare == np.inf]
         if not known:
@@ -126,7 +127,7 @@ class Contender:
         return size
 
     def check_floor(self) -> None:
-        """Note whether the errors of the smallest sizes fall no more.
+        """Note whether the errors of the smallest sizes are at their floor.
 
         Two sizes show it where errors are about round-off, three elsewhere; one where the bound is
         below all round-off.
@@ -147,7 +148,7 @@ class Contender:
         self.is_at_floor = len(fall) == count - 1 and not any(fall)
 
     def note_limit(self, size: float) -> None:
-        """Note that no smaller size can be than one that was tried: errors fall no more."""
+        """Note that errors are at their floor if a tolerance is the smallest possible one."""
         (trial, *_) = [trial for trial in self.longest if trial.size == size]
         smallest = min(trial.size for trial in self.longest)
         if self.candidate.adaptive and size == smallest and trial.rare > self.goal(trial.samples):
@@ -155,12 +156,12 @@ class Contender:
 
     @property
     def expected_size(self) -> float:
-        """The size that would keep the bounds until the end, by the longest trials."""
+        """Size that is expected to keep the bounds until the end, by the longest trials."""
         return self.wanted_size(self.goal(self.longest[0].samples))
 
     @property
     def expected_seconds(self) -> float:
-        """CPU time of a run with that size until the end; infinite if none is known to do."""
+        """Expected CPU seconds of a run of that size until the end; infinite without one."""
         known = [trial for trial in self.longest if np.isfinite(trial.rare)]
         if not known or self.is_at_floor:
             return math.inf
@@ -171,14 +172,14 @@ class Contender:
 
     @property
     def floor_seconds(self) -> float:
-        """CPU time of a run until the end at the least error of one that is stuck, or infinite."""
+        """CPU seconds of a run until the end at the error floor; infinite if there is none."""
         if not self.is_at_floor:
             return math.inf
         return self.least.seconds * self.samples / self.least.samples
 
     @property
     def may_keep(self) -> bool:
-        """Whether some size may keep the bounds until the end, as far as it was followed."""
+        """Whether some size may keep the bounds until the end, by the trials so far."""
         return math.isfinite(self.expected_seconds) and self.goal(self.samples) <= 1.0
 
     @property
@@ -194,7 +195,7 @@ class Contender:
 
 
 def pilot_lengths(samples: int) -> list[int]:
-    """The samples until which candidates are piloted, round by round."""
+    """Number of samples of the pilots in each round."""
     found, length = [], PILOT_SAMPLES
     while length * SHARE <= samples:
         found.append(length)
@@ -218,14 +219,14 @@ def search(
     pilot_starts, starts : ndarray, shape (starts, rows, 3)
         Initial states of the pilots, and of the trials until the end.
     say : callable
-        Takes a line on what is done.
+        Called with a line on the progress.
 
     Returns
     -------
     contenders : list of Contender
-        All of them.
+        All candidates.
     finalists : list of Contender
-        Those that were followed to the end and keep the bounds.
+        Those that were integrated until the end and keep the bounds.
     """
     total = bench.time_axis.samples
     likely = sorted(candidates, key=lambda own: (own.adaptive, -own.order))
@@ -260,10 +261,10 @@ def search(
 
 
 def _cannot_win(contender: Contender, tried: Sequence[Contender]) -> bool:
-    """Whether a declared order is so low that a first trial would show the candidate hopeless.
+    """Whether the order of a candidate is too low to win, so that its kernel need not be compiled.
 
-    It is taken to cost a step what the cheapest does, and to err at a step that suits the system as
-    the least exact of the others: so its kernel is not compiled for nothing.
+    A step of it is assumed to cost what the cheapest step costs, and its error at the first size to
+    be the median of the others.
     """
     candidate = contender.candidate
     known = [own for own in tried if own.trials and not own.candidate.adaptive]
@@ -280,7 +281,7 @@ def _cannot_win(contender: Contender, tried: Sequence[Contender]) -> bool:
 
 
 def _may_win(contender: Contender, finalists: Sequence[Contender]) -> bool:
-    """Whether a contender may be as cheap as the cheapest that is known to do."""
+    """Whether a contender may be as cheap as the cheapest of the finalists."""
     if not finalists:
         return math.isfinite(contender.expected_seconds)
     least = min(own.kept.seconds for own in finalists)
@@ -291,7 +292,7 @@ def _may_win(contender: Contender, finalists: Sequence[Contender]) -> bool:
 
 
 def _cheapest(contenders: Sequence[Contender], worth: float, most: int) -> list[Contender]:
-    """The contenders that are expected to be the cheapest, in that order."""
+    """Contenders within `worth` times the least expected cost, the cheapest first."""
     order = sorted(contenders, key=lambda own: own.expected_seconds)
     least = order[0].expected_seconds
     return [own for own in order if own.expected_seconds <= worth * least][:most]
@@ -306,9 +307,9 @@ def follow(
     close: float,
     others: Sequence[Contender] = (),
 ) -> None:
-    """Try sizes of a contender until a sample, until one is close to what its error may be.
+    """Try sizes of a contender up to a sample, until the error is close to its goal.
 
-    Or until it is seen that `others` cost far less.
+    Or until `others` are expected to cost far less.
     """
     candidate, interval = contender.candidate, bench.time_axis.interval
     size = contender.expected_size if contender.longest else candidate.first_size
@@ -341,7 +342,7 @@ def follow(
 
 
 def _expected_wall(contender: Contender, size: float, samples: int, starts: int) -> float:
-    """Seconds that a trial is expected to take, by those that there are."""
+    """Seconds that a trial is expected to take, from earlier ones."""
     known = [trial for trial in contender.longest if np.isfinite(trial.rare)]
     if not known:
         return 0.0
@@ -353,12 +354,12 @@ def _expected_wall(contender: Contender, size: float, samples: int, starts: int)
 def time_interleaved(
     bench: Bench, contenders: Sequence[Contender], starts: States
 ) -> list[tuple[float, float]]:
-    """CPU seconds of a run until the end of each contender, by repeats in turn.
+    """Measure the CPU seconds of a run of each contender, by alternating repeats.
 
     Returns
     -------
     list of tuple of float
-        Of each contender the least and the median of the repeats.
+        Least and median of the repeats of each contender, for a run until the end.
     """
     lengths, repeats = [], []
     found: list[list[float]] = [[] for _ in contenders]

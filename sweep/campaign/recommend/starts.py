@@ -1,4 +1,4 @@
-"""The initial conditions of a recommendation: some are searched with, others held back."""
+"""Sample the initial conditions of a recommendation: for the search, and for its verification."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ SEED = 20260101  # of the order in which a finite number of states is drawn
 
 
 class StartSampler:
-    """Draws initial conditions of an experiment, each once.
+    """Draws initial conditions of an experiment without repetition.
 
-    Random states are drawn as the experiment draws its own, and beyond their number; of other
-    ensembles there are as many as there are. Single states belong to none: they are searched with,
-    and nothing is held back where there are no others.
+    Random ensembles continue beyond the members that the experiment has; other ensembles are
+    finite. `single` states, of no ensemble, are only searched with, and never held back.
 
     Parameters
     ----------
@@ -44,16 +43,16 @@ class StartSampler:
 
     @property
     def is_endless(self) -> bool:
-        """Whether there are always more."""
+        """Whether there is a random ensemble, so that more states can always be drawn."""
         return bool(self._random)
 
     @property
     def left(self) -> int:
-        """How many there are still of a finite ensemble."""
+        """Number of states of finite ensembles that are left; 0 if `is_endless`."""
         return 0 if self._random else max(0, len(self._finite) - self._taken)
 
     def take(self, count: int) -> States:
-        """The next states, shape (count, rows, 3); fewer where there are no more."""
+        """Draw the next states, shape (count, rows, 3); fewer where no more are left."""
         if not self._random:
             found = self._finite[self._taken : self._taken + count]
             self._taken += len(found)
@@ -71,5 +70,5 @@ class StartSampler:
 
 
 def _concatenate_states(parts: Iterable[States], system: System) -> States:
-    """States of arrays of shape (n, rows, 3), as one."""
+    """Concatenate arrays of states, each of shape (n, rows, 3)."""
     return np.concatenate([np.empty((0, system.rows, 3)), *parts])

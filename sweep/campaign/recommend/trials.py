@@ -1,4 +1,4 @@
-"""Trials: an integrator at one step size or tolerance, from some initial conditions, for a while.
+"""Trials of an integrator: at one step size or tolerance, from some starts, up to a sample.
 
 They are computed as the runs of a study are, by a `Recorder`, up to eight in the lanes of a vector.
 """
@@ -40,26 +40,26 @@ if TYPE_CHECKING:
     from systems.base import System
 
 FIRST_TOLERANCE, LARGEST_TOLERANCE = 1e-6, 0.1
-LONGEST = 4.0  # times a step that suits the system: the longest that is tried
-BRIEF, REPEATS = 1e-3, 3  # seconds of trials that are repeated, and how often
-RESOLVED = 0.1  # of a bound, that a reference is to be better than
-CHAOTIC = 0.01  # error of a reference, beyond which it says nothing at all
+LONGEST = 4.0  # the longest step that is tried, in units of the one that suits the system
+BRIEF, REPEATS = 1e-3, 3  # seconds below which a trial is repeated, and how often
+RESOLVED = 0.1  # fraction of a bound below which the error of a reference must be
+CHAOTIC = 0.01  # error of a reference, beyond which chaos dominates
 
 
 class OutOfBudget(Exception):
-    """The time that a search was given is over."""
+    """The time budget of a search is spent."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """An integrator that fits.
+    """An integrator that fits the system.
 
     Parameters
     ----------
     name : str
     integrator : integrators.method.Integrator
     suitable_step : float
-        A step that suits the system, about.
+        A step size that roughly suits the system.
     """
 
     name: str
@@ -73,13 +73,13 @@ class Candidate:
 
     @property
     def order(self) -> int:
-        """Of convergence; 1 of an integrator that has none, whose steps are the flow itself."""
+        """Order of convergence; 1 of an integrator whose steps are the exact flow."""
         order = self.integrator.order
         return order if isinstance(order, int) else 1
 
     @property
     def keeps_invariants(self) -> bool:
-        """Whether it keeps invariants to round-off, so that its errors need not be of its order."""
+        """Whether it keeps energy or momenta to round-off: their errors do not follow its order."""
         return not {"energy", "momentum_map"}.isdisjoint(self.integrator.preserves)
 
     @property
@@ -94,16 +94,16 @@ class Candidate:
 
     @property
     def error_power(self) -> float:
-        """The power of the size by which errors fall, as declared."""
+        """Declared power of the size with which errors fall."""
         return 1.0 if self.adaptive else float(self.order)
 
     @property
     def cost_power(self) -> float:
-        """The power of the size by which the cost rises as that falls."""
+        """Power of the inverse size with which the cost rises."""
         return 1.0 / self.order if self.adaptive else 1.0
 
     def snapped(self, size: float, interval: float) -> float:
-        """The nearest size that can be: of a step the longest below it that fits an interval."""
+        """The nearest possible size; a step is shortened so that it divides the interval."""
         size = min(size, self.largest_size)
         if self.adaptive:
             return max(size, SMALLEST_TOLERANCES[DOUBLE][0])
@@ -112,27 +112,27 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What came of a candidate at one size.
+    """Errors and cost of a candidate at one size.
 
     Parameters
     ----------
     size : float
         Step size, or tolerance.
     samples : int
-        Sample intervals until its end.
+        Number of sample intervals until its end.
     ratios : ndarray, shape (starts, samples)
-        The largest error until each sample, as a part of its bound; of several errors, the largest
-        part. Infinite where the run failed.
+        Largest error until each sample, divided by its bound; the maximum over several errors.
+        Infinite where the run failed.
     errors : dict of str to ndarray, shape (starts,)
-        The largest of each error.
+        Largest value of each error.
     seconds : float
-        CPU time of one run, of those that were computed together.
+        CPU seconds of one run, its share of those that were integrated together.
     steps : float
-        Of one run, on average.
+        Mean number of steps of a run.
     drawn : bool
-        Whether the starts are drawn from an ensemble, and stand for others of it.
+        Whether the starts are drawn from an ensemble, and represent others of it.
     round_off : float
-        The part of its bound that half a unit in the last place is; of several errors, the largest.
+        Error of half a unit in the last place, divided by its bound; the maximum over errors.
     """
 
     size: float
@@ -146,7 +146,7 @@ class Trial:
 
     @functools.cached_property
     def rare(self) -> float:
-        """The part of the bound that few new initial conditions would exceed."""
+        """Ratio of error to bound that few new initial conditions would exceed."""
         return self._rare(-1)
 
     def _rare(self, sample: int) -> float:
@@ -155,7 +155,7 @@ class Trial:
 
     @property
     def growth(self) -> float:
-        """The power of the time by which errors grew in the second half; at least 0."""
+        """Power of time with which errors grew in the second half; at least 0."""
         half = self._rare((self.samples + 1) // 2 - 1)
         if self.samples < 2 or not 0 < half < np.inf or not np.isfinite(self.rare):
             return 0.0
@@ -163,12 +163,12 @@ class Trial:
 
 
 class Bench:
-    """Where candidates are tried on one system.
+    """Tries candidates on one system, within a time budget.
 
     Parameters
     ----------
     experiment : sweep.study.experiment.ResolvedExperiment
-        Of one system.
+        Its initial conditions and statistics count.
     system : systems.System
     bounds : tuple of Bound
     time_axis : TimeAxis
@@ -182,9 +182,9 @@ class Bench:
     ----------
     library : sweep.plugins.registry.Library
     seconds, compile_seconds, reference_seconds : float
-        CPU time that trials, the compilation of kernels and references have taken.
+        CPU seconds of trials, of the compilation of kernels, and of references so far.
     in_time : bool
-        Whether there was time for all that was asked.
+        Whether the budget has sufficed so far.
     """
 
     def __init__(
@@ -215,12 +215,12 @@ class Bench:
         self.in_time = True
 
     def check_time(self) -> None:
-        """Raise `OutOfBudget` if the budget is over."""
+        """Raise `OutOfBudget` if the budget is spent."""
         if not self.has_time_for(0.0):
             raise OutOfBudget
 
     def has_time_for(self, seconds: float) -> bool:
-        """Whether the budget allows so many seconds; it is noted if not."""
+        """Whether the budget allows so many more seconds; if not, `in_time` becomes False."""
         allowed = time.perf_counter() + seconds <= self._ends
         self.in_time &= allowed
         return allowed
@@ -260,7 +260,7 @@ class Bench:
         return self._run(recorder, candidate, size, samples, starts, measured=False)[2]
 
     def _load_recorder(self, candidate: Candidate, count: int) -> Recorder:
-        """The recorder of a candidate, with its kernels."""
+        """The recorder of a candidate, with its kernels compiled."""
         if candidate.name not in self._recorders:
             named = NamedComponent.of(candidate.name, {}, self.library)
             self._recorders[candidate.name] = Recorder(self._recipe, self._named, named)
@@ -279,7 +279,7 @@ class Bench:
         starts: States,
         measured: bool = True,
     ) -> tuple[dict[str, NDArray[np.float64]], np.ndarray, float]:
-        """Running largest errors by name, steps and CPU time of some runs."""
+        """Integrate runs; returns running maxima of errors, steps, and CPU seconds of a run."""
         adaptive = candidate.adaptive
         steps = 0 if adaptive else round(self.time_axis.interval / size)
         runs = RunBatch.begin(
@@ -303,7 +303,7 @@ class Bench:
         return found, runs.counters["steps"], float(runs.cpu.mean())
 
     def _references_of(self, starts: States) -> ReferenceStates:
-        """References of initial states and their own errors, as `Recorder.advance` takes them."""
+        """Reference states of some starts and their errors, as `Recorder.advance` takes them."""
         found = [self._reference_of(state) for state in starts]
         states, errors = (np.array(own) for own in zip(*found, strict=True))
         return states, errors
@@ -322,7 +322,7 @@ class Bench:
         return self._references[key]
 
     def _check_resolved(self, times: NDArray[np.float64], error: NDArray[np.float64]) -> None:
-        """Raise `InputError` unless a reference is better than a global error is to be."""
+        """Raise `InputError` unless the error of a reference is well below the bound."""
         (most,) = (bound.most for bound in self.bounds if bound.error == GLOBAL)
         unresolved = ~(error <= RESOLVED * most)
         if unresolved.any():
