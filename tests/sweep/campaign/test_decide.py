@@ -376,3 +376,31 @@ def test_cpu_times_are_measured_again(store, cluster):
     pendulum = sweep.open_study(store)["pendulum"].to_dataset()
     assert pendulum["repeat"].values.max() == questions.REPEATS - 1
     assert pendulum["time"].values[-1] > 20.0 and done.looks >= 2
+
+
+LOGARITHMIC = """
+format = 1
+name = "logs"
+
+[[experiment]]
+name = "only"
+system = "spherical_pendulum_chain"
+integrators = "rk4"
+step_size = [0.1, 0.05]
+initial_condition = "lee"
+duration = 10.0
+samples = { first = 0.5, per_decade = 4 }
+record = ["energy"]
+reference = { integrator = "dop853", tolerance = 1e-12 }
+"""
+
+
+def test_an_extended_store_keeps_its_logarithmic_samples(tmp_path, cluster):
+    """Step sizes are added to runs whose sample times are of two pieces."""
+    path, parsed = tmp_path / "logs.zarr", studies.parse_study(LOGARITHMIC)
+    assert sweep.run(parsed, path, cluster).complete
+    assert sweep.extend(path, 25.0, 3, client=cluster).complete
+    times = sweep.open_study(path)["only"]["time"].values
+    found = sweep.decide(path, only="order", client=cluster)
+    assert [(row.before, row.after) for row in found.rows] == [("undecided", "confirmed")]
+    np.testing.assert_array_equal(sweep.open_study(path)["only"]["time"].values, times)
