@@ -82,7 +82,7 @@ def least_pilot_seconds(workloads: Iterable[Workload]) -> float:
 def pilot_batch_costs(
     work: Workload,
     seconds: float,
-    between: Callable[[str], object] = lambda what: None,
+    before_measurement: Callable[[str], object] = lambda what: None,
     clock: Clock = time.thread_time,
     known: Mapping[Kind, Cost] | None = None,
 ) -> dict[Kind, Cost]:
@@ -93,7 +93,7 @@ def pilot_batch_costs(
     work : sweep.campaign.batches.Workload
     seconds : float
         Least duration of each measurement.
-    between : callable
+    before_measurement : callable
         Called before each measurement with a description of what is measured.
     clock : callable
         CPU time.
@@ -107,7 +107,7 @@ def pilot_batch_costs(
     """
     costs = dict(known or {})
     for kind, probes in _choose_probes(work, PROBES, costs).items():
-        between(f"{probes[0].integrator.name} on {probes[0].system.name}")
+        before_measurement(f"{probes[0].integrator.name} on {probes[0].system.name}")
         costs[kind] = _measure_cost_of_probes(probes, seconds, clock)
     return costs
 

@@ -70,12 +70,14 @@ class Preparation:
 
 
 class PreparationProgress:
-    """Calls `told` with each `Preparation`; `check` is called before each, and may raise."""
+    """Calls `on_preparation` with each `Preparation`; `check` is called before, and may raise."""
 
     def __init__(
-        self, told: Callable[[Preparation], object], check: Callable[[], object] = lambda: None
+        self,
+        on_preparation: Callable[[Preparation], object],
+        check: Callable[[], object] = lambda: None,
     ) -> None:
-        self._told, self._check = told, check
+        self._on_preparation, self._check = on_preparation, check
         self._now: Preparation | None = None
         self._kernels = 0
 
@@ -83,13 +85,13 @@ class PreparationProgress:
         """Note that a measurement begins."""
         self._check()
         self._now = Preparation(what, done, of)
-        self._told(self._now)
+        self._on_preparation(self._now)
 
     def compiling(self, kernel: str) -> None:
         """Note that a kernel is compiled, since the disk cache lacks it."""
         self._kernels += 1
         if self._now is not None:
-            self._told(replace(self._now, kernel=kernel, kernels=self._kernels))
+            self._on_preparation(replace(self._now, kernel=kernel, kernels=self._kernels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +177,7 @@ class Planner:
     entries : list of sweep.store.diff.Entry
     check : callable
         Called in the thread that waits in `next_plans`; raises where the run is to end.
-    told : callable
+    on_preparation : callable
         Called there with each `Preparation`.
 
     Attributes
@@ -188,10 +190,10 @@ class Planner:
         self,
         entries: Sequence[Entry],
         check: Callable[[], object],
-        told: Callable[[Preparation], object],
+        on_preparation: Callable[[Preparation], object],
     ) -> None:
         self.plans: list[ExperimentPlan] = []
-        self.entries, self._check, self._told = entries, check, told
+        self.entries, self._check, self._on_preparation = entries, check, on_preparation
         self._began, self._ended, self._stopped = time.monotonic(), False, False
         self._found: queue.SimpleQueue[ExperimentPlan | Preparation | BaseException]
         self._found = queue.SimpleQueue()
@@ -233,7 +235,7 @@ class Planner:
             if isinstance(event, BaseException):  # before all are planned
                 raise event
             if isinstance(event, Preparation):
-                self._told(event)
+                self._on_preparation(event)
             else:
                 found.append(event)
                 self._ended = len(self.plans) + len(found) == len(self.entries)

@@ -52,7 +52,7 @@ COORDINATES = 10  # along the runs, with a scanned axis
 LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 3  # that the work left is divided into
 Costs = Mapping[Kind, Cost]
-Measuring = Callable[[str, int, int], object]  # what is measured, how many are, of how many
+OnMeasurement = Callable[[str, int, int], object]  # what is measured, how many are, of how many
 ShardRow = tuple[str, int]  # a group, and a row of shards in it
 TaskRows = tuple[range, int, float]  # rows of a task, number of its runs, expected seconds
 
@@ -178,13 +178,23 @@ class ExperimentPlan:
 
 
 def total_cpu_time(plans: Iterable[ExperimentPlan]) -> Estimate:
-    """The `Estimate` of the CPU time of several experiments together."""
+    """Add up the CPU time of several experiments.
+
+    Parameters
+    ----------
+    plans : iterable of ExperimentPlan
+
+    Returns
+    -------
+    sweep.campaign.cost_model.Estimate
+        In seconds; its interval is narrower than the sum of theirs.
+    """
     return sum((plan.cpu_time for plan in plans), Estimate())
 
 
 def plan_study(
     entries: Sequence[Entry],
-    told: Measuring = lambda what, done, of: None,
+    on_measurement: OnMeasurement = lambda what, done, of: None,
     clock: Clock = time.thread_time,
 ) -> list[ExperimentPlan]:
     """Measure and plan experiments.
@@ -192,9 +202,9 @@ def plan_study(
     Parameters
     ----------
     entries : list of Entry
-    told : callable
-        ``told(what, done, of)`` is called before each measurement with what is measured, and how
-        many measurements of how many are done; it may raise.
+    on_measurement : callable
+        ``on_measurement(what, done, of)`` is called before each measurement with what is measured,
+        and how many measurements of how many are done; it may raise.
     clock : callable
         CPU seconds of this thread: workers of a local cluster may start meanwhile.
 
@@ -202,12 +212,12 @@ def plan_study(
     -------
     list of ExperimentPlan
     """
-    return list(plan_each(entries, told, clock))
+    return list(plan_each(entries, on_measurement, clock))
 
 
 def plan_each(
     entries: Sequence[Entry],
-    told: Measuring = lambda what, done, of: None,
+    on_measurement: OnMeasurement = lambda what, done, of: None,
     clock: Clock = time.thread_time,
 ) -> Iterator[ExperimentPlan]:
     """As `plan_study`; yields each `ExperimentPlan` as soon as it is made."""
@@ -215,11 +225,11 @@ def plan_each(
     seconds, counted = least_pilot_seconds(works), itertools.count()
     of = sum(map(_count_measurements, works))
 
-    def between(what: str) -> None:
-        told(what, min(next(counted), of - 1), of)
+    def before_measurement(what: str) -> None:
+        on_measurement(what, min(next(counted), of - 1), of)
 
     for work in works:
-        yield plan_experiment(work.entry, between, clock, seconds, work)
+        yield plan_experiment(work.entry, before_measurement, clock, seconds, work)
 
 
 def _count_measurements(work: Workload) -> int:
@@ -229,7 +239,7 @@ def _count_measurements(work: Workload) -> int:
 
 def plan_experiment(
     entry: Entry,
-    between: Callable[[str], object] = lambda what: None,
+    before_measurement: Callable[[str], object] = lambda what: None,
     clock: Clock = time.thread_time,
     seconds: float | None = None,
     work: Workload | None = None,
@@ -239,7 +249,7 @@ def plan_experiment(
     Parameters
     ----------
     entry : sweep.store.diff.Entry
-    between : callable
+    before_measurement : callable
         Called before each measurement with a description of what is measured; it may raise.
     clock : callable
         As in `plan_study`.
@@ -254,11 +264,11 @@ def plan_experiment(
     """
     work = work or Workload.of(entry)
     seconds = seconds or least_pilot_seconds([work])
-    costs = pilot_batch_costs(work, seconds, between, clock)
+    costs = pilot_batch_costs(work, seconds, before_measurement, clock)
     work = Workload.of(entry, _rows_of_unit(work, costs))  # as it will be
-    costs = pilot_batch_costs(work, seconds, between, clock, costs)
+    costs = pilot_batch_costs(work, seconds, before_measurement, clock, costs)
     if entry.experiment.reference is not None:
-        between(f"references of {entry.name} by {entry.experiment.reference.integrator}")
+        before_measurement(f"references of {entry.name} by {entry.experiment.reference.integrator}")
     references, reference_seconds = _plan_reference_costs(entry, clock)
     estimates = (
         costs[kind].estimate(work.amounts[own], work.batches[own]) for kind, own in work.by_kind()
@@ -496,7 +506,7 @@ class PlannedTask(Task):
         """Name of the experiment."""
         return self.maker.plan.entry.name
 
-    group, place = RunTask.group, RunTask.place
+    group, key = RunTask.group, RunTask.key
 
     @property
     def runs(self) -> int:

@@ -136,14 +136,14 @@ class _Window:
         self._client, self._drain = client, drain
         self._session = session
         self._deaths = 0  # of workers in a row, with nothing committed
-        # Committed samples of tasks whose workers died, by the place of the task.
+        # Committed samples of tasks whose workers died, by the key of the task.
         self._committed: dict[tuple[str, str, int], int] = {}
         self._pace = Pace(1, drain.deadline)
         self._looked = self._fetched = -math.inf
 
     def submit(self) -> None:
         """Submit tasks until the window is full."""
-        self._count_slots()
+        self._update_slots()
         while tasks := self._next_batch():
             made = [task.build() for task in tasks]
             sessions = [self._session] * len(tasks)
@@ -163,7 +163,7 @@ class _Window:
             rows += task.runs
         return tasks
 
-    def _count_slots(self) -> None:
+    def _update_slots(self) -> None:
         """Update the number of slots, at most once in `LOOK_SECONDS`."""
         if (now := time.monotonic()) < self._looked + LOOK_SECONDS:
             return
@@ -256,8 +256,8 @@ class _Window:
 
     def _may_retry(self, task: Task, error: KilledWorker) -> bool:
         """Whether fewer than `MOST_DEATHS` workers died since a task was last committed in part."""
-        before, now = self._committed.get(task.place, 0), committed_samples_of_task(task)
-        self._committed[task.place] = now
+        before, now = self._committed.get(task.key, 0), committed_samples_of_task(task)
+        self._committed[task.key] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
         return self._deaths < MOST_DEATHS
 

@@ -4,10 +4,10 @@
 that are not finished, with the state of their integrator. Both are files whose names bear the
 session, and the token of this attempt at the task: two attempts never write the same file.
 
-A new `Recording` first reads what there is: rows in a record of the session are done; others resume
-from the attempt whose checkpoints reach furthest, also one of an earlier session, if they are of
-the same settings, sample times and version of the code. Once rows are committed, their checkpoints
-are removed.
+A new `Recording` first reads the records of its rows. Rows in a record of the session are done;
+others resume from the attempt whose checkpoints reach furthest, even of an earlier session, if they
+are of the same settings, sample times and version of the code. Once rows are committed, their
+checkpoints are removed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Recording:
         for row in np.unique(self._shard_row).tolist():
             self._read_records(records_folder(store, place, row))
 
-    # --- what there is -----------------------------------------------------------------------
+    # --- records of earlier attempts ---------------------------------------------------------
 
     def _read_records(self, folder: Place) -> None:
         """Read which rows are done, and the checkpoints that others resume from."""

@@ -55,7 +55,7 @@ class Task:
             """The group that has its rows."""
 
         @property
-        def place(self) -> tuple[str, str, int]:
+        def key(self) -> tuple[str, str, int]:
             """Unique key of the task among those of a run."""
 
         @property
@@ -135,7 +135,7 @@ class RunTask(Task):
         return self.experiment
 
     @property
-    def place(self) -> tuple[str, str, int]:
+    def key(self) -> tuple[str, str, int]:
         """Unique key of the task among those of a run."""
         return self.experiment, "runs", int(self.rows[0])
 
@@ -218,7 +218,7 @@ class ReferenceTask(Task):
         return references_group_name(self.experiment)
 
     @property
-    def place(self) -> tuple[str, str, int]:
+    def key(self) -> tuple[str, str, int]:
         """As in `RunTask`."""
         return self.experiment, "references", int(self.rows[0])
 

@@ -123,7 +123,7 @@ def test_many_tasks_are_submitted_in_messages_of_some_size(monkeypatch):
     task = planned_task(runs=4)
     window = cluster_module._Window(client, [task] * 30, None, shutdown.Drain())
     sizes = []
-    window._count_slots()
+    window._update_slots()
     while batch := window._next_batch():
         sizes.append(len(batch))
         window.in_flight |= {len(window.in_flight) + i: task for i in range(len(batch))}
