@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from sweep.store.diff import Entry
     from sweep.store.lease.holder import LeaseHolder
 
-    Parts = tuple[list[ReferenceTask], list[PlannedTask]]  # tasks of references, and of runs
+    Part = tuple[list[ReferenceTask], list[PlannedTask]]  # tasks of references, and of runs
 
 
 @dataclass(frozen=True)
@@ -333,9 +333,9 @@ class _Coordinator:
             with _connecting_if_pending(
                 client, spec, pending, self.drain, self.watcher
             ) as connected:
-                made = self.store.anew()  # nothing of it is read before it is brought up
-                stopped = self._compute_pending(made, entries, connected)
-                return fold_and_tally_store(made, entries, stopped, self.lease)
+                store = self.store.anew()  # to be read once it is created or extended
+                stopped = self._compute_pending(store, entries, connected)
+                return fold_and_tally_store(store, entries, stopped, self.lease)
         except Interrupted as reason:  # before anything was computed
             return Outcome(
                 self.store.place, tuple(_tally_of_entry(entry) for entry in entries), str(reason)
@@ -404,8 +404,8 @@ class _Coordinator:
         parts = self._tasks_of_plans(client, session, workers, planner)
         try:
             with ending_workers_in_order(client, session, self.drain.check):
-                for made in parts:
-                    self._compute_part(store, client, session, made, planner.ended)
+                for part in parts:
+                    self._compute_part(store, client, session, part, planner.ended)
         except Interrupted as reason:
             self.presence.check()
             return str(reason)
@@ -416,7 +416,7 @@ class _Coordinator:
 
     def _tasks_of_plans(
         self, client: Client, session: Session, workers: dict[str, Worker], planner: Planner
-    ) -> Iterator[Parts]:
+    ) -> Iterator[Part]:
         """Tasks of the references and of the runs of experiments, as soon as these are planned."""
         known = any(entry.known for entry in planner.entries)
         counted = Counter(self.store).count() if known else ()
@@ -424,35 +424,35 @@ class _Coordinator:
         slots = count_task_slots(client, self.drain.check)
         plans, tasks = planner.plans, 0
         while plans:
-            made = planning.make_tasks(self.store, plans, slots, self.checkpoint_every)
-            first, tasks = not tasks, tasks + len(made[0]) + len(made[1])
+            references, runs = planning.make_tasks(self.store, plans, slots, self.checkpoint_every)
+            first, tasks = not tasks, tasks + len(references) + len(runs)
             if planner.ended:
                 self.watcher.planned(planner.plans, tasks, slots)
             self._note_prediction(planner.plans, before)
-            seconds = sum(task.cost for tasks_of in made for task in tasks_of)
+            seconds = sum(task.cost for task in (*references, *runs))
             if first:
                 pending = sum(int(entry.pending.sum()) for entry in planner.entries)
                 self.watcher.began(pending, seconds)
             else:
                 self.watcher.added(seconds)
-            yield made
+            yield references, runs
             try:
                 if plans := planner.next_plans():
                     self._compile(client, session, workers, plans)
-            except KeyboardInterrupt:  # runs were computed: that ends as where tasks run
+            except KeyboardInterrupt:  # as in a shutdown while tasks run: there are results
                 raise Interrupted(self.drain.reason) from None
 
     def _compute_part(
-        self, store: Store, client: Client, session: Session, made: Parts, is_last: bool
+        self, store: Store, client: Client, session: Session, part: Part, is_last: bool
     ) -> None:
-        """Compute references, then runs."""
-        references, runs = made
+        """Compute the references of some experiments, then their runs."""
+        references, runs = part
         after_references = sum(task.cost for task in runs)
         parts: list[tuple[Sequence[Task], float]] = [(references, after_references), (runs, 0.0)]
         for tasks, later in parts:
             folder = fold.Folder(store, session.name, self.lease.check, tasks)
             with InFlight(self.store) as flight, folder:
-                # How much is left is not known before all is planned.
+                # What follows is not known before all experiments are planned.
                 left = later if is_last else math.nan
                 self._execute(client, tasks, session, flight, folder, left)
 
