@@ -122,20 +122,20 @@ class Cost:
     ----------
     lines : tuple of Line
         CPU seconds of the integration by the amount of work, of each probe.
-    sample : float
+    seconds_per_sample : float
         Seconds to record one sample of one run.
-    run : float
+    seconds_per_run : float
         Seconds to measure the structure of one run.
-    again : float
-        Further integrations of a run that structure and tangent vectors cost.
+    extra_integrations : float
+        Cost of structure and tangent vectors, in integrations of the run.
     steps : float
         Number of steps in a unit of work.
     """
 
     lines: tuple[Line, ...]
-    sample: float = 0.0
-    run: float = 0.0
-    again: float = 0.0
+    seconds_per_sample: float = 0.0
+    seconds_per_run: float = 0.0
+    extra_integrations: float = 0.0
     steps: float = 1.0
 
     def seconds(self, amounts: ArrayLike) -> NDArray[np.float64]:
@@ -369,7 +369,7 @@ def measure_recording_seconds(
 def measure_structure_cost(
     recorder: Recorder, probe: Probe, clock: Clock = time.thread_time
 ) -> dict[str, float]:
-    """Measure what structure and tangent vectors cost: ``again`` and ``run`` of a `Cost`.
+    """Measure what structure and tangent vectors cost: two parameters of a `Cost`.
 
     Parameters
     ----------
@@ -382,9 +382,9 @@ def measure_structure_cost(
     dict of str to float
     """
     record = recorder.recipe.record
-    again = _tangent_steps_over_steps(recorder, probe, clock)
+    extra = _tangent_steps_over_steps(recorder, probe, clock)
     if not any(name in schema.STRUCTURE for name in record):
-        return {"again": again}
+        return {"extra_integrations": extra}
     few = recorder.starts(probe.initial[:2])  # in lanes, where there are any
 
     def measured() -> None:
@@ -393,7 +393,10 @@ def measure_structure_cost(
     measured()  # compiles
     seconds, _ = time_repeatedly(lambda _: measured, 1, clock)
     back = schema.REVERSAL_ERROR in record and np.isnan(probe.tolerance)
-    return {"again": again + float(back), "run": float(seconds[1]) / len(few)}
+    return {
+        "extra_integrations": extra + float(back),
+        "seconds_per_run": float(seconds[1]) / len(few),
+    }
 
 
 def _tangent_steps_over_steps(recorder: Recorder, probe: Probe, clock: Clock) -> float:

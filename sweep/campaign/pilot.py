@@ -122,7 +122,7 @@ def _measure_cost_of_probes(probes: Sequence[Probe], seconds: float, clock: Cloc
         steps.append(rate)
     return Cost(
         lines=tuple(lines),
-        sample=measure_recording_seconds(first, probes[0], clock=clock),
+        seconds_per_sample=measure_recording_seconds(first, probes[0], clock=clock),
         steps=float(np.mean(steps)),
         **measure_structure_cost(first, probes[0], clock),
     )

@@ -326,7 +326,8 @@ def _recording_seconds(
     entry: Entry, cost: Cost, runs: NDArray[np.int64], seconds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """CPU seconds to record runs whose integration takes `seconds`, and their structure."""
-    return runs * (cost.sample * (entry.experiment.samples + 1) + cost.run) + cost.again * seconds
+    per_run = cost.seconds_per_sample * (entry.experiment.samples + 1) + cost.seconds_per_run
+    return runs * per_run + cost.extra_integrations * seconds
 
 
 def _units_of_pending_runs(work: Workload, costs: Costs) -> Units:
