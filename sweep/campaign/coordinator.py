@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many runs of an experiment are committed, and how many of these failed.
+    """Numbers of runs of an experiment: all, committed and failed.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a store holds of a study after a run.
+    """Result of a run of a study: what its store has, and why it ended early.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class PreparationProgress:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What it would cost to compute the part of a study that its store lacks.
+    """Expected cost of the part of a study that its store lacks.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ class ExperimentPlan:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the experiment costs, as a flat dict."""
+        """Costs of the experiment, as a flat dict."""
         least, most = self.cpu_time.interval
         return {
             "experiment": self.entry.name,

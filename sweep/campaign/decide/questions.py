@@ -286,7 +286,7 @@ def _cost_of_integrator(rows: Sequence[WorkEstimate]) -> CostEstimate:
 
 
 def _why_times_are_not_comparable(lost: Sequence[WorkEstimate]) -> Reason:
-    """How often and for how long runs were timed, and what would suffice."""
+    """The `Reason` by repeats and durations of the timings, and what would suffice."""
     repeats, batch = min(row.repeats for row in lost), min(row.cpu_time_batch for row in lost)
     remedies: tuple[Remedy, ...] = ()
     if batch < SHORTEST:

@@ -80,7 +80,7 @@ def make_system(named: NamedComponent) -> System:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is recorded of every run of an experiment.
+    """Samples, quantities and statistics that are recorded of every run of an experiment.
 
     Parameters
     ----------

@@ -149,7 +149,7 @@ class ReferenceSolver(Protocol):
 
     @property
     def identity(self) -> object:
-        """What its references depend on besides systems, states and times; its `repr` says it."""
+        """Settings, by their `repr`, on which references depend besides system, state and times."""
 
     def checkpoint_length(self, system: System) -> int:
         """Numbers in the checkpoint of a reference."""
@@ -214,12 +214,12 @@ class ReferenceTask(Task):
 
     @property
     def group(self) -> str:
-        """As in `RunTask`."""
+        """Name of the group in the store: that of the references."""
         return references_group_name(self.experiment)
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """As in `RunTask`."""
+        """Unique key of the task among those of a run."""
         return self.experiment, "references", int(self.rows[0])
 
     def build(self) -> ReferenceTask:
@@ -229,7 +229,7 @@ class ReferenceTask(Task):
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a worker did with a task.
+    """Result of a task, as its worker reports it to the coordinator.
 
     Parameters
     ----------
