@@ -1,6 +1,5 @@
 """Counterparts of the figures of the papers."""
 
-
 from sweep.papers.celledoni.figures import CELLEDONI
 from sweep.papers.lee.figures import LEE
 from sweep.papers.mclachlan.figures import MCLACHLAN
