@@ -6,42 +6,51 @@ called on the workers of a `distributed.Client`, if there is one, and else in Da
 
 import collections
 import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 SMALL = 2**28  # bytes of series that are read at once
 UNDER_WAY = 256  # blocks that a cluster has at most
 VALUES = 2**21  # of a series in a block: 16 MB
 ROWS, LEAST_ROWS = 1024, 64  # multiples of a chunk's rows, of up to `ROWS` samples and of more
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+Booleans = NDArray[np.bool_]
+Block = tuple[Sequence[xr.Variable], tuple[Any, ...]]  # its arrays, and the arguments before them
+Result = TypeVar("Result")
 
-def load_if_small(dataset):
+
+def load_if_small(dataset: xr.Dataset) -> xr.Dataset:
     """The dataset, in memory where that takes little."""
     return dataset.load() if dataset.nbytes <= SMALL else dataset
 
 
-def slices_of_whole_runs(runs, samples):
+def slices_of_whole_runs(runs: int, samples: int) -> list[slice]:
     """Slices of so many runs for blocks with all of their samples."""
     unit = ROWS if samples <= ROWS else LEAST_ROWS
     return _consecutive_slices(runs, max(1, VALUES // max(1, samples) // unit) * unit)
 
 
-def slices_of_runs(runs, samples):
+def slices_of_runs(runs: int, samples: int) -> list[slice]:
     """Slices of so many runs for blocks with the samples of a slice each, if they have many."""
     return slices_of_whole_runs(runs, min(samples, VALUES // ROWS))
 
 
-def slices_of_samples(samples, width=1):
+def slices_of_samples(samples: int, width: int = 1) -> list[slice]:
     """Slices of so many samples, of `width` values each, for blocks of `ROWS` runs."""
     return _consecutive_slices(samples, max(1, VALUES // ROWS // width))
 
 
-def _consecutive_slices(size, step):
+def _consecutive_slices(size: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
-def map_blocks(function, blocks):
+def map_blocks(function: Callable[..., Result], blocks: Iterable[Block]) -> Iterator[Result]:
     """Call a function with each block.
 
     Parameters
@@ -56,7 +65,7 @@ def map_blocks(function, blocks):
     object
         What the function returns, in the order of the blocks.
     """
-    under_way = collections.deque()
+    under_way: collections.deque[xr.Dataset] = collections.deque()
     for arrays, arguments in blocks:
         if not any(array.chunks for array in arrays):
             yield function(*arguments, *(array.values for array in arrays))
@@ -70,7 +79,9 @@ def map_blocks(function, blocks):
         yield _result(under_way.popleft())
 
 
-def _call_by_dask(function, arrays, arguments):
+def _call_by_dask(
+    function: Callable[..., Any], arrays: Sequence[xr.Variable], arguments: tuple[Any, ...]
+) -> xr.Dataset:
     """A Dataset of one object, what the function returns, which is not computed yet."""
     apart = []
     for i, array in enumerate(arrays):
@@ -89,11 +100,13 @@ def _call_by_dask(function, arrays, arguments):
     return xr.Dataset({"found": found})
 
 
-def _call_as_array(function, arguments, *arrays):
+def _call_as_array(
+    function: Callable[..., Any], arguments: tuple[Any, ...], *arrays: NDArray[Any]
+) -> NDArray[np.object_]:
     found = np.empty(1, dtype=object)
     found[0] = function(*arguments, *arrays)
     return found
 
 
-def _result(called):
+def _result(called: xr.Dataset) -> Any:
     return called["found"].values[0]

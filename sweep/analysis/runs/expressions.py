@@ -27,10 +27,14 @@ import keyword
 import operator
 import re
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from integrators.errors import InputError, nearest
+from sweep.analysis.runs.blocks import Booleans
 
 EXAMPLE = "integrator == 'rk4' and step_size < 0.05"
 LONGEST = 10_000  # characters
@@ -69,7 +73,7 @@ ALLOWED = (
     "+, -, *, / and brackets"
 )
 
-COMPARISONS = {
+COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -77,13 +81,17 @@ COMPARISONS = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-ARITHMETIC = {
+ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-SIGNS = {ast.USub: operator.neg, ast.UAdd: operator.pos}
+SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+Values = NDArray[Any]  # numbers, booleans, or objects that are text or missing
 CONDITION, NUMERIC, TEXT = "a condition", "a number", "text"
 
 
@@ -107,7 +115,7 @@ class Expression:
         If it is no such expression, is too long or too deep; says where and what to write instead.
     """
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         if not isinstance(text, str):
             raise InputError(f"expected an expression as text, got {text!r}", key="where")
         self._text = text.strip()
@@ -122,7 +130,7 @@ class Expression:
         self._check_grammar(names)
         self.names = tuple(dict.fromkeys(names))
 
-    def error_of_expression(self, reason):
+    def error_of_expression(self, reason: object) -> InputError:
         """The `InputError` that says why this expression cannot be evaluated."""
         shown = self._text if len(self._text) <= SHOWN else f"{self._text[:SHOWN]}…"
         reason = str(reason).rstrip(".")
@@ -131,7 +139,12 @@ class Expression:
             f'{shown!r} cannot be evaluated: {reason}{end} Write it like "{EXAMPLE}".', key="where"
         )
 
-    def runs_where_it_holds(self, columns, runs, named=None):
+    def runs_where_it_holds(
+        self,
+        columns: Mapping[str, NDArray[Any]],
+        runs: int,
+        named: Mapping[str, Mapping[str, int]] | None = None,
+    ) -> Booleans:
         """For which runs the condition holds.
 
         Parameters
@@ -160,7 +173,7 @@ class Expression:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _scan_names(self):
+    def _scan_names(self) -> tuple[str, list[str]]:
         """The text with an identifier of ours, n0, n1, …, for each name; the names in order."""
         parts, names, depth = [], [], 0
         for token in TOKEN.finditer(self._text):
@@ -179,10 +192,10 @@ class Expression:
         return "".join(parts), names
 
     @staticmethod
-    def _is_foreign_keyword(word):
+    def _is_foreign_keyword(word: str) -> bool:
         return keyword.iskeyword(word) and word not in WORDS
 
-    def _parse_as_python(self, plain):
+    def _parse_as_python(self, plain: str) -> ast.expr:
         try:
             with warnings.catch_warnings():  # Python warns of text such as '\d'
                 warnings.simplefilter("ignore")
@@ -192,26 +205,26 @@ class Expression:
         except (SyntaxError, ValueError) as error:
             raise self.error_of_expression(getattr(error, "msg", str(error))) from None
 
-    def _error_of_nesting(self):
+    def _error_of_nesting(self) -> InputError:
         return self.error_of_expression(
             f"it is nested too deeply; expected {DEEPEST} levels at most"
         )
 
-    def _check_grammar(self, names):
+    def _check_grammar(self, names: list[str]) -> None:
         """Refuse what is not of the grammar; each name gets its text back."""
-        waiting = [(self._tree, 1)]
+        waiting: list[tuple[ast.AST, int]] = [(self._tree, 1)]
         while waiting:
             node, depth = waiting.pop()
             if depth > DEEPEST:
                 raise self._error_of_nesting()
+            parts: list[ast.expr] = []
             match node:
                 case ast.Name():
                     node.id = names[int(node.id[1:])]
-                    parts = []
                 case ast.Constant(value=str() | bool() | float()):
-                    parts = []
-                case ast.Constant(value=int()) if abs(node.value) < 2**1023:
-                    parts = []
+                    pass
+                case ast.Constant(value=int() as number) if abs(number) < 2**1023:
+                    pass
                 case ast.Constant(value=int()):
                     raise self.error_of_expression("a number in it is too large")
                 case ast.BoolOp():
@@ -230,7 +243,7 @@ class Expression:
                     raise self.error_of_expression(ALLOWED)
             waiting += [(part, depth + 1) for part in parts]
 
-    def _operands_of_comparison(self, node):
+    def _operands_of_comparison(self, node: ast.Compare) -> Iterator[ast.expr]:
         """What a comparison has on its right, apart from lists, which are checked."""
         for op, right in zip(node.ops, node.comparators, strict=True):
             if not isinstance(op, (ast.In, ast.NotIn)):
@@ -244,7 +257,7 @@ class Expression:
             else:
                 yield from right.elts
 
-    def _column_as_numbers_or_text(self, name, array):
+    def _column_as_numbers_or_text(self, name: str, array: NDArray[Any]) -> Values:
         """A column as numbers, booleans, or objects that are text or missing."""
         array = np.asarray(array)
         if array.dtype.kind in "biuf":
@@ -259,13 +272,13 @@ class Expression:
             raise self.error_of_expression(f"{name!r} has neither numbers nor text") from None
 
 
-def _is_constant_node(node):
+def _is_constant_node(node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp) and type(node.op) in SIGNS:
         return isinstance(node.operand, ast.Constant) and not isinstance(node.operand.value, str)
     return isinstance(node, ast.Constant)
 
 
-def _kind_of_value(value):
+def _kind_of_value(value: Any) -> str:
     if isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype == object):
         return TEXT
     return CONDITION if np.asarray(value).dtype.kind == "b" else NUMERIC
@@ -274,14 +287,19 @@ def _kind_of_value(value):
 class _Evaluation:
     """Values of the parts of an `Expression`: Python's constants, or arrays over the runs."""
 
-    def __init__(self, expression, columns, named):
+    def __init__(
+        self,
+        expression: Expression,
+        columns: dict[str, Values],
+        named: Mapping[str, Mapping[str, int]],
+    ) -> None:
         self._error_of_expression, self._columns, self._named = (
             expression.error_of_expression,
             columns,
             named,
         )
 
-    def evaluate_node(self, node):
+    def evaluate_node(self, node: ast.expr) -> Any:
         match node:
             case ast.Name():
                 return self._columns[node.id]
@@ -300,7 +318,7 @@ class _Evaluation:
             case ast.Compare():
                 return self._evaluate_comparison_chain(node)
 
-    def _evaluate_condition(self, node):
+    def _evaluate_condition(self, node: ast.expr) -> Any:
         found = self.evaluate_node(node)
         if _kind_of_value(found) != CONDITION:
             raise self._error_of_expression(
@@ -309,7 +327,7 @@ class _Evaluation:
             )
         return found
 
-    def _evaluate_number(self, node):
+    def _evaluate_number(self, node: ast.expr) -> Any:
         """A number, exactly if it is a constant, otherwise in double precision."""
         found = self.evaluate_node(node)
         if _kind_of_value(found) == TEXT:
@@ -318,7 +336,7 @@ class _Evaluation:
             )
         return found if isinstance(found, (bool, int, float)) else np.asarray(found, dtype=float)
 
-    def _evaluate_comparison_chain(self, node):
+    def _evaluate_comparison_chain(self, node: ast.Compare) -> Any:
         """All comparisons of a chain: ``a < b < c`` is ``a < b and b < c``."""
         sides = [node.left, *node.comparators]
         columns = (side.id for side in sides if isinstance(side, ast.Name))
@@ -335,7 +353,7 @@ class _Evaluation:
             held = np.logical_and(held, found)
         return held
 
-    def _evaluate_comparison_side(self, node, column):
+    def _evaluate_comparison_side(self, node: ast.expr, column: str | None) -> Any:
         """The value of a side, a list of a list's; text as its number where `column` has names."""
         if isinstance(node, (ast.List, ast.Tuple)):
             return [self._evaluate_comparison_side(item, column) for item in node.elts]
@@ -347,7 +365,7 @@ class _Evaluation:
             raise self._error_of_expression(f"unknown {column} {found!r}.{close}")
         return self._named[column][found]
 
-    def _evaluate_membership(self, node, value, items):
+    def _evaluate_membership(self, node: ast.expr, value: Any, items: Sequence[Any]) -> Any:
         for item in items:
             self._check_kinds_are_comparable(node, value, None, item)
         if _kind_of_value(value) == TEXT:
@@ -360,7 +378,9 @@ class _Evaluation:
             held = np.logical_or(held, value == item)
         return held
 
-    def _check_kinds_are_comparable(self, left, one, right, other):
+    def _check_kinds_are_comparable(
+        self, left: ast.expr, one: Any, right: ast.expr | None, other: Any
+    ) -> None:
         if (_kind_of_value(one) == TEXT) == (_kind_of_value(other) == TEXT):
             return
         text = repr(other) if right is None else ast.unparse(right)
@@ -370,7 +390,7 @@ class _Evaluation:
         )
 
 
-def _compare_numbers_or_texts(compared, left, right):
+def _compare_numbers_or_texts(compared: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """A comparison of two numbers, or of two texts of which some may be missing."""
     if _kind_of_value(left) != TEXT:
         return compared(left, right)
@@ -382,5 +402,5 @@ def _compare_numbers_or_texts(compared, left, right):
     return held
 
 
-def _which_are_text(objects):
+def _which_are_text(objects: Values) -> Booleans:
     return np.fromiter((isinstance(v, str) for v in objects), dtype=bool, count=len(objects))

@@ -4,11 +4,16 @@ A run table (dimension `run`) holds ragged and growing studies; a selection of i
 grid is easier to reduce and to plot along named dimensions.
 """
 
+import math
+from collections.abc import Hashable
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from integrators.errors import InputError
-from sweep.analysis.runs.blocks import SMALL
+from sweep.analysis.runs.blocks import SMALL, Integers
 from sweep.analysis.runs.selection import (
     adaptive_runs,
     axis_values_in_words,
@@ -23,8 +28,10 @@ from sweep.analysis.runs.selection import (
 # What stands where the selection has no run; anything else is NaN.
 MISSING = {"status": -1, "in_study": False, "adaptive": False}
 
+Axes = dict[str, NDArray[Any]]  # values of each axis, by its name
 
-def grid(dataset):
+
+def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     """Pivot a selection of a run table to the dense grid of its axes.
 
     Parameters
@@ -69,7 +76,9 @@ def grid(dataset):
         },
         attrs=dataset.attrs,
     )
-    coordinates = {name: (name, axes[name], dataset[name].attrs) for name in names}
+    coordinates: dict[Hashable, Any] = {
+        name: (name, axes[name], dataset[name].attrs) for name in names
+    }
     for name, array in dataset.coords.items():
         if name in names or name == "run":
             continue
@@ -85,7 +94,9 @@ def grid(dataset):
     return dense.assign_coords(coordinates)
 
 
-def _axis_along_initial_condition(dataset, array, axes):
+def _axis_along_initial_condition(
+    dataset: xr.Dataset, array: xr.DataArray, axes: Axes
+) -> xr.Variable | None:
     """An axis of a family along ``initial_condition`` alone; None if a label has two values."""
     _, start = distinct_values_and_codes(dataset["initial_condition"].values)
     values = np.full(len(axes["initial_condition"]), np.nan)
@@ -95,7 +106,7 @@ def _axis_along_initial_condition(dataset, array, axes):
     return xr.Variable("initial_condition", values, array.attrs)
 
 
-def _step_size_or_tolerance_axis(dataset):
+def _step_size_or_tolerance_axis(dataset: xr.Dataset) -> str:
     """``step_size`` or ``tolerance``; a mix of both kinds has no common axis."""
     adaptive = adaptive_runs(dataset)
     if adaptive.all():
@@ -109,7 +120,7 @@ def _step_size_or_tolerance_axis(dataset):
     return "step_size"
 
 
-def _axes_and_grid_places(dataset, names):
+def _axes_and_grid_places(dataset: xr.Dataset, names: tuple[str, ...]) -> tuple[Axes, Integers]:
     """The values of each axis, and the place of each run in the raveled grid."""
     axes, all_codes = {}, []
     for name in names:
@@ -121,7 +132,9 @@ def _axes_and_grid_places(dataset, names):
     return axes, place
 
 
-def _refuse_runs_sharing_grid_place(dataset, names, place):
+def _refuse_runs_sharing_grid_place(
+    dataset: xr.Dataset, names: tuple[str, ...], place: Integers
+) -> None:
     taken, first, count = np.unique(place, return_index=True, return_counts=True)
     if len(taken) == len(place):
         return
@@ -135,7 +148,9 @@ def _refuse_runs_sharing_grid_place(dataset, names, place):
     )
 
 
-def _pivot_runs_to_grid(array, names, axes, place):
+def _pivot_runs_to_grid(
+    array: xr.DataArray, names: tuple[str, ...], axes: Axes, place: Integers
+) -> xr.Variable:
     """`array` with its dimension `run` spread over the dimensions `names`."""
     if "run" not in array.dims:
         return array.variable
@@ -144,7 +159,7 @@ def _pivot_runs_to_grid(array, names, axes, place):
     if variable.chunks:
         runs = np.full(int(np.prod(shape)), -1)
         runs[place] = np.arange(len(place))
-        return _pivot_by_dask(variable, names, runs.reshape(shape), fill)
+        return _pivot_by_dask(variable, variable.chunks, names, runs.reshape(shape), fill)
     values = variable.values
     dense = np.full((int(np.prod(shape)), *values.shape[1:]), fill, dtype=values.dtype)
     dense[place] = values
@@ -152,21 +167,29 @@ def _pivot_runs_to_grid(array, names, axes, place):
     return xr.Variable((*names, *variable.dims[1:]), dense, array.attrs)
 
 
-def _pivot_by_dask(variable, names, runs, fill):
+def _pivot_by_dask(
+    variable: xr.Variable,
+    chunks: tuple[tuple[int, ...], ...],
+    names: tuple[str, ...],
+    runs: Integers,
+    fill: Any,
+) -> xr.Variable:
     """A Dask variable along `names` in the place of `run`, in chunks that fit into memory.
 
     Parameters
     ----------
     variable : xarray.Variable
         ``run`` first.
+    chunks : tuple of tuple of int
+        Its chunks.
     names : tuple of str
     runs : ndarray of int
         The run at each place of the grid, -1 where there is none.
     fill : float, int, bool or str
     """
-    width = variable.dtype.itemsize * int(np.prod([max(c) for c in variable.chunks[1:]]))
+    width = variable.dtype.itemsize * math.prod(map(max, chunks[1:]))
     if len(names) > 1 and runs.size * width > SMALL:
-        parts = [_pivot_by_dask(variable, names[1:], some, fill) for some in runs]
+        parts = [_pivot_by_dask(variable, chunks, names[1:], some, fill) for some in runs]
         return xr.Variable.concat(parts, names[0])
     flat = runs.ravel()
     ascending = flat[0] >= 0 and np.all(np.diff(flat) > 0)
@@ -180,7 +203,7 @@ def _pivot_by_dask(variable, names, runs, fill):
     return xr.Variable((*names, *found.dims[1:]), dense, variable.attrs)
 
 
-def _fill_value_of_missing_runs(array):
+def _fill_value_of_missing_runs(array: xr.DataArray) -> Any:
     if array.name in MISSING:
         return MISSING[array.name]
     kind = array.dtype.kind

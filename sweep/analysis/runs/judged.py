@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
 
+from sweep.analysis.runs.blocks import Integers
 from sweep.analysis.runs.selection import complete_runs
 
 
@@ -21,12 +23,12 @@ class JudgedRuns:
         Of these runs the ones that fail after the last of the samples.
     """
 
-    positions: np.ndarray
+    positions: Integers
     samples: int
     stopped: int
 
 
-def judged_runs(cell, enough):
+def judged_runs(cell: xr.Dataset, enough: int) -> JudgedRuns:
     """The complete runs of a cell; where most of its runs fail, those too until the first fails.
 
     A few that survive say little of the others. Of runs that fail at different times, fewer are

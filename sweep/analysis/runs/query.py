@@ -1,9 +1,14 @@
 """Choose runs by an expression, as ``integrator == "variational" and step_size < 1e-3``."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from integrators.errors import InputError, nearest
+from sweep.analysis.runs.blocks import Booleans
 from sweep.analysis.runs.expressions import Expression
 from sweep.analysis.runs.selection import run_table
 from sweep.analysis.runs.summaries import AT, parse_result_column, reduce_result_columns
@@ -11,7 +16,7 @@ from sweep.analysis.runs.summaries import AT, parse_result_column, reduce_result
 LISTED = 8  # values of a coordinate that a message names
 
 
-def query(data, expression):
+def query(data: xr.Dataset | xr.DataTree, expression: str) -> xr.Dataset | xr.DataTree:
     """Choose the runs for which an expression holds.
 
     Parameters
@@ -55,8 +60,9 @@ def query(data, expression):
     return dataset if holds.all() else dataset.isel(run=np.flatnonzero(holds))
 
 
-def _query_each_experiment(tree, expression):
-    chosen, refused = {}, []
+def _query_each_experiment(tree: xr.DataTree, expression: str) -> xr.DataTree:
+    chosen: dict[str, xr.Dataset | xr.DataTree] = {}
+    refused = []
     for name, node in tree.children.items():
         try:
             chosen[name] = query(node, expression)
@@ -67,15 +73,17 @@ def _query_each_experiment(tree, expression):
     return _tree_of_chosen_experiments(tree, chosen)
 
 
-def _tree_of_chosen_experiments(tree, chosen):
+def _tree_of_chosen_experiments(
+    tree: xr.DataTree, chosen: dict[str, xr.Dataset | xr.DataTree]
+) -> xr.DataTree:
     result = xr.DataTree.from_dict(chosen)
     result.attrs = tree.attrs
     return result
 
 
-def query_refusals_in_words(refused):
+def query_refusals_in_words(refused: Iterable[tuple[str, InputError]]) -> list[str]:
     """Messages of several experiments, each once behind the names that it holds for."""
-    names = {}
+    names: dict[str, list[str]] = {}
     for name, error in refused:
         names.setdefault(str(error), []).append(name)
     if len(names) == 1:
@@ -83,7 +91,7 @@ def query_refusals_in_words(refused):
     return [f"{', '.join(of)}: {text}" for text, of in names.items()]
 
 
-def runs_where_expression_holds(dataset, expression):
+def runs_where_expression_holds(dataset: xr.Dataset, expression: str) -> Booleans:
     """For which runs an expression holds.
 
     Parameters
@@ -109,14 +117,16 @@ def runs_where_expression_holds(dataset, expression):
     )
 
 
-def _status_numbers_by_name(dataset):
+def _status_numbers_by_name(dataset: xr.Dataset) -> dict[str, int]:
     """The numbers of statuses by their names."""
     attributes = dataset["status"].attrs if "status" in dataset else {}
     meanings = attributes.get("flag_meanings", "").split()
     return dict(zip(meanings, attributes.get("flag_values", ()), strict=False))
 
 
-def _columns_named_in_expression(dataset, expression):
+def _columns_named_in_expression(
+    dataset: xr.Dataset, expression: Expression
+) -> dict[str, NDArray[Any]]:
     """What the names in an expression stand for, by name; `InputError` for unknown ones."""
     scalars = [
         str(key) for key in (*dataset.coords, *dataset.data_vars) if dataset[key].dims == ("run",)
@@ -129,7 +139,7 @@ def _columns_named_in_expression(dataset, expression):
     )
 
 
-def _why_name_is_unknown(dataset, name, scalars):
+def _why_name_is_unknown(dataset: xr.Dataset, name: str, scalars: Sequence[str]) -> str:
     """What to say of a name that no run has: a series, a label without quotes, or a mistake."""
     if name in dataset.variables:
         return (
@@ -143,7 +153,7 @@ def _why_name_is_unknown(dataset, name, scalars):
     return f"the runs have no {name!r}. {hint}{known}"
 
 
-def _values_that_runs_have(dataset, expression):
+def _values_that_runs_have(dataset: xr.Dataset, expression: str) -> str:
     """The values that the runs have of what an expression names."""
     columns = _columns_named_in_expression(dataset, Expression(expression))
     columns = columns or {"integrator": dataset["integrator"].values}
@@ -153,7 +163,7 @@ def _values_that_runs_have(dataset, expression):
     )
 
 
-def _column_values_in_words(dataset, name, column):
+def _column_values_in_words(dataset: xr.Dataset, name: str, column: NDArray[Any]) -> str:
     if name == "status":
         present = {*column.tolist()}
         return ", ".join(

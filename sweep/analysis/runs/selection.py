@@ -1,12 +1,16 @@
 """What every analysis asks of a run table: its axes, its groups, the runs that count."""
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from integrators.errors import InputError, nearest
 from integrators.precision import ARITHMETIC, DOUBLE, ROUND_OFF
+from sweep.analysis.runs.blocks import Booleans, Floats, Integers
 
 # Coordinates along `run` that every run table has; any other is an axis that the study scans, or,
 # where it says so, one of a family of initial conditions.
@@ -25,11 +29,20 @@ RUN_COORDINATES = (
 
 # Errors that are measured against a reference solution, which has an error of its own; systems may
 # have others, whose attribute `kind` says so.
-REFERENCE_ERRORS = ("global_error", "position_error", "velocity_error", "attitude_error")
-REFERENCE_ERRORS += ("direction_error", "angular_velocity_error", "angular_momentum_error")
+REFERENCE_ERRORS = (
+    "global_error",
+    "position_error",
+    "velocity_error",
+    "attitude_error",
+    "direction_error",
+    "angular_velocity_error",
+    "angular_momentum_error",
+)
+
+Runs = TypeVar("Runs", xr.Dataset, xr.Variable)  # along `run`
 
 
-def run_table(dataset):
+def run_table(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     """The run table as a Dataset, from a Dataset or from a node of `sweep.open_study`'s tree.
 
     Raises
@@ -49,7 +62,7 @@ def run_table(dataset):
     return dataset
 
 
-def run_table_without_repeats(dataset):
+def run_table_without_repeats(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     """The run table with each run once: repeats, for their times, are no starts of their own."""
     dataset = run_table(dataset)
     if "repeat" not in dataset.coords:
@@ -58,7 +71,7 @@ def run_table_without_repeats(dataset):
     return take_runs(dataset, np.flatnonzero(repeat == repeat.min()))
 
 
-def run_table_variable(dataset, name):
+def run_table_variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
     """`dataset[name]`, or an InputError that says what there is instead."""
     if name not in dataset.data_vars:
         there = [str(key) for key in dataset.data_vars if str(key).endswith("_error")]
@@ -71,12 +84,12 @@ def run_table_variable(dataset, name):
     return dataset[name]
 
 
-def is_error_against_reference(dataset, name):
+def is_error_against_reference(dataset: xr.Dataset, name: str) -> bool:
     """Whether a variable is an error that is measured against a reference."""
     return name in REFERENCE_ERRORS or dataset[name].attrs.get("kind") == "state_error"
 
 
-def name_of_energy_quantity(dataset):
+def name_of_energy_quantity(dataset: xr.Dataset) -> str:
     """Name of the quantity of kind ``energy``, ``energy`` where none says that it is one."""
     for name, array in dataset.data_vars.items():
         if array.attrs.get("kind") == "energy":
@@ -84,7 +97,7 @@ def name_of_energy_quantity(dataset):
     return "energy"
 
 
-def scanned_axes(dataset):
+def scanned_axes(dataset: xr.Dataset) -> tuple[str, ...]:
     """Names of the coordinates along `run` that the study scans, e.g. ``("gravity",)``."""
     return tuple(
         str(name)
@@ -95,12 +108,12 @@ def scanned_axes(dataset):
     )
 
 
-def is_axis_of_starts(coordinate):
+def is_axis_of_starts(coordinate: xr.DataArray) -> bool:
     """Whether a coordinate is an axis of a family of initial conditions, such as ``theta``."""
     return coordinate.attrs.get("axis_of") == "initial_condition"
 
 
-def complete_runs(dataset, also_stopped=False):
+def complete_runs(dataset: xr.Dataset, also_stopped: bool = False) -> Booleans:
     """Which runs count: computed to the end, and still in the study; shape ``(run,)``, bool.
 
     With `also_stopped` those too that blew up, left their domain or did not converge: they are
@@ -120,14 +133,14 @@ def complete_runs(dataset, also_stopped=False):
     return counts
 
 
-def adaptive_runs(dataset):
+def adaptive_runs(dataset: xr.Dataset) -> Booleans:
     """Which runs choose their own step size; shape ``(run,)``, bool."""
     if "adaptive" in dataset:
         return dataset["adaptive"].values.astype(bool)
     return np.isnan(dataset["step_size"].values)
 
 
-def distinct_values_and_codes(values):
+def distinct_values_and_codes(values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     """Distinct values and, for each value, its place among them.
 
     Labels keep the order in which they first appear, which is the study's; numbers are sorted.
@@ -149,13 +162,15 @@ def distinct_values_and_codes(values):
     return np.array(list(place), dtype=object), code
 
 
-def take_runs(dataset, runs):
+def take_runs(dataset: Runs, runs: Integers) -> Runs:
     """The runs at the given ascending positions; contiguous ones are read as a slice."""
     contiguous = len(runs) > 0 and runs[-1] - runs[0] + 1 == len(runs)
     return dataset.isel(run=slice(runs[0], runs[-1] + 1) if contiguous else runs)
 
 
-def groups_of_runs(dataset, names):
+def groups_of_runs(
+    dataset: xr.Dataset, names: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], Integers]]:
     """Split the runs by the values of the coordinates `names`.
 
     Yields
@@ -184,17 +199,17 @@ def groups_of_runs(dataset, names):
         )
 
 
-def plain_python_value(value):
+def plain_python_value(value: Any) -> Any:
     """A NumPy scalar as the Python object that prints and serialises like one."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def integrator_descriptions(dataset):
+def integrator_descriptions(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
     """What the store says of each integrator: ``{label: {name, options, order, …}}``."""
     return json.loads(dataset.attrs.get("integrators", "{}"))
 
 
-def relative_round_off_of_runs(dataset):
+def relative_round_off_of_runs(dataset: xr.Dataset) -> Floats:
     """The distance of 1 to the next number of each run's arithmetic, shape ``(run,)``."""
     described = integrator_descriptions(dataset)
     labels, index = distinct_values_and_codes(dataset["integrator"].values)
@@ -203,13 +218,13 @@ def relative_round_off_of_runs(dataset):
     return np.array([ROUND_OFF[name] for name in named])[index]
 
 
-def arithmetic_of_reference(dataset):
+def arithmetic_of_reference(dataset: xr.Dataset) -> str:
     """The arithmetic of the references of a run table's errors."""
     known = "reference_error" in dataset
     return dataset["reference_error"].attrs.get(ARITHMETIC, DOUBLE) if known else DOUBLE
 
 
-def axis_values_in_words(key):
+def axis_values_in_words(key: Mapping[str, Any]) -> str:
     """``{"gravity": 1.0}`` as the text ``gravity=1``, as tables and plots show it."""
     return ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"

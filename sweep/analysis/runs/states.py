@@ -6,13 +6,14 @@ run that failed, or is not computed, and makes a norm NaN.
 """
 
 import numpy as np
+import xarray as xr
 
-from sweep.analysis.runs.blocks import slices_of_runs
+from sweep.analysis.runs.blocks import Booleans, Floats, slices_of_runs
 
 INITIAL = "initial_state"
 
 
-def present_state_rows(dataset):
+def present_state_rows(dataset: xr.Dataset) -> Booleans:
     """Which rows of ``row`` the system of each run has.
 
     Parameters
@@ -29,7 +30,7 @@ def present_state_rows(dataset):
     return np.isfinite(first.transpose("run", "row", "component").values).all(axis=2)
 
 
-def state_norms(states, present):
+def state_norms(states: Floats, present: Booleans) -> Floats:
     """Euclidean norms of states over the rows that are present.
 
     Parameters
@@ -47,7 +48,7 @@ def state_norms(states, present):
     return np.where(present.any(axis=-1), np.sqrt(squares), np.nan)
 
 
-def initial_state_norms(dataset):
+def initial_state_norms(dataset: xr.Dataset) -> Floats:
     """Norm of the initial state of each run, shape ``(run,)``; 1 where the table has none."""
     if INITIAL not in dataset:
         return np.ones(dataset.sizes["run"])

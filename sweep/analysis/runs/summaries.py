@@ -5,13 +5,23 @@ and each block is reduced at once.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from integrators.errors import InputError, nearest
-from sweep.analysis.runs.blocks import map_blocks, slices_of_runs, slices_of_samples
+from sweep.analysis.runs.blocks import (
+    Booleans,
+    Floats,
+    Integers,
+    map_blocks,
+    slices_of_runs,
+    slices_of_samples,
+)
 from sweep.analysis.runs.selection import (
     RUN_COORDINATES,
     adaptive_runs,
@@ -54,12 +64,12 @@ class Column:
     text: str
 
     @property
-    def is_largest_size(self):
+    def is_largest_size(self) -> bool:
         """Whether it is the largest size of an error."""
         return self.of == "max" and self.variable.endswith("_error")
 
 
-def results(dataset, columns=None):
+def results(dataset: xr.Dataset | xr.DataTree, columns: Sequence[str] | None = None) -> xr.Dataset:
     """What each run gave, as scalars: the table for pandas, a plot or a file.
 
     Parameters
@@ -110,7 +120,7 @@ def results(dataset, columns=None):
     )
 
 
-def units(dataset):
+def units(dataset: xr.Dataset | xr.DataTree) -> dict[str, str]:
     """The units of everything in a run table.
 
     Parameters
@@ -137,7 +147,7 @@ def units(dataset):
     }
 
 
-def default_result_columns(dataset):
+def default_result_columns(dataset: xr.Dataset) -> list[str]:
     """Every variable over runs, the end of every series, and the largest size of every error."""
     names = [str(name) for name, array in dataset.data_vars.items() if array.dims == ("run",)]
     for name in names_of_time_series(dataset):
@@ -148,7 +158,7 @@ def default_result_columns(dataset):
     return names
 
 
-def main_result_columns(dataset):
+def main_result_columns(dataset: xr.Dataset) -> list[str]:
     """The few that answer what a run is for: how it ended, how far off, and what it kept."""
     names = [name for name in ("status",) if name in dataset]
     names += [f"{name}{AT}end" for name in ("global_error",) if name in dataset]
@@ -161,7 +171,7 @@ def main_result_columns(dataset):
     ]
 
 
-def names_of_invariant_errors(dataset):
+def names_of_invariant_errors(dataset: xr.Dataset) -> list[str]:
     """Names of the errors of invariants and constraints, in the store's order."""
     return [
         name
@@ -172,7 +182,7 @@ def names_of_invariant_errors(dataset):
     ]
 
 
-def coordinates_that_vary_between_runs(dataset):
+def coordinates_that_vary_between_runs(dataset: xr.Dataset) -> list[str]:
     """Names of the coordinates that tell the runs apart, in the order in which a table has them."""
     order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
     there = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
@@ -181,7 +191,7 @@ def coordinates_that_vary_between_runs(dataset):
     return [name for name in wanted if _values_vary(dataset[name])] or wanted[:1]
 
 
-def _values_vary(array):
+def _values_vary(array: xr.DataArray) -> bool:
     """Whether the runs have more than one value; by blocks, as labels may be in memory or not."""
     first = None
     for start in range(0, array.size, LABELS):
@@ -195,14 +205,14 @@ def _values_vary(array):
     return False
 
 
-def names_of_time_series(dataset):
+def names_of_time_series(dataset: xr.Dataset) -> list[str]:
     """Names of the variables over ``(run, time)``."""
     return [
         str(name) for name, array in dataset.data_vars.items() if set(array.dims) == {"run", "time"}
     ]
 
 
-def parse_result_column(dataset, text):
+def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
     """The `Column` of a text such as ``energy_error@abs_max``.
 
     Raises
@@ -232,11 +242,11 @@ def parse_result_column(dataset, text):
     return Column(name, "time", _place_of_sample_time(dataset, text, of), str(text))
 
 
-def _last_sample_time(dataset):
+def _last_sample_time(dataset: xr.Dataset) -> float:
     return float(dataset["time"].values[-1])
 
 
-def _place_of_sample_time(dataset, text, of):
+def _place_of_sample_time(dataset: xr.Dataset, text: str, of: str) -> int:
     """The place of a sample time; `InputError`, which says the neighbours, if there is none."""
     times = dataset["time"].values
     try:
@@ -257,7 +267,7 @@ def _place_of_sample_time(dataset, text, of):
     return place
 
 
-def result_column_attributes(dataset, one):
+def result_column_attributes(dataset: xr.Dataset, one: Column) -> dict[Any, Any]:
     """Units and long name of a column, and of a variable over runs all that it has."""
     attributes = dataset[one.variable].attrs
     if not one.of:
@@ -268,7 +278,9 @@ def result_column_attributes(dataset, one):
     return {"units": attributes.get("units", "1"), "long_name": f"{text}, {of}"}
 
 
-def reduce_result_columns(dataset, columns):
+def reduce_result_columns(
+    dataset: xr.Dataset, columns: Sequence[Column]
+) -> dict[str, NDArray[Any]]:
     """The values of columns, read block by block.
 
     Parameters
@@ -297,7 +309,7 @@ def reduce_result_columns(dataset, columns):
     return found
 
 
-def _runs_that_ended(dataset):
+def _runs_that_ended(dataset: xr.Dataset) -> Booleans:
     """Which runs came to their end: what others had last is no result of theirs."""
     ended = np.ones(dataset.sizes["run"], dtype=bool)
     if "status" in dataset:
@@ -307,7 +319,7 @@ def _runs_that_ended(dataset):
     return ended
 
 
-def _variables_read_for_column(dataset, one):
+def _variables_read_for_column(dataset: xr.Dataset, one: Column) -> list[Column]:
     """What is read for a column: of an error's largest size its statistic of every step too."""
     every_step = f"{one.variable}_abs_max"
     if not one.is_largest_size:
@@ -320,10 +332,10 @@ def _variables_read_for_column(dataset, one):
     return [of_steps, of_samples] if adaptive_runs(dataset).any() else [of_steps]
 
 
-def _reduce_series_to_columns(array, columns):
+def _reduce_series_to_columns(array: xr.Variable, columns: Sequence[Column]) -> dict[str, Floats]:
     runs, times = array.shape
     found = {one.text: np.full(runs, np.nan) for one in columns}
-    counts = np.zeros(runs) if any(one.of == "mean" for one in columns) else None
+    counts = np.zeros(runs)  # of values in each mean
     only = sorted({one.place for one in columns}) if all(c.of == "time" for c in columns) else None
     blocks = [
         (rows, span)
@@ -335,7 +347,7 @@ def _reduce_series_to_columns(array, columns):
         for one, part in zip(columns, parts, strict=True):
             if part is not None:
                 _add_block(found[one.text][rows], part, one)
-        if counts is not None:
+        if count is not None:
             counts[rows] += count
     for one in columns:
         if one.of == "mean":
@@ -343,14 +355,16 @@ def _reduce_series_to_columns(array, columns):
     return found
 
 
-def _reduce_block(span, columns, values):
+def _reduce_block(
+    span: slice, columns: Sequence[Column], values: Floats
+) -> tuple[list[Floats | None], Integers | None]:
     """Of a block of a series, ``(runs, times)``, what each column takes of it, and the counts."""
     means = any(one.of == "mean" for one in columns)
     count = (~np.isnan(values)).sum(axis=1) if means else None
     return [_reduce_block_to_column(values, span, one) for one in columns], count
 
 
-def _reduce_block_to_column(values, span, one):
+def _reduce_block_to_column(values: Floats, span: slice, one: Column) -> Floats | None:
     """Shape ``(runs,)``; None where the block has nothing of it."""
     if one.of in ("time", "start"):
         place = one.place if one.of == "time" else 0
@@ -366,7 +380,7 @@ def _reduce_block_to_column(values, span, one):
     return (np.fmin if one.of == "min" else np.fmax).reduce(values, axis=1)
 
 
-def _add_block(result, part, one):
+def _add_block(result: Floats, part: Floats, one: Column) -> None:
     """Add what a column takes of a block to the results of these runs, in place."""
     if one.of in ("time", "start"):
         result[:] = part
