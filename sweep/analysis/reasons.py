@@ -3,7 +3,9 @@
 Every clause that is printed of a verdict is made here, from numbers that were computed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -158,10 +160,10 @@ class Reason:
     tested: str
     value: float
     threshold: float
-    remedies: tuple = ()
-    numbers: dict = field(default_factory=dict)
+    remedies: tuple[Remedy, ...] = ()
+    numbers: dict[str, Any] = field(default_factory=dict)
 
-    def __str__(self):
+    def __str__(self) -> str:
         numbers = {"value": self.value, "threshold": self.threshold, **self.numbers}
         said = CLAUSES[self.tested].format(**numbers)
         told = [_remedy_in_words(remedy) for remedy in self.remedies]
@@ -173,17 +175,17 @@ class Reason:
         return f"{said}: {told[0]} {tells}{''.join(f', or {one}' for one in told[1:])}"
 
 
-def _remedy_takes_singular_verb(remedy):
+def _remedy_takes_singular_verb(remedy: Remedy) -> bool:
     one = ("duration", "reference", "reference end", "state", "global error")
     return remedy.what in one or (remedy.what.endswith("step sizes") and remedy.number == 1)
 
 
-def _remedy_in_words(remedy):
+def _remedy_in_words(remedy: Remedy) -> str:
     s = "" if remedy.number == 1 else "s"
     return REMEDIES[remedy.what].format(number=remedy.number, now=remedy.now, s=s)
 
 
-def deciders_in_words(rows):
+def deciders_in_words(rows: Sequence[Any]) -> str:
     """What would decide undecided verdicts, in few words: the first remedy of each.
 
     Parameters
@@ -206,12 +208,12 @@ def deciders_in_words(rows):
     return f"{', '.join(before)}{' and ' * bool(before)}{last} {would} decide{which}"
 
 
-def starts_in_words(number):
+def starts_in_words(number: int) -> str:
     """``1 start``, ``8 starts``."""
     return f"{number} start{'' if number == 1 else 's'}"
 
 
-def drift_verdict_in_words(row, grows, signs):
+def drift_verdict_in_words(row: Any, grows: bool, signs: bool) -> str:
     """The verdict on a drift in words, with the intervals that suit it, and what else there is.
 
     Parameters
@@ -241,7 +243,7 @@ def drift_verdict_in_words(row, grows, signs):
     return ", ".join(words)
 
 
-def until_failure_in_words(row):
+def until_failure_in_words(row: Any) -> str:
     """Until when runs are judged that fail later.
 
     Parameters
@@ -252,7 +254,7 @@ def until_failure_in_words(row):
     return f"until {row.span}, after which {runs}"
 
 
-def roundings_in_words(row):
+def roundings_in_words(row: Any) -> str:
     """How large an error is in roundings of the quantity.
 
     Parameters
@@ -267,7 +269,7 @@ def roundings_in_words(row):
     )
 
 
-def below_rounding_in_words(row):
+def below_rounding_in_words(row: Any) -> str:
     """That what grows is below one rounding of the quantity.
 
     Parameters
@@ -279,7 +281,7 @@ def below_rounding_in_words(row):
     return f"less at the end than one rounding of the {quantity}, {row.resolution:.1g}{units}"
 
 
-def drift_sign_in_words(row, shared):
+def drift_sign_in_words(row: Any, shared: bool) -> str:
     """Of which sign a drift is, by the starts whose errors rise and fall; empty of a single run.
 
     Parameters
@@ -297,7 +299,7 @@ def drift_sign_in_words(row, shared):
     return f"{row.rising} of {row.starts} starts rise, {row.falling} fall"
 
 
-def drift_part_in_words(part, rate):
+def drift_part_in_words(part: Any, rate: str) -> str:
     """One part of a drift in words: its verdict with the interval that suits it.
 
     Parameters
@@ -326,7 +328,7 @@ EXCLUDED = (  # of rounding where the whole runs grow, and what is compared show
 )
 
 
-def drift_source_in_words(row):
+def drift_source_in_words(row: Any) -> str:
     """Whose a drift is in words, with what limits the answer.
 
     Parameters
@@ -366,7 +368,7 @@ def drift_source_in_words(row):
     return "; ".join([words, *limits])
 
 
-def compared_pairs_in_words(row):
+def compared_pairs_in_words(row: Any) -> str:
     """What of the runs is compared, where it is not all of them; empty where it is.
 
     Parameters
@@ -383,7 +385,7 @@ def compared_pairs_in_words(row):
     return ", ".join(words)
 
 
-def pairs_left_out_in_words(row):
+def pairs_left_out_in_words(row: Any) -> str:
     """How many pairs of run and twin do not count, and why; empty where all do."""
     counts = {
         "that stopped": row.failed,

@@ -1,7 +1,11 @@
 """Orders of the same methods side by side: across experiments, parameters or formulations."""
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import xarray as xr
 
 from integrators.errors import InputError
 from sweep.analysis.convergence.curves import run_table_has_error
@@ -37,15 +41,17 @@ class OrderAcross:
     across: str
     value: object
     estimate: OrderEstimate
-    others: tuple
+    others: tuple[str, ...]
 
     @property
-    def parameters(self):
+    def parameters(self) -> dict[str, Any]:
         """Values of the scanned axes but this one."""
         return {k: v for k, v in self.estimate.parameters.items() if k != self.across}
 
 
-def orders_across(experiments, across, error=None, at="end"):
+def orders_across(
+    experiments: Mapping[str, xr.Dataset], across: str, error: str | None = None, at: str = "end"
+) -> Rows:
     """Measure orders in several experiments, to be laid side by side by what they differ in.
 
     Parameters
@@ -89,9 +95,9 @@ def orders_across(experiments, across, error=None, at="end"):
     return Rows(_with_shared_method_names(rows, taken, across))
 
 
-def _check_values_differ(experiments, across):
+def _check_values_differ(experiments: Mapping[str, xr.Dataset], across: str) -> None:
     """InputError unless `across` has two values, with what has."""
-    keys = dict.fromkeys([EXPERIMENT, SYSTEM])
+    keys: dict[str, None] = dict.fromkeys([EXPERIMENT, SYSTEM])
     for dataset in experiments.values():
         keys |= dict.fromkeys([*scanned_axes(dataset), *_fixed(dataset).get("parameters", {})])
         for one in integrator_descriptions(dataset).values():
@@ -109,16 +115,16 @@ def _check_values_differ(experiments, across):
         )
 
 
-def _fixed(dataset):
+def _fixed(dataset: xr.Dataset) -> dict[str, Any]:
     """The settings that an experiment's runs share."""
     return json.loads(dataset.attrs.get("fixed", "{}"))
 
 
-def _as_text(value):
+def _as_text(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _values_across(name, dataset, across):
+def _values_across(name: str, dataset: xr.Dataset, across: str) -> list[Any]:
     """The values that an experiment has of what it is looked at across; none if it lacks it."""
     if across == EXPERIMENT:
         return [name]
@@ -134,7 +140,7 @@ def _values_across(name, dataset, across):
     return [of[across] for of in options if across in of]
 
 
-def _value_of_row(name, dataset, across, row):
+def _value_of_row(name: str, dataset: xr.Dataset, across: str, row: OrderEstimate) -> Any:
     """The value of one row; None where its integrator has no such option."""
     if across in row.parameters:
         return row.parameters[across]
@@ -144,7 +150,7 @@ def _value_of_row(name, dataset, across, row):
     return described.get("options", {}).get(across)
 
 
-def _settings_that_differ(experiments, across):
+def _settings_that_differ(experiments: Mapping[str, xr.Dataset], across: str) -> Iterator[str]:
     """Names of settings and parameters, other than `across`, that experiments differ in."""
     fixed = {name: _fixed(dataset) for name, dataset in experiments.items()}
     parameters = dict.fromkeys(key for of in fixed.values() for key in of.get("parameters", {}))
@@ -157,9 +163,13 @@ def _settings_that_differ(experiments, across):
             yield key
 
 
-def _with_shared_method_names(rows, experiments, across):
+def _with_shared_method_names(
+    rows: Sequence[OrderAcross], experiments: Mapping[str, xr.Dataset], across: str
+) -> list[OrderAcross]:
     """The rows with one name for each method, that is for equal names and other options."""
-    identities, labels, names = [], {}, {}
+    identities: list[tuple[str, str]] = []
+    labels: dict[tuple[str, str], str] = {}
+    names: dict[str, set[tuple[str, str]]] = {}
     for row in rows:
         described = integrator_descriptions(experiments[row.experiment]).get(row.method, {})
         name = described.get("name", row.method)

@@ -1,10 +1,12 @@
 """What a measured order says of the declared one."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import stdtrit
 
 from integrators.precision import DOUBLE, ROUND_OFF
-from sweep.analysis.convergence.curves import SELF
+from sweep.analysis.convergence.curves import SELF, Curve
 from sweep.analysis.convergence.slopes import (
     FEWEST,
     FLAT,
@@ -17,9 +19,13 @@ from sweep.analysis.convergence.slopes import (
     UNRESOLVED,
     USED,
     WITH_SECOND_TERM,
+    Flat,
+    OrderFit,
 )
 from sweep.analysis.reasons import Reason, Remedy
+from sweep.analysis.runs.blocks import Booleans, Floats
 
+Declared = int | str | None  # an order, `EXACT`, or none that the store names
 CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 
 TOLERANCE = 0.1  # an interval this close to a whole order is that order
@@ -35,7 +41,9 @@ FINER = 8.0  # times smaller step sizes show if an error that hardly falls does 
 MOST = 1e3  # times larger step sizes: more are no advice
 
 
-def verdict_on_declared_order(fit, declared, curve, error, moving):
+def verdict_on_declared_order(
+    fit: OrderFit, declared: Declared, curve: Curve, error: str, moving: bool
+) -> tuple[str, tuple[Reason, ...]]:
     """The verdict on the declared order, and its reason.
 
     Parameters
@@ -58,17 +66,17 @@ def verdict_on_declared_order(fit, declared, curve, error, moving):
         earlier = Remedy("reference end", curve.last_time / 2, curve.last_time)
         remedies = (earlier, Remedy("state", 1, 0))
         return UNDECIDED, (Reason("reference", 0, 1, remedies),)
-    never = declared == EXACT
-    if never and np.isfinite(fit.order):
-        numbers = {"slopes": _local_slopes_in_words(fit)}
-        return REFUTED, (Reason("not exact", fit.order, 0, (), numbers),)
-    declared = 0 if never else declared  # N steps leave all of an error that does not fall
+    slopes = {"slopes": _local_slopes_in_words(fit)}
+    if isinstance(declared, str):  # `EXACT`
+        if np.isfinite(fit.order):
+            return REFUTED, (Reason("not exact", fit.order, 0, (), slopes),)
+        declared = 0  # N steps leave all of an error that does not fall
     if not np.isfinite(fit.order):
         exact = None if declared is None else _steps_exact_to_round_off(fit, declared, curve)
         if exact is not None and not moving:
             limit = scaled_to_round_off(MOVING, curve)
             return UNDECIDED, (Reason("motion", 0, limit, (Remedy("integrator", 1, 0),)),)
-        if exact is not None:
+        if exact is not None and declared is not None:
             limit, numbers = scaled_to_round_off(LOST, curve), {"steps": exact, "time": curve.time}
             return CONFIRMED, (Reason("exact steps", exact**-declared, limit, (), numbers),)
         return UNDECIDED, (_why_too_few_step_sizes(fit, declared, curve, error),)
@@ -80,22 +88,21 @@ def verdict_on_declared_order(fit, declared, curve, error, moving):
         return CONFIRMED, why
     other = round(fit.order)
     if other > 0 and _interval_confirms_order(fit, other):
-        numbers = {"slopes": _local_slopes_in_words(fit)}
-        return REFUTED, (Reason("another order", fit.order, declared, (), numbers),)
+        return REFUTED, (Reason("another order", fit.order, declared, (), slopes),)
     return UNDECIDED, (_why_order_undecided(fit, declared, curve, error),)
 
 
-def scaled_to_round_off(limit, curve):
+def scaled_to_round_off(limit: float, curve: Curve) -> float:
     """A limit that holds in double for the round-off of a curve."""
     return limit * curve.round_off / ROUND_OFF[DOUBLE]
 
 
-def _interval_confirms_order(fit, order):
+def _interval_confirms_order(fit: OrderFit, order: float) -> bool:
     """Whether the whole interval is within `TOLERANCE` of an order."""
     return order - TOLERANCE <= fit.low and fit.high <= order + TOLERANCE
 
 
-def _steps_exact_to_round_off(fit, declared, curve):
+def _steps_exact_to_round_off(fit: OrderFit, declared: int, curve: Curve) -> int | None:
     """In how few steps of a run the error is at round-off, if that shows no order; else None.
 
     An error that falls with the step size is none of round-off, though the reference hides it.
@@ -111,11 +118,11 @@ def _steps_exact_to_round_off(fit, declared, curve):
     return int(steps) if steps**-declared >= scaled_to_round_off(LOST, curve) else None
 
 
-def _local_slopes_in_words(fit):
+def _local_slopes_in_words(fit: OrderFit) -> str:
     return f"local slopes {', '.join(f'{slope:.2f}' for slope in fit.local[::-1])}"
 
 
-def _why_order_undecided(fit, declared, curve, error):
+def _why_order_undecided(fit: OrderFit, declared: int, curve: Curve, error: str) -> Reason:
     """Why a measured order is none, and what would decide."""
     half, near = (fit.high - fit.low) / 2, declared
     if abs(fit.order - declared) > TOLERANCE >= abs(fit.order - round(fit.order)):
@@ -142,12 +149,14 @@ def _why_order_undecided(fit, declared, curve, error):
     )
 
 
-def _slopes_approach_declared_order(gaps):
+def _slopes_approach_declared_order(gaps: Floats) -> bool:
     """Whether local slopes, finest first, approach the declared order."""
     return gaps[0] < gaps[-1] and (gaps[0] < CLOSING or gaps[0] < 0.7 * gaps[-1])
 
 
-def _remedies_narrowing_order_interval(fit, declared, curve, error, wanted):
+def _remedies_narrowing_order_interval(
+    fit: OrderFit, declared: int, curve: Curve, error: str, wanted: float
+) -> tuple[Remedy, ...]:
     """What would make half the interval as narrow as `wanted`.
 
     What points scatter falls like the root of the number of step sizes, what starts lie apart by
@@ -184,7 +193,7 @@ def _remedies_narrowing_order_interval(fit, declared, curve, error, wanted):
     )
 
 
-def _remedy_of_denser_step_sizes(used, error):
+def _remedy_of_denser_step_sizes(used: int, error: str) -> tuple[Remedy, ...]:
     """Twice as many step sizes in the same range, where so few are used: next terms are fitted."""
     if used >= WITH_SECOND_TERM:
         return ()
@@ -192,7 +201,9 @@ def _remedy_of_denser_step_sizes(used, error):
     return (Remedy("step sizes", 2 * used + apart, used + apart),)
 
 
-def _remedy_of_smaller_step_size(gap, order, fit, curve, wanted=TOLERANCE):
+def _remedy_of_smaller_step_size(
+    gap: float, order: float, fit: OrderFit, curve: Curve, wanted: float = TOLERANCE
+) -> tuple[Remedy, ...]:
     """Down to which step size a gap closes that shrinks like it, unless that is at the floor."""
     sizes, errors, own = _mean_errors_of_used_step_sizes(fit, curve)
     smallest = sizes[0] * min(wanted / gap, 0.5)
@@ -202,12 +213,12 @@ def _remedy_of_smaller_step_size(gap, order, fit, curve, wanted=TOLERANCE):
     return (Remedy("smaller step size", float(smallest), float(sizes[0])),)
 
 
-def _mean_errors_of_used_step_sizes(fit, curve):
+def _mean_errors_of_used_step_sizes(fit: OrderFit, curve: Curve) -> tuple[Floats, Floats, Floats]:
     """Step sizes that are used, with mean errors and what those can be wrong by."""
     return _mean_errors_of_step_sizes(curve, np.array(fit.use, dtype=object) == USED)
 
 
-def _mean_errors_of_step_sizes(curve, chosen):
+def _mean_errors_of_step_sizes(curve: Curve, chosen: Booleans) -> tuple[Floats, Floats, Floats]:
     """Chosen step sizes of those with errors, with mean errors and what those can be wrong by."""
     there = np.flatnonzero(np.isfinite(curve.errors).any(axis=1))[chosen]
     tiny = np.finfo(float).tiny
@@ -215,7 +226,9 @@ def _mean_errors_of_step_sizes(curve, chosen):
     return curve.sizes[there], *(np.exp(np.nanmean(one, axis=1)) for one in logs)
 
 
-def _why_too_few_step_sizes(fit, declared, curve, error):
+def _why_too_few_step_sizes(
+    fit: OrderFit, declared: int | None, curve: Curve, error: str
+) -> Reason:
     """Why fewer than three step sizes count, and what would decide."""
     total = len(fit.use)
     if not total and curve.complete:
@@ -228,14 +241,16 @@ def _why_too_few_step_sizes(fit, declared, curve, error):
         remedies = _remedy_of_larger_step_size(MARGIN * own[-1] / errors[-1], declared, curve)
         return Reason("resolved errors", 0, FEWEST, remedies, numbers | {"total": total})
     if fit.flat is not None and not counted:
-        return _why_error_curve_is_flat(fit, declared, curve, numbers)
-    causes = {
+        return _why_error_curve_is_flat(fit, fit.flat, declared, curve, numbers)
+    words_of_causes = {
         f"within {MARGIN:.0f} times what {curve.limit} can be wrong by": UNRESOLVED,
         f"within {MARGIN:.0f} times where the error stops falling": LEVEL,
         "with an error in few of their runs": MISSING,
     }
     causes = [
-        f"{n} {words}" for words, cause in causes.items() if (n := fit.count_step_sizes_with(cause))
+        f"{n} {words}"
+        for words, cause in words_of_causes.items()
+        if (n := fit.count_step_sizes_with(cause))
     ]
     if curve.left_out:
         causes.append(f"{curve.left_out} runs failed, unfinished or without an error")
@@ -249,7 +264,7 @@ def _why_too_few_step_sizes(fit, declared, curve, error):
     return Reason("points", counted, FEWEST, (more,), numbers)
 
 
-def _why_complete_runs_lack_errors(curve, error):
+def _why_complete_runs_lack_errors(curve: Curve, error: str) -> Reason:
     """Why runs that are complete have no error, and what would decide."""
     one, several = ("counts", "count") if curve.stopped else ("is complete", "are complete")
     runs = f"run {one}" if curve.complete == 1 else f"runs {several}"
@@ -262,14 +277,16 @@ def _why_complete_runs_lack_errors(curve, error):
     )
 
 
-def _why_error_curve_is_flat(fit, declared, curve, numbers):
+def _why_error_curve_is_flat(
+    fit: OrderFit, flat: Flat, declared: int | None, curve: Curve, numbers: dict[str, Any]
+) -> Reason:
     """That the error stops falling, and how far above what it can be wrong by."""
-    flat, total = fit.flat, len(fit.use)
+    total = len(fit.use)
     _, errors, own = _mean_errors_of_step_sizes(curve, np.full(total, True))
     resolved = np.array(fit.causes, dtype=object) != UNRESOLVED
     above = flat.level / own[resolved][0]
     smallest = flat.fine * max(1 / FINER, (MARGIN / above) ** (1 / (declared or 1)))
-    remedies = ()
+    remedies: tuple[Remedy, ...] = ()
     if smallest <= flat.fine / 2:
         remedies += (Remedy("smaller step size", float(smallest), flat.fine),)
     remedies += _remedy_of_larger_step_size(
@@ -285,7 +302,9 @@ def _why_error_curve_is_flat(fit, declared, curve, numbers):
     return Reason("falls", flat.slope, FLAT, remedies, numbers)
 
 
-def _remedy_of_larger_step_size(factor, declared, curve):
+def _remedy_of_larger_step_size(
+    factor: float, declared: int | None, curve: Curve
+) -> tuple[Remedy, ...]:
     """Up to which step size errors are so much larger than at the largest."""
     now = float(curve.sizes[np.isfinite(curve.errors).any(axis=1)][-1])
     largest = now * max(factor, FINER) ** (1 / (declared or 1))

@@ -5,12 +5,20 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import xarray as xr
 
 from integrators.errors import InputError
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
 from integrators.precision import ROUND_OFF as PRECISION
-from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, fit_convergence_order
-from sweep.analysis.runs.blocks import VALUES, map_blocks, slices_of_whole_runs
+from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, OrderFit, fit_convergence_order
+from sweep.analysis.runs.blocks import (
+    VALUES,
+    Booleans,
+    Floats,
+    Integers,
+    map_blocks,
+    slices_of_whole_runs,
+)
 from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import (
     arithmetic_of_reference,
@@ -67,13 +75,13 @@ class Curve:
         Runs that count, and fail after `last_time`.
     """
 
-    sizes: np.ndarray
-    errors: np.ndarray
-    floors: np.ndarray
+    sizes: Floats
+    errors: Floats
+    floors: Floats
     time: float
     last_time: float
     left_out: int
-    steps: np.ndarray
+    steps: Floats
     referred: bool
     limit: str
     absent: int
@@ -84,12 +92,12 @@ class Curve:
     stopped: int = 0
 
     @property
-    def error_uncertainty(self):
+    def error_uncertainty(self) -> Floats:
         """What the errors may be wrong by, shape ``(n, starts)``."""
         return self.floors / MARGIN
 
 
-def run_table_with_error(dataset, error, at):
+def run_table_with_error(dataset: xr.Dataset | xr.DataTree, error: str, at: str) -> xr.Dataset:
     """The run table, or InputError unless it has `error` and `at` is ``end`` or ``sup``."""
     if at not in ("end", "sup"):
         raise InputError(f"at is {at!r}, and must be 'end' or 'sup'.", key="at")
@@ -108,7 +116,7 @@ def run_table_with_error(dataset, error, at):
     return dataset
 
 
-def default_error_for_orders(dataset):
+def default_error_for_orders(dataset: xr.Dataset) -> str:
     """``global_error``, or ``self`` without a reference and with states at enough step sizes."""
     if "global_error" in dataset or "state" not in dataset:
         return "global_error"
@@ -116,14 +124,14 @@ def default_error_for_orders(dataset):
     return SELF if len(np.unique(sizes[np.isfinite(sizes)])) > FEWEST else "global_error"
 
 
-def run_table_has_error(dataset, error=None):
+def run_table_has_error(dataset: xr.Dataset, error: str | None = None) -> bool:
     """Whether a run table has an error, by default any that orders can be measured by."""
     error = default_error_for_orders(dataset) if error is None else error
     needed = "state" if error == SELF else error
     return needed in dataset and "run" in dataset[needed].dims
 
 
-def error_curve(dataset, error, at, axis="step_size"):
+def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size") -> Curve:
     """Errors of one integrator by step size (or tolerance) and start, at the last time that counts.
 
     Where most runs fail, until the first of them does; see `runs.judged`.
@@ -149,7 +157,6 @@ def error_curve(dataset, error, at, axis="step_size"):
     table[:, step[counts], start[counts]] = found.errors[counts], found.floors[counts]
     left_out = int((~np.isfinite(found.errors)).sum())
     steps = _step_counts_by_size(dataset, step, len(sizes))
-    ends = float(times[last]), float(times[-1])
     absent, unmeasured = _count_step_sizes_without_errors(
         table[0], np.bincount(step[counts], minlength=len(sizes)) > 0
     )
@@ -157,13 +164,27 @@ def error_curve(dataset, error, at, axis="step_size"):
     failed = referred and counts.any() and "reference_error" in dataset and (times > 0).any()
     limit = _limit_of_errors(dataset, referred, counts, found.floors, least[:, 0])
     return Curve(
-        sizes, *table, *ends, left_out, steps, referred, limit, absent, unmeasured,
-        int(counts.sum()), failed and not found.reference_seen,
-        float(_round_off_of_errors(dataset, error).max()), judged.stopped,
-    )  # fmt: skip
+        sizes=sizes,
+        errors=table[0],
+        floors=table[1],
+        time=float(times[last]),
+        last_time=float(times[-1]),
+        left_out=left_out,
+        steps=steps,
+        referred=referred,
+        limit=limit,
+        absent=absent,
+        unmeasured=unmeasured,
+        complete=int(counts.sum()),
+        reference_failed=bool(failed and not found.reference_seen),
+        round_off=float(_round_off_of_errors(dataset, error).max()),
+        stopped=judged.stopped,
+    )
 
 
-def _limit_of_errors(dataset, referred, counts, floors, least):
+def _limit_of_errors(
+    dataset: xr.Dataset, referred: bool, counts: Booleans, floors: Floats, least: Floats
+) -> str:
     """What errors are wrong by, in words.
 
     Round-off of runs that are coarser than a reference in double-double, unless that is off by
@@ -188,14 +209,22 @@ class _ReducedErrors:
         Whether a reference has an error of its own at any sample after the start.
     """
 
-    finite: np.ndarray
-    resolved: np.ndarray
-    errors: np.ndarray
-    floors: np.ndarray
+    finite: Integers
+    resolved: Integers
+    errors: Floats
+    floors: Floats
     reference_seen: bool
 
 
-def _reduced_errors(dataset, error, at, counts, step, least, samples):
+def _reduced_errors(
+    dataset: xr.Dataset,
+    error: str,
+    at: str,
+    counts: Booleans,
+    step: Integers,
+    least: Floats,
+    samples: int,
+) -> _ReducedErrors:
     """The errors of a cell's runs, from a block of runs after another, as `_ReducedErrors`."""
     names = [error]
     if "reference_error" in dataset and is_error_against_reference(dataset, error):
@@ -222,10 +251,20 @@ def _reduced_errors(dataset, error, at, counts, step, least, samples):
         resolved[present] += own_resolved
         ends.append(own_ends)
         seen = seen or own_seen
-    return _ReducedErrors(finite, resolved, *np.concatenate(ends, axis=1), seen)
+    errors, floors = np.concatenate(ends, axis=1)
+    return _ReducedErrors(finite, resolved, errors, floors, seen)
 
 
-def _reduce_block_of_errors(at, times, share, counts, step, least, errors, reference=None):
+def _reduce_block_of_errors(
+    at: str,
+    times: Floats,
+    share: float,
+    counts: Booleans,
+    step: Integers,
+    least: Floats,
+    errors: Floats,
+    reference: Floats | None = None,
+) -> tuple[Integers, Integers, Integers, Floats, bool]:
     errors, later = np.abs(errors), times > 0
     own, seen = np.broadcast_to(least, errors.shape), False
     if reference is not None:
@@ -241,10 +280,10 @@ def _reduce_block_of_errors(at, times, share, counts, step, least, errors, refer
         ends = np.fmax.reduce(errors, axis=1), np.fmax.reduce(floors, axis=1)
     else:
         ends = errors[:, -1], floors[:, -1]
-    return present, *by_step, np.array(ends), seen
+    return present, by_step[0], by_step[1], np.array(ends), seen
 
 
-def self_convergence_curve(dataset, at):
+def self_convergence_curve(dataset: xr.Dataset, at: str) -> Curve:
     """Differences of each step size from the next coarser one, as errors of an effective step size.
 
     Where the error is C h^p, states at h and H differ by C (H^p − h^p), the error of the step size
@@ -286,17 +325,31 @@ def self_convergence_curve(dataset, at):
         (_fit_effective_step_sizes(sizes, errors, floors, order) for order in TRIED),
         key=_rank_of_settled_fit,
     )[1]
-    begun = present.any(axis=2)
+    begun = np.any(present, axis=2)
     absent, unmeasured = _count_step_sizes_without_errors(
-        errors, (begun[:-1] & begun[1:]).any(axis=1)
+        errors, np.any(begun[:-1] & begun[1:], axis=1)
     )
     return Curve(
-        effective, errors, floors, end, end, left_out, steps, False, ROUNDING, absent, unmeasured,
-        int(counts.sum()), False, PRECISION[DOUBLE],
-    )  # fmt: skip
+        sizes=effective,
+        errors=errors,
+        floors=floors,
+        time=end,
+        last_time=end,
+        left_out=left_out,
+        steps=steps,
+        referred=False,
+        limit=ROUNDING,
+        absent=absent,
+        unmeasured=unmeasured,
+        complete=int(counts.sum()),
+        reference_failed=False,
+        round_off=PRECISION[DOUBLE],
+    )
 
 
-def _differences_between_step_sizes(step, start, present, states):
+def _differences_between_step_sizes(
+    step: Integers, start: Integers, present: Booleans, states: Floats
+) -> tuple[Floats, Floats]:
     """Norms of differences, the largest over time, and of the finer states at the end."""
     table = np.full((*present.shape[:2], *states.shape[1:]), np.nan)
     table[step, start] = states
@@ -305,13 +358,15 @@ def _differences_between_step_sizes(step, start, present, states):
     return errors, state_norms(table[:-1, :, -1], present[:-1])
 
 
-def _count_step_sizes_without_errors(errors, complete):
+def _count_step_sizes_without_errors(errors: Floats, complete: Booleans) -> tuple[int, int]:
     """How many step sizes have no complete run, and how many have some, but no error."""
     lost = ~np.isfinite(errors).any(axis=1)
     return int((lost & ~complete).sum()), int((lost & complete).sum())
 
 
-def _fit_effective_step_sizes(sizes, errors, floors, order):
+def _fit_effective_step_sizes(
+    sizes: Floats, errors: Floats, floors: Floats, order: float
+) -> tuple[OrderFit, Floats]:
     """The fit to differences, and their effective step sizes, from a first guess of the order on.
 
     The wrong one puts neighbouring differences into a wrong order, where step sizes have several
@@ -326,19 +381,19 @@ def _fit_effective_step_sizes(sizes, errors, floors, order):
     return fit, effective
 
 
-def _rank_of_settled_fit(settled):
+def _rank_of_settled_fit(settled: tuple[OrderFit, Floats]) -> tuple[int, float]:
     """More step sizes that count first, then the narrower interval."""
     fit, _ = settled
     return fit.use.count(USED) if np.isfinite(fit.order) else 0, fit.low - fit.high
 
 
-def _effective_step_sizes(sizes, order):
+def _effective_step_sizes(sizes: Floats, order: float) -> Floats:
     """(H^p − h^p)^(1/p) of neighbouring step sizes."""
     ratio = sizes[:-1] / sizes[1:]
     return sizes[1:] * (1 - ratio**order) ** (1 / order)
 
 
-def _step_counts_by_size(dataset, step, count):
+def _step_counts_by_size(dataset: xr.Dataset, step: Integers, count: int) -> Floats:
     """Steps of a run of each size; NaN where that is not stored."""
     steps = np.full(count, np.nan)
     if "steps" in dataset:
@@ -346,12 +401,12 @@ def _step_counts_by_size(dataset, step, count):
     return steps
 
 
-def share_of_reference_error(dataset):
+def share_of_reference_error(dataset: xr.Dataset) -> float:
     """What part of ``reference_error`` the reference is wrong by, at most."""
     return REFERENCE_SHARES[arithmetic_of_reference(dataset)]
 
 
-def least_known_errors(dataset, error):
+def least_known_errors(dataset: xr.Dataset, error: str) -> Floats:
     """What an error is wrong by at least, by round-off; shape ``(run,)``.
 
     Of the size of the initial state, or of the invariant, in the arithmetic of the run; of errors
@@ -359,7 +414,7 @@ def least_known_errors(dataset, error):
     """
     epsilon = _round_off_of_errors(dataset, error)
     if is_error_against_reference(dataset, error):
-        size = initial_state_norms(dataset)
+        size: Floats | float = initial_state_norms(dataset)
     elif (quantity := error.removesuffix("_error")) in dataset:
         first = dataset[quantity].isel(time=0).transpose("run").values
         size = np.maximum(np.abs(first), np.finfo(float).tiny)
@@ -368,7 +423,7 @@ def least_known_errors(dataset, error):
     return ROUND_OFF * epsilon / np.finfo(float).eps * size
 
 
-def _round_off_of_errors(dataset, error):
+def _round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
     """Relative round-off of runs, or of their reference where that is coarser; ``(run,)``."""
     epsilon = relative_round_off_of_runs(dataset)
     if not is_error_against_reference(dataset, error):
@@ -376,7 +431,7 @@ def _round_off_of_errors(dataset, error):
     return np.maximum(epsilon, PRECISION[arithmetic_of_reference(dataset)])
 
 
-def reference_failed_at_start(dataset):
+def reference_failed_at_start(dataset: xr.Dataset) -> bool:
     """Whether the reference of complete runs failed before the first sample after the start.
 
     Then its own error is not known at any, and mostly no error against it.
@@ -395,11 +450,11 @@ def reference_failed_at_start(dataset):
     return bool(later.any()) and not any(seen)
 
 
-def _has_finite(later, values):
+def _has_finite(later: Booleans, values: Floats) -> bool:
     return bool(np.isfinite(values[:, later]).any())
 
 
-def _last_resolved_sample(resolved, finite):
+def _last_resolved_sample(resolved: Integers, finite: Integers) -> int:
     """The last sample at which all step sizes but one count that ever do, and at least three.
 
     That is the end of the run, unless the reference ends before or loses a chaotic motion. One is
@@ -412,8 +467,9 @@ def _last_resolved_sample(resolved, finite):
     return int(np.flatnonzero(counting >= enough)[-1])
 
 
-def geometric_mean_and_range_of_errors(errors):
+def geometric_mean_and_range_of_errors(errors: Floats) -> tuple[float, float, float]:
     """Geometric mean of the errors that are finite, and their range."""
     errors = errors[np.isfinite(errors)]
     with np.errstate(divide="ignore"):
-        return tuple(float(x) for x in (np.exp(np.log(errors).mean()), errors.min(), errors.max()))
+        mean = np.exp(np.log(errors).mean())
+    return float(mean), float(errors.min()), float(errors.max())

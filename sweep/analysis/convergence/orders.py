@@ -4,9 +4,12 @@
 [OrderEstimate(integrator='variational', order=2.0, …, verdict='confirmed'), …]
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from integrators.errors import InputError
 from sweep.analysis.convergence.certificates import (
@@ -16,6 +19,7 @@ from sweep.analysis.convergence.certificates import (
 )
 from sweep.analysis.convergence.curves import (
     SELF,
+    Curve,
     default_error_for_orders,
     error_curve,
     run_table_with_error,
@@ -29,11 +33,12 @@ from sweep.analysis.convergence.slopes import (
     fit_convergence_order,
 )
 from sweep.analysis.reasons import Reason
-from sweep.analysis.runs.blocks import load_if_small
+from sweep.analysis.runs.blocks import Floats, load_if_small
 from sweep.analysis.runs.selection import (
     adaptive_runs,
     groups_of_runs,
     integrator_descriptions,
+    run_table,
     scanned_axes,
     take_runs,
 )
@@ -115,7 +120,7 @@ class OrderEstimate:
     """
 
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     order: float
     low: float
     high: float
@@ -123,7 +128,7 @@ class OrderEstimate:
     budget: float
     declared: int | str | None
     verdict: str
-    why: tuple
+    why: tuple[Reason, ...]
     error: str
     at: str
     time: float
@@ -141,15 +146,17 @@ class OrderEstimate:
     worst_residual: float
     starts: int
     left_out: int
-    points: tuple
+    points: tuple[OrderPoint, ...]
 
     @property
-    def reason(self):
+    def reason(self) -> str:
         """`why` in words."""
         return "; ".join(map(str, self.why))
 
 
-def order_table(dataset, error=None, at="end"):
+def order_table(
+    dataset: xr.Dataset | xr.DataTree, error: str | None = None, at: str = "end"
+) -> list[OrderEstimate]:
     """Measure the order of every fixed-step integrator in a run table.
 
     For each integrator and each combination of scanned values, log error over log step size is
@@ -188,6 +195,7 @@ def order_table(dataset, error=None, at="end"):
     Ensembles of initial conditions narrow the interval, as long as what limits it are the starts:
     `budget` and the next terms of the error are the same for all of them.
     """
+    dataset = run_table(dataset)
     error = default_error_for_orders(dataset) if error is None else error
     dataset = run_table_with_error(dataset, error, at)
     fixed = take_runs(dataset, np.flatnonzero(~adaptive_runs(dataset)))
@@ -206,7 +214,9 @@ def order_table(dataset, error=None, at="end"):
     ]
 
 
-def _error_curve_of_each_integrator(fixed, error, at):
+def _error_curve_of_each_integrator(
+    fixed: xr.Dataset, error: str, at: str
+) -> Iterator[tuple[str, dict[str, Any], Curve]]:
     """Label, scanned values and `Curve` of each integrator, one after another in memory."""
     names = ["state" if error == SELF else error, error.removesuffix("_error")]
     names += ["reference_error", INITIAL, "sample_count", "status", "steps"]
@@ -222,7 +232,15 @@ def _error_curve_of_each_integrator(fixed, error, at):
             yield key.pop("integrator"), key, curve
 
 
-def _order_estimate_from_curve(curve, label, parameters, method, error, at, moving):
+def _order_estimate_from_curve(
+    curve: Curve,
+    label: str,
+    parameters: dict[str, Any],
+    method: dict[str, Any],
+    error: str,
+    at: str,
+    moving: bool,
+) -> OrderEstimate:
     there = np.isfinite(curve.errors).any(axis=1)
     sizes, errors, floors = curve.sizes[there], curve.errors[there], curve.error_uncertainty[there]
     declared = method.get("order")
@@ -276,10 +294,10 @@ def _order_estimate_from_curve(curve, label, parameters, method, error, at, movi
     )
 
 
-def _extreme_or_nan(values, of):
+def _extreme_or_nan(values: Floats, of: Callable[[Floats], np.float64]) -> float:
     return float(of(values)) if len(values) else np.nan
 
 
-def _median_of_finite_or_nan(values):
+def _median_of_finite_or_nan(values: Floats) -> float:
     values = values[np.isfinite(values)]
     return np.median(values) if len(values) else np.nan

@@ -10,10 +10,15 @@ tolerance), nor where so short an expansion does not describe it yet. The curve 
 robustly: starts near a singularity have errors of another shape, and are outliers.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
+
+from sweep.analysis.runs.blocks import Booleans, Floats
 
 USED, FLOOR, PRE_ASYMPTOTIC = "used", "floor", "pre-asymptotic"
 
@@ -34,7 +39,7 @@ LEAST_GIVING = 0.2  # of the mean slope of its influence, which is 0.8 of normal
 MOST_BENT = 0.35  # of the error at the coarsest step size: the next term's share
 # q: what follows the leading term h^p is h^(p+1), and h^(p+2) of symmetric methods, whose errors
 # are series in h² (Hairer, Lubich and Wanner, theorem II.3.2 and section V.1).
-NEXT_TERMS = {False: (1, 2), True: (2,), None: (1, 2)}
+NEXT_TERMS: dict[bool | None, tuple[int, ...]] = {False: (1, 2), True: (2,), None: (1, 2)}
 
 
 # Why a step size does not count: it does; no error is above 0, or of too few starts; floors are
@@ -106,25 +111,27 @@ class OrderFit:
     order: float
     low: float
     high: float
-    local: np.ndarray
+    local: Floats
     worst_residual: float
     floor: float
-    use: tuple
+    use: tuple[str, ...]
     next_term: float
     budget: float
     scatter: float
     apart: float
     bend: float
-    causes: tuple
+    causes: tuple[str, ...]
     flat: Flat | None
-    typical: np.ndarray
+    typical: Floats
 
-    def count_step_sizes_with(self, cause):
+    def count_step_sizes_with(self, cause: str) -> int:
         """How many step sizes have a cause of `CAUSES`."""
         return self.causes.count(cause)
 
 
-def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
+def fit_convergence_order(
+    step_sizes: ArrayLike, errors: ArrayLike, floors: ArrayLike = 0.0, symmetric: bool | None = None
+) -> OrderFit:
     """Fit the order of convergence to errors at several step sizes.
 
     Parameters
@@ -190,13 +197,7 @@ def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
     use[kept[taken:]] = PRE_ASYMPTOTIC
     causes[kept[:taken]] = COUNTS
     causes[kept[taken:]] = BENDS
-    local = np.diff(curve[:taken]) / np.diff(points.x[:taken])
     back = np.argsort(order)
-    seen = {"local": local, "floor": floor, "use": tuple(use[back])}
-    seen |= {"causes": tuple(causes[back]), "flat": flat, "typical": typical[back]}
-    if fit is None:
-        unknown = ("order", "low", "high", "worst_residual", "scatter", "apart", "bend")
-        return OrderFit(**dict.fromkeys(unknown, np.nan), next_term=0.0, budget=0.0, **seen)
     return OrderFit(
         order=fit.slope,
         low=fit.slope - fit.half,
@@ -207,7 +208,12 @@ def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
         scatter=fit.scatter,
         apart=fit.apart,
         bend=fit.bend,
-        **seen,
+        local=np.diff(curve[:taken]) / np.diff(points.x[:taken]),
+        floor=floor,
+        use=tuple(use[back]),
+        causes=tuple(causes[back]),
+        flat=flat,
+        typical=typical[back],
     )
 
 
@@ -215,12 +221,12 @@ def fit_convergence_order(step_sizes, errors, floors=0.0, symmetric=None):
 class _Points:
     """The curve by ascending log step size, its residuals by start, and the share of floors."""
 
-    x: np.ndarray
-    curve: np.ndarray
-    residuals: np.ndarray
-    share: np.ndarray
+    x: Floats
+    curve: Floats
+    residuals: Floats
+    share: Floats
 
-    def finest_points(self, count):
+    def finest_points(self, count: int) -> _Points:
         return _Points(*(getattr(self, name)[:count] for name in self.__dataclass_fields__))
 
 
@@ -238,7 +244,10 @@ class _Line:
     bend: float
 
 
-def _pooled_error_curve(errors, counts):
+NO_LINE = _Line(np.nan, np.nan, np.nan, 0.0, 0.0, np.nan, np.nan, np.nan)
+
+
+def _pooled_error_curve(errors: Floats, counts: Booleans) -> tuple[Floats, Floats]:
     """The common curve c(h) of log errors, and what each start deviates from it.
 
     Offsets a(s) of the starts are medians over the step sizes. The curve is at each step size an
@@ -282,7 +291,7 @@ def _pooled_error_curve(errors, counts):
     return curve, residuals
 
 
-def _floor_shares_of_errors(errors, floors, counts):
+def _floor_shares_of_errors(errors: Floats, floors: Floats, counts: Booleans) -> Floats:
     """What the floors are of the errors, the median over the starts; shape ``(n,)``."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(counts, floors / errors, np.nan)
@@ -292,7 +301,7 @@ def _floor_shares_of_errors(errors, floors, counts):
     return found
 
 
-def _points_above_floor(x, curve):
+def _points_above_floor(x: Floats, curve: Floats) -> tuple[Booleans, Flat | None]:
     """Which points lie well above the level at which the curve stops falling, and the `Flat`.
 
     Its tail has stopped falling if it is flat as seen from one of its two finest points, with at
@@ -300,32 +309,32 @@ def _points_above_floor(x, curve):
     chance.
     """
     falling = np.ones(len(x), dtype=bool)
-    tail, flat = 0, None
+    tail, first, slope = 0, 0, np.nan
     for j in range(1, len(x)):
         if j > max(tail, 1) + 2:
             break
         finest = slice(0, min(j, 2))
         slopes = (curve[j] - curve[finest]) / (x[j] - x[finest])
         if slopes.min() < FLAT and x[j] - x[0] > SHORTEST:
-            tail, flat = j, (int(np.argmin(slopes)), float(slopes.min()))
+            tail, first, slope = j, int(np.argmin(slopes)), float(slopes.min())
     if tail == 0:
         return falling, None
     level = np.median(curve[: tail + 1])
     falling[: np.flatnonzero(curve < level + np.log(MARGIN))[-1] + 1] = False
-    first, slope = flat
     ends = float(np.exp(x[first])), float(np.exp(x[tail]))
     return falling, Flat(*ends, slope, float(np.exp(level)))
 
 
-def _line_of_best_stretch(points, powers):
+def _line_of_best_stretch(points: _Points, powers: tuple[int, ...]) -> tuple[_Line, int]:
     """The slope with the narrowest interval, and of how many of the finest points.
 
-    See `fit_convergence_order`. None, of all, where there are too few.
+    See `fit_convergence_order`. `NO_LINE`, of all points, where these are too few.
     """
     count = len(points.x)
     if count < FEWEST:
-        return None, count
-    lines, low, high = {}, -np.inf, np.inf
+        return NO_LINE, count
+    lines: dict[int, _Line] = {}
+    low, high = -np.inf, np.inf
     for n in range(min(SHORT, count), count + 1):
         line = _line_with_narrowest_interval(points.finest_points(n), powers)
         finer = int(np.sum(points.x <= points.x[n - 1] - np.log(NARROWER)))
@@ -341,7 +350,7 @@ def _line_of_best_stretch(points, powers):
     return lines[taken], taken
 
 
-def _line_with_narrowest_interval(points, powers):
+def _line_with_narrowest_interval(points: _Points, powers: tuple[int, ...]) -> _Line:
     """A power law, or one with its next term where that is small and narrows the interval.
 
     What the next term would change is part of the interval of a plain power law.
@@ -368,7 +377,7 @@ def _line_with_narrowest_interval(points, powers):
     return min(widened, narrow, key=lambda line: line.half)
 
 
-def _fit_weighted_line(points, powers=()):
+def _fit_weighted_line(points: _Points, powers: tuple[int, ...] = ()) -> _Line:
     """Weighted least squares, with next terms h^power, the first of which is `next_term`."""
     weight = _point_weights_from_start_scatter(points.residuals)
     columns = [np.ones(len(points.x)), points.x - np.average(points.x, weights=weight)]
@@ -391,7 +400,7 @@ def _fit_weighted_line(points, powers=()):
     return _Line(float(coefficients[1]), float(half), worst, next_term, budget, *parts)
 
 
-def _point_weights_from_start_scatter(residuals):
+def _point_weights_from_start_scatter(residuals: Floats) -> Floats:
     """Inverse variances of the curve's points, from the scatter of the starts; of mean 1."""
     starts = np.isfinite(residuals).sum(axis=1)
     squares = np.nansum(residuals**2, axis=1)
@@ -403,7 +412,7 @@ def _point_weights_from_start_scatter(residuals):
     return 2 * typical / (variance + typical)
 
 
-def _slope_interval_between_starts(solve, residuals):
+def _slope_interval_between_starts(solve: Floats, residuals: Floats) -> float:
     """Half the 95 % interval of the mean slope, from the starts' slopes about it."""
     there = np.isfinite(residuals)
     residuals = np.nan_to_num(residuals[:, there.sum(axis=0) >= FEWEST])

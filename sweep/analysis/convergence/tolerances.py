@@ -2,19 +2,22 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from integrators.status import COMPLETE
 from sweep.analysis.convergence.curves import (
     SELF,
+    Curve,
     default_error_for_orders,
     error_curve,
     geometric_mean_and_range_of_errors,
     run_table_with_error,
 )
-from sweep.analysis.convergence.orders import order_table
-from sweep.analysis.runs.blocks import load_if_small
+from sweep.analysis.convergence.orders import OrderEstimate, order_table
+from sweep.analysis.runs.blocks import Floats, load_if_small
 from sweep.analysis.runs.selection import adaptive_runs, groups_of_runs, scanned_axes, take_runs
 from sweep.analysis.runs.states import INITIAL
 
@@ -43,7 +46,7 @@ class ToleranceEstimate:
     """
 
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     tolerance: float
     value: float
     low: float
@@ -57,7 +60,9 @@ class ToleranceEstimate:
     left_out: int
 
 
-def tolerance_table(dataset, error="global_error", at="end"):
+def tolerance_table(
+    dataset: xr.Dataset | xr.DataTree, error: str = "global_error", at: str = "end"
+) -> list[ToleranceEstimate]:
     """Errors of every adaptive integrator in a run table, by tolerance.
 
     Parameters
@@ -96,7 +101,15 @@ def tolerance_table(dataset, error="global_error", at="end"):
     return rows
 
 
-def _tolerance_estimate_from_curve(dataset, label, parameters, curve, i, error, at):
+def _tolerance_estimate_from_curve(
+    dataset: xr.Dataset,
+    label: str,
+    parameters: dict[str, Any],
+    curve: Curve,
+    i: int,
+    error: str,
+    at: str,
+) -> ToleranceEstimate:
     errors, there = curve.errors[i], np.isfinite(curve.errors[i])
     runs = np.flatnonzero(dataset["tolerance"].values == curve.sizes[i])
     value, low, high = geometric_mean_and_range_of_errors(errors) if there.any() else 3 * (np.nan,)
@@ -118,11 +131,13 @@ def _tolerance_estimate_from_curve(dataset, label, parameters, curve, i, error, 
     )
 
 
-def _median(values):
+def _median(values: Floats) -> float:
     return float(np.median(values)) if len(values) else math.nan
 
 
-def orders_and_tolerances(dataset, error=None, at="end"):
+def orders_and_tolerances(
+    dataset: xr.Dataset, error: str | None = None, at: str = "end"
+) -> tuple[list[OrderEstimate], list[ToleranceEstimate]]:
     """Orders of the fixed-step integrators, and errors by tolerance of the adaptive ones.
 
     Parameters
