@@ -465,11 +465,11 @@ def summarize_work(rows: Sequence[Any], against: str = "evaluations") -> list[st
     ranked = [_smallest_compared_level(rank_at_levels(of, against)) for of in settings.values()]
     compared = [each for each in ranked if each is not None]
     if not compared:
-        reached = [one for of in settings.values() for _, one in rank_at_levels(of, against)]
+        levels = [one for of in settings.values() for _, one in rank_at_levels(of, against)]
         why = "the reason stands below"
-        if any(len(one) > 1 for one in reached):
+        if any(len(one) > 1 for one in levels):
             why = "no error is reached by several that were measured above and below it"
-        elif reached:
+        elif levels:
             why = "no error is reached by more than one"
         return [f"It is not told which integrator {NEEDS[against][0]}: {why}."]
     if len(ranked) == 1:

@@ -1,16 +1,127 @@
-"""The best of each family: its Pareto front, and who needs the least work for an error."""
+"""Errors beside their work: the Pareto front of each family, and the least work for an error."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from integrators.errors import check_known
+from sweep.analysis.efficiency.timing import APART, is_cpu_time_comparable
+from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.selection import axis_values_in_words
 from sweep.rows import Rows
 
 WORK = ("steps", "evaluations", "cpu_time")
 FAR = 3.0  # times smaller an error is than what a tenth more work gives, up to order 10
+
+
+@dataclass(frozen=True)
+class WorkEstimate:
+    """One error of one integrator at one step size or tolerance, and the work that it took.
+
+    Attributes
+    ----------
+    integrator, family : str
+        The label in the study, and the family that it is compared within.
+    parameters : dict
+        Values of the scanned axes.
+    step_size, tolerance : float
+        One is NaN: adaptive integrators have a tolerance, the others a step size.
+    error : str
+        ``global_error``, ``energy_error``, …
+    units : str
+    reference : bool
+        Whether it is measured against a reference solution.
+    at : str
+        ``end`` or ``sup``: the error at `time`, or its largest size until then.
+    time : float
+        Of an error against a reference the last time at which it resolves the errors of all
+        integrators; of others the end of the run.
+    value, low, high : float
+        Size of the error: median over the starts, and range; NaN where no run is complete.
+    floor : float
+        Errors below it cannot be told apart: round-off, or what the reference is wrong by.
+    steps, evaluations, cpu_time : float
+        Of a whole run, medians over the starts: steps with the rejected ones, evaluations of the
+        system's function, and seconds, of repeated runs the least. Of runs that are computed side
+        by side in lanes each has its share of the time. NaN where none are counted.
+    cpu_time_largest, cpu_time_apart, cpu_time_batch : float
+        Of repeated runs the longest time; by what the next to the least is longer, as a part of
+        it, NaN where they are timed once; and the time of all runs that were computed side by
+        side, which is what was measured. Medians over the starts.
+    cpu_time_elsewhere : bool
+        Whether some of its runs were computed by another kind of machine, or another version, than
+        most runs of the table.
+    repeats : int
+        How often each run was timed, at least.
+    starts, failed, left_out : int
+        Initial conditions that count; runs that stopped early; runs that do not count: these,
+        unfinished ones, and those that left the study.
+    reference_failed : bool
+        Whether complete runs have no error because the reference failed.
+    best : tuple of str
+        Which of `WORK` it is best of its family by, see `work.work_table`.
+    """
+
+    integrator: str
+    family: str
+    parameters: dict[str, Any]
+    step_size: float
+    tolerance: float
+    error: str
+    units: str
+    reference: bool
+    at: str
+    time: float
+    value: float
+    low: float
+    high: float
+    floor: float
+    steps: float
+    evaluations: float
+    cpu_time: float
+    cpu_time_largest: float
+    cpu_time_apart: float
+    cpu_time_batch: float
+    cpu_time_elsewhere: bool
+    repeats: int
+    starts: int
+    failed: int
+    left_out: int
+    reference_failed: bool = False
+    best: tuple[str, ...] = ()
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the error stands above round-off and the reference's own error."""
+        return self.value > self.floor
+
+    @property
+    def cpu_time_measured(self) -> bool:
+        """Whether the CPU time is long, timed often enough, and of the same machine as others."""
+        return not self.cpu_time_elsewhere and is_cpu_time_comparable(
+            self.cpu_time_apart, self.cpu_time_batch, self.repeats
+        )
+
+    def work_range(self, against: str) -> tuple[float, float]:
+        """A measure of work, and up to what it cannot be told from more.
+
+        Steps and evaluations are counted. Of CPU times it is what the two least of the repeats
+        differ by; of one that was timed once, `timing.APART`.
+        """
+        work = getattr(self, against)
+        if against != "cpu_time":
+            return work, work
+        once = math.isnan(self.cpu_time_apart)
+        return work, work * (1 + (APART if once else self.cpu_time_apart))
+
+    def work_is_comparable(self, against: str) -> bool:
+        """Whether a measure of work can be compared with that of others."""
+        if against == "cpu_time" and not self.cpu_time_measured:
+            return False
+        return getattr(self, against) > 0
 
 
 @dataclass(frozen=True)
@@ -41,14 +152,14 @@ class LeastWork:
 
     error: str
     level: float
-    parameters: dict
+    parameters: dict[str, Any]
     family: str
     integrator: str
     against: str
     work: float
     work_high: float
     interpolated: bool
-    equals: tuple
+    equals: tuple[str, ...]
     least_of_all: bool
 
 
@@ -63,10 +174,10 @@ class ReachedLevel:
     interpolated: bool
 
 
-def with_pareto_flags(rows):
+def with_pareto_flags(rows: Sequence[WorkEstimate]) -> list[WorkEstimate]:
     """The rows, with those marked that are best of their family."""
-    best = [[] for _ in rows]
-    by_family = {}
+    best: list[list[str]] = [[] for _ in rows]
+    by_family: dict[tuple[str, str, str], list[int]] = {}
     for i, row in enumerate(rows):
         if row.starts and not row.failed:
             key = (axis_values_in_words(row.parameters), row.error, row.family)
@@ -85,7 +196,7 @@ def with_pareto_flags(rows):
     return [replace(row, best=tuple(of)) for row, of in zip(rows, best, strict=True)]
 
 
-def pareto_front(errors, work, work_high=None):
+def pareto_front(errors: Floats, work: Floats, work_high: Floats | None = None) -> list[int]:
     """Positions on the Pareto front: points than which none has surely as small an error for less.
 
     Parameters
@@ -113,12 +224,14 @@ def pareto_front(errors, work, work_high=None):
     return there[~beaten].tolist()
 
 
-def _smallest_errors_before(ordered_work, errors, work, side):
+def _smallest_errors_before(
+    ordered_work: Floats, errors: Floats, work: Floats, side: Literal["left", "right"]
+) -> Floats:
     smallest = np.array([np.inf, *np.minimum.accumulate(errors)])
     return smallest[np.searchsorted(ordered_work, work, side)]
 
 
-def least_work(rows, against="evaluations"):
+def least_work(rows: Sequence[WorkEstimate], against: str = "evaluations") -> Rows:
     """Which integrator of each family needs the least work for errors of 1, 0.1, 0.01, …
 
     Parameters
@@ -144,17 +257,17 @@ def least_work(rows, against="evaluations"):
     that, or an integrator was only measured at smaller errors, the point's work counts.
     """
     check_known("measure of work", against, WORK, key="against")
-    tables = {}
+    tables: dict[tuple[str, str], list[WorkEstimate]] = {}
     for row in rows:
         if row.starts and not row.failed and row.work_is_comparable(against):
             tables.setdefault((row.error, axis_values_in_words(row.parameters)), []).append(row)
     return Rows(one for table in tables.values() for one in _least_work_of_families(table, against))
 
 
-def _least_work_of_families(rows, against):
+def _least_work_of_families(rows: Sequence[WorkEstimate], against: str) -> list[LeastWork]:
     found = []
     for level, ranked in rank_at_levels(rows, against):
-        by_family = {}
+        by_family: dict[str, list[ReachedLevel]] = {}
         for one in ranked:
             by_family.setdefault(one.family, []).append(one)
         for family, members in by_family.items():
@@ -180,7 +293,9 @@ def _least_work_of_families(rows, against):
     return sorted(found, key=lambda one: (-one.level, families.index(one.family)))
 
 
-def rank_at_levels(rows, against):
+def rank_at_levels(
+    rows: Sequence[WorkEstimate], against: str
+) -> list[tuple[float, list[ReachedLevel]]]:
     """Integrators by the work that they need for each error of a power of ten.
 
     Parameters
@@ -194,13 +309,14 @@ def rank_at_levels(rows, against):
     list of (float, list of ReachedLevel)
         From the largest error on; those that need least first.
     """
-    members, found = {}, []
+    members: dict[tuple[str, str], list[WorkEstimate]] = {}
+    found = []
     for row in rows:
         members.setdefault((row.family, row.integrator), []).append(row)
     for level in _resolved_error_levels(rows):
         needed = [
-            ReachedLevel(*names, *_least_work_to_reach_level(points, level, against))
-            for names, points in members.items()
+            ReachedLevel(family, integrator, *_least_work_to_reach_level(points, level, against))
+            for (family, integrator), points in members.items()
         ]
         reached = [one for one in needed if math.isfinite(one.work)]
         if reached:
@@ -208,7 +324,7 @@ def rank_at_levels(rows, against):
     return found
 
 
-def _resolved_error_levels(rows):
+def _resolved_error_levels(rows: Sequence[WorkEstimate]) -> list[float]:
     """The powers of ten among the errors that are resolved, from the largest on."""
     errors = [row.value for row in rows if row.resolved]
     if not errors:
@@ -217,7 +333,9 @@ def _resolved_error_levels(rows):
     return [float(f"1e{power}") for power in range(first, last - 1, -1)]
 
 
-def _least_work_to_reach_level(points, level, against):
+def _least_work_to_reach_level(
+    points: Iterable[WorkEstimate], level: float, against: str
+) -> tuple[float, float, bool]:
     """The least work with which points of one integrator reach a level, and if it is between two.
 
     Infinite where they do not.

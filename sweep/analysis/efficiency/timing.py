@@ -8,10 +8,15 @@ Another kind of machine, or another version, takes other times: what the fewer r
 is not compared with the rest.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 
+from sweep.analysis.runs.blocks import Booleans, Floats, Integers
 from sweep.analysis.runs.selection import complete_runs, distinct_values_and_codes, scanned_axes
 
 SHORTEST = 0.01  # seconds of a batch: a call is a tenth of that at most
@@ -44,15 +49,43 @@ class RunTimes:
         most runs. Of a run that has others these alone are not counted.
     """
 
-    least: np.ndarray
-    largest: np.ndarray
-    apart: np.ndarray
-    batch: np.ndarray
-    repeats: np.ndarray
-    elsewhere: np.ndarray
+    least: Floats
+    largest: Floats
+    apart: Floats
+    batch: Floats
+    repeats: Integers
+    elsewhere: Booleans
 
 
-def cpu_times_of_runs(full, dataset):
+class TimedRow(Protocol):
+    """A row with a CPU time, such as `pareto.WorkEstimate`, whose attributes it has."""
+
+    @property
+    def cpu_time(self) -> float:
+        """Seconds of a run."""
+
+    @property
+    def cpu_time_measured(self) -> bool:
+        """Whether it can be compared."""
+
+    @property
+    def cpu_time_elsewhere(self) -> bool:
+        """Whether it is of another machine or version than most."""
+
+    @property
+    def cpu_time_apart(self) -> float:
+        """Relative difference of the two least of its repeats."""
+
+    @property
+    def cpu_time_batch(self) -> float:
+        """Seconds of the batch that was timed."""
+
+    @property
+    def repeats(self) -> int:
+        """How often it was timed."""
+
+
+def cpu_times_of_runs(full: xr.Dataset, dataset: xr.Dataset) -> RunTimes:
     """The CPU times of each run.
 
     Parameters
@@ -70,7 +103,8 @@ def cpu_times_of_runs(full, dataset):
     count = dataset.sizes["run"]
     if "cpu_time" not in full:
         none = np.zeros(count, dtype=int)
-        return RunTimes(*np.full((4, count), np.nan), none, none.astype(bool))
+        least, largest, apart, batch = np.full((4, count), np.nan)
+        return RunTimes(least, largest, apart, batch, none, none.astype(bool))
     times, away = full["cpu_time"].values, _computed_elsewhere(full)
     repeat = full["repeat"].values if "repeat" in full.coords else np.zeros(len(times), dtype=int)
     cell = _numbers_of_combinations(
@@ -97,7 +131,7 @@ def cpu_times_of_runs(full, dataset):
     return RunTimes(*(column[of] for column in columns))
 
 
-def _computed_elsewhere(full):
+def _computed_elsewhere(full: xr.Dataset) -> Booleans:
     """Which complete runs were computed by another machine or version than most of them."""
     if "environment" not in full:
         return np.zeros(full.sizes["run"], dtype=bool)
@@ -106,7 +140,7 @@ def _computed_elsewhere(full):
     return counts & (number != known[np.argmax(times)]) if len(known) else ~counts & False
 
 
-def _numbers_of_combinations(*columns):
+def _numbers_of_combinations(*columns: NDArray[Any]) -> Integers:
     """One whole number for each combination of values, from 0 on."""
     place = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:
@@ -115,7 +149,7 @@ def _numbers_of_combinations(*columns):
     return place
 
 
-def with_cpu_times_of_runs(full, dataset):
+def with_cpu_times_of_runs(full: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
     """A run table with the `RunTimes` of its runs, as the variables `TIMED`.
 
     Parameters
@@ -129,7 +163,7 @@ def with_cpu_times_of_runs(full, dataset):
     return dataset.assign({name: ("run", values) for name, values in names.items()})
 
 
-def comparable_cpu_time_of_cell(cell):
+def comparable_cpu_time_of_cell(cell: xr.Dataset) -> float:
     """The CPU time of a complete run, the median; NaN where it cannot be compared with others.
 
     Parameters
@@ -148,7 +182,7 @@ def comparable_cpu_time_of_cell(cell):
     return time if measured and time > 0 else np.nan
 
 
-def is_cpu_time_comparable(apart, batch, repeats):
+def is_cpu_time_comparable(apart: float, batch: float, repeats: float) -> bool:
     """Whether a CPU time can be compared with others.
 
     Parameters
@@ -161,7 +195,7 @@ def is_cpu_time_comparable(apart, batch, repeats):
     return batch >= ALONE or (repeats >= FEWEST and apart <= APART)
 
 
-def why_cpu_times_not_comparable(rows):
+def why_cpu_times_not_comparable(rows: Iterable[TimedRow]) -> str:
     """Why CPU times cannot be compared, and what to add to the study; empty where all can.
 
     Parameters
@@ -195,12 +229,12 @@ def why_cpu_times_not_comparable(rows):
     return f"{of} cannot be compared, {text}: the experiment needs {' and '.join(cures)}"
 
 
-def _range_in_words(values):
+def _range_in_words(values: Sequence[float]) -> str:
     low, high = f"{min(values):.3g}", f"{max(values):.3g}"
     return low if low == high else f"{low} – {high}"
 
 
-def _time_range_in_words(seconds):
+def _time_range_in_words(seconds: Sequence[float]) -> str:
     """Times with their unit: ``0.8 – 20 ms``."""
     low, high = ((1e3, "ms") if one < 1 else (1, "s") for one in (min(seconds), max(seconds)))
     if low == high:

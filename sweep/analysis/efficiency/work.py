@@ -1,9 +1,10 @@
 """What accuracy costs: errors against steps, evaluations and CPU time, and who needs least."""
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 import integrators
 from integrators.errors import InputError
@@ -15,8 +16,9 @@ from sweep.analysis.convergence.curves import (
     share_of_reference_error,
 )
 from sweep.analysis.convergence.slopes import MARGIN
-from sweep.analysis.efficiency.pareto import with_pareto_flags
-from sweep.analysis.efficiency.timing import APART, cpu_times_of_runs, is_cpu_time_comparable
+from sweep.analysis.efficiency.pareto import WorkEstimate, with_pareto_flags
+from sweep.analysis.efficiency.timing import RunTimes, cpu_times_of_runs
+from sweep.analysis.runs.blocks import Floats, Integers
 from sweep.analysis.runs.selection import (
     adaptive_runs,
     complete_runs,
@@ -46,114 +48,9 @@ SAMPLED = 2**21  # values of a series by which it is found until when the refere
 ROUNDINGS = 16  # of a quantity's size: invariants that are kept to so many are kept to round-off
 
 
-@dataclass(frozen=True)
-class WorkEstimate:
-    """One error of one integrator at one step size or tolerance, and the work that it took.
-
-    Attributes
-    ----------
-    integrator, family : str
-        The label in the study, and the family that it is compared within.
-    parameters : dict
-        Values of the scanned axes.
-    step_size, tolerance : float
-        One is NaN: adaptive integrators have a tolerance, the others a step size.
-    error : str
-        ``global_error``, ``energy_error``, …
-    units : str
-    reference : bool
-        Whether it is measured against a reference solution.
-    at : str
-        ``end`` or ``sup``: the error at `time`, or its largest size until then.
-    time : float
-        Of an error against a reference the last time at which it resolves the errors of all
-        integrators; of others the end of the run.
-    value, low, high : float
-        Size of the error: median over the starts, and range; NaN where no run is complete.
-    floor : float
-        Errors below it cannot be told apart: round-off, or what the reference is wrong by.
-    steps, evaluations, cpu_time : float
-        Of a whole run, medians over the starts: steps with the rejected ones, evaluations of the
-        system's function, and seconds, of repeated runs the least. Of runs that are computed side
-        by side in lanes each has its share of the time. NaN where none are counted.
-    cpu_time_largest, cpu_time_apart, cpu_time_batch : float
-        Of repeated runs the longest time; by what the next to the least is longer, as a part of
-        it, NaN where they are timed once; and the time of all runs that were computed side by
-        side, which is what was measured. Medians over the starts.
-    cpu_time_elsewhere : bool
-        Whether some of its runs were computed by another kind of machine, or another version, than
-        most runs of the table.
-    repeats : int
-        How often each run was timed, at least.
-    starts, failed, left_out : int
-        Initial conditions that count; runs that stopped early; runs that do not count: these,
-        unfinished ones, and those that left the study.
-    reference_failed : bool
-        Whether complete runs have no error because the reference failed.
-    best : tuple of str
-        Which of `pareto.WORK` it is best of its family by, see `work_table`.
-    """
-
-    integrator: str
-    family: str
-    parameters: dict
-    step_size: float
-    tolerance: float
-    error: str
-    units: str
-    reference: bool
-    at: str
-    time: float
-    value: float
-    low: float
-    high: float
-    floor: float
-    steps: float
-    evaluations: float
-    cpu_time: float
-    cpu_time_largest: float
-    cpu_time_apart: float
-    cpu_time_batch: float
-    cpu_time_elsewhere: bool
-    repeats: int
-    starts: int
-    failed: int
-    left_out: int
-    reference_failed: bool = False
-    best: tuple = ()
-
-    @property
-    def resolved(self):
-        """Whether the error stands above round-off and the reference's own error."""
-        return self.value > self.floor
-
-    @property
-    def cpu_time_measured(self):
-        """Whether the CPU time is long, timed often enough, and of the same machine as others."""
-        return not self.cpu_time_elsewhere and is_cpu_time_comparable(
-            self.cpu_time_apart, self.cpu_time_batch, self.repeats
-        )
-
-    def work_range(self, against):
-        """A measure of work, and up to what it cannot be told from more.
-
-        Steps and evaluations are counted. Of CPU times it is what the two least of the repeats
-        differ by; of one that was timed once, `timing.APART`.
-        """
-        work = getattr(self, against)
-        if against != "cpu_time":
-            return work, work
-        once = math.isnan(self.cpu_time_apart)
-        return work, work * (1 + (APART if once else self.cpu_time_apart))
-
-    def work_is_comparable(self, against):
-        """Whether a measure of work can be compared with that of others."""
-        if against == "cpu_time" and not self.cpu_time_measured:
-            return False
-        return getattr(self, against) > 0
-
-
-def work_table(dataset, error=None, at="end"):
+def work_table(
+    dataset: xr.Dataset | xr.DataTree, error: str | None = None, at: str = "end"
+) -> list[WorkEstimate]:
     """Errors of every integrator beside the work that they took, the best of each family marked.
 
     Parameters
@@ -215,7 +112,9 @@ def work_table(dataset, error=None, at="end"):
     return with_pareto_flags(rows)
 
 
-def chosen_errors_for_work(dataset, error=None, at="end"):
+def chosen_errors_for_work(
+    dataset: xr.Dataset, error: str | None = None, at: str = "end"
+) -> list[str]:
     """Names of the errors to measure, the first of them the one that tells most.
 
     Parameters
@@ -241,7 +140,7 @@ def chosen_errors_for_work(dataset, error=None, at="end"):
     return errors
 
 
-def integrator_families(dataset):
+def integrator_families(dataset: xr.Dataset) -> dict[str, str]:
     """The family of each integrator, by label.
 
     The store says it; of one that was written before it did, it is that of the method's name.
@@ -264,13 +163,13 @@ def integrator_families(dataset):
 class _Sizes:
     """Of each run the size of an error, below what it means nothing, and until when it is taken."""
 
-    values: np.ndarray
-    floors: np.ndarray
-    times: np.ndarray
+    values: Floats
+    floors: Floats
+    times: Floats
     at: str
 
 
-def _error_sizes_of_runs(dataset, name, at):
+def _error_sizes_of_runs(dataset: xr.Dataset, name: str, at: str) -> _Sizes:
     if not is_error_against_reference(dataset, name):
         (values,) = reduce_result_columns(
             dataset, [parse_result_column(dataset, f"{name}@max")]
@@ -290,14 +189,14 @@ def _error_sizes_of_runs(dataset, name, at):
     return _Sizes(values, floors, times, at)
 
 
-def _error_size_at_sample(dataset, name, place, at):
+def _error_size_at_sample(dataset: xr.Dataset, name: str, place: int, at: str) -> Floats:
     """Size of an error at a sample, or its largest until then; shape ``(run,)``."""
     dataset = dataset.isel(time=slice(0, place + 1))
     of = Column(name, "time" if at == "end" else "abs_max", place, name)
     return np.abs(reduce_result_columns(dataset, [of])[name])
 
 
-def _reference_error_at_sample(dataset, place, at):
+def _reference_error_at_sample(dataset: xr.Dataset, place: int, at: str) -> Floats:
     """What the reference is wrong by itself; NaN where it failed."""
     if "reference_error" not in dataset:
         return np.zeros(dataset.sizes["run"])
@@ -305,10 +204,10 @@ def _reference_error_at_sample(dataset, place, at):
     return share * _error_size_at_sample(dataset, "reference_error", place, at)
 
 
-def _last_sample_resolved_by_reference(dataset, name, at):
+def _last_sample_resolved_by_reference(dataset: xr.Dataset, name: str, at: str) -> int:
     """The last sample at which the reference resolves the errors of every integrator."""
-    needed = (name, "reference_error", INITIAL, "status", "sample_count")
-    needed = [key for key in needed if key in dataset]
+    wanted = (name, "reference_error", INITIAL, "status", "sample_count")
+    needed = [key for key in wanted if key in dataset]
     times = []
     for _, runs in groups_of_runs(dataset, ["integrator"]):
         some = take_runs(dataset, _runs_of_starts_that_fit_memory(dataset, runs))[needed].load()
@@ -320,7 +219,7 @@ def _last_sample_resolved_by_reference(dataset, name, at):
     return int(np.argmin(np.abs(there - min(times)))) if times else len(there) - 1
 
 
-def _runs_of_starts_that_fit_memory(dataset, runs):
+def _runs_of_starts_that_fit_memory(dataset: xr.Dataset, runs: Integers) -> Integers:
     """The runs of an integrator, of only so many starts that their series fit into memory."""
     if len(runs) * dataset.sizes["time"] <= SAMPLED:
         return runs
@@ -329,7 +228,7 @@ def _runs_of_starts_that_fit_memory(dataset, runs):
     return runs[start < few]
 
 
-def _round_off_floor_of_invariant(dataset, name):
+def _round_off_floor_of_invariant(dataset: xr.Dataset, name: str) -> Floats:
     """What round-off does to an invariant or constraint: some ε of its size at the start."""
     quantity, epsilon = name.removesuffix("_error"), relative_round_off_of_runs(dataset)
     if dataset[name].attrs.get("kind") == "constraint":
@@ -342,7 +241,7 @@ def _round_off_floor_of_invariant(dataset, name):
     return ROUNDINGS * epsilon * np.sqrt(sum((start**2 for start in starts), 0.0))
 
 
-def _work_measures_of_runs(dataset, timed):
+def _work_measures_of_runs(dataset: xr.Dataset, timed: RunTimes) -> dict[str, Floats]:
     """Steps, evaluations and CPU time of each run of `dataset`; NaN where none are counted."""
     counted = {
         "steps": [name for name in ("steps", "rejected_steps") if name in dataset],
@@ -357,7 +256,14 @@ def _work_measures_of_runs(dataset, timed):
     return work | {"cpu_time_apart": timed.apart, "cpu_time_batch": timed.batch}
 
 
-def _work_estimate_of_cell(dataset, name, found, there, runs, of_cell):
+def _work_estimate_of_cell(
+    dataset: xr.Dataset,
+    name: str,
+    found: _Sizes,
+    there: Integers,
+    runs: int,
+    of_cell: dict[str, Any],
+) -> WorkEstimate:
     """The row of a cell: `there` are its runs that count, of so many."""
     whole = there
     there = there[np.isfinite(found.values[there])]
@@ -381,5 +287,5 @@ def _work_estimate_of_cell(dataset, name, found, there, runs, of_cell):
     )
 
 
-def _median_or_nan(values):
+def _median_or_nan(values: Floats) -> float:
     return float(np.median(values)) if len(values) else np.nan
