@@ -1,6 +1,8 @@
 """Order and chaos: how nearby trajectories part, from the recorded exponents and MEGNO."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -8,6 +10,7 @@ import xarray as xr
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE
 from sweep.analysis.drift.drifts import Spread
+from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import (
     adaptive_runs,
@@ -71,14 +74,14 @@ class ChaosEstimate:
     """
 
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     step_size: float
     tolerance: float
     starts: int
     left_out: int
     stopped: int
     duration: float
-    exponents: tuple
+    exponents: tuple[Spread, ...]
     megno: Spread
     chaotic: int
     regular: int
@@ -90,20 +93,20 @@ class ChaosEstimate:
     time_units: str
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         """`CHAOTIC`, `NONE` or `UNDECIDED` if all starts are alike; else the starts of each."""
         if len(self.counts) == 1:
             return next(iter(self.counts))
         return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items())
 
     @property
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """Starts by their verdict, of those that there are."""
         counts = zip(VERDICTS, (self.chaotic, self.regular, self.undecided), strict=True)
         return {verdict: count for verdict, count in counts if count}
 
     @property
-    def in_words(self):
+    def in_words(self) -> str:
         """What the verdict leaves open, with the number that would decide."""
         time = "" if self.time_units == "1" else f" {self.time_units}"
         rate = "" if self.units == "1" else f" {self.units}"
@@ -124,7 +127,7 @@ class ChaosEstimate:
         return "; ".join(said)
 
 
-def chaos_table(dataset):
+def chaos_table(dataset: xr.Dataset | xr.DataTree) -> list[ChaosEstimate]:
     """Lyapunov exponents, MEGNO and what they say of order and chaos.
 
     A start is chaotic where MEGNO ends above 5 and is more than one and a half times that at half
@@ -193,13 +196,13 @@ def integrators_without_exponents(dataset: xr.Dataset) -> dict[str, str]:
     return found
 
 
-def variables_of_chaos(dataset):
+def variables_of_chaos(dataset: xr.Dataset) -> list[str]:
     """Names of the exponents, the largest first, and of MEGNO, as far as they are recorded."""
     names = [str(n) for n, found in dataset.data_vars.items() if found.attrs.get("kind") == KIND]
     return sorted(names, key=lambda name: (name == MEGNO, name))
 
 
-def _estimate_of_cell(key, cell, names):
+def _estimate_of_cell(key: dict[str, Any], cell: xr.Dataset, names: Sequence[str]) -> ChaosEstimate:
     judged, runs = judged_runs(cell, FEWEST), cell.sizes["run"]
     cell = take_runs(cell, judged.positions).isel(time=slice(0, judged.samples))
     times = cell["time"].values
@@ -242,7 +245,7 @@ def _estimate_of_cell(key, cell, names):
     )
 
 
-def _longer_run(rates, duration):
+def _longer_run(rates: Floats, duration: float) -> float:
     """The duration that lets MEGNO come to twice `HIGH` with the least of some exponents."""
     least = np.min(rates, initial=np.inf)
     if not 0.0 < least < np.inf:
@@ -250,7 +253,7 @@ def _longer_run(rates, duration):
     return float(max(2.0 * duration, 4.0 * HIGH / least))
 
 
-def _spread(values):
+def _spread(values: Floats) -> Spread:
     if not len(values):
         return Spread(np.nan, np.nan, np.nan)
     return Spread(*(float(f(values)) for f in (np.median, np.min, np.max)))

@@ -1,12 +1,15 @@
 """How far integrators' maps are from symplectic and from reversible, as runs have recorded it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from integrators.errors import InputError
 from sweep.analysis.drift.cells import cells_chosen_for_drift
 from sweep.analysis.drift.drifts import Spread
+from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.selection import (
     complete_runs,
     integrator_descriptions,
@@ -52,7 +55,7 @@ class StructureEstimate:
     """
 
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     step_size: float
     tolerance: float
     starts: int
@@ -66,7 +69,9 @@ class StructureEstimate:
     time_units: str
 
 
-def structure_table(dataset, step_sizes="all"):
+def structure_table(
+    dataset: xr.Dataset | xr.DataTree, step_sizes: str = "all"
+) -> list[StructureEstimate]:
     """Symplectic defects and reversal errors, run by run and over the starts.
 
     Parameters
@@ -103,12 +108,14 @@ def structure_table(dataset, step_sizes="all"):
     ]
 
 
-def has_structure(dataset):
+def has_structure(dataset: xr.Dataset) -> bool:
     """Whether a run table has symplectic defects or reversal errors."""
     return SYMPLECTIC in dataset or REVERSAL in dataset
 
 
-def _estimate_of_cell(key, cell, symmetric):
+def _estimate_of_cell(
+    key: dict[str, Any], cell: xr.Dataset, symmetric: dict[str, bool | None]
+) -> StructureEstimate:
     counts = complete_runs(cell)
     defect, resolution, reversal = (
         cell[name].values[counts] if name in cell else np.full(counts.sum(), np.nan)
@@ -133,7 +140,7 @@ def _estimate_of_cell(key, cell, symmetric):
     )
 
 
-def _verdict_on_defects(defect, resolution):
+def _verdict_on_defects(defect: Floats, resolution: Floats) -> str:
     there = np.isfinite(defect)
     if not there.any():
         return ""
@@ -142,7 +149,7 @@ def _verdict_on_defects(defect, resolution):
     return NONE if np.all(defect[there] <= WITHIN * resolution[there]) else UNDECIDED
 
 
-def _spread_of_finite(values):
+def _spread_of_finite(values: Floats) -> Spread:
     values = values[np.isfinite(values)]
     if not len(values):
         return Spread(np.nan, np.nan, np.nan)

@@ -6,30 +6,35 @@ The method's part is what a run's twin in double-double shows: the same steps, w
 
 import json
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from scipy.special import stdtrit
 
 from integrators.errors import InputError
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE, ROUND_OFF
 from sweep.analysis.drift.cells import (
     STATISTICS,
+    CellErrors,
     cells_chosen_for_drift,
     chosen_drift_quantities,
     initial_rms_of_quantity,
     read_cell_errors,
 )
-from sweep.analysis.drift.drifts import GROWING, drift_and_verdict_of_cell
+from sweep.analysis.drift.drifts import drift_and_verdict_of_cell
 from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors
 from sweep.analysis.drift.slow_modes import is_in_last_decade
 from sweep.analysis.drift.twins import (
+    TwinnedRuns,
     entry_of_twin,
     experiment_name,
     has_only_twins,
     pair_runs_with_twins,
 )
-from sweep.analysis.drift.verdicts import NONE, UNDECIDED, WALK
+from sweep.analysis.drift.verdicts import GROWING, NONE, UNDECIDED, WALK
 from sweep.analysis.reasons import (
     Reason,
     compared_pairs_in_words,
@@ -37,6 +42,7 @@ from sweep.analysis.reasons import (
     drift_source_in_words,
     pairs_left_out_in_words,
 )
+from sweep.analysis.runs.blocks import Floats, Integers
 from sweep.analysis.runs.selection import run_table_without_repeats
 
 METHOD = "method"
@@ -88,20 +94,20 @@ class DriftPart:
     exponent_high: float = np.nan
     size: float = np.nan
     last: float = np.nan
-    why: tuple = ()
+    why: tuple[Reason, ...] = ()
 
     @property
-    def grows(self):
+    def grows(self) -> bool:
         """Whether it is seen to grow."""
         return self.verdict in GROWING
 
     @property
-    def bound(self):
+    def bound(self) -> float:
         """The largest |drift| inside the 95 % interval."""
         return max(abs(self.low), abs(self.high))
 
     @property
-    def half_width(self):
+    def half_width(self) -> float:
         """Half the width of the 95 % interval."""
         return (self.high - self.low) / 2
 
@@ -152,7 +158,7 @@ class ArithmeticEstimate:
 
     quantity: str
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     step_size: float
     twin: str = ""
     elsewhere: str = ""
@@ -172,14 +178,14 @@ class ArithmeticEstimate:
     apart: float = np.nan
     resolution: float = np.nan
     twin_rounding: float = np.nan
-    why: tuple = ()
+    why: tuple[Reason, ...] = ()
     entry: str = ""
     experiment: str = ""
     units: str = "1"
     time_units: str = "1"
 
     @property
-    def parted(self):
+    def parted(self) -> bool:
         """Whether run and twin move apart as far as the error oscillates.
 
         Their difference is then one of two trajectories of the same method, and tells rounding
@@ -189,68 +195,73 @@ class ArithmeticEstimate:
         return bool(wide and self.apart >= PARTED * self.oscillation)
 
     @property
-    def rounding_share(self):
+    def rounding_share(self) -> float:
         """What rounding makes up of the error at the end; NaN where run and twin have parted."""
         if self.parted or not self.total.last > 0:
             return np.nan
         return self.rounding.last / self.total.last
 
     @property
-    def method_share(self):
+    def method_share(self) -> float:
         """What the method makes up of the error at the end; NaN as `rounding_share`."""
         if self.parted or not self.total.last > 0:
             return np.nan
         return self.method.last / self.total.last
 
     @property
-    def method_reach(self):
+    def method_reach(self) -> float:
         """What the method can add up to over the whole runs, if it goes on as it is compared."""
         return self.method.size * self.run_duration / self.duration
 
     @property
-    def below_rounding(self):
+    def below_rounding(self) -> bool:
         """Whether rounding is seen to grow, by less than one rounding of the quantity."""
         return bool(self.rounding.grows and self.rounding.size < self.resolution)
 
     @property
-    def twin_at_round_off(self):
+    def twin_at_round_off(self) -> bool:
         """Whether what may grow in the twins can be their own rounding."""
         return bool(self.method.verdict != NONE and self.method.size <= self.twin_rounding)
 
     @property
-    def shorter(self):
+    def shorter(self) -> bool:
         """Whether less than the runs is compared."""
         return self.duration < self.run_duration * (1 - 1e-9)
 
     @property
-    def rate(self):
+    def rate(self) -> str:
         """In which units a drift is; as of `DriftEstimate`."""
         if self.units == "1":
             return "per unit time" if self.time_units == "1" else f"per {self.time_units}"
         return f"{self.units}/{'unit time' if self.time_units == '1' else self.time_units}"
 
     @property
-    def method_in_words(self):
+    def method_in_words(self) -> str:
         """The method's part: its verdict and what it rests on."""
         return drift_part_in_words(self.method, self.rate)
 
     @property
-    def rounding_in_words(self):
+    def rounding_in_words(self) -> str:
         """The part of rounding, likewise."""
         return drift_part_in_words(self.rounding, self.rate)
 
     @property
-    def finding(self):
+    def finding(self) -> str:
         """The answer in words, with what limits it."""
         return drift_source_in_words(self)
 
     @property
-    def compared(self):
+    def compared(self) -> str:
         """What is compared, in words, if that is not all of the runs; else empty."""
         return compared_pairs_in_words(self)
 
 
-def arithmetic_table(dataset, quantities=None, step_sizes="all", others=()):
+def arithmetic_table(
+    dataset: xr.Dataset | xr.DataTree,
+    quantities: Sequence[str] | str | None = None,
+    step_sizes: str = "all",
+    others: Sequence[xr.Dataset | xr.DataTree] = (),
+) -> list[ArithmeticEstimate]:
     """Tell which part of each drift is the method's, and which is rounding.
 
     Each run in double precision is compared with its twin, the run in double-double that differs
@@ -282,8 +293,8 @@ def arithmetic_table(dataset, quantities=None, step_sizes="all", others=()):
     """
     dataset = run_table_without_repeats(dataset)
     quantities = chosen_drift_quantities(dataset, quantities)
-    others = [run_table_without_repeats(one) for one in others]
-    paired, alone = pair_runs_with_twins(dataset, others, quantities)
+    tables = [run_table_without_repeats(one) for one in others]
+    paired, alone = pair_runs_with_twins(dataset, tables, quantities)
     lacking = [_estimate_without_twin(dataset, label, quantities[0]) for label in alone]
     if not paired and not has_only_twins(dataset):
         raise InputError(_why_nothing_is_paired(lacking))
@@ -295,7 +306,7 @@ def arithmetic_table(dataset, quantities=None, step_sizes="all", others=()):
     ] + lacking
 
 
-def _estimate_without_twin(dataset, label, quantity):
+def _estimate_without_twin(dataset: xr.Dataset, label: str, quantity: str) -> ArithmeticEstimate:
     entry, experiment = entry_of_twin(dataset, label), experiment_name(dataset)
     numbers = {
         "entry": entry,
@@ -314,7 +325,7 @@ def _estimate_without_twin(dataset, label, quantity):
     )
 
 
-def _why_nothing_is_paired(lacking):
+def _why_nothing_is_paired(lacking: Sequence[ArithmeticEstimate]) -> str:
     if lacking:
         return "\n".join(f"{row.integrator}: {row.finding}" for row in lacking)
     return (
@@ -324,18 +335,20 @@ def _why_nothing_is_paired(lacking):
     )
 
 
-def _cells_with_twins(pairs, step_sizes):
+def _cells_with_twins(
+    pairs: TwinnedRuns, step_sizes: str
+) -> Iterator[tuple[dict[str, Any], xr.Dataset, xr.Dataset]]:
     """The cells with twins, and beside each the cell of all runs, also those without a twin."""
     every = {_cell_name(key): cell for key, cell in cells_chosen_for_drift(pairs.own, "all")}
     for key, cell in cells_chosen_for_drift(_table_with_twin_positions(pairs), step_sizes):
         yield key, cell, every[_cell_name(key)]
 
 
-def _cell_name(key):
+def _cell_name(key: dict[str, Any]) -> str:
     return json.dumps(key, sort_keys=True)
 
 
-def _table_with_twin_positions(pairs):
+def _table_with_twin_positions(pairs: TwinnedRuns) -> xr.Dataset:
     """The runs with the position of each one's twin, and the samples that the pair can share."""
     return pairs.runs.assign(
         {
@@ -348,7 +361,7 @@ def _table_with_twin_positions(pairs):
     )
 
 
-def _samples_of_runs(table):
+def _samples_of_runs(table: xr.Dataset) -> Integers:
     """Samples of each run that can be compared; -1 of one that stopped."""
     shape = table.sizes["run"]
     counts = table["sample_count"].values if "sample_count" in table else table.sizes["time"]
@@ -358,7 +371,9 @@ def _samples_of_runs(table):
     return np.where(table["status"].values > 0, -1, counts) if "status" in table else counts
 
 
-def _estimate_of_cell(pairs, key, cell, whole, quantity):
+def _estimate_of_cell(
+    pairs: TwinnedRuns, key: dict[str, Any], cell: xr.Dataset, whole: xr.Dataset, quantity: str
+) -> ArithmeticEstimate:
     """The estimate of one integrator, scanned values and step size."""
     key = dict(key)
     samples = cell[TWIN_SAMPLES].values
@@ -394,7 +409,7 @@ def _estimate_of_cell(pairs, key, cell, whole, quantity):
         for what in ((both[0], quantity), (both[1], quantity), (both[0], quantity, both[1]))
     )
     size = initial_rms_of_quantity(both[0], quantity)
-    oscillation, apart = _oscillation_and_distance(*both, quantity)
+    oscillation, apart = _oscillation_and_distance(both[0], both[1], quantity)
     estimate = ArithmeticEstimate(
         **common,
         starts=len(runs),
@@ -412,7 +427,7 @@ def _estimate_of_cell(pairs, key, cell, whole, quantity):
     return replace(estimate, source=_source_of_drift(estimate))
 
 
-def _samples_to_compare(samples, most):
+def _samples_to_compare(samples: Integers, most: int) -> int:
     """So many samples that most are compared: of fewer pairs for longer, or of more for shorter."""
     counts = np.unique(np.minimum(samples, most))
     counts = counts[counts >= 2]
@@ -422,7 +437,9 @@ def _samples_to_compare(samples, most):
     return int(counts[len(counts) - 1 - np.argmax(compared[::-1])])
 
 
-def _errors_until(table, runs, samples, quantity, steps):
+def _errors_until(
+    table: xr.Dataset, runs: Integers, samples: int, quantity: str, steps: int
+) -> xr.Dataset:
     """The errors of some runs up to a sample, as a cell of complete runs."""
     names = [f"{quantity}_error{of}" for of in STATISTICS] + [quantity]
     cell = table[[name for name in names if name in table]]
@@ -430,7 +447,7 @@ def _errors_until(table, runs, samples, quantity, steps):
     return cell.assign(steps=("run", np.full(len(runs), steps)))
 
 
-def _drift_part(errors):
+def _drift_part(errors: CellErrors) -> DriftPart:
     """The drift of the errors of a cell as a `DriftPart`."""
     slope, found = drift_and_verdict_of_cell(errors)
     if found.verdict == WALK and found.low <= 0:
@@ -440,7 +457,7 @@ def _drift_part(errors):
         )
     if np.isnan(slope[0]) and errors.starts:
         fit = fit_growth_of_cell_errors(errors)
-        half = stdtrit(max(fit.likeness.effective - 1, 1.0), 0.975) * fit.drift_error
+        half = float(stdtrit(max(fit.likeness.effective - 1, 1.0), 0.975) * fit.drift_error)
         slope = fit.drift, fit.drift - half, fit.drift + half
     duration = errors.ends[-1] - errors.ends[0]
     last = float(np.sqrt(np.mean(errors.last**2))) if errors.starts else np.nan
@@ -461,7 +478,9 @@ def _drift_part(errors):
     )
 
 
-def _oscillation_and_distance(cell, twins, quantity):
+def _oscillation_and_distance(
+    cell: xr.Dataset, twins: xr.Dataset, quantity: str
+) -> tuple[float, float]:
     """Root mean squares of the twins' errors and of the differences, less their trends."""
     name, times = f"{quantity}_error", cell["time"].values
     late = is_in_last_decade(times - times[0])
@@ -471,10 +490,13 @@ def _oscillation_and_distance(cell, twins, quantity):
     errors, others = (
         one[name].isel(run=runs, time=late).transpose("run", "time").values for one in (cell, twins)
     )
-    return tuple(_rms_beside_trend(times[late], series) for series in (others, errors - others))
+    return (
+        _rms_beside_trend(times[late], others),
+        _rms_beside_trend(times[late], errors - others),
+    )
 
 
-def _rms_beside_trend(times, series):
+def _rms_beside_trend(times: Floats, series: Floats) -> float:
     if len(times) < 3:
         return float(np.sqrt(np.mean(series**2)))
     trend = np.polynomial.polynomial.polyfit(times - times.mean(), series.T, 1)
@@ -482,7 +504,7 @@ def _rms_beside_trend(times, series):
     return float(np.sqrt(np.mean(rest**2)))
 
 
-def _source_of_drift(estimate):
+def _source_of_drift(estimate: ArithmeticEstimate) -> str:
     """Which part is seen to grow, if the other one does not matter.
 
     Where run and twin have parted, their difference walks as those of any two trajectories of a

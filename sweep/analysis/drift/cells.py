@@ -1,9 +1,12 @@
 """The errors of the runs of one integrator, scanned values and step size, read in blocks."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.drift.slow_modes import (
@@ -21,8 +24,9 @@ from sweep.analysis.drift.slow_modes import (
     walk_rate_error_by_late_changes,
     window_means_of_intervals,
 )
-from sweep.analysis.runs.blocks import map_blocks
-from sweep.analysis.runs.judged import judged_runs
+from sweep.analysis.drift.spectra import Likeness
+from sweep.analysis.runs.blocks import Floats, Integers, map_blocks
+from sweep.analysis.runs.judged import JudgedRuns, judged_runs
 from sweep.analysis.runs.selection import (
     groups_of_runs,
     is_error_against_reference,
@@ -38,8 +42,12 @@ HUGE = 1e100  # an error beyond it is that of a run that blows up, and its squar
 BLOCK = 8192  # runs that are in memory with all their samples
 BLOCK_VALUES = 2**25  # and samples of them, of each statistic
 
+Cell = tuple[dict[str, Any], Integers]  # its values, and positions of its runs
 
-def chosen_drift_quantities(dataset, quantities):
+
+def chosen_drift_quantities(
+    dataset: xr.Dataset, quantities: Sequence[str] | str | None
+) -> tuple[str, ...]:
     """The quantities that are named, or all that are recorded; `InputError` if one is not."""
     known = quantities_with_recorded_error(dataset)
     if not known:
@@ -55,7 +63,7 @@ def chosen_drift_quantities(dataset, quantities):
     return chosen
 
 
-def quantities_with_recorded_error(dataset):
+def quantities_with_recorded_error(dataset: xr.Dataset) -> tuple[str, ...]:
     """Names of the quantities whose error along the run is stored, e.g. ``("energy",)``."""
     return tuple(
         str(name).removesuffix("_error")
@@ -63,11 +71,13 @@ def quantities_with_recorded_error(dataset):
         if str(name).endswith("_error")
         and set(array.dims) == {"run", "time"}
         and name != "reference_error"
-        and not is_error_against_reference(dataset, name)
+        and not is_error_against_reference(dataset, str(name))
     )
 
 
-def cells_chosen_for_drift(dataset, step_sizes):
+def cells_chosen_for_drift(
+    dataset: xr.Dataset, step_sizes: str
+) -> Iterator[tuple[dict[str, Any], xr.Dataset]]:
     """The runs of each integrator, scanned values and step size, not yet read.
 
     Parameters
@@ -95,9 +105,9 @@ def cells_chosen_for_drift(dataset, step_sizes):
         yield key, take_runs(dataset, runs)
 
 
-def _cells_of_smallest_step_size(cells):
+def _cells_of_smallest_step_size(cells: Sequence[Cell]) -> Iterable[Cell]:
     """Of each integrator and combination of scanned values the smallest step size."""
-    smallest = {}
+    smallest: dict[Any, Cell] = {}
     for key, runs in cells:
         scanned = tuple((k, v) for k, v in key.items() if k not in ("step_size", "tolerance"))
         # Groups ascend with the step size, so the first is the smallest.
@@ -137,52 +147,52 @@ class CellErrors:
     every_step, signed : bool
     """
 
-    ends: np.ndarray
+    ends: Floats
     left_out: int
     stopped: int
     intervals_of_run: int
-    mean_abs: np.ndarray
-    max_abs: np.ndarray
-    rates: np.ndarray
-    last: np.ndarray
-    steps: np.ndarray
-    squares: np.ndarray
-    members: np.ndarray
+    mean_abs: Floats
+    max_abs: Floats
+    rates: Floats
+    last: Floats
+    steps: Floats
+    squares: Floats
+    members: Integers
     parts: SlowParts | None
-    changes: np.ndarray
+    changes: Floats
     windows: int
     every_step: bool
     signed: bool
 
     @property
-    def starts(self):
+    def starts(self) -> int:
         """Runs that count."""
         return len(self.mean_abs)
 
     @property
-    def rms_at_end(self):
+    def rms_at_end(self) -> float:
         """Root mean square over the runs of the last interval's means; NaN without a run."""
         return float(np.sqrt(np.mean(self.last**2))) if self.starts else np.nan
 
     @cached_property
-    def likeness(self):
+    def likeness(self) -> Likeness:
         """How alike the runs are, a `spectra.Likeness`."""
         return likeness_by_late_changes(self.changes) if self.parts is None else self.parts.likeness
 
     @property
-    def rate_error_if_walking(self):
+    def rate_error_if_walking(self) -> float:
         """Standard error of the rate of the mean over the runs, if that walks."""
         if self.parts is not None:
             return self.parts.rate_error_if_walking
         return walk_rate_error_by_late_changes(self.interval_middles, self.changes)
 
     @property
-    def interval_middles(self):
+    def interval_middles(self) -> Floats:
         """Times of the interval means, since the start of the run."""
         return (self.ends[1:] + self.ends[:-1]) / 2 - self.ends[0]
 
 
-def read_cell_errors(cell, quantity, less=None):
+def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = None) -> CellErrors:
     """The errors of one quantity in a cell, from a block of runs after another.
 
     Statistics of every step are taken where the store holds them; samples without them, or where
@@ -206,10 +216,9 @@ def read_cell_errors(cell, quantity, less=None):
     names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
     if less is not None:
         names = {of: name for of, name in names.items() if of in LINEAR_STATISTICS and name in less}
-    own, others = (
-        None if one is None else one[list(names.values())].isel(time=until).reset_coords(drop=True)
-        for one in (cell, less)
-    )
+    kept = list(names.values())
+    own = cell[kept].isel(time=until).reset_coords(drop=True)
+    others = None if less is None else less[kept].isel(time=until).reset_coords(drop=True)
     every_step = "_mean" in names
     ends, blocks = cell["time"].values[until], []
     steps = _steps_until(cell, ends[-1] - ends[0], judged.stopped)
@@ -226,14 +235,14 @@ def read_cell_errors(cell, quantity, less=None):
         ),
     )
     for block in reduced:
-        if every_step and block is None:
+        if block is None:
             return read_cell_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity, less)
         blocks.append(block)
     signed = quantity in cell or any(block["negative"] for block in blocks)
     return _cell_errors_from_blocks(cell, ends, judged, blocks, every_step, signed)
 
 
-def _steps_until(cell, duration, stopped):
+def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
     """Steps of each run; of those with a fixed step until so late, where some fail afterwards."""
     steps = cell["steps"].values.astype(float)
     if not stopped or "step_size" not in cell:
@@ -242,7 +251,7 @@ def _steps_until(cell, duration, stopped):
     return np.where(np.isfinite(sizes), np.round(duration / sizes), steps)
 
 
-def read_cell_window_means(cell, quantity, most):
+def read_cell_window_means(cell: xr.Dataset, quantity: str, most: int) -> tuple[Floats, Floats]:
     """Window means of a cell's `JudgedRuns`, or means of its intervals where windows are few.
 
     Parameters
@@ -276,7 +285,7 @@ def read_cell_window_means(cell, quantity, most):
     return (ends[1:] + ends[:-1]) / 2, means
 
 
-def initial_rms_of_quantity(cell, quantity):
+def initial_rms_of_quantity(cell: xr.Dataset, quantity: str) -> float:
     """Root mean square of a quantity over the starts at first; 1 of those that have no value."""
     if quantity not in cell:
         return 1.0
@@ -285,23 +294,28 @@ def initial_rms_of_quantity(cell, quantity):
     return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0
 
 
-def rounding_of_quantity(cell, quantity):
+def rounding_of_quantity(cell: xr.Dataset, quantity: str) -> float:
     """One rounding of a quantity, as large as at first, in the arithmetic of a cell's runs."""
     return float(relative_round_off_of_runs(cell)[0]) * initial_rms_of_quantity(cell, quantity)
 
 
-def _series_of_runs(dataset, less, names, runs):
-    read, others = (one if one is None else take_runs(one, runs) for one in (dataset, less))
+def _series_of_runs(
+    dataset: xr.Dataset, less: xr.Dataset | None, names: dict[str, str], runs: Integers
+) -> list[xr.Variable]:
+    read = take_runs(dataset, runs)
     series = [read[name].variable.transpose("run", "time") for name in names.values()]
-    if others is None:
+    if less is None:
         return series
+    others = take_runs(less, runs)
     return [
         one - others[name].variable.transpose("run", "time")
         for one, name in zip(series, names.values(), strict=True)
     ]
 
 
-def _reduce_block_of_errors(ends, names, steps, every_step, *arrays):
+def _reduce_block_of_errors(
+    ends: Floats, names: tuple[str, ...], steps: Floats, every_step: bool, *arrays: Floats
+) -> dict[str, Any] | None:
     """What is kept of a block; None where its statistics have gaps."""
     values = dict(zip(names, arrays, strict=True))
     if every_step:
@@ -332,7 +346,14 @@ def _reduce_block_of_errors(ends, names, steps, every_step, *arrays):
     }
 
 
-def _cell_errors_from_blocks(cell, ends, judged, blocks, every_step, signed):
+def _cell_errors_from_blocks(
+    cell: xr.Dataset,
+    ends: Floats,
+    judged: JudgedRuns,
+    blocks: Sequence[dict[str, Any]],
+    every_step: bool,
+    signed: bool,
+) -> CellErrors:
     parts = [block["parts"] for block in blocks if block["parts"] is not None]
     squares, members = add_group_sums([block["sums"] for block in blocks])
     lost = sum(block["lost"] for block in blocks)
@@ -352,12 +373,15 @@ def _cell_errors_from_blocks(cell, ends, judged, blocks, every_step, signed):
     )
 
 
-def _statistics_have_gaps(means, sampled):
+def _statistics_have_gaps(means: Floats, sampled: Floats) -> bool:
     """Whether there are no statistics, or intervals in which no step of an adaptive run ends."""
-    return np.isnan(means).all() or bool((np.isnan(means) & np.isfinite(sampled)).any())
+    gaps = np.isnan(means)
+    return bool(gaps.all() or (gaps & np.isfinite(sampled)).any())
 
 
-def _interval_statistics_of_every_step(ends, values, steps):
+def _interval_statistics_of_every_step(
+    ends: Floats, values: dict[str, Floats], steps: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Means of the intervals; mean over k = 0 … N, where k = 0 contributes no error; maximum.
 
     Intervals count by their length, as they do where all steps are equal.
@@ -371,7 +395,9 @@ def _interval_statistics_of_every_step(ends, values, steps):
     return mean, mean_abs, largest.max(axis=1)
 
 
-def _interval_statistics_of_samples(ends, values):
+def _interval_statistics_of_samples(
+    ends: Floats, values: dict[str, Floats]
+) -> tuple[Floats, Floats, Floats]:
     """The same of samples, each for the interval that it ends; the first as for the second."""
     sampled = values[""]
     size = np.abs(sampled)

@@ -1,6 +1,8 @@
 """How many times less one integrator drifts than another, at equal step size and at equal cost."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,15 +44,71 @@ class DriftComparison:
     cpu_time: float
 
     @property
-    def equal_cost(self):
+    def equal_cost(self) -> bool:
         """Whether a run takes no more CPU time than one of the other, up to what times scatter."""
         return bool(self.cpu_time <= 1 + APART)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"≥ {_rounded_down(self.times)}× less than {self.than}"
 
 
-def _rounded_down(times):
+class ComparableDrift(Protocol):
+    """A row with a drift, such as `drifts.DriftEstimate`, whose attributes it has."""
+
+    @property
+    def quantity(self) -> str:
+        """Name of the quantity."""
+
+    @property
+    def integrator(self) -> str:
+        """Label of the integrator."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Values of the scanned axes."""
+
+    @property
+    def step_size(self) -> float:
+        """NaN of adaptive integrators."""
+
+    @property
+    def tolerance(self) -> float:
+        """NaN of the others."""
+
+    @property
+    def duration(self) -> float:
+        """Over which the drift was measured."""
+
+    @property
+    def wide_low(self) -> float:
+        """Lower end of the 97.5 % interval of the drift."""
+
+    @property
+    def wide_high(self) -> float:
+        """Upper end of the 97.5 % interval of the drift."""
+
+    @property
+    def grown_high(self) -> float:
+        """Upper end of the interval of what has grown; NaN where nothing has."""
+
+    @property
+    def verdict(self) -> str:
+        """One of `verdicts.VERDICTS`."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether the mean over the starts drifts."""
+
+    @property
+    def effective(self) -> float:
+        """Number of independent starts."""
+
+    @property
+    def cpu_time(self) -> float:
+        """Seconds of a run."""
+
+
+def _rounded_down(times: float) -> str:
     """Two digits, or the power of ten of what is large: a bound is no more exact."""
     power = int(np.floor(np.log10(times) + 1e-12))
     if times >= LARGE:
@@ -59,7 +117,9 @@ def _rounded_down(times):
     return f"{np.floor(times / unit + 1e-9) * unit:.4g}"
 
 
-def compare_drifts(rows, starts):
+def compare_drifts(
+    rows: Sequence[ComparableDrift], starts: Sequence[Iterable[str]]
+) -> list[tuple[DriftComparison, ...]]:
     """What other integrators each one drifts surely less than.
 
     Of each other integrator at most two step sizes are compared: the same one, and of those at
@@ -76,7 +136,7 @@ def compare_drifts(rows, starts):
     list of tuple of DriftComparison
         Of each row, those with the fewest times first.
     """
-    together = {}
+    together: dict[tuple[Any, ...], list[ComparableDrift]] = {}
     for row, own in zip(rows, starts, strict=True):
         together.setdefault(_comparable_setting(row, own), []).append(row)
     drifting = {
@@ -88,12 +148,12 @@ def compare_drifts(rows, starts):
     ]
 
 
-def _comparable_setting(row, starts):
+def _comparable_setting(row: ComparableDrift, starts: Iterable[str]) -> tuple[Any, ...]:
     """What rows share that can be compared."""
     return row.quantity, tuple(row.parameters.items()), row.duration, frozenset(starts)
 
 
-def _drift_is_sure(row):
+def _drift_is_sure(row: ComparableDrift) -> bool:
     """Whether a drift is surely not 0: as one, or above how far independent starts lie apart.
 
     Of few starts, or alike ones, a common walk or oscillation is none.
@@ -104,7 +164,7 @@ def _drift_is_sure(row):
     return row.verdict in (LINEAR, WORSE) or (row.verdict in (UNDECIDED, WALK, *LOOSE) and many)
 
 
-def _largest_possible_drift(row):
+def _largest_possible_drift(row: ComparableDrift) -> float:
     """The largest |drift| of the mean, or of single starts where these drift by either sign."""
     most = max(abs(row.wide_low), abs(row.wide_high))
     if np.isfinite(row.grown_high) and not row.shared:
@@ -112,11 +172,13 @@ def _largest_possible_drift(row):
     return most
 
 
-def _comparisons_of_row(row, drifting):
+def _comparisons_of_row(
+    row: ComparableDrift, drifting: Iterable[ComparableDrift]
+) -> tuple[DriftComparison, ...]:
     most = _largest_possible_drift(row)
     if not most > 0:  # not measured; or exactly constant, and so nothing is in proportion to it
         return ()
-    by_integrator = {}
+    by_integrator: dict[str, list[DriftComparison]] = {}
     for other in drifting:
         if other.integrator != row.integrator:
             times = min(abs(other.wide_low), abs(other.wide_high)) / most
@@ -129,7 +191,7 @@ def _comparisons_of_row(row, drifting):
                 cpu_time=row.cpu_time / other.cpu_time,
             )
             by_integrator.setdefault(other.integrator, []).append(one)
-    chosen = []
+    chosen: list[DriftComparison] = []
     for of in by_integrator.values():
         costly = max((one for one in of if one.equal_cost), key=lambda o: o.cpu_time, default=None)
         chosen += [one for one in of if one.equal_step or one is costly]

@@ -1,21 +1,28 @@
 """How far an invariant wanders, and whether it drifts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 
 from sweep.analysis.drift.cells import (
     PER_RUN,
     STATISTICS,
+    CellErrors,
     cells_chosen_for_drift,
     chosen_drift_quantities,
     read_cell_errors,
     rounding_of_quantity,
 )
-from sweep.analysis.drift.comparisons import OF_EACH, compare_drifts
-from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors
+from sweep.analysis.drift.comparisons import OF_EACH, DriftComparison, compare_drifts
+from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors, verdict_from_growth_fit
 from sweep.analysis.drift.slow_modes import (
     FEWEST,
+    Slope,
+    SlowParts,
     drift_slope_interval,
     is_in_last_decade,
     slow_parts_of_series,
@@ -27,11 +34,11 @@ from sweep.analysis.drift.verdicts import (
     UNDECIDED,
     WALK,
     WANDERS,
+    Verdict,
     advise_longer_run,
     advise_more_starts,
     judge_drift,
     undecided_verdict_on_cell,
-    verdict_from_growth_fit,
     verdict_with_round_off,
 )
 from sweep.analysis.efficiency.timing import (
@@ -45,6 +52,7 @@ from sweep.analysis.reasons import (
     drift_verdict_in_words,
     until_failure_in_words,
 )
+from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import run_table, run_table_without_repeats
 
@@ -135,7 +143,7 @@ class DriftEstimate:
 
     quantity: str
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     step_size: float
     tolerance: float
     starts: int
@@ -165,43 +173,43 @@ class DriftEstimate:
     grown_low: float
     grown_high: float
     resolution: float
-    why: tuple
+    why: tuple[Reason, ...]
     every_step: bool
     cpu_time: float
-    compared: tuple
+    compared: tuple[DriftComparison, ...]
     units: str
     time_units: str
-    lacks: tuple
+    lacks: tuple[Reason, ...]
 
     @property
-    def advice(self):
+    def advice(self) -> str:
         """`why` in words."""
         return "; ".join(map(str, self.why))
 
     @property
-    def reason(self):
+    def reason(self) -> str:
         """`lacks` in words."""
         return "; ".join(map(str, self.lacks))
 
     @property
-    def bound(self):
+    def bound(self) -> float:
         """The largest |drift| inside the 95 % interval."""
         return max(abs(self.low), abs(self.high))
 
     @property
-    def size(self):
+    def size(self) -> float:
         """What has grown until the end; NaN where nothing is seen to, or it is not measured."""
         if self.verdict not in GROWING:
             return np.nan
         return self.grown if np.isfinite(self.grown) else abs(self.drift) * self.duration
 
     @property
-    def largest_in_roundings(self):
+    def largest_in_roundings(self) -> float:
         """The largest |error| of any start, in roundings of the quantity."""
         return self.max_abs.high / self.resolution
 
     @property
-    def below_rounding(self):
+    def below_rounding(self) -> bool:
         """Whether what has grown until the end is less than one rounding of the quantity.
 
         Means over many steps and starts show it all the same.
@@ -209,21 +217,21 @@ class DriftEstimate:
         return self.size < self.resolution
 
     @property
-    def rate(self):
+    def rate(self) -> str:
         """In which units a drift is: ``J/s``, or ``per unit time`` of a system without units."""
         if self.units == "1":
             return "per unit time" if self.time_units == "1" else f"per {self.time_units}"
         return f"{self.units}/{'unit time' if self.time_units == '1' else self.time_units}"
 
     @property
-    def span(self):
+    def span(self) -> str:
         """The time over which the drift was seen: ``100 s``, or ``t = 100``."""
         if self.time_units == "1":
             return f"t = {self.duration:g}"
         return f"{self.duration:g} {self.time_units}"
 
     @property
-    def sentence(self):
+    def sentence(self) -> str:
         """The finding in words. Seeing no drift bounds it, and does not show that there is none."""
         if np.isnan(self.bound):
             return f"no drift measured: {self.reason}"
@@ -231,22 +239,26 @@ class DriftEstimate:
         return f"|drift| ≤ {self.bound:.2g} {self.rate} over {self.span} (95 %{samples})"
 
     @property
-    def in_words(self):
+    def in_words(self) -> str:
         """The verdict, with the interval that suits it, and what else is to be said."""
         return drift_verdict_in_words(self, self.verdict in GROWING, self.verdict != WALK)
 
     @property
-    def until_failure(self):
+    def until_failure(self) -> str:
         """Until when it is judged, in words, where runs fail later; else empty."""
         return until_failure_in_words(self) if self.stopped else ""
 
     @property
-    def finding(self):
+    def finding(self) -> str:
         """The verdict in words, with the horizon over which it was seen."""
         return f"{self.in_words}; over {self.span}, {self.steps:.3g} steps, {self.starts} starts"
 
 
-def drift_table(dataset, quantities=None, step_sizes="all"):
+def drift_table(
+    dataset: xr.Dataset | xr.DataTree,
+    quantities: Sequence[str] | str | None = None,
+    step_sizes: str = "all",
+) -> list[DriftEstimate]:
     """Measure error and drift of invariants and constraints, run by run and over the starts.
 
     Parameters
@@ -276,7 +288,8 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
     wanted += quantities  # a value beside its error: it has a sign
     dataset = dataset[[name for name in (*wanted, *PER_RUN, *TIMED) if name in dataset]]
-    rows, starts = [], []
+    rows: list[DriftEstimate] = []
+    starts: list[NDArray[np.object_]] = []
     for key, cell in cells_chosen_for_drift(dataset, step_sizes):
         rows += [_drift_estimate_of_cell(cell, key, quantity) for quantity in quantities]
         judged = cell["initial_condition"].values[judged_runs(cell, FEWEST).positions]
@@ -285,12 +298,14 @@ def drift_table(dataset, quantities=None, step_sizes="all"):
     return [replace(row, compared=found) for row, found in zip(rows, compared, strict=True)]
 
 
-def _drift_estimate_of_cell(cell, key, quantity):
+def _drift_estimate_of_cell(cell: xr.Dataset, key: dict[str, Any], quantity: str) -> DriftEstimate:
     key = dict(key)
     errors = read_cell_errors(cell, quantity)
     lacks = _why_drift_not_measurable(errors)
     (drift, low, high), found = drift_and_verdict_of_cell(errors)
-    wide = (np.nan, np.nan) if lacks else drift_slope_interval(errors.parts, OF_EACH)[1:]
+    wide_low = wide_high = np.nan
+    if errors.parts is not None:
+        _, wide_low, wide_high = drift_slope_interval(errors.parts, OF_EACH)
     resolution = rounding_of_quantity(cell, quantity) if errors.starts else np.nan
     found = verdict_with_round_off(found, errors, resolution)
     return DriftEstimate(
@@ -307,8 +322,8 @@ def _drift_estimate_of_cell(cell, key, quantity):
         drift=drift,
         low=low,
         high=high,
-        wide_low=wide[0],
-        wide_high=wide[1],
+        wide_low=wide_low,
+        wide_high=wide_high,
         mean_abs=_spread_over_starts(errors.mean_abs),
         max_abs=_spread_over_starts(errors.max_abs),
         verdict=found.verdict,
@@ -336,7 +351,7 @@ def _drift_estimate_of_cell(cell, key, quantity):
     )
 
 
-def drift_and_verdict_of_cell(errors):
+def drift_and_verdict_of_cell(errors: CellErrors) -> tuple[Slope, Verdict]:
     """The drift of the errors of a cell, and the verdict on them.
 
     Parameters
@@ -350,16 +365,18 @@ def drift_and_verdict_of_cell(errors):
     found : Verdict
         It wanders where a drift as large as the error could hide: slowly, by its whole size.
     """
-    measurable = not _why_drift_not_measurable(errors)
-    slope = drift_slope_interval(errors.parts) if measurable else (np.nan,) * 3
     found = drift_verdict_of_cell(errors)
-    hidden = np.abs(slope[1:]).max() * (errors.ends[-1] - errors.ends[0])
+    if errors.parts is None:
+        return (np.nan, np.nan, np.nan), found
+    slope = drift_slope_interval(errors.parts)
+    hidden = float(np.abs(slope[1:]).max() * (errors.ends[-1] - errors.ends[0]))
     if found.verdict == NONE and hidden > np.mean(errors.max_abs):
-        found = replace(found, verdict=WANDERS, why=(_why_drift_could_hide(errors, hidden),))
+        why = _why_drift_could_hide(errors, errors.parts, hidden)
+        found = replace(found, verdict=WANDERS, why=(why,))
     return slope, found
 
 
-def drift_verdict_of_cell(errors):
+def drift_verdict_of_cell(errors: CellErrors) -> Verdict:
     """How the errors of a cell move: by windows, or by their growth where samples thin out.
 
     Parameters
@@ -370,10 +387,10 @@ def drift_verdict_of_cell(errors):
     -------
     Verdict
     """
-    lacks = _why_drift_not_measurable(errors)
-    if not lacks:
+    if errors.parts is not None:
         found = judge_drift(errors.parts, errors.signed)
         return _without_longer_runs(found) if errors.stopped else found
+    lacks = _why_drift_not_measurable(errors)
     if errors.starts and len(errors.interval_middles) > errors.windows:
         fit = fit_growth_of_cell_errors(errors)
         if np.isfinite(fit.exponent) or fit.verdict != UNDECIDED:
@@ -382,7 +399,7 @@ def drift_verdict_of_cell(errors):
     return undecided_verdict_on_cell(errors, lacks)
 
 
-def _without_longer_runs(found):
+def _without_longer_runs(found: Verdict) -> Verdict:
     """A verdict on runs that fail, and cannot be longer."""
     why = tuple(
         replace(one, remedies=tuple(of for of in one.remedies if of.what != "duration"))
@@ -391,21 +408,20 @@ def _without_longer_runs(found):
     return replace(found, why=why)
 
 
-def _why_drift_could_hide(errors, hidden):
+def _why_drift_could_hide(errors: CellErrors, parts: SlowParts, hidden: float) -> Reason:
     """That a drift as large as the error could hide, and what would show it.
 
     What could hide falls like 1/√T over a run of length T, and like the root of the number of
     independent starts.
     """
-    share = hidden / np.mean(errors.max_abs)
-    likeness = errors.parts.likeness
-    remedies = advise_more_starts(errors.parts, likeness.effective * share**2)
+    share = np.float64(hidden / np.mean(errors.max_abs))
+    remedies = advise_more_starts(parts, parts.likeness.effective * share**2)
     if not errors.stopped:
         remedies += advise_longer_run(share**2)
     return Reason("hidden drift", float(share), 1.0, tuple(remedies))
 
 
-def _why_drift_not_measurable(errors):
+def _why_drift_not_measurable(errors: CellErrors) -> tuple[Reason, ...]:
     """Why no drift can be measured; empty where it can."""
     if not errors.starts:
         return (Reason("complete runs", 0, 1),)
@@ -416,13 +432,13 @@ def _why_drift_not_measurable(errors):
     return (_why_too_few_windows(errors.windows, errors.ends, errors.intervals_of_run),)
 
 
-def _spread_over_starts(values):
+def _spread_over_starts(values: Floats) -> Spread:
     if len(values) == 0:
         return Spread(np.nan, np.nan, np.nan)
     return Spread(float(np.median(values)), float(values.min()), float(values.max()))
 
 
-def fit_drift_slope(ends, means):
+def fit_drift_slope(ends: Floats, means: Floats) -> tuple[float, float, float, str]:
     """Slope of a series over time, with a 95 % interval that autocorrelation does not narrow.
 
     Parameters
@@ -459,7 +475,7 @@ def fit_drift_slope(ends, means):
     return *drift_slope_interval(slow_parts_of_series(times, windows)), ""
 
 
-def _why_too_few_windows(windows, ends, of_run):
+def _why_too_few_windows(windows: int, ends: Floats, of_run: int) -> Reason:
     """That the windows are too few, and how many samples of a whole run would do."""
     intervals = len(ends) - 1
     if not intervals:

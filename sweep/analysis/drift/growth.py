@@ -5,9 +5,12 @@ alike in all steps, a biased rounding or a solver that stops short, grows like t
 all runs, which their mean shows, or of another sign in each, which only the exponent shows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from sweep.analysis.drift.cells import (
     PER_RUN,
@@ -21,7 +24,7 @@ from sweep.analysis.drift.cells import (
 from sweep.analysis.drift.drifts import drift_verdict_of_cell
 from sweep.analysis.drift.growth_fits import fit_growth_exponent, fit_growth_of_cell_errors
 from sweep.analysis.drift.verdicts import GROWING, verdict_with_round_off
-from sweep.analysis.reasons import drift_sign_in_words
+from sweep.analysis.reasons import Reason, drift_sign_in_words
 from sweep.analysis.runs.selection import run_table_without_repeats
 
 __all__ = ["GrowthEstimate", "fit_growth_exponent", "growth_table"]
@@ -71,7 +74,7 @@ class GrowthEstimate:
 
     quantity: str
     integrator: str
-    parameters: dict
+    parameters: dict[str, Any]
     step_size: float
     tolerance: float
     starts: int
@@ -93,26 +96,30 @@ class GrowthEstimate:
     likeness: float
     signed: bool
     verdict: str
-    why: tuple
+    why: tuple[Reason, ...]
     units: str
 
     @property
-    def reason(self):
+    def reason(self) -> str:
         """`why` in words."""
         return "; ".join(map(str, self.why))
 
     @property
-    def below_rounding(self):
+    def below_rounding(self) -> bool:
         """Whether an error that is seen to grow is less than one rounding at the end."""
         return self.verdict in GROWING and self.rms < self.resolution
 
     @property
-    def sign(self):
+    def sign(self) -> str:
         """Of which sign a drift is, in words; empty where none is seen, or none can be."""
         return drift_sign_in_words(self, self.biased)
 
 
-def growth_table(dataset, quantities=None, step_sizes="all"):
+def growth_table(
+    dataset: xr.Dataset | xr.DataTree,
+    quantities: Sequence[str] | str | None = None,
+    step_sizes: str = "all",
+) -> list[GrowthEstimate]:
     """Measure over the starts how errors grow; arguments as of `drift_table`.
 
     Parameters
@@ -143,7 +150,9 @@ def growth_table(dataset, quantities=None, step_sizes="all"):
     ]
 
 
-def _growth_estimate_of_cell(cell, key, quantity):
+def _growth_estimate_of_cell(
+    cell: xr.Dataset, key: dict[str, Any], quantity: str
+) -> GrowthEstimate:
     key = dict(key)
     errors = read_cell_errors(cell, quantity)
     fit = fit_growth_of_cell_errors(errors)

@@ -1,10 +1,12 @@
 """The power of time with which errors grow over an ensemble, and the drift of their mean."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
+from sweep.analysis.drift.cells import CellErrors
 from sweep.analysis.drift.slow_modes import (
     MOST_STARTS,
     changes_in_last_decade,
@@ -25,9 +27,13 @@ from sweep.analysis.drift.verdicts import (
     WALK,
     WORSE,
     Exponent,
+    Finding,
+    Verdict,
     growth_slope_in_last_decade,
+    verdict_from_finding,
 )
 from sweep.analysis.reasons import Reason, Remedy
+from sweep.analysis.runs.blocks import Floats, Integers
 
 FEWEST_TIMES = 4  # in the last decade
 ROOT = 0.5  # the exponent of a random walk
@@ -58,33 +64,33 @@ class GrowthFit:
     drift: float
     drift_error: float
     biased: bool
-    rates: np.ndarray
+    rates: Floats
     likeness: Likeness
     verdict: str
-    why: tuple
+    why: tuple[Reason, ...]
 
     @property
-    def exponent(self):
+    def exponent(self) -> float:
         """p of a growth like tᵖ."""
         return self.power.p
 
     @property
-    def low(self):
+    def low(self) -> float:
         """Lower end of its 95 % interval."""
         return self.power.low
 
     @property
-    def high(self):
+    def high(self) -> float:
         """Upper end of its 95 % interval."""
         return self.power.high
 
     @property
-    def reason(self):
+    def reason(self) -> str:
         """`why` in words."""
         return "; ".join(map(str, self.why))
 
 
-def fit_growth_exponent(times, error, signed=True):
+def fit_growth_exponent(times: Floats, error: Floats, signed: bool = True) -> GrowthFit:
     """The exponent with which errors grow, and the drift of their mean.
 
     Parameters
@@ -116,33 +122,47 @@ def fit_growth_exponent(times, error, signed=True):
     """
     rates = (error[:, -1] - error[:, 0]) / (times[-1] - times[0])
     changes = changes_in_last_decade(times, error)
-    seen = (
+    squares, members = sums_of_squares_by_group(error, own_scale=False)
+    return fit_growth_from_sums_of_squares(
+        times,
+        squares,
+        members,
         rates,
         signed,
         likeness_by_late_changes(changes),
         walk_rate_error_by_late_changes(times, changes),
     )
-    return fit_growth_from_sums_of_squares(
-        times, *sums_of_squares_by_group(error, own_scale=False), *seen
-    )
 
 
-def fit_growth_of_cell_errors(errors):
+def fit_growth_of_cell_errors(errors: CellErrors) -> GrowthFit:
     """`fit_growth_exponent` of a `cells.CellErrors`."""
-    sums = errors.squares, errors.members, errors.rates
     return fit_growth_from_sums_of_squares(
-        errors.interval_middles, *sums, errors.signed, errors.likeness, errors.rate_error_if_walking
+        errors.interval_middles,
+        errors.squares,
+        errors.members,
+        errors.rates,
+        errors.signed,
+        errors.likeness,
+        errors.rate_error_if_walking,
     )
 
 
-def fit_growth_from_sums_of_squares(times, squares, members, rates, signed, likeness, wander):
+def fit_growth_from_sums_of_squares(
+    times: Floats,
+    squares: Floats,
+    members: Integers,
+    rates: Floats,
+    signed: bool,
+    likeness: Likeness,
+    wander: float,
+) -> GrowthFit:
     """`fit_growth_exponent` from sums of squares over groups, and each start's rate of change.
 
     `wander` is the standard error of the mean's rate, if the mean walks as its own changes show.
     """
     starts, late = len(rates), int(is_in_last_decade(times).sum())
 
-    def growth_not_fitted(*reason, verdict=UNDECIDED):
+    def growth_not_fitted(*reason: Any, verdict: str = UNDECIDED) -> GrowthFit:
         return GrowthFit(
             power=Exponent(),
             drift=np.nan,
@@ -174,7 +194,8 @@ def fit_growth_from_sums_of_squares(times, squares, members, rates, signed, like
         drift = rates.mean()
         drift_error = np.sqrt(of_starts + likeness.share * wander**2)
         biased = bool(abs(drift) > stdtrit(max(likeness.effective - 1, 1), CERTAIN) * drift_error)
-    power, why = found.exponent, ()
+    power = found.exponent
+    why: tuple[Reason, ...] = ()
     # A mean that moves within the round-off of single values, which do not grow, is no drift yet.
     verdict = NONE if power.high < ROOT else WALK
     if (biased and power.high >= ROOT) or power.surely_low > ROOT:
@@ -201,6 +222,12 @@ def fit_growth_from_sums_of_squares(times, squares, members, rates, signed, like
     )
 
 
-def _remedy_of_more_starts(needed, now):
+def verdict_from_growth_fit(fit: GrowthFit, signed: bool) -> Verdict:
+    """The `Verdict` of a `GrowthFit`, where samples thin out too fast for windows."""
+    found = Finding(fit.verdict, fit.why, fit.power)
+    return verdict_from_finding(found, fit.rates, fit.likeness, signed, shared=fit.biased)
+
+
+def _remedy_of_more_starts(needed: float, now: int) -> tuple[Remedy, ...]:
     """The advice to take so many starts, where it is one."""
     return (Remedy("starts", np.ceil(needed), now),) if needed <= MOST_STARTS else ()

@@ -1,13 +1,19 @@
 """What is slow in series of errors: their trend, their lowest cosine modes, how they bend."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.fft import dct
 from scipy.special import stdtrit
 
-from sweep.analysis.drift.spectra import likeness_of_starts
+from sweep.analysis.drift.spectra import Likeness, likeness_of_starts
+from sweep.analysis.runs.blocks import Booleans, Floats, Integers
 
 WINDOWS = 64  # at most; their means are what a drift is fitted to
 MODES = 6  # cosines behind constant and trend that a slope's interval rests on …
@@ -20,6 +26,9 @@ LATE = 16  # changes over the last decade of a run that its samples do not divid
 DECADE = 10.0  # of time, the last one
 ROUNDING = 1e-14  # of a series' size: what is left of an exact line is no signal
 EXACT = 16 * 2.0**-52  # beside the largest value: what summation alone makes of a constant
+
+Slope = tuple[float, float, float]  # of an error over time, with both ends of its interval
+Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -44,43 +53,43 @@ class SlowParts:
         Starts in each group.
     """
 
-    times: np.ndarray
-    trend: np.ndarray
-    modes: np.ndarray
-    bends: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-    members: np.ndarray
+    times: Floats
+    trend: Floats
+    modes: Floats
+    bends: Floats
+    mean: Floats
+    squares: Floats
+    members: Integers
 
     @property
-    def starts(self):
+    def starts(self) -> int:
         """How many."""
         return len(self.trend)
 
     @property
-    def trend_scale(self):
+    def trend_scale(self) -> float:
         """√Σ(t − t̄)² over the windows: a trend is as many times the slope."""
         return trend_scale_of_times(self.times)
 
     @property
-    def third_contrasts(self):
+    def third_contrasts(self) -> Floats:
         """What `bends` are of the windows, shape ``(2, windows)``."""
         return contrasts_between_run_thirds(len(self.times))
 
     @property
-    def norm_per_start(self):
+    def norm_per_start(self) -> Floats:
         """Root sum of squares of each start's trend and modes."""
         return np.sqrt(self.trend**2 + np.sum(self.modes**2, axis=1))
 
     @property
-    def slow_modes(self):
+    def slow_modes(self) -> Floats:
         """The modes, but for rounding of the windows themselves: exact lines have none."""
         return np.where(
             np.abs(self.modes) > ROUNDING * self.norm_per_start[:, None], self.modes, 0.0
         )
 
     @cached_property
-    def likeness(self):
+    def likeness(self) -> Likeness:
         """How alike the starts are, by what is not their trend.
 
         What they have in common may be in their slowest modes alone.
@@ -90,31 +99,31 @@ class SlowParts:
         return min(both, key=lambda one: one.effective)
 
     @property
-    def rate_error_if_walking(self):
+    def rate_error_if_walking(self) -> float:
         """Standard error of the slope of the mean over the starts, if that walks."""
         modes = self.slow_parts_of_mean().modes[0, :MODES]
         return float(
             np.sqrt(np.mean((np.arange(2, 2 + len(modes)) * modes) ** 2)) / self.trend_scale
         )
 
-    def slow_parts_of_mean(self):
+    def slow_parts_of_mean(self) -> SlowParts:
         """The slow part of the mean over the starts, as that of one start."""
         return slow_parts_of_series(self.times, self.mean[None])
 
-    def slow_parts_of_mean_ranks(self):
+    def slow_parts_of_mean_ranks(self) -> SlowParts:
         """That of the mean's ranks: a trend in them is a rise or fall of any shape."""
         ranks = np.argsort(np.argsort(self.mean)).astype(float)
         return slow_parts_of_series(self.times, ranks[None])
 
 
-def evenly_spread_starts(starts):
+def evenly_spread_starts(starts: NDArray[Number]) -> NDArray[Number]:
     """At most `MOST_STARTS` of an array's rows."""
     if len(starts) <= MOST_STARTS:
         return starts
     return starts[np.linspace(0, len(starts) - 1, MOST_STARTS).astype(int)]
 
 
-def changes_in_last_decade(times, values):
+def changes_in_last_decade(times: Floats, values: Floats) -> Floats:
     """How series change from one to the next of a few times of the last decade, less their trend.
 
     Of independent walks they are independent: the likeness of starts whose samples thin out.
@@ -141,12 +150,12 @@ def changes_in_last_decade(times, values):
     return np.diff(rest[:, np.unique(np.searchsorted(times, wanted * (1 - 1e-9)))], axis=1)
 
 
-def likeness_by_late_changes(changes):
+def likeness_by_late_changes(changes: Floats) -> Likeness:
     """How alike starts are, by `changes_in_last_decade`."""
     return likeness_of_starts(evenly_spread_starts(changes))
 
 
-def walk_rate_error_by_late_changes(times, changes):
+def walk_rate_error_by_late_changes(times: Floats, changes: Floats) -> float:
     """Standard error of the rate of the mean over the starts, if that walks as it changes late."""
     span = times[-1] - times[0]
     if not changes.size or not span > 0:
@@ -156,18 +165,18 @@ def walk_rate_error_by_late_changes(times, changes):
     return float(np.sqrt(walk / span))
 
 
-def is_in_last_decade(times):
+def is_in_last_decade(times: Floats) -> Booleans:
     """Which times are in the last decade."""
     return times >= times[-1] / DECADE * (1 - 1e-9)
 
 
-def trend_scale_of_times(times):
+def trend_scale_of_times(times: Floats) -> float:
     """√Σ(t − t̄)²."""
     centred = times - times.mean()
     return float(np.sqrt(centred @ centred))
 
 
-def contrasts_between_run_thirds(count):
+def contrasts_between_run_thirds(count: int) -> Floats:
     """Contrasts between means over windows at first, in the middle and last, ``(2, count)``."""
     width = count // 3 - (count - count // 3) % 2
     means = np.zeros((3, count))
@@ -176,7 +185,7 @@ def contrasts_between_run_thirds(count):
     return np.diff(means, axis=0)
 
 
-def slow_parts_of_series(times, windows):
+def slow_parts_of_series(times: Floats, windows: Floats) -> SlowParts:
     """The slow parts of series.
 
     Parameters
@@ -206,7 +215,7 @@ def slow_parts_of_series(times, windows):
     return SlowParts(times, trend, modes, bends, windows.mean(axis=0), squares, members)
 
 
-def row_sums(values, weights):
+def row_sums(values: Floats, weights: Floats) -> Floats:
     """Weighted sum of each row; unlike BLAS's the same bits however many threads there are.
 
     Parameters
@@ -221,7 +230,7 @@ def row_sums(values, weights):
     return np.einsum("nm,m->n", values, weights)
 
 
-def sums_of_squares_by_group(values, own_scale=True):
+def sums_of_squares_by_group(values: Floats, own_scale: bool = True) -> tuple[Floats, Integers]:
     """Sums of squares over groups of starts, and how many starts are in each group.
 
     With `own_scale` each start's squares are in units of their mean; what is zero is left out.
@@ -237,7 +246,7 @@ def sums_of_squares_by_group(values, own_scale=True):
     return sums, np.bincount(place, minlength=groups)
 
 
-def join_slow_parts(parts):
+def join_slow_parts(parts: Sequence[SlowParts]) -> SlowParts:
     """The slow parts of the starts of several blocks, which are read one after another."""
     if len(parts) == 1:
         return parts[0]
@@ -253,7 +262,7 @@ def join_slow_parts(parts):
     )
 
 
-def add_group_sums(sums):
+def add_group_sums(sums: Sequence[tuple[Floats, Integers]]) -> tuple[Floats, Integers]:
     """The sums of `sums_of_squares_by_group` of several blocks, group by group."""
     groups = max(len(members) for _, members in sums)
     squares = [np.pad(square, ((0, groups - len(square)), (0, 0))) for square, _ in sums]
@@ -261,7 +270,7 @@ def add_group_sums(sums):
     return np.sum(squares, axis=0), np.sum(members, axis=0)
 
 
-def drift_slope_interval(parts, probability=0.95):
+def drift_slope_interval(parts: SlowParts, probability: float = 0.95) -> Slope:
     """The slope, mean over the starts, and its 95 % interval; see `drifts.fit_drift_slope`.
 
     Parameters
@@ -284,10 +293,11 @@ def drift_slope_interval(parts, probability=0.95):
         apart = np.std(parts.trend, ddof=1) / np.sqrt(parts.starts)
         half = max(half, stdtrit(parts.starts - 1, quantile) * apart)
     values = np.array([trend, trend - half, trend + half]) / parts.trend_scale
-    return tuple(float(value) for value in values)
+    slope, low, high = map(float, values)
+    return slope, low, high
 
 
-def window_means_of_intervals(ends, means):
+def window_means_of_intervals(ends: Floats, means: Floats) -> tuple[Floats, Floats]:
     """Means over windows of nearly equal length, none shorter than the longest interval.
 
     Parameters
@@ -305,12 +315,12 @@ def window_means_of_intervals(ends, means):
     return (ends[1:] + ends[:-1]) / 2 @ weight, np.add.reduceat(means * own, first, axis=1)
 
 
-def drift_window_count(ends):
+def drift_window_count(ends: Floats) -> int:
     """Into how many windows a time axis is divided."""
     return _interval_weights_of_windows(ends).shape[1]
 
 
-def _interval_weights_of_windows(ends):
+def _interval_weights_of_windows(ends: Floats) -> Floats:
     widths = np.diff(ends)
     span = ends[-1] - ends[0]
     count = max(1, min(WINDOWS, int(span / widths.max() * (1 + 1e-9))))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import fdtrc
 
+from sweep.analysis.runs.blocks import Floats
+
 OCTAVES = 4  # modes above the trend that its strength is compared with
 ITERATIONS = 60  # of Tyler's fixed point, and ten times as many of the fits
 NORM = 4.0  # by which the trend of a walk's norm is stronger at most, up to six components
@@ -19,7 +21,7 @@ SHORT = 0.1  # of the run: a memory that no random walk may be taken for
 MEMORIES = np.geomspace(0.3, 12.0, 24)  # κ in S = s + w/(k² + κ²): a memory of run/(πκ)
 
 
-def spectrum_shape(vectors):
+def spectrum_shape(vectors: Floats) -> Floats:
     """Variances of the components, of vectors each of which has a scale of its own.
 
     Tyler's (1987) estimate of a diagonal shape: starts whose errors are a thousand times larger
@@ -68,16 +70,16 @@ class Likeness:
     chance: float
 
     @property
-    def effective(self):
+    def effective(self) -> float:
         """So many independent starts are worth as much: N/(1 + (N − 1)ρ²)."""
         return self.starts / (1 + max(self.starts - 1, 0) * self.share)
 
     @property
-    def certain_share(self):
+    def certain_share(self) -> float:
         """ρ² as far as it is more than chance makes of it, with 99.9 %."""
         return max(self.share - 3 * self.chance, 0.0)
 
-    def starts_needed_for(self, needed):
+    def starts_needed_for(self, needed: float) -> float:
         """How many starts that are as alike count as `needed` independent ones; may be infinite.
 
         Infinite only where so alike they surely are.
@@ -88,7 +90,7 @@ class Likeness:
         return float(np.ceil(needed * (1 - share) / left - 1e-9)) if left > 0 else np.inf
 
 
-def likeness_of_starts(vectors):
+def likeness_of_starts(vectors: Floats) -> Likeness:
     """How alike starts are.
 
     Parameters
@@ -117,13 +119,15 @@ def likeness_of_starts(vectors):
     return Likeness(every, float(np.clip(share, 0.0, 1.0)), float(chance))
 
 
-def trend_probability_of_flat_spectrum(shape, degrees):
+def trend_probability_of_flat_spectrum(shape: Floats, degrees: float) -> float:
     """Probability that a flat spectrum's trend stands out so far above the next modes."""
     ratio = shape[0] / np.mean(shape[1 : 1 + OCTAVES])
     return float(fdtrc(degrees, OCTAVES * degrees, ratio))
 
 
-def trend_probability_of_random_walk(shape, degrees, modes, signed=True):
+def trend_probability_of_random_walk(
+    shape: Floats, degrees: float, modes: int, signed: bool = True
+) -> float:
     """Probability that a random walk's trend stands out so far; an F test, safe but blunt.
 
     A floor under the walk makes it safer. `modes` are used.
@@ -158,7 +162,7 @@ class WalkFit:
     lasting: float
 
 
-def fit_random_walk_spectrum(shape, degrees, signed=True):
+def fit_random_walk_spectrum(shape: Floats, degrees: float, signed: bool = True) -> WalkFit:
     """How far a spectrum is from a random walk's over a floor.
 
     Parameters
@@ -196,12 +200,12 @@ def fit_random_walk_spectrum(shape, degrees, signed=True):
     return WalkFit(*map(float, (steeper, bending, levelling, memory, lasting)))
 
 
-def _spectrum_log_likelihood_loss(fitted, shape):
+def _spectrum_log_likelihood_loss(fitted: Floats, shape: Floats) -> Floats:
     """−2/ν times the log likelihood of chi-squared components."""
     return np.sum(np.log(fitted) + shape / fitted, axis=1)
 
 
-def _fit_nonnegative_spectrum_shares(parts, shape):
+def _fit_nonnegative_spectrum_shares(parts: Floats, shape: Floats) -> Floats:
     """Maximum likelihood shares of nonnegative parts, by multiplicative updates.
 
     `parts` has the shape ``(models, n, parts)``; Févotte and Idier (2011).

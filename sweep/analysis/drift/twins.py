@@ -1,7 +1,9 @@
 """Runs in double precision beside their twins: the runs that differ in the arithmetic alone."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -9,6 +11,7 @@ import xarray as xr
 import integrators
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
+from sweep.analysis.runs.blocks import Floats, Integers
 from sweep.analysis.runs.selection import integrator_descriptions, scanned_axes, take_runs
 
 SAME_TIME = 1e-9  # relative difference of sample times that are the same
@@ -42,7 +45,9 @@ class TwinnedRuns:
     elsewhere: str
 
 
-def pair_runs_with_twins(dataset, others=(), quantities=()):
+def pair_runs_with_twins(
+    dataset: xr.Dataset, others: Sequence[xr.Dataset] = (), quantities: Sequence[str] = ()
+) -> tuple[list[TwinnedRuns], list[str]]:
     """Find the twins in double-double of the runs in double precision.
 
     A twin has the same system with the same parameters, the same integrator with the same options
@@ -66,7 +71,8 @@ def pair_runs_with_twins(dataset, others=(), quantities=()):
         Labels of the integrators in double precision, without those that are adaptive, none of
         whose runs has a twin.
     """
-    found, alone = [], []
+    found: list[TwinnedRuns] = []
+    alone: list[str] = []
     names = [f"{quantity}_error" for quantity in quantities]
     tables = [dataset, *(one for one in others if all(name in one for name in names))]
     precise = [_labels_by_signature(table, DOUBLE_DOUBLE) for table in tables]
@@ -86,15 +92,16 @@ def pair_runs_with_twins(dataset, others=(), quantities=()):
     return found, alone
 
 
-def has_only_twins(table):
+def has_only_twins(table: xr.Dataset) -> bool:
     """Whether a run table has runs in double-double, and none in double precision."""
     double, precise = (_labels_by_signature(table, one) for one in (DOUBLE, DOUBLE_DOUBLE))
     return bool(precise) and not double
 
 
-def _labels_by_signature(table, arithmetic):
+def _labels_by_signature(table: xr.Dataset, arithmetic: str) -> dict[str, list[str]]:
     """Labels of the integrators with a fixed step in one arithmetic, by what else they are."""
-    known, described = {}, integrator_descriptions(table)
+    known: dict[str, list[str]] = {}
+    described = integrator_descriptions(table)
     step_sizes = table["step_size"].values
     with_steps = table["integrator"].values[np.isfinite(step_sizes)]
     for label in dict.fromkeys(with_steps.tolist()):
@@ -105,12 +112,16 @@ def _labels_by_signature(table, arithmetic):
     return known
 
 
-def _name_and_options(described, label):
+def _name_and_options(
+    described: dict[str, dict[str, Any]], label: str
+) -> tuple[str, dict[str, Any]]:
     one = described.get(label, {})
     return one.get("name", label), dict(one.get("options", {}))
 
 
-def _paired(dataset, label, table, twin_label):
+def _paired(
+    dataset: xr.Dataset, label: str, table: xr.Dataset, twin_label: str
+) -> TwinnedRuns | None:
     """The `TwinnedRuns` of two integrators; None where no run has a twin."""
     same = table is dataset
     if not same and _system_name(table) != _system_name(dataset):
@@ -136,14 +147,16 @@ def _paired(dataset, label, table, twin_label):
     )
 
 
-def shared_sample_times(times, others):
+def shared_sample_times(times: Floats, others: Floats) -> int:
     """How many sample times two time axes have in common before they differ."""
     count = min(len(times), len(others))
     same = np.isclose(times[:count], others[:count], rtol=SAME_TIME, atol=0.0)
     return count if same.all() else int(np.argmin(same))
 
 
-def _run_keys(table, label, by_state):
+def _run_keys(
+    table: xr.Dataset, label: str, by_state: bool
+) -> tuple[Integers, list[tuple[Any, ...]]]:
     """Positions of an integrator's runs, and what a twin must share besides the integrator.
 
     In a table a start is known by its name, and between tables by its state.
@@ -166,16 +179,16 @@ def _run_keys(table, label, by_state):
     return runs, keys
 
 
-def _system_name(table):
+def _system_name(table: xr.Dataset) -> str | None:
     return json.loads(table.attrs.get("system", "{}")).get("name")
 
 
-def experiment_name(table):
+def experiment_name(table: xr.Dataset) -> str:
     """The name of a run table's experiment; empty where the table does not say it."""
     return json.loads(table.attrs.get("experiment", "{}")).get("name", "")
 
 
-def entry_of_twin(dataset, label):
+def entry_of_twin(dataset: xr.Dataset, label: str) -> str:
     """The entry of a study's `integrators` that gives the runs of an integrator their twins.
 
     Parameters
@@ -213,7 +226,7 @@ def entry_of_twin(dataset, label):
     return _as_toml({"name": name, **told, ARITHMETIC: DOUBLE_DOUBLE})
 
 
-def _as_toml(value):
+def _as_toml(value: Any) -> str:
     """A number, a string, a list or a table of them as TOML in one line."""
     if isinstance(value, dict):
         inside = ", ".join(f"{key} = {_as_toml(item)}" for key, item in value.items())

@@ -3,11 +3,14 @@
 Each question is a test at 99.7 % or stricter; no verdict says that an error stays bounded.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import fdtrc, fdtri, stdtrit
 
+from sweep.analysis.drift.cells import CellErrors
 from sweep.analysis.drift.slow_modes import (
     MODES,
     MOST_STARTS,
@@ -19,6 +22,7 @@ from sweep.analysis.drift.slow_modes import (
 from sweep.analysis.drift.spectra import (
     OCTAVES,
     Likeness,
+    WalkFit,
     fit_random_walk_spectrum,
     likeness_of_starts,
     spectrum_shape,
@@ -26,6 +30,7 @@ from sweep.analysis.drift.spectra import (
     trend_probability_of_random_walk,
 )
 from sweep.analysis.reasons import LONGEST, Reason, Remedy, starts_in_words
+from sweep.analysis.runs.blocks import Floats, Integers
 
 NONE = "no drift seen"
 WALK = "√t"
@@ -108,10 +113,10 @@ class Verdict:
     grown: float
     grown_low: float
     grown_high: float
-    why: tuple
+    why: tuple[Reason, ...]
 
     @property
-    def reason(self):
+    def reason(self) -> str:
         """`why` in words."""
         return "; ".join(map(str, self.why))
 
@@ -127,28 +132,28 @@ class Exponent:
     surely_high: float = np.nan
 
     @property
-    def surely_beyond_linear(self):
+    def surely_beyond_linear(self) -> bool:
         """Whether it is above 1: surely, and by a margin that matters."""
         return bool(self.surely_low > 1 and self.p >= 1 + MARGIN)
 
     @property
-    def surely_below_linear(self):
+    def surely_below_linear(self) -> bool:
         """Whether it is below 1, so."""
         return bool(self.surely_high < 1 and self.p <= 1 - MARGIN)
 
     @property
-    def tells_a_power(self):
+    def tells_a_power(self) -> bool:
         """Whether the interval says anything: not where it is open, or holds all of `NEITHER`."""
         bounded = self.low > EXPONENTS[0] and self.high < EXPONENTS[-1]
         return bool(bounded and (self.low > NEITHER[0] or self.high < NEITHER[1]))
 
     @property
-    def about_linear(self):
+    def about_linear(self) -> bool:
         """Whether it is about 1, as far as an interval tells that tells anything."""
         near = self.low <= 1 + MARGIN and self.high >= 1 - MARGIN
         return bool(self.tells_a_power and near and ROUGH[0] <= self.p <= ROUGH[1])
 
-    def __str__(self):
+    def __str__(self) -> str:
         below, above = self.low <= EXPONENTS[0], self.high >= EXPONENTS[-1]
         if below and above:
             return "like any power of t"
@@ -160,13 +165,13 @@ class Exponent:
 
 
 @dataclass(frozen=True)
-class _Found:
+class Finding:
     """A verdict as a test gives it: with its reason, its exponent, and what has grown."""
 
     verdict: str
-    why: tuple = ()
+    why: tuple[Reason, ...] = ()
     exponent: Exponent = Exponent()
-    grown: tuple = (np.nan,) * 3
+    grown: tuple[float, float, float] = (np.nan, np.nan, np.nan)
 
 
 @dataclass(frozen=True)
@@ -175,22 +180,22 @@ class _Ensemble:
 
     parts: SlowParts
     signed: bool
-    shape: np.ndarray
+    shape: Floats
     likeness: Likeness
     apart: float  # independent ones, by their differences from the mean
     degrees: float  # of freedom, of each component of the shape
 
     @property
-    def starts(self):
+    def starts(self) -> int:
         return self.parts.starts
 
     @property
-    def independent_starts(self):
+    def independent_starts(self) -> float:
         """Independent starts, by all that is in them."""
         return self.likeness.effective
 
 
-def judge_drift(parts, signed=True):
+def judge_drift(parts: SlowParts, signed: bool = True) -> Verdict:
     """The verdict on an ensemble, or on one run.
 
     Parameters
@@ -207,7 +212,7 @@ def judge_drift(parts, signed=True):
     if not np.any(parts.trend) and not np.any(parts.modes):
         why = () if np.any(parts.squares) else (Reason("largest error", 0.0, 0.0),)
         return verdict_from_finding(
-            _Found(NONE, why), parts.trend, parts.likeness, signed, shared=False
+            Finding(NONE, why), parts.trend, parts.likeness, signed, shared=False
         )
     ensemble = _ensemble_of_moving_starts(parts, signed)
     drifts = ensemble.starts > 1 and _mean_over_starts_drifts(ensemble)
@@ -217,14 +222,16 @@ def judge_drift(parts, signed=True):
         else _finding_of_single_starts(ensemble)
     )
     if found.verdict == NONE and drifts and not found.why:
-        found = _Found(GROWS, (_why_only_mean_grows(ensemble),))
+        found = Finding(GROWS, (_why_only_mean_grows(ensemble),))
     if not (signed and drifts) and found.verdict not in (LINEAR, WORSE):
         late = _finding_of_growth_beyond_linear(ensemble)
         found = late if late is not None else found
     return verdict_from_finding(found, parts.trend, ensemble.likeness, signed, shared=drifts)
 
 
-def verdict_from_finding(found, trends, likeness, signed, shared):
+def verdict_from_finding(
+    found: Finding, trends: Floats, likeness: Likeness, signed: bool, shared: bool
+) -> Verdict:
     """A `Verdict` from what a test found and what there is to say of the starts."""
     exponent = found.exponent
     return Verdict(
@@ -245,13 +252,7 @@ def verdict_from_finding(found, trends, likeness, signed, shared):
     )
 
 
-def verdict_from_growth_fit(fit, signed):
-    """The `Verdict` of a `growth_fits.GrowthFit`, where samples thin out too fast for windows."""
-    found = _Found(fit.verdict, fit.why, fit.power)
-    return verdict_from_finding(found, fit.rates, fit.likeness, signed, shared=fit.biased)
-
-
-def verdict_with_round_off(found, errors, resolution):
+def verdict_with_round_off(found: Verdict, errors: CellErrors, resolution: float) -> Verdict:
     """Replace a verdict by ``at round-off`` where the errors are a few roundings of the quantity.
 
     A few roundings are what the quantity's own evaluation costs, and as far as a walk of one
@@ -278,14 +279,14 @@ def verdict_with_round_off(found, errors, resolution):
     return replace(found, verdict=AT_ROUND_OFF, why=())
 
 
-def undecided_verdict_on_cell(errors, why):
+def undecided_verdict_on_cell(errors: CellErrors, why: tuple[Reason, ...]) -> Verdict:
     """The `Verdict` on a `cells.CellErrors` that cannot be tested, for such reasons."""
     return verdict_from_finding(
-        _Found(UNDECIDED, why), errors.rates, errors.likeness, errors.signed, shared=False
+        Finding(UNDECIDED, why), errors.rates, errors.likeness, errors.signed, shared=False
     )
 
 
-def _ensemble_of_moving_starts(parts, signed):
+def _ensemble_of_moving_starts(parts: SlowParts, signed: bool) -> _Ensemble:
     there = np.flatnonzero(np.any(parts.modes, axis=1) | (parts.trend != 0))
     there = evenly_spread_starts(there)
     if len(there) < parts.starts:
@@ -303,7 +304,7 @@ def _ensemble_of_moving_starts(parts, signed):
     return _Ensemble(parts, signed, spectrum_shape(vectors), likeness, apart, degrees)
 
 
-def _mean_over_starts_drifts(ensemble):
+def _mean_over_starts_drifts(ensemble: _Ensemble) -> bool:
     """Whether the mean over the starts has a trend: above their scatter, and above its own noise.
 
     The first alone sees a random walk in each start, the second what all starts share: an
@@ -316,7 +317,7 @@ def _mean_over_starts_drifts(ensemble):
     return _trend_of_mean_stands_out(parts, walking=_what_is_common_may_walk(ensemble))
 
 
-def _what_is_common_may_walk(ensemble):
+def _what_is_common_may_walk(ensemble: _Ensemble) -> bool:
     """Whether the mean over the starts may be a random walk.
 
     It may where the starts are few, or resemble one another, or where each of them walks.
@@ -331,12 +332,12 @@ def _what_is_common_may_walk(ensemble):
     return fit_random_walk_spectrum(shape, ensemble.degrees).bending >= BENT
 
 
-def _standard_error_of_mean_trend(ensemble):
+def _standard_error_of_mean_trend(ensemble: _Ensemble) -> float:
     """Standard error of the mean trend, from how far the starts lie apart."""
     return np.std(ensemble.parts.trend, ddof=1) / np.sqrt(ensemble.apart)
 
 
-def _trend_of_mean_stands_out(parts, walking=True):
+def _trend_of_mean_stands_out(parts: SlowParts, walking: bool = True) -> bool:
     """Whether the mean over the starts surely has a trend, in its values or in their ranks.
 
     It is held against noise or, where the mean may be `walking`, against a random walk. A trend in
@@ -347,19 +348,19 @@ def _trend_of_mean_stands_out(parts, walking=True):
         for one in (parts.slow_parts_of_mean(), parts.slow_parts_of_mean_ranks())
     )
     if not walking:
-        return max(mean, ranks) > stdtrit(MODES, CERTAIN)
+        return bool(max(mean, ranks) > stdtrit(MODES, CERTAIN))
     enough = len(parts.times) >= FEWEST_RANKS
     return bool(mean > stdtrit(MODES, STRICTLY) or (enough and ranks > RANKED))
 
 
-def _trend_above_noise(one, walking):
+def _trend_above_noise(one: SlowParts, walking: bool) -> float:
     """How far a single series' trend stands above its modes, each as strong as a walk's trend."""
     modes = one.modes[0, :MODES]
     k = np.arange(2, 2 + len(modes)) if walking else 1.0
     return abs(one.trend[0]) / max(np.sqrt(np.mean((k * modes) ** 2)), FLOOR)
 
 
-def _why_only_mean_grows(ensemble):
+def _why_only_mean_grows(ensemble: _Ensemble) -> Reason:
     """That the mean of errors without a sign grows, where single starts show nothing."""
     mean = ensemble.parts.trend.mean() / _standard_error_of_mean_trend(ensemble)
     certain = float(stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY))
@@ -377,12 +378,12 @@ def _why_only_mean_grows(ensemble):
     return Reason("mean", float(mean), certain, tuple(remedies))
 
 
-def _trend_above_next_modes(shape):
+def _trend_above_next_modes(shape: Floats) -> float:
     """How far a spectrum's trend stands above the next modes."""
     return float(shape[0] / np.mean(shape[1 : 1 + OCTAVES]))
 
 
-def _finding_of_drifting_mean(ensemble):
+def _finding_of_drifting_mean(ensemble: _Ensemble) -> Finding:
     """The mean over the starts drifts: like which power of t?"""
     parts = ensemble.parts
     weights = np.sign(parts.trend.mean()) * _start_weights_by_noise(parts)[:, None]
@@ -398,29 +399,31 @@ def _finding_of_drifting_mean(ensemble):
     return _finding_by_growth_exponent(ensemble, bends, grown)
 
 
-def _time_span_of_windows(parts):
+def _time_span_of_windows(parts: SlowParts) -> float:
     return (parts.times[-1] - parts.times[0]) * len(parts.times) / (len(parts.times) - 1)
 
 
-def _finding_by_growth_exponent(ensemble, bends, grown=(np.nan,) * 3):
+def _finding_by_growth_exponent(
+    ensemble: _Ensemble, bends: _Bends, grown: tuple[float, float, float] = (np.nan, np.nan, np.nan)
+) -> Finding:
     """Linear unless the exponent is surely another, by a margin that matters, or is not known."""
     exponent = bends.exponent_of_growth()
     if exponent.surely_beyond_linear:
-        return _Found(WORSE, (), exponent, grown)
+        return Finding(WORSE, (), exponent, grown)
     if exponent.surely_below_linear:
         tested = "slowing", exponent.surely_high, 1.0, tuple(advise_longer_run(SLOWER))
     elif not exponent.about_linear:
         tested = "exponent", exponent.p, 1.0, tuple(_remedies_deciding_exponent(ensemble, bends))
     else:
-        return _Found(LINEAR, (), exponent, grown)
+        return Finding(LINEAR, (), exponent, grown)
     numbers = {"low": exponent.low, "high": exponent.high, "power": str(exponent)}
-    return _Found(GROWS, (Reason(*tested, numbers),), exponent, grown)
+    return Finding(GROWS, (Reason(*tested, numbers),), exponent, grown)
 
 
-def _remedies_deciding_exponent(ensemble, bends):
+def _remedies_deciding_exponent(ensemble: _Ensemble, bends: _Bends) -> list[Remedy]:
     """How many starts, or how long a run, would leave no doubt about an exponent like this one."""
 
-    def exponent_is_decided(of_starts, of_noise):
+    def exponent_is_decided(of_starts: float, of_noise: float) -> bool:
         exponent = bends.exponent_of_growth(of_starts, of_noise)
         return (
             exponent.surely_beyond_linear or exponent.surely_below_linear or exponent.about_linear
@@ -442,11 +445,11 @@ def _remedies_deciding_exponent(ensemble, bends):
     return remedies or advise_longer_run(SLOWER)
 
 
-def _advise_more_starts_of_ensemble(ensemble, needed):
+def _advise_more_starts_of_ensemble(ensemble: _Ensemble, needed: float) -> list[Remedy]:
     return advise_more_starts(ensemble.parts, needed)
 
 
-def advise_more_starts(parts, needed):
+def advise_more_starts(parts: SlowParts, needed: float) -> list[Remedy]:
     """The advice to take so many independent starts, more of the same or others less alike.
 
     Parameters
@@ -468,7 +471,7 @@ def advise_more_starts(parts, needed):
     return [Remedy("likeness", 1 / (2 * needed), likeness.share)]
 
 
-def advise_longer_run(factor):
+def advise_longer_run(factor: float) -> list[Remedy]:
     """The advice to run so many times as long, a list, empty where it is none."""
     return [Remedy("duration", float(max(factor, LEAST)), 1.0)] if factor <= LONGEST else []
 
@@ -490,13 +493,13 @@ class _Bends:
         Degrees of, of the first.
     """
 
-    mean: np.ndarray
-    spread: np.ndarray
-    noise: np.ndarray
-    expected: np.ndarray
+    mean: Floats
+    spread: Floats
+    noise: Floats
+    expected: Floats
     freedom: float
 
-    def exponent_of_growth(self, of_starts=1.0, of_noise=1.0):
+    def exponent_of_growth(self, of_starts: float = 1.0, of_noise: float = 1.0) -> Exponent:
         """The `Exponent`, by Fieller's method, also if the variances were other by factors."""
         freedom = max(self.freedom / of_starts, MODES)
         ratio = self.expected[1] / self.expected[0]
@@ -515,7 +518,7 @@ class _Bends:
         return Exponent(float(best), *(float(p) for one in inside for p in (one[0], one[-1])))
 
 
-def _mean_bends(ensemble, weights, independent, of_few):
+def _mean_bends(ensemble: _Ensemble, weights: Floats, independent: float, of_few: bool) -> _Bends:
     """The bends of the weighted mean over the starts, of which so many are independent."""
     parts = ensemble.parts
     bends = weights * parts.bends
@@ -530,7 +533,9 @@ def _mean_bends(ensemble, weights, independent, of_few):
     return _Bends(bends.mean(axis=0), spread, contrasts, expected, independent - 1)
 
 
-def _noise_modes_beside_growth(parts, since, mean, expected):
+def _noise_modes_beside_growth(
+    parts: SlowParts, since: Floats, mean: Floats, expected: Floats
+) -> Floats:
     """The modes in which noise shows, less those of the power of t that bends as the mean does."""
     off = (mean[1] * expected[0] - mean[0] * expected[1]) ** 2
     power = EXPONENTS[np.argmin(off / np.sum(expected**2, axis=0))]
@@ -538,15 +543,15 @@ def _noise_modes_beside_growth(parts, since, mean, expected):
     return parts.modes[:, NOISE] - np.outer(parts.trend, curve.modes[0, NOISE] / curve.trend)
 
 
-def _finding_of_single_starts(ensemble):
+def _finding_of_single_starts(ensemble: _Ensemble) -> Finding:
     """What the starts show each by itself, where their mean does not drift."""
     parts = ensemble.parts
     alone = ensemble.independent_starts < ONE and _trend_of_mean_stands_out(parts)
     flat = trend_probability_of_flat_spectrum(ensemble.shape, ensemble.degrees)
     if flat > RARE and not alone:
-        return _Found(NONE)
+        return Finding(NONE)
     if not ensemble.signed and parts.trend.mean() < 0:
-        return _Found(NONE, (Reason("rise of the mean", float(parts.trend.mean()), 0.0),))
+        return Finding(NONE, (Reason("rise of the mean", float(parts.trend.mean()), 0.0),))
     if ensemble.independent_starts < FEWEST_STARTS - 0.5:
         return _finding_of_few_starts(ensemble, alone)
     fit = fit_random_walk_spectrum(ensemble.shape, ensemble.degrees, ensemble.signed)
@@ -556,17 +561,17 @@ def _finding_of_single_starts(ensemble):
     if fit.levelling > CLEAR:
         remedies = () if fit.memory <= LONG else tuple(advise_longer_run(fit.memory / LONG))
         why = (Reason("memory", fit.memory, LONG, remedies),)
-        return _Found(NONE if fit.memory <= LONG else WANDERS, why)
+        return Finding(NONE if fit.memory <= LONG else WANDERS, why)
     if fit.bending < BENT:
         why = (_why_growth_hides_in_oscillation(ensemble, fit),)
         # The trend alone says it, of all that was asked before: so it takes more.
-        return _Found(GROWS, why, grown=grown) if flat < RARE / 10 else _Found(WANDERS, why)
+        return Finding(GROWS, why, grown=grown) if flat < RARE / 10 else Finding(WANDERS, why)
     if fit.lasting < CLEAR or ensemble.independent_starts < FEWEST_WALKS:
-        return _Found(WANDERS, (_why_random_walk_or_wandering(ensemble, fit),))
-    return _Found(WALK, (), Exponent(p=0.5), grown)
+        return Finding(WANDERS, (_why_random_walk_or_wandering(ensemble, fit),))
+    return Finding(WALK, (), Exponent(p=0.5), grown)
 
 
-def _finding_of_few_starts(ensemble, alone):
+def _finding_of_few_starts(ensemble: _Ensemble, alone: bool) -> Finding:
     """One run, or a few: a drift, or what a random walk could be too."""
     modes = min(MODES, ensemble.parts.modes.shape[1])
     # As how many starts count that are surely alike is hardly known: as one, at least.
@@ -574,10 +579,10 @@ def _finding_of_few_starts(ensemble, alone):
     steep = trend_probability_of_random_walk(ensemble.shape, degrees, modes, ensemble.signed)
     if alone or steep < RARE / 3:
         return _finding_by_growth_exponent(ensemble, _bends_of_each_start(ensemble))
-    return _Found(WANDERS, (_why_few_starts_tell_no_law(ensemble),))
+    return Finding(WANDERS, (_why_few_starts_tell_no_law(ensemble),))
 
 
-def _why_few_starts_tell_no_law(ensemble):
+def _why_few_starts_tell_no_law(ensemble: _Ensemble) -> Reason:
     """Why so few starts, or such that resemble one another, tell no drift from a wandering."""
     modes = min(MODES, ensemble.parts.modes.shape[1])
     k, degrees = np.arange(2, 2 + modes), ensemble.degrees
@@ -594,7 +599,7 @@ def _why_few_starts_tell_no_law(ensemble):
     )
 
 
-def _why_growth_hides_in_oscillation(ensemble, fit):
+def _why_growth_hides_in_oscillation(ensemble: _Ensemble, fit: WalkFit) -> Reason:
     """That what grows is not told from the oscillation: like √t, or like t.
 
     What is measured of either grows like the root of the number of starts, and what shows a walk,
@@ -611,9 +616,9 @@ def _why_growth_hides_in_oscillation(ensemble, fit):
     return Reason("bending", fit.bending, BENT, tuple(remedies))
 
 
-def _why_random_walk_or_wandering(ensemble, fit):
+def _why_random_walk_or_wandering(ensemble: _Ensemble, fit: WalkFit) -> Reason:
     """That a random walk is not told from a wandering about as slow as the run."""
-    remedies, needed = [], FEWEST_WALKS
+    remedies, needed = [], float(FEWEST_WALKS)
     if fit.lasting > 0:
         needed = max(needed, ensemble.independent_starts * (CLEAR / fit.lasting) ** 2)
         remedies += _advise_more_starts_of_ensemble(ensemble, needed)
@@ -623,7 +628,7 @@ def _why_random_walk_or_wandering(ensemble, fit):
     return Reason("lasting", fit.lasting, CLEAR, tuple(remedies), numbers)
 
 
-def _bends_of_each_start(ensemble):
+def _bends_of_each_start(ensemble: _Ensemble) -> _Bends:
     """The bends of the growth of each start by itself, whatever its sign."""
     parts = ensemble.parts
     weights = (np.sign(parts.trend) * _start_weights_by_noise(parts))[:, None]
@@ -632,14 +637,14 @@ def _bends_of_each_start(ensemble):
     )
 
 
-def _start_weights_by_noise(parts):
+def _start_weights_by_noise(parts: SlowParts) -> Floats:
     """Weights of the starts, of mean 1: those with little noise beside their drift count more."""
     noise = np.mean(parts.modes[:, NOISE] ** 2, axis=1)
     weights = 1 / (noise + np.median(noise) + SAME**2 * np.mean(parts.trend**2))
     return weights / weights.mean()
 
 
-def _grown_rms_with_interval(ensemble):
+def _grown_rms_with_interval(ensemble: _Ensemble) -> tuple[float, float, float]:
     """Root mean square at the end of what grows in each start, with a 95 % interval.
 
     What the trends have in common with the modes above them, the floor, is taken off.
@@ -657,10 +662,11 @@ def _grown_rms_with_interval(ensemble):
     to_end = 10 / len(parts.times)
     factor = np.exp(1.96 * spread / strength)
     values = strength * np.array([1.0, 1 / factor, factor]) - floor
-    return tuple(float(unit * x) for x in np.sqrt(np.maximum(values, 0.0) * to_end))
+    rms, low, high = unit * np.sqrt(np.maximum(values, 0.0) * to_end)
+    return float(rms), float(low), float(high)
 
 
-def _finding_of_growth_beyond_linear(ensemble):
+def _finding_of_growth_beyond_linear(ensemble: _Ensemble) -> Finding | None:
     """What is found where the rms over the starts grows faster than t at last, or None."""
     parts = ensemble.parts
     if ensemble.starts < FEWEST_STARTS:
@@ -669,10 +675,10 @@ def _finding_of_growth_beyond_linear(ensemble):
     slope = growth_slope_in_last_decade(since, parts.squares, parts.members, ensemble.likeness)
     if slope is None or not slope.exponent.surely_beyond_linear:
         return None
-    return _Found(WORSE, (), slope.exponent)
+    return Finding(WORSE, (), slope.exponent)
 
 
-def _run_start_before_windows(times):
+def _run_start_before_windows(times: Floats) -> float:
     return times[0] - (times[1] - times[0]) / 2
 
 
@@ -693,14 +699,16 @@ class GrowthSlope:
     freedom: float
 
     @property
-    def exponent(self):
+    def exponent(self) -> Exponent:
         """Slope and intervals as an `Exponent`."""
         likely, certain = stdtrit(self.freedom, [0.975, CERTAIN]) * self.error
         slope = self.slope
         return Exponent(slope, slope - likely, slope + likely, slope - certain, slope + certain)
 
 
-def growth_slope_in_last_decade(times, squares, members, likeness):
+def growth_slope_in_last_decade(
+    times: Floats, squares: Floats, members: Integers, likeness: Likeness
+) -> GrowthSlope | None:
     """Slope of log rms over log t in the last decade.
 
     Parameters
@@ -748,7 +756,7 @@ def growth_slope_in_last_decade(times, squares, members, likeness):
     return GrowthSlope(float(log_rms @ share), float(np.sqrt(both)), float(max(freedom, 1.0)))
 
 
-def _slope_variance_between_pieces(log_times, log_rms):
+def _slope_variance_between_pieces(log_times: Floats, log_rms: Floats) -> tuple[float, float]:
     """Variance of a slope over pieces whose own slopes scatter, and its degrees of freedom.
 
     From how much each piece's slope differs from the next one's: a steady bend is no scatter.
