@@ -43,7 +43,7 @@ from sweep.analysis.drift.comparisons import OF_EACH, compare_drifts
 from sweep.analysis.drift.drifts import fit_drift_slope
 from sweep.analysis.drift.slow_modes import (
     drift_slope_interval,
-    slow_parts_of_series,
+    slow_modes_of_series,
     window_means_of_intervals,
 )
 from sweep.analysis.drift.verdicts import LINEAR, NONE, VERDICTS, WALK, WORSE, judge_drift
@@ -86,7 +86,7 @@ def verdict_counts(task):
         rng = np.random.default_rng((trial, list(TRUTHS).index(truth)))
         means = ensemble(rng, truth, starts, share, oscillation)
         found[
-            judge_drift(slow_parts_of_series(*window_means_of_intervals(ends, means))).verdict
+            judge_drift(slow_modes_of_series(*window_means_of_intervals(ends, means))).verdict
         ] += 1
     return dict(found)
 
@@ -128,7 +128,7 @@ def alike(task):
             both += 0.05 * TRUTHS[truth](rng, 18, oscillation.intervals)
         means = math.sqrt(share) * both[:1] + math.sqrt(1 - share) * both[1:]
         means += 0.05 * line(oscillation.intervals) if truth == "linear" else 0.0
-        verdict = judge_drift(slow_parts_of_series(*window_means_of_intervals(ends, means)))
+        verdict = judge_drift(slow_modes_of_series(*window_means_of_intervals(ends, means)))
         found[verdict.verdict] += 1
         one_sign += verdict.starts in (verdict.rising, verdict.falling)
         effective.append(verdict.effective)
@@ -179,7 +179,7 @@ class Judged:
 
 def judged(name, ends, means):
     """A row of one integrator from its interval means."""
-    parts = slow_parts_of_series(*window_means_of_intervals(ends, means))
+    parts = slow_modes_of_series(*window_means_of_intervals(ends, means))
     found = judge_drift(parts)
     wide = drift_slope_interval(parts, OF_EACH)[1:]
     return Judged(name, found.verdict, found.effective, found.shared, found.grown_high, *wide)
@@ -226,7 +226,7 @@ def faithful(memory):
     ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
 
     def strength(means):
-        return np.mean(slow_parts_of_series(*window_means_of_intervals(ends, means)).modes ** 2)
+        return np.mean(slow_modes_of_series(*window_means_of_intervals(ends, means)).modes ** 2)
 
     rng = np.random.default_rng(1)
     blocks = [strength(oscillation.every_step(rng, 8)) for _ in range(8)]

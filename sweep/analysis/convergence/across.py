@@ -99,7 +99,9 @@ def _check_values_differ(experiments: Mapping[str, xr.Dataset], across: str) -> 
     """InputError unless `across` has two values, with what has."""
     keys: dict[str, None] = dict.fromkeys([EXPERIMENT, SYSTEM])
     for dataset in experiments.values():
-        keys |= dict.fromkeys([*scanned_axes(dataset), *_fixed(dataset).get("parameters", {})])
+        keys |= dict.fromkeys(
+            [*scanned_axes(dataset), *_shared_settings(dataset).get("parameters", {})]
+        )
         for one in integrator_descriptions(dataset).values():
             keys |= dict.fromkeys(one.get("options", {}))
     differ = []
@@ -115,7 +117,7 @@ def _check_values_differ(experiments: Mapping[str, xr.Dataset], across: str) -> 
         )
 
 
-def _fixed(dataset: xr.Dataset) -> dict[str, Any]:
+def _shared_settings(dataset: xr.Dataset) -> dict[str, Any]:
     """The settings that an experiment's runs share."""
     return json.loads(dataset.attrs.get("fixed", "{}"))
 
@@ -128,7 +130,7 @@ def _values_across(name: str, dataset: xr.Dataset, across: str) -> list[Any]:
     """The values that an experiment has of what it is looked at across; none if it lacks it."""
     if across == EXPERIMENT:
         return [name]
-    fixed = _fixed(dataset)
+    fixed = _shared_settings(dataset)
     if across == SYSTEM:
         return [fixed["system"]] if "system" in fixed else []
     if across in scanned_axes(dataset):
@@ -144,7 +146,7 @@ def _value_of_row(name: str, dataset: xr.Dataset, across: str, row: OrderEstimat
     """The value of one row; None where its integrator has no such option."""
     if across in row.parameters:
         return row.parameters[across]
-    if across in (EXPERIMENT, SYSTEM) or across in _fixed(dataset).get("parameters", {}):
+    if across in (EXPERIMENT, SYSTEM) or across in _shared_settings(dataset).get("parameters", {}):
         return _values_across(name, dataset, across)[0]
     described = integrator_descriptions(dataset).get(row.integrator, {})
     return described.get("options", {}).get(across)
@@ -152,7 +154,7 @@ def _value_of_row(name: str, dataset: xr.Dataset, across: str, row: OrderEstimat
 
 def _settings_that_differ(experiments: Mapping[str, xr.Dataset], across: str) -> Iterator[str]:
     """Names of settings and parameters, other than `across`, that experiments differ in."""
-    fixed = {name: _fixed(dataset) for name, dataset in experiments.items()}
+    fixed = {name: _shared_settings(dataset) for name, dataset in experiments.items()}
     parameters = dict.fromkeys(key for of in fixed.values() for key in of.get("parameters", {}))
     for key in (*SETTINGS, *parameters):
         values = [

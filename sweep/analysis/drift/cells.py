@@ -12,14 +12,14 @@ from integrators.errors import InputError, check_known
 from sweep.analysis.drift.slow_modes import (
     FEWEST,
     GROUPS,
-    SlowParts,
+    SlowModes,
     add_group_sums,
     changes_in_last_decade,
     drift_window_count,
-    join_slow_parts,
+    join_slow_modes,
     likeness_by_late_changes,
     row_sums,
-    slow_parts_of_series,
+    slow_modes_of_series,
     sums_of_squares_by_group,
     walk_rate_error_by_late_changes,
     window_means_of_intervals,
@@ -139,7 +139,7 @@ class CellErrors:
     squares, members : ndarray
         Sums of the intervals' squared means over groups of starts; see
         `slow_modes.sums_of_squares_by_group`.
-    parts : SlowParts or None
+    parts : SlowModes or None
         None where the windows are too few.
     changes : ndarray, shape ``(starts, n)``
         `slow_modes.changes_in_last_decade`, where the windows are too few; else nothing.
@@ -158,7 +158,7 @@ class CellErrors:
     steps: Floats
     squares: Floats
     members: Integers
-    parts: SlowParts | None
+    parts: SlowModes | None
     changes: Floats
     windows: int
     every_step: bool
@@ -337,7 +337,7 @@ def _reduce_block_of_errors(
         "rates": (means[:, -1] - means[:, 0]) / span,
         "last": means[:, -1],
         "sums": sums_of_squares_by_group(means, own_scale=False),
-        "parts": slow_parts_of_series(*window_means_of_intervals(ends, means)) if enough else None,
+        "parts": slow_modes_of_series(*window_means_of_intervals(ends, means)) if enough else None,
         "changes": np.zeros((len(means), 0))
         if enough or not len(middles)
         else changes_in_last_decade(middles - ends[0], means),
@@ -365,7 +365,7 @@ def _cell_errors_from_blocks(
         intervals_of_run=cell.sizes["time"] - 1,
         squares=squares,
         members=members,
-        parts=join_slow_parts(parts) if parts else None,
+        parts=join_slow_modes(parts) if parts else None,
         windows=drift_window_count(ends) if len(ends) > 1 else 0,
         every_step=every_step,
         signed=signed,

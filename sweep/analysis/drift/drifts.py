@@ -22,10 +22,10 @@ from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors, verdict_
 from sweep.analysis.drift.slow_modes import (
     FEWEST,
     Slope,
-    SlowParts,
+    SlowModes,
     drift_slope_interval,
     is_in_last_decade,
-    slow_parts_of_series,
+    slow_modes_of_series,
     window_means_of_intervals,
 )
 from sweep.analysis.drift.verdicts import (
@@ -408,7 +408,7 @@ def _without_longer_runs(found: Verdict) -> Verdict:
     return replace(found, why=why)
 
 
-def _why_drift_could_hide(errors: CellErrors, parts: SlowParts, hidden: float) -> Reason:
+def _why_drift_could_hide(errors: CellErrors, parts: SlowModes, hidden: float) -> Reason:
     """That a drift as large as the error could hide, and what would show it.
 
     What could hide falls like 1/√T over a run of length T, and like the root of the number of
@@ -472,7 +472,7 @@ def fit_drift_slope(ends: Floats, means: Floats) -> tuple[float, float, float, s
     if len(times) < FEWEST:
         why = _why_too_few_windows(len(times), ends, len(ends) - 1)
         return np.nan, np.nan, np.nan, str(why)
-    return *drift_slope_interval(slow_parts_of_series(times, windows)), ""
+    return *drift_slope_interval(slow_modes_of_series(times, windows)), ""
 
 
 def _why_too_few_windows(windows: int, ends: Floats, of_run: int) -> Reason:

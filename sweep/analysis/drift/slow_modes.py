@@ -32,7 +32,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True)
-class SlowParts:
+class SlowModes:
     """The slow part of every start's series, in units in which white noise is equal in all of it.
 
     Attributes
@@ -82,7 +82,7 @@ class SlowParts:
         return np.sqrt(self.trend**2 + np.sum(self.modes**2, axis=1))
 
     @property
-    def slow_modes(self) -> Floats:
+    def modes_above_rounding(self) -> Floats:
         """The modes, but for rounding of the windows themselves: exact lines have none."""
         return np.where(
             np.abs(self.modes) > ROUNDING * self.norm_per_start[:, None], self.modes, 0.0
@@ -94,26 +94,26 @@ class SlowParts:
 
         What they have in common may be in their slowest modes alone.
         """
-        modes = evenly_spread_starts(self.slow_modes)
+        modes = evenly_spread_starts(self.modes_above_rounding)
         both = likeness_of_starts(modes), likeness_of_starts(modes[:, :MODES])
         return min(both, key=lambda one: one.effective)
 
     @property
     def rate_error_if_walking(self) -> float:
         """Standard error of the slope of the mean over the starts, if that walks."""
-        modes = self.slow_parts_of_mean().modes[0, :MODES]
+        modes = self.slow_modes_of_mean().modes[0, :MODES]
         return float(
             np.sqrt(np.mean((np.arange(2, 2 + len(modes)) * modes) ** 2)) / self.trend_scale
         )
 
-    def slow_parts_of_mean(self) -> SlowParts:
+    def slow_modes_of_mean(self) -> SlowModes:
         """The slow part of the mean over the starts, as that of one start."""
-        return slow_parts_of_series(self.times, self.mean[None])
+        return slow_modes_of_series(self.times, self.mean[None])
 
-    def slow_parts_of_mean_ranks(self) -> SlowParts:
+    def slow_modes_of_mean_ranks(self) -> SlowModes:
         """That of the mean's ranks: a trend in them is a rise or fall of any shape."""
         ranks = np.argsort(np.argsort(self.mean)).astype(float)
-        return slow_parts_of_series(self.times, ranks[None])
+        return slow_modes_of_series(self.times, ranks[None])
 
 
 def evenly_spread_starts(starts: NDArray[Number]) -> NDArray[Number]:
@@ -185,7 +185,7 @@ def contrasts_between_run_thirds(count: int) -> Floats:
     return np.diff(means, axis=0)
 
 
-def slow_parts_of_series(times: Floats, windows: Floats) -> SlowParts:
+def slow_modes_of_series(times: Floats, windows: Floats) -> SlowModes:
     """The slow parts of series.
 
     Parameters
@@ -196,7 +196,7 @@ def slow_parts_of_series(times: Floats, windows: Floats) -> SlowParts:
 
     Returns
     -------
-    SlowParts
+    SlowModes
         A series that is constant but for rounding has parts that are exactly zero.
     """
     count = windows.shape[1]
@@ -212,7 +212,7 @@ def slow_parts_of_series(times: Floats, windows: Floats) -> SlowParts:
     bends = np.stack(
         [row_sums(centred, own) for own in contrasts_between_run_thirds(count)], axis=1
     )
-    return SlowParts(times, trend, modes, bends, windows.mean(axis=0), squares, members)
+    return SlowModes(times, trend, modes, bends, windows.mean(axis=0), squares, members)
 
 
 def row_sums(values: Floats, weights: Floats) -> Floats:
@@ -246,12 +246,12 @@ def sums_of_squares_by_group(values: Floats, own_scale: bool = True) -> tuple[Fl
     return sums, np.bincount(place, minlength=groups)
 
 
-def join_slow_parts(parts: Sequence[SlowParts]) -> SlowParts:
+def join_slow_modes(parts: Sequence[SlowModes]) -> SlowModes:
     """The slow parts of the starts of several blocks, which are read one after another."""
     if len(parts) == 1:
         return parts[0]
     squares, members = add_group_sums([(one.squares, one.members) for one in parts])
-    return SlowParts(
+    return SlowModes(
         times=parts[0].times,
         trend=np.concatenate([one.trend for one in parts]),
         modes=np.concatenate([one.modes for one in parts]),
@@ -270,12 +270,12 @@ def add_group_sums(sums: Sequence[tuple[Floats, Integers]]) -> tuple[Floats, Int
     return np.sum(squares, axis=0), np.sum(members, axis=0)
 
 
-def drift_slope_interval(parts: SlowParts, probability: float = 0.95) -> Slope:
+def drift_slope_interval(parts: SlowModes, probability: float = 0.95) -> Slope:
     """The slope, mean over the starts, and its 95 % interval; see `drifts.fit_drift_slope`.
 
     Parameters
     ----------
-    parts : SlowParts
+    parts : SlowModes
         Of at least `FEWEST` windows.
     probability : float, optional
         Of the interval.
@@ -285,7 +285,7 @@ def drift_slope_interval(parts: SlowParts, probability: float = 0.95) -> Slope:
     slope, low, high : float
     """
     trend, quantile = parts.trend.mean(), (1 + probability) / 2
-    modes = parts.slow_parts_of_mean().modes[0] ** 2
+    modes = parts.slow_modes_of_mean().modes[0] ** 2
     half = max(
         stdtrit(count, quantile) * np.sqrt(modes[:count].mean()) for count in (FEW_MODES, MODES)
     )

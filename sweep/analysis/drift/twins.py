@@ -82,7 +82,7 @@ def pair_runs_with_twins(
                 pair
                 for table, known in zip(tables, precise, strict=True)
                 for twin_label in known.get(signature, ())
-                if (pair := _paired(dataset, label, table, twin_label)) is not None
+                if (pair := _pair_integrators(dataset, label, table, twin_label)) is not None
             ]
             own = [pair for pair in pairs if not pair.elsewhere]
             if pairs:
@@ -119,7 +119,7 @@ def _name_and_options(
     return one.get("name", label), dict(one.get("options", {}))
 
 
-def _paired(
+def _pair_integrators(
     dataset: xr.Dataset, label: str, table: xr.Dataset, twin_label: str
 ) -> TwinnedRuns | None:
     """The `TwinnedRuns` of two integrators; None where no run has a twin."""

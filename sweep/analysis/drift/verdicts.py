@@ -14,10 +14,10 @@ from sweep.analysis.drift.cells import CellErrors
 from sweep.analysis.drift.slow_modes import (
     MODES,
     MOST_STARTS,
-    SlowParts,
+    SlowModes,
     evenly_spread_starts,
     is_in_last_decade,
-    slow_parts_of_series,
+    slow_modes_of_series,
 )
 from sweep.analysis.drift.spectra import (
     OCTAVES,
@@ -178,7 +178,7 @@ class Finding:
 class _Ensemble:
     """Series with any error at all, their spectrum, and how independent they are."""
 
-    parts: SlowParts
+    parts: SlowModes
     signed: bool
     shape: Floats
     likeness: Likeness
@@ -195,12 +195,12 @@ class _Ensemble:
         return self.likeness.effective
 
 
-def judge_drift(parts: SlowParts, signed: bool = True) -> Verdict:
+def judge_drift(parts: SlowModes, signed: bool = True) -> Verdict:
     """The verdict on an ensemble, or on one run.
 
     Parameters
     ----------
-    parts : SlowParts
+    parts : SlowModes
         Of the error's windows; at least `slow_modes.FEWEST` of them.
     signed : bool
         Whether the error has a sign; norms and sizes have none.
@@ -286,14 +286,14 @@ def undecided_verdict_on_cell(errors: CellErrors, why: tuple[Reason, ...]) -> Ve
     )
 
 
-def _ensemble_of_moving_starts(parts: SlowParts, signed: bool) -> _Ensemble:
+def _ensemble_of_moving_starts(parts: SlowModes, signed: bool) -> _Ensemble:
     there = np.flatnonzero(np.any(parts.modes, axis=1) | (parts.trend != 0))
     there = evenly_spread_starts(there)
     if len(there) < parts.starts:
         parts = replace(
             parts, trend=parts.trend[there], modes=parts.modes[there], bends=parts.bends[there]
         )
-    vectors = np.concatenate([parts.trend[:, None], parts.slow_modes], axis=1)
+    vectors = np.concatenate([parts.trend[:, None], parts.modes_above_rounding], axis=1)
     vectors = vectors / parts.norm_per_start[:, None]
     rest, series, likeness = parts.modes, parts.starts, parts.likeness
     apart = float(series)
@@ -314,10 +314,10 @@ def _mean_over_starts_drifts(ensemble: _Ensemble) -> bool:
     certain = stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY)
     if not abs(parts.trend.mean()) > certain * _standard_error_of_mean_trend(ensemble):
         return False
-    return _trend_of_mean_stands_out(parts, walking=_what_is_common_may_walk(ensemble))
+    return _trend_of_mean_stands_out(parts, walking=_mean_may_be_random_walk(ensemble))
 
 
-def _what_is_common_may_walk(ensemble: _Ensemble) -> bool:
+def _mean_may_be_random_walk(ensemble: _Ensemble) -> bool:
     """Whether the mean over the starts may be a random walk.
 
     It may where the starts are few, or resemble one another, or where each of them walks.
@@ -326,7 +326,7 @@ def _what_is_common_may_walk(ensemble: _Ensemble) -> bool:
     if likeness.effective < FEWEST_STARTS or (likeness.certain_share > 0 and part < APART):
         return True
     parts = ensemble.parts  # what each start does beside the mean, which may bend as it grows
-    own = np.concatenate([parts.trend[:, None], parts.slow_modes], axis=1)
+    own = np.concatenate([parts.trend[:, None], parts.modes_above_rounding], axis=1)
     own = own - own.mean(axis=0)
     shape = spectrum_shape(own[np.any(own, axis=1)])
     return fit_random_walk_spectrum(shape, ensemble.degrees).bending >= BENT
@@ -337,7 +337,7 @@ def _standard_error_of_mean_trend(ensemble: _Ensemble) -> float:
     return np.std(ensemble.parts.trend, ddof=1) / np.sqrt(ensemble.apart)
 
 
-def _trend_of_mean_stands_out(parts: SlowParts, walking: bool = True) -> bool:
+def _trend_of_mean_stands_out(parts: SlowModes, walking: bool = True) -> bool:
     """Whether the mean over the starts surely has a trend, in its values or in their ranks.
 
     It is held against noise or, where the mean may be `walking`, against a random walk. A trend in
@@ -345,7 +345,7 @@ def _trend_of_mean_stands_out(parts: SlowParts, walking: bool = True) -> bool:
     """
     mean, ranks = (
         _trend_above_noise(one, walking)
-        for one in (parts.slow_parts_of_mean(), parts.slow_parts_of_mean_ranks())
+        for one in (parts.slow_modes_of_mean(), parts.slow_modes_of_mean_ranks())
     )
     if not walking:
         return bool(max(mean, ranks) > stdtrit(MODES, CERTAIN))
@@ -353,7 +353,7 @@ def _trend_of_mean_stands_out(parts: SlowParts, walking: bool = True) -> bool:
     return bool(mean > stdtrit(MODES, STRICTLY) or (enough and ranks > RANKED))
 
 
-def _trend_above_noise(one: SlowParts, walking: bool) -> float:
+def _trend_above_noise(one: SlowModes, walking: bool) -> float:
     """How far a single series' trend stands above its modes, each as strong as a walk's trend."""
     modes = one.modes[0, :MODES]
     k = np.arange(2, 2 + len(modes)) if walking else 1.0
@@ -399,7 +399,7 @@ def _finding_of_drifting_mean(ensemble: _Ensemble) -> Finding:
     return _finding_by_growth_exponent(ensemble, bends, grown)
 
 
-def _time_span_of_windows(parts: SlowParts) -> float:
+def _time_span_of_windows(parts: SlowModes) -> float:
     return (parts.times[-1] - parts.times[0]) * len(parts.times) / (len(parts.times) - 1)
 
 
@@ -449,12 +449,12 @@ def _advise_more_starts_of_ensemble(ensemble: _Ensemble, needed: float) -> list[
     return advise_more_starts(ensemble.parts, needed)
 
 
-def advise_more_starts(parts: SlowParts, needed: float) -> list[Remedy]:
+def advise_more_starts(parts: SlowModes, needed: float) -> list[Remedy]:
     """The advice to take so many independent starts, more of the same or others less alike.
 
     Parameters
     ----------
-    parts : SlowParts
+    parts : SlowModes
     needed : float
 
     Returns
@@ -534,12 +534,12 @@ def _mean_bends(ensemble: _Ensemble, weights: Floats, independent: float, of_few
 
 
 def _noise_modes_beside_growth(
-    parts: SlowParts, since: Floats, mean: Floats, expected: Floats
+    parts: SlowModes, since: Floats, mean: Floats, expected: Floats
 ) -> Floats:
     """The modes in which noise shows, less those of the power of t that bends as the mean does."""
     off = (mean[1] * expected[0] - mean[0] * expected[1]) ** 2
     power = EXPONENTS[np.argmin(off / np.sum(expected**2, axis=0))]
-    curve = slow_parts_of_series(parts.times, since[None] ** power)
+    curve = slow_modes_of_series(parts.times, since[None] ** power)
     return parts.modes[:, NOISE] - np.outer(parts.trend, curve.modes[0, NOISE] / curve.trend)
 
 
@@ -637,7 +637,7 @@ def _bends_of_each_start(ensemble: _Ensemble) -> _Bends:
     )
 
 
-def _start_weights_by_noise(parts: SlowParts) -> Floats:
+def _start_weights_by_noise(parts: SlowModes) -> Floats:
     """Weights of the starts, of mean 1: those with little noise beside their drift count more."""
     noise = np.mean(parts.modes[:, NOISE] ** 2, axis=1)
     weights = 1 / (noise + np.median(noise) + SAME**2 * np.mean(parts.trend**2))

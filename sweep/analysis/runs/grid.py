@@ -18,7 +18,7 @@ from sweep.analysis.runs.selection import (
     adaptive_runs,
     axis_values_in_words,
     distinct_values_and_codes,
-    is_axis_of_starts,
+    is_axis_of_initial_conditions,
     plain_python_value,
     run_table,
     scanned_axes,
@@ -83,7 +83,7 @@ def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
         if name in names or name == "run":
             continue
         if (
-            is_axis_of_starts(array)
+            is_axis_of_initial_conditions(array)
             and (values := _axis_along_initial_condition(dataset, array, axes)) is not None
         ):
             coordinates[name] = values

@@ -104,11 +104,11 @@ def scanned_axes(dataset: xr.Dataset) -> tuple[str, ...]:
         for name, coordinate in dataset.coords.items()
         if coordinate.dims == ("run",)
         and name not in RUN_COORDINATES
-        and not is_axis_of_starts(coordinate)
+        and not is_axis_of_initial_conditions(coordinate)
     )
 
 
-def is_axis_of_starts(coordinate: xr.DataArray) -> bool:
+def is_axis_of_initial_conditions(coordinate: xr.DataArray) -> bool:
     """Whether a coordinate is an axis of a family of initial conditions, such as ``theta``."""
     return coordinate.attrs.get("axis_of") == "initial_condition"
 

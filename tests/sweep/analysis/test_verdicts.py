@@ -8,8 +8,8 @@ from scipy.signal import lfilter
 from wandering import TRUTHS, Oscillation, ensemble, line, walks
 
 from sweep.analysis.drift.slow_modes import (
-    join_slow_parts,
-    slow_parts_of_series,
+    join_slow_modes,
+    slow_modes_of_series,
     window_means_of_intervals,
 )
 from sweep.analysis.drift.verdicts import (
@@ -30,7 +30,7 @@ TIMES = line(N)
 
 def verdict(means, signed=True):
     ends = np.linspace(0.0, 1.0, means.shape[1] + 1)
-    return judge_drift(slow_parts_of_series(*window_means_of_intervals(ends, means)), signed)
+    return judge_drift(slow_modes_of_series(*window_means_of_intervals(ends, means)), signed)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_interval_means_drawn_directly_are_as_strong_as_those_of_all_steps():
     ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
 
     def strength(means):
-        return np.mean(slow_parts_of_series(*window_means_of_intervals(ends, means)).modes ** 2)
+        return np.mean(slow_modes_of_series(*window_means_of_intervals(ends, means)).modes ** 2)
 
     drawn = strength(oscillation.means(np.random.default_rng(1), 1000))
     steps = strength(oscillation.every_step(np.random.default_rng(2), 4))
@@ -184,9 +184,9 @@ def test_blocks_of_starts_join_to_the_whole():
     means = walks(np.random.default_rng(8), 600, N)
     ends = np.linspace(0.0, 1.0, N + 1)
     times, windows = window_means_of_intervals(ends, means)
-    whole = slow_parts_of_series(times, windows)
-    parts = join_slow_parts(
-        [slow_parts_of_series(times, windows[i : i + 200]) for i in (0, 200, 400)]
+    whole = slow_modes_of_series(times, windows)
+    parts = join_slow_modes(
+        [slow_modes_of_series(times, windows[i : i + 200]) for i in (0, 200, 400)]
     )
     np.testing.assert_array_equal(parts.trend, whole.trend)
     np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-12)
