@@ -1,7 +1,7 @@
 """Series in blocks that fit into memory: read one after another, or by Dask where they are chunked.
 
-What is done with a block is a function that returns little. Where the series are Dask arrays, it is
-called on the workers of a `distributed.Client`, if there is one, and else in Dask's threads.
+A function reduces each block to a small result. Where the series are Dask arrays, it is called on
+the workers of a `distributed.Client`, if there is one, and else in Dask's threads.
 """
 
 import collections
@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 SMALL = 2**28  # bytes of series that are read at once
-UNDER_WAY = 256  # blocks that a cluster has at most
+UNDER_WAY = 256  # blocks that are submitted to a cluster at a time
 VALUES = 2**21  # of a series in a block: 16 MB
 ROWS, LEAST_ROWS = 1024, 64  # multiples of a chunk's rows, of up to `ROWS` samples and of more
 
@@ -26,23 +26,23 @@ Result = TypeVar("Result")
 
 
 def load_if_small(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset, in memory where that takes little."""
+    """Load a dataset into memory, if it is small; else leave it lazy."""
     return dataset.load() if dataset.nbytes <= SMALL else dataset
 
 
 def slices_of_whole_runs(runs: int, samples: int) -> list[slice]:
-    """Slices of so many runs for blocks with all of their samples."""
+    """Slices of the runs, for blocks that hold all samples of their runs."""
     unit = ROWS if samples <= ROWS else LEAST_ROWS
     return _consecutive_slices(runs, max(1, VALUES // max(1, samples) // unit) * unit)
 
 
 def slices_of_runs(runs: int, samples: int) -> list[slice]:
-    """Slices of so many runs for blocks with the samples of a slice each, if they have many."""
+    """Slices of the runs, for blocks that hold a part of the samples where these are many."""
     return slices_of_whole_runs(runs, min(samples, VALUES // ROWS))
 
 
 def slices_of_samples(samples: int, width: int = 1) -> list[slice]:
-    """Slices of so many samples, of `width` values each, for blocks of `ROWS` runs."""
+    """Slices of the samples, for blocks of `ROWS` runs with `width` values a sample."""
     return _consecutive_slices(samples, max(1, VALUES // ROWS // width))
 
 
@@ -82,7 +82,7 @@ def map_blocks(function: Callable[..., Result], blocks: Iterable[Block]) -> Iter
 def _call_by_dask(
     function: Callable[..., Any], arrays: Sequence[xr.Variable], arguments: tuple[Any, ...]
 ) -> xr.Dataset:
-    """A Dataset of one object, what the function returns, which is not computed yet."""
+    """A lazy Dataset of one object: the return value of the function."""
     apart = []
     for i, array in enumerate(arrays):
         whole = array.chunk(dict.fromkeys(array.dims, -1)) if array.chunks else array

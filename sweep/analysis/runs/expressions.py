@@ -96,23 +96,24 @@ CONDITION, NUMERIC, TEXT = "a condition", "a number", "text"
 
 
 class Expression:
-    """A condition on runs, parsed; nothing of it has been evaluated.
+    """A parsed condition on runs, not evaluated yet.
 
     Parameters
     ----------
     text : str
-        As the grammar of this module has it.
+        In the grammar of this module.
 
     Attributes
     ----------
     names : tuple of str
-        Of the columns that it needs, each once, in their order: ``step_size``,
-        ``energy_error@max``.
+        Names of the columns that it needs, each once, in the order of the text, such as
+        ``step_size`` and ``energy_error@max``.
 
     Raises
     ------
     InputError
-        If it is no such expression, is too long or too deep; says where and what to write instead.
+        If the text is not in the grammar, too long or nested too deeply, with what to write
+        instead.
     """
 
     def __init__(self, text: str) -> None:
@@ -131,7 +132,7 @@ class Expression:
         self.names = tuple(dict.fromkeys(names))
 
     def error_of_expression(self, reason: object) -> InputError:
-        """The `InputError` that says why this expression cannot be evaluated."""
+        """Make the `InputError` for an expression that cannot be evaluated, with the reason."""
         shown = self._text if len(self._text) <= SHOWN else f"{self._text[:SHOWN]}…"
         reason = str(reason).rstrip(".")
         end = "" if reason.endswith("?") else "."
@@ -145,15 +146,16 @@ class Expression:
         runs: int,
         named: Mapping[str, Mapping[str, int]] | None = None,
     ) -> Booleans:
-        """For which runs the condition holds.
+        """Evaluate the condition for each run.
 
         Parameters
         ----------
         columns : dict of str to ndarray, shape ``(runs,)``
-            Of numbers, text or booleans, by each of `names`.
+            Numbers, text or booleans of each of `names`.
         runs : int
+            Number of runs.
         named : dict of str to (dict of str to int), optional
-            Names of a column's values, by the column: a comparison of it takes them as text.
+            By column, names of its values: in comparisons they may stand for the values.
 
         Returns
         -------
@@ -162,7 +164,7 @@ class Expression:
         Raises
         ------
         InputError
-            If text meets a number, or what comes out is no condition.
+            If text is compared with a number, or the result is not true or false.
         """
         values = {name: self._column_as_numbers_or_text(name, columns[name]) for name in self.names}
         with np.errstate(all="ignore"):
@@ -174,7 +176,7 @@ class Expression:
     # --- reading --------------------------------------------------------------------------------
 
     def _scan_names(self) -> tuple[str, list[str]]:
-        """The text with an identifier of ours, n0, n1, …, for each name; the names in order."""
+        """Replace each name of the text by an identifier n0, n1, …, and list the names in order."""
         parts, names, depth = [], [], 0
         for token in TOKEN.finditer(self._text):
             found, kind = token.group(), token.lastgroup
@@ -211,7 +213,7 @@ class Expression:
         )
 
     def _check_grammar(self, names: list[str]) -> None:
-        """Refuse what is not of the grammar; each name gets its text back."""
+        """Refuse what is not in the grammar, and put the names back into the tree."""
         waiting: list[tuple[ast.AST, int]] = [(self._tree, 1)]
         while waiting:
             node, depth = waiting.pop()
@@ -244,7 +246,7 @@ class Expression:
             waiting += [(part, depth + 1) for part in parts]
 
     def _operands_of_comparison(self, node: ast.Compare) -> Iterator[ast.expr]:
-        """What a comparison has on its right, apart from lists, which are checked."""
+        """The right operands of a comparison chain; of lists, which are checked, the items."""
         for op, right in zip(node.ops, node.comparators, strict=True):
             if not isinstance(op, (ast.In, ast.NotIn)):
                 yield right
@@ -285,7 +287,7 @@ def _kind_of_value(value: Any) -> str:
 
 
 class _Evaluation:
-    """Values of the parts of an `Expression`: Python's constants, or arrays over the runs."""
+    """Evaluator of the parts of an `Expression`, to Python constants or arrays over the runs."""
 
     def __init__(
         self,
@@ -328,7 +330,7 @@ class _Evaluation:
         return found
 
     def _evaluate_number(self, node: ast.expr) -> Any:
-        """A number, exactly if it is a constant, otherwise in double precision."""
+        """Evaluate a number: exactly if it is a constant, otherwise in double precision."""
         found = self.evaluate_node(node)
         if _kind_of_value(found) == TEXT:
             raise self._error_of_expression(
@@ -337,7 +339,7 @@ class _Evaluation:
         return found if isinstance(found, (bool, int, float)) else np.asarray(found, dtype=float)
 
     def _evaluate_comparison_chain(self, node: ast.Compare) -> Any:
-        """All comparisons of a chain: ``a < b < c`` is ``a < b and b < c``."""
+        """Evaluate a chain of comparisons: ``a < b < c`` is ``a < b and b < c``."""
         sides = [node.left, *node.comparators]
         columns = (side.id for side in sides if isinstance(side, ast.Name))
         column = next((name for name in columns if name in self._named), None)
@@ -354,7 +356,7 @@ class _Evaluation:
         return held
 
     def _evaluate_comparison_side(self, node: ast.expr, column: str | None) -> Any:
-        """The value of a side, a list of a list's; text as its number where `column` has names."""
+        """Evaluate one side, or each item of a list; names of values of `column` become values."""
         if isinstance(node, (ast.List, ast.Tuple)):
             return [self._evaluate_comparison_side(item, column) for item in node.elts]
         found = self.evaluate_node(node)
@@ -391,7 +393,7 @@ class _Evaluation:
 
 
 def _compare_numbers_or_texts(compared: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """A comparison of two numbers, or of two texts of which some may be missing."""
+    """Compare two numbers, or two texts of which some may be missing."""
     if _kind_of_value(left) != TEXT:
         return compared(left, right)
     left, right = np.broadcast_arrays(*(np.array(side, dtype=object, ndmin=1)

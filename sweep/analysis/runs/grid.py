@@ -1,4 +1,4 @@
-"""From a run table to the dense grid of its axes.
+"""Pivot a run table to the full grid of its axes.
 
 A run table (dimension `run`) holds ragged and growing studies; a selection of it that is a full
 grid is easier to reduce and to plot along named dimensions.
@@ -25,14 +25,14 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 
-# What stands where the selection has no run; anything else is NaN.
+# Fill values where the selection has no run; other variables have NaN, 0 or an empty label.
 MISSING = {"status": -1, "in_study": False, "adaptive": False}
 
 Axes = dict[str, NDArray[Any]]  # values of each axis, by its name
 
 
 def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
-    """Pivot a selection of a run table to the dense grid of its axes.
+    """Pivot a selection of a run table to the full grid of its axes.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
         Dimensions ``(integrator, step_size, scanned axes…, initial_condition)`` in the place of
         `run`, other dimensions behind them; ``tolerance`` in the place of ``step_size`` where all
         runs are adaptive, and ``repeat`` behind ``initial_condition`` where there are several.
-        Labels stand in the study's order, numbers ascend; axes of a family of starts are
-        coordinates along ``initial_condition``. Where the selection has no run stand
+        Labels stand in the study's order, numbers ascend; axes of a family of initial
+        conditions are coordinates along ``initial_condition``. Where the selection has no run stand
         NaN, an empty label, False or 0, and ``status`` -1 (pending). Series that are Dask arrays
         stay Dask arrays.
 
@@ -107,7 +107,7 @@ def _axis_along_initial_condition(
 
 
 def _step_size_or_tolerance_axis(dataset: xr.Dataset) -> str:
-    """``step_size`` or ``tolerance``; a mix of both kinds has no common axis."""
+    """``step_size`` or ``tolerance``; InputError for a mix, which has no common axis."""
     adaptive = adaptive_runs(dataset)
     if adaptive.all():
         return "tolerance"
@@ -121,7 +121,7 @@ def _step_size_or_tolerance_axis(dataset: xr.Dataset) -> str:
 
 
 def _axes_and_grid_places(dataset: xr.Dataset, names: tuple[str, ...]) -> tuple[Axes, Integers]:
-    """The values of each axis, and the place of each run in the raveled grid."""
+    """The values of each axis, and the flat index of each run in the grid."""
     axes, all_codes = {}, []
     for name in names:
         axes[name], code = distinct_values_and_codes(dataset[name].values)
@@ -151,7 +151,7 @@ def _refuse_runs_sharing_grid_place(
 def _pivot_runs_to_grid(
     array: xr.DataArray, names: tuple[str, ...], axes: Axes, place: Integers
 ) -> xr.Variable:
-    """`array` with its dimension `run` spread over the dimensions `names`."""
+    """Spread the dimension `run` of an array over the dimensions `names`."""
     if "run" not in array.dims:
         return array.variable
     variable, fill = array.variable.transpose("run", ...), _fill_value_of_missing_runs(array)

@@ -1,4 +1,4 @@
-"""Which runs an answer over time rests on, and until when, where some of them fail."""
+"""The runs that an answer over time rests on, and until which sample, where some of them fail."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,16 @@ from sweep.analysis.runs.selection import complete_runs
 
 @dataclass(frozen=True)
 class JudgedRuns:
-    """Which runs of a cell count, and until when.
+    """The runs of a cell that count, and until which sample.
 
     Attributes
     ----------
     positions : ndarray of int
         Of the runs along `run`.
     samples : int
-        That all of them have, the one at the start included.
+        Number that all of them have, the one at the start included.
     stopped : int
-        Of these runs the ones that fail after the last of the samples.
+        Number of these runs that fail after the last of the samples.
     """
 
     positions: Integers
@@ -31,15 +31,15 @@ class JudgedRuns:
 def judged_runs(cell: xr.Dataset, enough: int) -> JudgedRuns:
     """The complete runs of a cell; where most of its runs fail, those too until the first fails.
 
-    A few that survive say little of the others. Of runs that fail at different times, fewer are
-    taken for longer or more for shorter, whichever compares more samples, if possible with
-    as many as an answer takes.
+    A few survivors say little of the other runs. Where runs fail at different times, the cut is the
+    one that keeps the most samples in total, runs times samples, among those that leave enough
+    samples for an answer, if there are any.
 
     Parameters
     ----------
     cell : xarray.Dataset
     enough : int
-        Sample intervals that an answer takes.
+        Sample intervals that an answer needs.
 
     Returns
     -------

@@ -70,19 +70,13 @@ def _query_each_experiment(tree: xr.DataTree, expression: str) -> xr.DataTree:
             refused.append((name, error))
     if not chosen:
         raise InputError("\n".join(query_refusals_in_words(refused)), key="where")
-    return _tree_of_chosen_experiments(tree, chosen)
-
-
-def _tree_of_chosen_experiments(
-    tree: xr.DataTree, chosen: dict[str, xr.Dataset | xr.DataTree]
-) -> xr.DataTree:
     result = xr.DataTree.from_dict(chosen)
     result.attrs = tree.attrs
     return result
 
 
 def query_refusals_in_words(refused: Iterable[tuple[str, InputError]]) -> list[str]:
-    """Messages of several experiments, each once behind the names that it holds for."""
+    """Merge equal messages of several experiments, each behind the names of its experiments."""
     names: dict[str, list[str]] = {}
     for name, error in refused:
         names.setdefault(str(error), []).append(name)
@@ -92,7 +86,7 @@ def query_refusals_in_words(refused: Iterable[tuple[str, InputError]]) -> list[s
 
 
 def runs_where_expression_holds(dataset: xr.Dataset, expression: str) -> Booleans:
-    """For which runs an expression holds.
+    """Evaluate an expression for each run of a table.
 
     Parameters
     ----------
@@ -118,7 +112,7 @@ def runs_where_expression_holds(dataset: xr.Dataset, expression: str) -> Boolean
 
 
 def _status_numbers_by_name(dataset: xr.Dataset) -> dict[str, int]:
-    """The numbers of statuses by their names."""
+    """Status codes by name, from the attributes of ``status``."""
     attributes = dataset["status"].attrs if "status" in dataset else {}
     meanings = attributes.get("flag_meanings", "").split()
     return dict(zip(meanings, attributes.get("flag_values", ()), strict=False))
@@ -127,7 +121,7 @@ def _status_numbers_by_name(dataset: xr.Dataset) -> dict[str, int]:
 def _columns_named_in_expression(
     dataset: xr.Dataset, expression: Expression
 ) -> dict[str, NDArray[Any]]:
-    """What the names in an expression stand for, by name; `InputError` for unknown ones."""
+    """Columns that an expression names, by name; `InputError` for unknown ones."""
     scalars = [
         str(key) for key in (*dataset.coords, *dataset.data_vars) if dataset[key].dims == ("run",)
     ]
@@ -140,7 +134,7 @@ def _columns_named_in_expression(
 
 
 def _why_name_is_unknown(dataset: xr.Dataset, name: str, scalars: Sequence[str]) -> str:
-    """What to say of a name that no run has: a series, a label without quotes, or a mistake."""
+    """Explain an unknown name: a series, a label without quotes, or a typing error."""
     if name in dataset.variables:
         return (
             f"{name!r} is a series over time: say what of it, e.g. {name}{AT}end or {name}{AT}max"
@@ -154,7 +148,7 @@ def _why_name_is_unknown(dataset: xr.Dataset, name: str, scalars: Sequence[str])
 
 
 def _values_that_runs_have(dataset: xr.Dataset, expression: str) -> str:
-    """The values that the runs have of what an expression names."""
+    """The values of the columns that an expression names, in words."""
     columns = _columns_named_in_expression(dataset, Expression(expression))
     columns = columns or {"integrator": dataset["integrator"].values}
     return "; ".join(

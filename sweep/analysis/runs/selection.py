@@ -1,4 +1,4 @@
-"""What every analysis asks of a run table: its axes, its groups, the runs that count."""
+"""Selections of a run table: its axes, groups of its runs, the runs that count."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def run_table(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
 
 
 def run_table_without_repeats(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
-    """The run table with each run once: repeats, for their times, are no starts of their own."""
+    """The run table with each run once: repeats are for CPU times alone."""
     dataset = run_table(dataset)
     if "repeat" not in dataset.coords:
         return dataset
@@ -72,7 +72,7 @@ def run_table_without_repeats(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
 
 
 def run_table_variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
-    """`dataset[name]`, or an InputError that says what there is instead."""
+    """The variable of this name; InputError, with similar names, if there is none."""
     if name not in dataset.data_vars:
         there = [str(key) for key in dataset.data_vars if str(key).endswith("_error")]
         advice = (
@@ -114,10 +114,10 @@ def is_axis_of_initial_conditions(coordinate: xr.DataArray) -> bool:
 
 
 def complete_runs(dataset: xr.Dataset, also_stopped: bool = False) -> Booleans:
-    """Which runs count: computed to the end, and still in the study; shape ``(run,)``, bool.
+    """Mask of the runs that count: computed to the end and in the study; shape ``(run,)``.
 
-    With `also_stopped` those too that blew up, left their domain or did not converge: they are
-    results until then.
+    With `also_stopped`, runs that blew up, left their domain or did not converge count too, as
+    their samples until then are results.
     """
     counts = np.ones(dataset.sizes["run"], dtype=bool)
     stopped = np.zeros_like(counts)
@@ -134,7 +134,7 @@ def complete_runs(dataset: xr.Dataset, also_stopped: bool = False) -> Booleans:
 
 
 def adaptive_runs(dataset: xr.Dataset) -> Booleans:
-    """Which runs choose their own step size; shape ``(run,)``, bool."""
+    """Mask of the runs with step size control; shape ``(run,)``."""
     if "adaptive" in dataset:
         return dataset["adaptive"].values.astype(bool)
     return np.isnan(dataset["step_size"].values)
@@ -205,12 +205,12 @@ def plain_python_value(value: Any) -> Any:
 
 
 def integrator_descriptions(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """What the store says of each integrator: ``{label: {name, options, order, …}}``."""
+    """Descriptions of the integrators in the store: ``{label: {name, options, order, …}}``."""
     return json.loads(dataset.attrs.get("integrators", "{}"))
 
 
 def relative_round_off_of_runs(dataset: xr.Dataset) -> Floats:
-    """The distance of 1 to the next number of each run's arithmetic, shape ``(run,)``."""
+    """Machine epsilon of the arithmetic of each run, shape ``(run,)``."""
     described = integrator_descriptions(dataset)
     labels, index = distinct_values_and_codes(dataset["integrator"].values)
     options = [described.get(label, {}).get("options", {}) for label in labels.tolist()]
@@ -219,7 +219,7 @@ def relative_round_off_of_runs(dataset: xr.Dataset) -> Floats:
 
 
 def arithmetic_of_reference(dataset: xr.Dataset) -> str:
-    """The arithmetic of the references of a run table's errors."""
+    """The arithmetic of the reference solutions of a run table."""
     known = "reference_error" in dataset
     return dataset["reference_error"].attrs.get(ARITHMETIC, DOUBLE) if known else DOUBLE
 

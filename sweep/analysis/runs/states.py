@@ -14,13 +14,13 @@ INITIAL = "initial_state"
 
 
 def present_state_rows(dataset: xr.Dataset) -> Booleans:
-    """Which rows of ``row`` the system of each run has.
+    """Mask of the rows of ``row`` that the system of each run has.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        A run table with ``initial_state``, which every run has whole, whatever became of it; or
-        with ``state``, whose first sample says the same of all runs that were begun.
+        A run table with ``initial_state``, which is complete for every run, or with ``state``,
+        whose first sample is complete for every run that has begun.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Results of each run as scalars: where a series ends, its largest value, its value at a time.
+"""Results of each run as scalars: the end of a series, its largest value, its value at a time.
 
 A series over ``(run, time)`` may be far larger than memory. It is read in blocks of runs and times,
 and each block is reduced at once.
@@ -45,17 +45,17 @@ AT = "@"
 
 @dataclass(frozen=True)
 class Column:
-    """A scalar of each run: a variable over runs, or what is asked of a series.
+    """A scalar of each run: a variable over runs, or a reduction of a series.
 
     Attributes
     ----------
     variable : str
     of : str
-        One of `OF_SERIES`, or ``time``; empty for a variable over runs.
+        Reduction of the series, one of `OF_SERIES` or ``time``; empty for a variable over runs.
     place : int
-        Of that time, along the dimension.
+        Index of the sample time, for ``time``.
     text : str
-        As it is asked for: ``energy_error@max``, ``global_error@2``.
+        Name of the column: ``energy_error@max``, ``global_error@2``.
     """
 
     variable: str
@@ -93,7 +93,7 @@ def results(dataset: xr.Dataset | xr.DataTree, columns: Sequence[str] | None = N
     Raises
     ------
     InputError
-        For a column that there is not, with the nearest that there is.
+        For an unknown column, with the nearest name.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def default_result_columns(dataset: xr.Dataset) -> list[str]:
 
 
 def main_result_columns(dataset: xr.Dataset) -> list[str]:
-    """The few that answer what a run is for: how it ended, how far off, and what it kept."""
+    """Main columns: status, global error at the end, largest errors of invariants, energy first."""
     names = [name for name in ("status",) if name in dataset]
     names += [f"{name}{AT}end" for name in ("global_error",) if name in dataset]
     kept = sorted(
@@ -183,7 +183,7 @@ def names_of_invariant_errors(dataset: xr.Dataset) -> list[str]:
 
 
 def coordinates_that_vary_between_runs(dataset: xr.Dataset) -> list[str]:
-    """Names of the coordinates that tell the runs apart, in the order in which a table has them."""
+    """Names of the coordinates that differ between runs, in the order of columns of a table."""
     order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
     there = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
     scanned = [name for name in there if name not in RUN_COORDINATES]
@@ -192,7 +192,7 @@ def coordinates_that_vary_between_runs(dataset: xr.Dataset) -> list[str]:
 
 
 def _values_vary(array: xr.DataArray) -> bool:
-    """Whether the runs have more than one value; by blocks, as labels may be in memory or not."""
+    """Whether the runs have more than one value; read in blocks, as labels may be lazy."""
     first = None
     for start in range(0, array.size, LABELS):
         values = array[start : start + LABELS].values
@@ -213,12 +213,12 @@ def names_of_time_series(dataset: xr.Dataset) -> list[str]:
 
 
 def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
-    """The `Column` of a text such as ``energy_error@abs_max``.
+    """Parse the name of a column, such as ``energy_error@abs_max``.
 
     Raises
     ------
     InputError
-        When there is none, with the nearest.
+        When there is no such column, with the nearest name.
     """
     name, at, of = str(text).partition(AT)
     scalars = [str(key) for key in dataset.variables if dataset[key].dims == ("run",)]
@@ -247,7 +247,7 @@ def _last_sample_time(dataset: xr.Dataset) -> float:
 
 
 def _place_of_sample_time(dataset: xr.Dataset, text: str, of: str) -> int:
-    """The place of a sample time; `InputError`, which says the neighbours, if there is none."""
+    """The index of a sample time; `InputError`, with the nearest sample, if there is none."""
     times = dataset["time"].values
     try:
         time = float(of)
@@ -268,7 +268,7 @@ def _place_of_sample_time(dataset: xr.Dataset, text: str, of: str) -> int:
 
 
 def result_column_attributes(dataset: xr.Dataset, one: Column) -> dict[Any, Any]:
-    """Units and long name of a column, and of a variable over runs all that it has."""
+    """Units and long name of a column; all attributes of a variable over runs."""
     attributes = dataset[one.variable].attrs
     if not one.of:
         return attributes
@@ -281,7 +281,7 @@ def result_column_attributes(dataset: xr.Dataset, one: Column) -> dict[Any, Any]
 def reduce_result_columns(
     dataset: xr.Dataset, columns: Sequence[Column]
 ) -> dict[str, NDArray[Any]]:
-    """The values of columns, read block by block.
+    """Compute columns, reading series block by block.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def reduce_result_columns(
 
 
 def _runs_that_ended(dataset: xr.Dataset) -> Booleans:
-    """Which runs came to their end: what others had last is no result of theirs."""
+    """Mask of the runs that reached the end; the last sample of another is no result."""
     ended = np.ones(dataset.sizes["run"], dtype=bool)
     if "status" in dataset:
         ended &= dataset["status"].values == 0
@@ -320,7 +320,7 @@ def _runs_that_ended(dataset: xr.Dataset) -> Booleans:
 
 
 def _variables_read_for_column(dataset: xr.Dataset, one: Column) -> list[Column]:
-    """What is read for a column: of an error's largest size its statistic of every step too."""
+    """Reductions to read for a column: for the largest size of an error also that of every step."""
     every_step = f"{one.variable}_abs_max"
     if not one.is_largest_size:
         return [one]
@@ -358,14 +358,14 @@ def _reduce_series_to_columns(array: xr.Variable, columns: Sequence[Column]) -> 
 def _reduce_block(
     span: slice, columns: Sequence[Column], values: Floats
 ) -> tuple[list[Floats | None], Integers | None]:
-    """Of a block of a series, ``(runs, times)``, what each column takes of it, and the counts."""
+    """Reduce a block of a series, ``(runs, times)``, to each column, and count its values."""
     means = any(one.of == "mean" for one in columns)
     count = (~np.isnan(values)).sum(axis=1) if means else None
     return [_reduce_block_to_column(values, span, one) for one in columns], count
 
 
 def _reduce_block_to_column(values: Floats, span: slice, one: Column) -> Floats | None:
-    """Shape ``(runs,)``; None where the block has nothing of it."""
+    """The part of a column from one block, shape ``(runs,)``; None where it has none."""
     if one.of in ("time", "start"):
         place = one.place if one.of == "time" else 0
         within = span.start <= place < span.stop
@@ -381,7 +381,7 @@ def _reduce_block_to_column(values: Floats, span: slice, one: Column) -> Floats 
 
 
 def _add_block(result: Floats, part: Floats, one: Column) -> None:
-    """Add what a column takes of a block to the results of these runs, in place."""
+    """Combine the reduction of a block with the results so far of these runs, in place."""
     if one.of in ("time", "start"):
         result[:] = part
     elif one.of == "end":
