@@ -19,21 +19,22 @@ SETTINGS = ("system", "duration", "reference")  # of an experiment, beside its p
 
 @dataclass(frozen=True)
 class OrderAcross:
-    """The order of one method at one value of what it is looked at across.
+    """The order of one method at one value of the setting that is varied.
 
     Attributes
     ----------
     method : str
-        What the row shares with others: its label, or its name where it is looked at across an
-        option of integrators and no other option tells methods of that name apart.
+        Name that rows of the same method share: its label, or the name of the integrator where an
+        option is varied and no other option distinguishes integrators of that name.
     experiment : str
     across : str
-        ``experiment``, ``system``, a scanned or fixed parameter, or an option of integrators.
+        The varied setting: ``experiment``, ``system``, a scanned or fixed parameter, or an option
+        of integrators.
     value : object
-        Its value here.
+        Its value in this row.
     estimate : OrderEstimate
     others : tuple of str
-        In which settings and parameters besides the experiments that are compared differ.
+        Names of other settings and parameters in which the compared experiments differ.
     """
 
     method: str
@@ -45,19 +46,19 @@ class OrderAcross:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Values of the scanned axes but this one."""
+        """Values of the scanned axes, without the varied one."""
         return {k: v for k, v in self.estimate.parameters.items() if k != self.across}
 
 
 def orders_across(
     experiments: Mapping[str, xr.Dataset], across: str, error: str | None = None, at: str = "end"
 ) -> Rows:
-    """Measure orders in several experiments, to be laid side by side by what they differ in.
+    """Measure orders in several experiments, and compare them by a setting in which they differ.
 
     Parameters
     ----------
     experiments : dict of str to xarray.Dataset
-        Run tables by name. Those without this error, or without `across`, do not count.
+        Run tables by name. Those without this error, or without `across`, are left out.
     across : str
         ``experiment``, ``system``; a parameter of the system, scanned or not, such as ``count``;
         or an option of integrators, such as ``formulation``.
@@ -71,7 +72,7 @@ def orders_across(
     Raises
     ------
     InputError
-        If `across` has fewer than two values; it names what has.
+        If `across` has fewer than two values, with the settings that have more.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def orders_across(
 
 
 def _check_values_differ(experiments: Mapping[str, xr.Dataset], across: str) -> None:
-    """InputError unless `across` has two values, with what has."""
+    """Raise InputError, with the settings that differ, unless `across` has two values."""
     keys: dict[str, None] = dict.fromkeys([EXPERIMENT, SYSTEM])
     for dataset in experiments.values():
         keys |= dict.fromkeys(
@@ -118,7 +119,7 @@ def _check_values_differ(experiments: Mapping[str, xr.Dataset], across: str) -> 
 
 
 def _shared_settings(dataset: xr.Dataset) -> dict[str, Any]:
-    """The settings that an experiment's runs share."""
+    """The settings that all runs of an experiment share."""
     return json.loads(dataset.attrs.get("fixed", "{}"))
 
 
@@ -127,7 +128,7 @@ def _as_text(value: object) -> str:
 
 
 def _values_across(name: str, dataset: xr.Dataset, across: str) -> list[Any]:
-    """The values that an experiment has of what it is looked at across; none if it lacks it."""
+    """The values of the varied setting in an experiment; empty where it has none."""
     if across == EXPERIMENT:
         return [name]
     fixed = _shared_settings(dataset)
@@ -143,7 +144,7 @@ def _values_across(name: str, dataset: xr.Dataset, across: str) -> list[Any]:
 
 
 def _value_of_row(name: str, dataset: xr.Dataset, across: str, row: OrderEstimate) -> Any:
-    """The value of one row; None where its integrator has no such option."""
+    """The value of the varied setting in a row; None where its integrator has no such option."""
     if across in row.parameters:
         return row.parameters[across]
     if across in (EXPERIMENT, SYSTEM) or across in _shared_settings(dataset).get("parameters", {}):
@@ -153,7 +154,7 @@ def _value_of_row(name: str, dataset: xr.Dataset, across: str, row: OrderEstimat
 
 
 def _settings_that_differ(experiments: Mapping[str, xr.Dataset], across: str) -> Iterator[str]:
-    """Names of settings and parameters, other than `across`, that experiments differ in."""
+    """Names of the settings and parameters, except `across`, in which experiments differ."""
     fixed = {name: _shared_settings(dataset) for name, dataset in experiments.items()}
     parameters = dict.fromkeys(key for of in fixed.values() for key in of.get("parameters", {}))
     for key in (*SETTINGS, *parameters):
@@ -168,7 +169,7 @@ def _settings_that_differ(experiments: Mapping[str, xr.Dataset], across: str) ->
 def _with_shared_method_names(
     rows: Sequence[OrderAcross], experiments: Mapping[str, xr.Dataset], across: str
 ) -> list[OrderAcross]:
-    """The rows with one name for each method, that is for equal names and other options."""
+    """Give the rows of each method, by name and options other than `across`, one name."""
     identities: list[tuple[str, str]] = []
     labels: dict[tuple[str, str], str] = {}
     names: dict[str, set[tuple[str, str]]] = {}

@@ -1,4 +1,4 @@
-"""What a measured order says of the declared one."""
+"""Verdicts on declared orders of convergence, from measured orders."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ Declared = int | str | None  # an order, `EXACT`, or none that the store names
 CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 
 TOLERANCE = 0.1  # an interval this close to a whole order is that order
-CLOSING = 0.25  # gap to the declared order below which one that closes at all is said to do so
+CLOSING = 0.25  # of local slopes to the declared order: below it, any decrease counts as approach
 WIDEST = 0.5  # half an interval: with more, the next whole order is inside too
 # What N steps of order p leave of an error, about N^-p: where that is more, round-off means exact;
 # and an error that shows that the motion is not trivial. In double; in proportion to round-off.
@@ -44,18 +44,18 @@ MOST = 1e3  # times larger step sizes: more are no advice
 def verdict_on_declared_order(
     fit: OrderFit, declared: Declared, curve: Curve, error: str, moving: bool
 ) -> tuple[str, tuple[Reason, ...]]:
-    """The verdict on the declared order, and its reason.
+    """Judge the declared order of a method by its fitted order.
 
     Parameters
     ----------
     fit : OrderFit
     declared : int, "exact" or None
     curve : Curve
-        That was fitted.
+        The fitted error curve.
     error : str
-        What the curve is of.
+        Name of the error.
     moving : bool
-        Whether some error of the experiment shows a motion.
+        Whether the errors of some integrator are large enough to show that the state moves.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def verdict_on_declared_order(
 
 
 def scaled_to_round_off(limit: float, curve: Curve) -> float:
-    """A limit that holds in double for the round-off of a curve."""
+    """Scale a limit for double precision to the round-off of a curve."""
     return limit * curve.round_off / ROUND_OFF[DOUBLE]
 
 
@@ -103,9 +103,9 @@ def _interval_confirms_order(fit: OrderFit, order: float) -> bool:
 
 
 def _steps_exact_to_round_off(fit: OrderFit, declared: int, curve: Curve) -> int | None:
-    """In how few steps of a run the error is at round-off, if that shows no order; else None.
+    """The fewest steps of a run with an error at round-off, if no order can be measured; else None.
 
-    An error that falls with the step size is none of round-off, though the reference hides it.
+    An error that falls with the step size is not round-off, even where the reference hides it.
     """
     there = np.isfinite(curve.errors).any(axis=1)
     at_floor = curve.errors[there] < curve.floors[there]
@@ -123,7 +123,7 @@ def _local_slopes_in_words(fit: OrderFit) -> str:
 
 
 def _why_order_undecided(fit: OrderFit, declared: int, curve: Curve, error: str) -> Reason:
-    """Why a measured order is none, and what would decide."""
+    """Why the measured order decides nothing, and what would."""
     half, near = (fit.high - fit.low) / 2, declared
     if abs(fit.order - declared) > TOLERANCE >= abs(fit.order - round(fit.order)):
         near = round(fit.order)
@@ -157,12 +157,12 @@ def _slopes_approach_declared_order(gaps: Floats) -> bool:
 def _remedies_narrowing_order_interval(
     fit: OrderFit, declared: int, curve: Curve, error: str, wanted: float
 ) -> tuple[Remedy, ...]:
-    """What would make half the interval as narrow as `wanted`.
+    """Remedies that would narrow half the interval to `wanted`.
 
-    What points scatter falls like the root of the number of step sizes, what starts lie apart by
-    like that of starts, what the next term changes at least like the step size, and what the
-    reference is wrong by in proportion. Where all that is not enough, local slopes come nearer to
-    the declared order at smaller step sizes.
+    The scatter of points falls like one over the root of the number of step sizes, that of starts
+    like one over the root of their number, the effect of the next term at least like the step size,
+    and that of the reference in proportion to its error. Where these are not enough, local slopes
+    approach the declared order at smaller step sizes.
     """
     used, starts = fit.use.count(USED), int(np.isfinite(curve.errors).any(axis=0).sum())
     room = wanted - fit.budget - fit.bend
@@ -194,7 +194,7 @@ def _remedies_narrowing_order_interval(
 
 
 def _remedy_of_denser_step_sizes(used: int, error: str) -> tuple[Remedy, ...]:
-    """Twice as many step sizes in the same range, where so few are used: next terms are fitted."""
+    """Twice as many step sizes in the same range, where these are too few to fit next terms."""
     if used >= WITH_SECOND_TERM:
         return ()
     apart = error == SELF  # differences, of which there is one less than step sizes
@@ -204,7 +204,7 @@ def _remedy_of_denser_step_sizes(used: int, error: str) -> tuple[Remedy, ...]:
 def _remedy_of_smaller_step_size(
     gap: float, order: float, fit: OrderFit, curve: Curve, wanted: float = TOLERANCE
 ) -> tuple[Remedy, ...]:
-    """Down to which step size a gap closes that shrinks like it, unless that is at the floor."""
+    """The step size at which a gap proportional to it closes, unless it is at the floor."""
     sizes, errors, own = _mean_errors_of_used_step_sizes(fit, curve)
     smallest = sizes[0] * min(wanted / gap, 0.5)
     there = errors[0] * (smallest / sizes[0]) ** order
@@ -214,12 +214,12 @@ def _remedy_of_smaller_step_size(
 
 
 def _mean_errors_of_used_step_sizes(fit: OrderFit, curve: Curve) -> tuple[Floats, Floats, Floats]:
-    """Step sizes that are used, with mean errors and what those can be wrong by."""
+    """Step sizes in the fit, mean errors, and uncertainties of these."""
     return _mean_errors_of_step_sizes(curve, np.array(fit.use, dtype=object) == USED)
 
 
 def _mean_errors_of_step_sizes(curve: Curve, chosen: Booleans) -> tuple[Floats, Floats, Floats]:
-    """Chosen step sizes of those with errors, with mean errors and what those can be wrong by."""
+    """Chosen ones of the step sizes with errors, mean errors, and uncertainties of these."""
     there = np.flatnonzero(np.isfinite(curve.errors).any(axis=1))[chosen]
     tiny = np.finfo(float).tiny
     logs = (np.log(np.maximum(one[there], tiny)) for one in (curve.errors, curve.error_uncertainty))
@@ -229,7 +229,7 @@ def _mean_errors_of_step_sizes(curve: Curve, chosen: Booleans) -> tuple[Floats, 
 def _why_too_few_step_sizes(
     fit: OrderFit, declared: int | None, curve: Curve, error: str
 ) -> Reason:
-    """Why fewer than three step sizes count, and what would decide."""
+    """Why fewer than three step sizes count, and what would give more."""
     total = len(fit.use)
     if not total and curve.complete:
         return _why_complete_runs_lack_errors(curve, error)
@@ -265,7 +265,7 @@ def _why_too_few_step_sizes(
 
 
 def _why_complete_runs_lack_errors(curve: Curve, error: str) -> Reason:
-    """Why runs that are complete have no error, and what would decide."""
+    """Why complete runs have no error, and what would give one."""
     one, several = ("counts", "count") if curve.stopped else ("is complete", "are complete")
     runs = f"run {one}" if curve.complete == 1 else f"runs {several}"
     numbers = {"runs": f"{curve.complete} {runs}"}
@@ -280,7 +280,7 @@ def _why_complete_runs_lack_errors(curve: Curve, error: str) -> Reason:
 def _why_error_curve_is_flat(
     fit: OrderFit, flat: Flat, declared: int | None, curve: Curve, numbers: dict[str, Any]
 ) -> Reason:
-    """That the error stops falling, and how far above what it can be wrong by."""
+    """The reason that the error stops falling, and how far above its uncertainty."""
     total = len(fit.use)
     _, errors, own = _mean_errors_of_step_sizes(curve, np.full(total, True))
     resolved = np.array(fit.causes, dtype=object) != UNRESOLVED
@@ -305,7 +305,7 @@ def _why_error_curve_is_flat(
 def _remedy_of_larger_step_size(
     factor: float, declared: int | None, curve: Curve
 ) -> tuple[Remedy, ...]:
-    """Up to which step size errors are so much larger than at the largest."""
+    """The larger step size at which errors would be `factor` times those at the largest."""
     now = float(curve.sizes[np.isfinite(curve.errors).any(axis=1)][-1])
     largest = now * max(factor, FINER) ** (1 / (declared or 1))
     return (Remedy("larger step size", float(largest), now),) if largest <= MOST * now else ()

@@ -1,4 +1,4 @@
-"""Errors by step size and start: against a reference, or of each step size against the next."""
+"""Error curves: errors by step size and start, against a reference or the next step size."""
 
 import functools
 import math
@@ -32,9 +32,9 @@ from sweep.analysis.runs.selection import (
 from sweep.analysis.runs.states import initial_state_norms, present_state_rows, state_norms
 
 TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
-REFERENCE, ROUNDING = "the reference", "round-off"  # what errors are wrong by
+REFERENCE, ROUNDING = "the reference", "round-off"  # what limits the accuracy of errors
 SELF = "self"  # the error that is the difference between step sizes
-ROUND_OFF = 2.0**-50  # what a reference in doubles is wrong by at least, of the initial state
+ROUND_OFF = 2.0**-50  # least error of a reference in doubles, relative to the initial state
 
 # `reference_error` is the distance to the same reference at ten times the tolerance. With error
 # control of order 8 that distance is 10^(7/8) - 1 = 6.5 times the reference's own error. In
@@ -51,18 +51,18 @@ class Curve:
     sizes : ndarray, shape ``(n,)``
         Step sizes, or tolerances.
     errors, floors : ndarray, shape ``(n, starts)``
-        NaN where no run is; an error counts when it is at least its floor, `MARGIN` times what the
-        reference is wrong by itself.
+        NaN where there is no run; an error counts when it is at least its floor, `MARGIN` times
+        the error of the reference itself.
     time, last_time : float
         The time of the errors, and the last one of the runs.
     left_out : int
         Runs that failed, are not finished, have left the study or are without an error.
     steps : ndarray, shape ``(n,)``
-        Steps of a run.
+        Number of steps of a run.
     referred : bool
         Whether the errors are against a reference.
     limit : str
-        What the errors are wrong by, ``the reference`` or ``round-off``.
+        What limits the accuracy of the errors, ``the reference`` or ``round-off``.
     absent, unmeasured : int
         Step sizes without a complete run, and with complete runs of which none has an error.
     complete : int
@@ -93,7 +93,7 @@ class Curve:
 
     @property
     def error_uncertainty(self) -> Floats:
-        """What the errors may be wrong by, shape ``(n, starts)``."""
+        """Uncertainty of the errors, shape ``(n, starts)``."""
         return self.floors / MARGIN
 
 
@@ -185,7 +185,7 @@ def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size
 def _limit_of_errors(
     dataset: xr.Dataset, referred: bool, counts: Booleans, floors: Floats, least: Floats
 ) -> str:
-    """What errors are wrong by, in words.
+    """What limits the accuracy of errors, in words.
 
     Round-off of runs that are coarser than a reference in double-double, unless that is off by
     more; a reference in doubles is off by as much at least.
@@ -197,7 +197,7 @@ def _limit_of_errors(
 
 @dataclass(frozen=True)
 class _ReducedErrors:
-    """What is kept of the errors of runs up to a sample.
+    """Errors of runs up to a sample, reduced.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ def _reduced_errors(
     least: Floats,
     samples: int,
 ) -> _ReducedErrors:
-    """The errors of a cell's runs, from a block of runs after another, as `_ReducedErrors`."""
+    """Read the errors of the runs of a cell, block by block, and reduce them."""
     names = [error]
     if "reference_error" in dataset and is_error_against_reference(dataset, error):
         names.append("reference_error")
@@ -359,7 +359,7 @@ def _differences_between_step_sizes(
 
 
 def _count_step_sizes_without_errors(errors: Floats, complete: Booleans) -> tuple[int, int]:
-    """How many step sizes have no complete run, and how many have some, but no error."""
+    """Count the step sizes without a complete run, and those with some but no error."""
     lost = ~np.isfinite(errors).any(axis=1)
     return int((lost & ~complete).sum()), int((lost & complete).sum())
 
@@ -367,7 +367,7 @@ def _count_step_sizes_without_errors(errors: Floats, complete: Booleans) -> tupl
 def _fit_effective_step_sizes(
     sizes: Floats, errors: Floats, floors: Floats, order: float
 ) -> tuple[OrderFit, Floats]:
-    """The fit to differences, and their effective step sizes, from a first guess of the order on.
+    """Fit differences and their effective step sizes, from a first guess of the order.
 
     The wrong one puts neighbouring differences into a wrong order, where step sizes have several
     ratios: so other guesses are tried too.
@@ -382,19 +382,19 @@ def _fit_effective_step_sizes(
 
 
 def _rank_of_settled_fit(settled: tuple[OrderFit, Floats]) -> tuple[int, float]:
-    """More step sizes that count first, then the narrower interval."""
+    """Sort key: more step sizes that count, then the narrower interval."""
     fit, _ = settled
     return fit.use.count(USED) if np.isfinite(fit.order) else 0, fit.low - fit.high
 
 
 def _effective_step_sizes(sizes: Floats, order: float) -> Floats:
-    """(H^p − h^p)^(1/p) of neighbouring step sizes."""
+    """Effective step sizes (H^p − h^p)^(1/p) of neighbouring step sizes h < H."""
     ratio = sizes[:-1] / sizes[1:]
     return sizes[1:] * (1 - ratio**order) ** (1 / order)
 
 
 def _step_counts_by_size(dataset: xr.Dataset, step: Integers, count: int) -> Floats:
-    """Steps of a run of each size; NaN where that is not stored."""
+    """Number of steps of a run by step size; NaN where it is not stored."""
     steps = np.full(count, np.nan)
     if "steps" in dataset:
         steps[step] = dataset["steps"].values
@@ -402,15 +402,15 @@ def _step_counts_by_size(dataset: xr.Dataset, step: Integers, count: int) -> Flo
 
 
 def share_of_reference_error(dataset: xr.Dataset) -> float:
-    """What part of ``reference_error`` the reference is wrong by, at most."""
+    """Upper bound of the error of the reference, as a part of ``reference_error``."""
     return REFERENCE_SHARES[arithmetic_of_reference(dataset)]
 
 
 def least_known_errors(dataset: xr.Dataset, error: str) -> Floats:
-    """What an error is wrong by at least, by round-off; shape ``(run,)``.
+    """Least uncertainty of an error, that of round-off; shape ``(run,)``.
 
-    Of the size of the initial state, or of the invariant, in the arithmetic of the run; of errors
-    against a reference in that of the reference if it is coarser.
+    Round-off of the norm of the initial state, or of the size of the invariant, in the arithmetic
+    of the run; for errors against a reference in that of the reference, if it is coarser.
     """
     epsilon = _round_off_of_errors(dataset, error)
     if is_error_against_reference(dataset, error):
@@ -434,7 +434,7 @@ def _round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
 def reference_failed_at_start(dataset: xr.Dataset) -> bool:
     """Whether the reference of complete runs failed before the first sample after the start.
 
-    Then its own error is not known at any, and mostly no error against it.
+    Then neither its own error nor, as a rule, any error against it is known.
 
     Parameters
     ----------
@@ -455,10 +455,11 @@ def _has_finite(later: Booleans, values: Floats) -> bool:
 
 
 def _last_resolved_sample(resolved: Integers, finite: Integers) -> int:
-    """The last sample at which all step sizes but one count that ever do, and at least three.
+    """The last sample at which at most one of the step sizes that ever count does not.
 
-    That is the end of the run, unless the reference ends before or loses a chaotic motion. One is
-    let go, as the finest may rise above round-off at odd times.
+    At least three step sizes count there, if so many ever do. That is the end of the run, unless
+    the reference ends before or loses a chaotic motion. One may be missing, as the finest may rise
+    above round-off at single times.
     """
     counting = ((finite > 0) & (2 * resolved >= finite)).sum(axis=0)
     if counting.max() == 0:

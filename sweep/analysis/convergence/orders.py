@@ -1,4 +1,4 @@
-"""The order of convergence that a method shows, beside the order that it declares.
+"""Measured orders of convergence, beside the declared ones.
 
 >>> order_table(tree["pendulum"])
 [OrderEstimate(integrator='variational', order=2.0, …, verdict='confirmed'), …]
@@ -53,7 +53,7 @@ class OrderPoint:
     ----------
     step_size : float
     error, low, high : float
-        That of a typical start, see `slopes.OrderFit`, and the range over the starts.
+        Error of a typical start, see `slopes.OrderFit`, and the range over the starts.
     use : str
         ``used``, ``floor`` or ``pre-asymptotic``.
     starts : int
@@ -85,7 +85,7 @@ class OrderEstimate:
         is fitted too: the order is then that of the limit of small step sizes. 0 where a plain
         power law is fitted.
     budget : float
-        What of half the interval the reference's own error takes, or round-off.
+        The part of half the interval that is due to the error of the reference, or to round-off.
     declared : int, "exact" or None
     verdict : str
         ``confirmed``, ``refuted`` or ``undecided``.
@@ -99,7 +99,7 @@ class OrderEstimate:
     used, floor_count, pre_asymptotic : int
         Step sizes in the fit, and those left out on either side.
     level_count : int
-        Of those at the floor the ones that are there since the error stops falling, though it is
+        Those of the step sizes at the floor where the error has stopped falling, though it is
         resolved.
     step_low, step_high : float
         Range of the step sizes in the fit.
@@ -107,7 +107,7 @@ class OrderEstimate:
         The largest step size left out at the floor (of round-off, of the reference or of a
         solver), and the smallest left out as not yet asymptotic; NaN where there is none.
     absent, unmeasured : int
-        Step sizes of which no run is complete, and of which some are and none has an error.
+        Step sizes without a complete run, and with complete runs of which none has an error.
     floor : float
         Errors below it do not count.
     worst_residual : float

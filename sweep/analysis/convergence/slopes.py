@@ -62,9 +62,9 @@ class Flat:
     fine, coarse : float
         Step sizes between which it falls slower than h^`FLAT`.
     slope : float
-        As which power of the step size it falls between them.
+        The power of the step size like which it falls between them.
     level : float
-        The error there, the median.
+        The median error there.
     """
 
     fine: float
@@ -141,10 +141,10 @@ def fit_convergence_order(
     errors : array_like, shape ``(n,)`` or ``(n, starts)``
         Errors, >= 0; NaN where there is none.
     floors : array_like, broadcast to the shape of `errors`
-        What the errors may be wrong by: the reference's own error, or round-off.
+        Uncertainty of the errors: the error of the reference, or round-off.
     symmetric : bool, optional
-        Whether the method is, so that its error is a series in h²; both kinds are tried unless
-        given.
+        Whether the method is symmetric, so that its error is a series in h²; both kinds are tried
+        by default.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def fit_convergence_order(
 
 @dataclass(frozen=True)
 class _Points:
-    """The curve by ascending log step size, its residuals by start, and the share of floors."""
+    """Points of a curve by ascending log step size, residuals by start, and shares of floors."""
 
     x: Floats
     curve: Floats
@@ -292,7 +292,7 @@ def _pooled_error_curve(errors: Floats, counts: Booleans) -> tuple[Floats, Float
 
 
 def _floor_shares_of_errors(errors: Floats, floors: Floats, counts: Booleans) -> Floats:
-    """What the floors are of the errors, the median over the starts; shape ``(n,)``."""
+    """Floors relative to the errors, medians over the starts; shape ``(n,)``."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(counts, floors / errors, np.nan)
     found = np.full(len(share), np.inf)

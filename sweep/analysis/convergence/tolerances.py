@@ -1,4 +1,4 @@
-"""The error of adaptive integrators against the tolerance that they were given."""
+"""The error of adaptive integrators by tolerance."""
 
 import math
 from dataclasses import dataclass

@@ -106,10 +106,10 @@ class WorkEstimate:
         )
 
     def work_range(self, against: str) -> tuple[float, float]:
-        """A measure of work, and up to what it cannot be told from more.
+        """A measure of work, and the largest value that cannot be distinguished from it.
 
-        Steps and evaluations are counted. Of CPU times it is what the two least of the repeats
-        differ by; of one that was timed once, `timing.APART`.
+        Steps and evaluations are exact. CPU times are uncertain by the difference of the two least
+        repeats, or by `timing.APART` where a run was timed once.
         """
         work = getattr(self, against)
         if against != "cpu_time":
@@ -139,15 +139,15 @@ class LeastWork:
     against : str
         One of `WORK`.
     work, work_high : float
-        And up to what it cannot be told from more: equal but for CPU times, see
-        `WorkEstimate.work_range`.
+        Work, and the largest work that cannot be distinguished from it: equal except for CPU
+        times, see `WorkEstimate.work_range`.
     interpolated : bool
         Whether it lies between two measured points; otherwise `work` is that of a point whose
         error is smaller already.
     equals : tuple of str
-        Other integrators of the family that cannot be told from it.
+        Other integrators of the family whose work cannot be distinguished from it.
     least_of_all : bool
-        Whether no other family surely needs less.
+        Whether no other family needs surely less.
     """
 
     error: str
@@ -165,7 +165,7 @@ class LeastWork:
 
 @dataclass(frozen=True)
 class ReachedLevel:
-    """What an integrator needs for an error: attributes as of `LeastWork`."""
+    """Work of an integrator for an error; attributes as of `LeastWork`."""
 
     family: str
     integrator: str
@@ -175,7 +175,7 @@ class ReachedLevel:
 
 
 def with_pareto_flags(rows: Sequence[WorkEstimate]) -> list[WorkEstimate]:
-    """The rows, with those marked that are best of their family."""
+    """Mark the rows that are on the Pareto front of their family."""
     best: list[list[str]] = [[] for _ in rows]
     by_family: dict[tuple[str, str, str], list[int]] = {}
     for i, row in enumerate(rows):
@@ -197,15 +197,15 @@ def with_pareto_flags(rows: Sequence[WorkEstimate]) -> list[WorkEstimate]:
 
 
 def pareto_front(errors: Floats, work: Floats, work_high: Floats | None = None) -> list[int]:
-    """Positions on the Pareto front: points than which none has surely as small an error for less.
+    """Positions on the Pareto front: no other point has surely as small an error for less work.
 
     Parameters
     ----------
     errors, work : ndarray, shape ``(n,)``
         Points where one is NaN are left out. Of points that are the same in both, all are on it.
     work_high : ndarray, shape ``(n,)``, optional
-        Up to what work cannot be told from more; equal to it unless given. A point whose work is
-        not told from another's is beaten by errors that are `FAR` smaller.
+        The largest work that cannot be distinguished from `work`; equal to it by default. Where
+        the work of two points cannot be distinguished, an error `FAR` times smaller beats.
 
     Returns
     -------
@@ -336,9 +336,9 @@ def _resolved_error_levels(rows: Sequence[WorkEstimate]) -> list[float]:
 def _least_work_to_reach_level(
     points: Iterable[WorkEstimate], level: float, against: str
 ) -> tuple[float, float, bool]:
-    """The least work with which points of one integrator reach a level, and if it is between two.
+    """The least work of one integrator for a level, and whether it lies between two points.
 
-    Infinite where they do not.
+    Infinite where no point reaches the level.
     """
     points = sorted(points, key=lambda row: getattr(row, against))
     work = [row.work_range(against) for row in points]

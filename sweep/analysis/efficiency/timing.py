@@ -38,12 +38,11 @@ class RunTimes:
     least, largest : ndarray
         The shortest one and the longest; NaN where there is none.
     apart : ndarray
-        By what the next to the shortest is longer than that, as a part of it; NaN where a run was
-        timed once.
+        Relative difference of the two shortest times; NaN where a run was timed once.
     batch : ndarray
-        What the clock measured for the shortest: the time of all runs of its batch together.
+        Measured time of the batch with the shortest time: that of all its runs together.
     repeats : ndarray of int
-        How often a run was timed.
+        Number of times that a run was timed.
     elsewhere : ndarray of bool
         Whether all times of a run are of another kind of machine or another version than those of
         most runs. Of a run that has others these alone are not counted.
@@ -141,7 +140,7 @@ def _computed_elsewhere(full: xr.Dataset) -> Booleans:
 
 
 def _numbers_of_combinations(*columns: NDArray[Any]) -> Integers:
-    """One whole number for each combination of values, from 0 on."""
+    """Number the combinations of values of the columns, from 0."""
     place = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:
         distinct, code = distinct_values_and_codes(values)
@@ -196,7 +195,7 @@ def is_cpu_time_comparable(apart: float, batch: float, repeats: float) -> bool:
 
 
 def why_cpu_times_not_comparable(rows: Iterable[TimedRow]) -> str:
-    """Why CPU times cannot be compared, and what to add to the study; empty where all can.
+    """Why CPU times cannot be compared, and what to add to the study; empty where all can be.
 
     Parameters
     ----------

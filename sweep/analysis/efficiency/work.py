@@ -115,7 +115,7 @@ def work_table(
 def chosen_errors_for_work(
     dataset: xr.Dataset, error: str | None = None, at: str = "end"
 ) -> list[str]:
-    """Names of the errors to measure, the first of them the one that tells most.
+    """Names of the errors to measure, the most informative one first.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def chosen_errors_for_work(
 def integrator_families(dataset: xr.Dataset) -> dict[str, str]:
     """The family of each integrator, by label.
 
-    The store says it; of one that was written before it did, it is that of the method's name.
+    Stores name it; for older stores, which do not, it follows from the name of the method.
     """
     found = {}
     described = integrator_descriptions(dataset)
@@ -161,7 +161,7 @@ def integrator_families(dataset: xr.Dataset) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Of each run the size of an error, below what it means nothing, and until when it is taken."""
+    """Size of an error of each run, its floor, and the time until which it is taken."""
 
     values: Floats
     floors: Floats
@@ -197,7 +197,7 @@ def _error_size_at_sample(dataset: xr.Dataset, name: str, place: int, at: str) -
 
 
 def _reference_error_at_sample(dataset: xr.Dataset, place: int, at: str) -> Floats:
-    """What the reference is wrong by itself; NaN where it failed."""
+    """Error of the reference itself; NaN where it failed."""
     if "reference_error" not in dataset:
         return np.zeros(dataset.sizes["run"])
     share = share_of_reference_error(dataset)
@@ -220,7 +220,7 @@ def _last_sample_resolved_by_reference(dataset: xr.Dataset, name: str, at: str) 
 
 
 def _runs_of_starts_that_fit_memory(dataset: xr.Dataset, runs: Integers) -> Integers:
-    """The runs of an integrator, of only so many starts that their series fit into memory."""
+    """Runs of an integrator with as many of its starts as fit into memory."""
     if len(runs) * dataset.sizes["time"] <= SAMPLED:
         return runs
     starts, start = distinct_values_and_codes(dataset["initial_condition"].values[runs])
@@ -229,7 +229,7 @@ def _runs_of_starts_that_fit_memory(dataset: xr.Dataset, runs: Integers) -> Inte
 
 
 def _round_off_floor_of_invariant(dataset: xr.Dataset, name: str) -> Floats:
-    """What round-off does to an invariant or constraint: some ε of its size at the start."""
+    """Round-off floor of an invariant or constraint: some ε of its size at the start."""
     quantity, epsilon = name.removesuffix("_error"), relative_round_off_of_runs(dataset)
     if dataset[name].attrs.get("kind") == "constraint":
         return ROUNDINGS * epsilon
@@ -264,7 +264,7 @@ def _work_estimate_of_cell(
     runs: int,
     of_cell: dict[str, Any],
 ) -> WorkEstimate:
-    """The row of a cell: `there` are its runs that count, of so many."""
+    """The row of a cell of `runs` runs, of which those at `there` count."""
     whole = there
     there = there[np.isfinite(found.values[there])]
     values = found.values[there]
