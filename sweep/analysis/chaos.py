@@ -1,4 +1,4 @@
-"""Order and chaos: how nearby trajectories part, from the recorded exponents and MEGNO."""
+"""Order and chaos of motions, from the recorded Lyapunov exponents and MEGNO."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ HALFWAY = 0.1  # of the duration: how near to half of it a sample is needed
 
 @dataclass(frozen=True, kw_only=True)
 class ChaosEstimate:
-    """How nearby trajectories part under one integrator at one step size.
+    """Divergence of nearby trajectories under one integrator at one step size.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class ChaosEstimate:
     stopped : int
         Of the starts that count those whose runs fail later; see `runs.judged`.
     duration : float
-        Over which they are judged.
+        Time over which they are judged.
     exponents : tuple of Spread
         Lyapunov exponents at the end, the largest first; as many as are recorded.
     megno : Spread
@@ -107,7 +107,7 @@ class ChaosEstimate:
 
     @property
     def in_words(self) -> str:
-        """What the verdict leaves open, with the number that would decide."""
+        """The open questions of the verdict, with the number that would decide."""
         time = "" if self.time_units == "1" else f" {self.time_units}"
         rate = "" if self.units == "1" else f" {self.units}"
         said = [] if self.starts else ["no run is complete"]
@@ -128,7 +128,7 @@ class ChaosEstimate:
 
 
 def chaos_table(dataset: xr.Dataset | xr.DataTree) -> list[ChaosEstimate]:
-    """Lyapunov exponents, MEGNO and what they say of order and chaos.
+    """Judge order and chaos by Lyapunov exponents and MEGNO.
 
     A start is chaotic where MEGNO ends above 5 and is more than one and a half times that at half
     the time, as it is where it grows like λt/2; no chaos is seen where it ends below 2.5, and not
@@ -246,7 +246,7 @@ def _estimate_of_cell(key: dict[str, Any], cell: xr.Dataset, names: Sequence[str
 
 
 def _longer_run(rates: Floats, duration: float) -> float:
-    """The duration that lets MEGNO come to twice `HIGH` with the least of some exponents."""
+    """The duration in which MEGNO reaches twice `HIGH` with the least of these exponents."""
     least = np.min(rates, initial=np.inf)
     if not 0.0 < least < np.inf:
         return np.nan

@@ -1,4 +1,4 @@
-"""Reasons of verdicts: what was tested, with which outcome, what would decide; and their words.
+"""Reasons of verdicts: the test, its outcome, what would decide, and the words for them.
 
 Every clause that is printed of a verdict is made here, from numbers that were computed.
 """
@@ -131,9 +131,9 @@ class Remedy:
     what : str
         One of `REMEDIES`.
     number : float
-        So much of it would do.
+        The amount that would do.
     now : float
-        So much there is.
+        The present amount.
     """
 
     what: str
@@ -143,18 +143,18 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Reason:
-    """What was tested, with which outcome, and what would decide.
+    """A test, its outcome, and what would decide.
 
     Attributes
     ----------
     tested : str
         One of `CLAUSES`.
     value, threshold : float
-        What was found, and what it was held against.
+        The outcome, and what it was compared with.
     remedies : tuple of Remedy
-        Each of which would do; none where nothing is open, or nothing is known to do.
+        Alternatives; empty where nothing is open, or nothing is known to help.
     numbers : dict
-        What else the sentence says.
+        Other values in the sentence, by name.
     """
 
     tested: str
@@ -186,12 +186,12 @@ def _remedy_in_words(remedy: Remedy) -> str:
 
 
 def deciders_in_words(rows: Sequence[Any]) -> str:
-    """What would decide undecided verdicts, in few words: the first remedy of each.
+    """What would decide undecided verdicts, in a few words: the first remedy of each.
 
     Parameters
     ----------
     rows : sequence
-        With `why`, a tuple of `Reason`, and `lacks`, another one, if there is any.
+        Rows with `why`, a tuple of `Reason`, and possibly `lacks`, another one.
     """
     reasons = [(*row.why, *getattr(row, "lacks", ())) for row in rows]
     found = [next(((why, one) for why in of for one in why.remedies), None) for of in reasons]
@@ -244,7 +244,7 @@ def drift_verdict_in_words(row: Any, grows: bool, signs: bool) -> str:
 
 
 def until_failure_in_words(row: Any) -> str:
-    """Until when runs are judged that fail later.
+    """The time until which runs that fail later are judged, in words.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def until_failure_in_words(row: Any) -> str:
 
 
 def roundings_in_words(row: Any) -> str:
-    """How large an error is in roundings of the quantity.
+    """The size of an error in roundings of the quantity, in words.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def roundings_in_words(row: Any) -> str:
 
 
 def below_rounding_in_words(row: Any) -> str:
-    """That what grows is below one rounding of the quantity.
+    """The statement that a growth is below one rounding of the quantity.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def below_rounding_in_words(row: Any) -> str:
 
 
 def drift_sign_in_words(row: Any, shared: bool) -> str:
-    """Of which sign a drift is, by the starts whose errors rise and fall; empty of a single run.
+    """The sign of a drift in words, by the starts that rise and fall; empty for a single run.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ EXCLUDED = (  # of rounding where the whole runs grow, and what is compared show
 
 
 def drift_source_in_words(row: Any) -> str:
-    """Whose a drift is in words, with what limits the answer.
+    """The source of a drift in words, with what limits the answer.
 
     Parameters
     ----------
@@ -369,7 +369,7 @@ def drift_source_in_words(row: Any) -> str:
 
 
 def compared_pairs_in_words(row: Any) -> str:
-    """What of the runs is compared, where it is not all of them; empty where it is.
+    """The runs and times that are compared, in words; empty if it is all of them.
 
     Parameters
     ----------
@@ -386,7 +386,7 @@ def compared_pairs_in_words(row: Any) -> str:
 
 
 def pairs_left_out_in_words(row: Any) -> str:
-    """How many pairs of run and twin do not count, and why; empty where all do."""
+    """Number of pairs of run and twin that are left out, and why; empty if none is."""
     counts = {
         "that stopped": row.failed,
         "that are not computed so far": row.unfinished,

@@ -1,4 +1,4 @@
-"""How far integrators' maps are from symplectic and from reversible, as runs have recorded it."""
+"""Recorded deviations of the maps of integrators from symplecticity and reversibility."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ WITHIN, CLEAR = 4.0, 10.0  # times its resolution a defect may be rounding, is s
 
 @dataclass(frozen=True)
 class StructureEstimate:
-    """What one integrator's map preserves at one step size.
+    """Symplectic defect and reversal error of one integrator at one step size.
 
     Attributes
     ----------

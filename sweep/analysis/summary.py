@@ -1,8 +1,8 @@
-"""What a person would say of an answer: one sentence of at most `MOST` characters.
+"""Summaries of answers in a sentence of at most `MOST` characters.
 
-Each clause is of the rows with one verdict: how many these are, which, and the number that suits
-it. Nothing is said that no row says; what is undecided is counted, with what would decide it. Where
-names make a sentence too long, it counts; the table below it has them.
+Each clause is about the rows with one verdict: how many there are, which, and the number that
+matters. Nothing is said that no row says; what is undecided is counted, with what would decide it.
+Where names make a sentence too long, it counts; the table below it has them.
 
 >>> summarize_orders(order_table(tree["pendulum"]))
 ['All 9 integrators have their declared order.']
@@ -30,7 +30,7 @@ FORMS = (
     (0, OPEN, False), (0, NO, False),
 )  # fmt: skip
 
-# What one does of whom a verdict is said, and what several do. What is not here is quoted.
+# Verb of each verdict in the singular and the plural. Other verdicts are quoted.
 VERBS = {
     # orders
     CONFIRMED: ("has its declared order", "have their declared order"),
@@ -63,19 +63,19 @@ VERBS = {
 
 @dataclass(frozen=True)
 class Group:
-    """What has one verdict.
+    """Integrators or runs with the same verdict.
 
     Attributes
     ----------
     verdict : str
-        One of `VERBS`, or what has no words there.
+        One of `VERBS`, or another one, which is quoted.
     count : int
     names : tuple of str
-        Of its integrators; empty where these are not what is counted.
+        Labels of integrators; empty where other things are counted.
     tail : str
-        The number that suits it, behind the verb.
+        Text behind the verb, with a number.
     verb : str
-        In place of that of the verdict; unless empty.
+        Replaces the verb of the verdict, unless empty.
     """
 
     verdict: str
@@ -99,15 +99,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Everyone:
-    """Of how many a sentence is, and what they are.
+    """All cases of a sentence: their number, and what they are.
 
     Attributes
     ----------
     count : int
     noun : str
-        Of one.
+        Singular noun.
     of : str
-        What else is to be said of them, ``(6 integrators)``.
+        A remark behind the noun, such as ``(6 integrators)``.
     """
 
     count: int
@@ -115,7 +115,7 @@ class Everyone:
     of: str = ""
 
     def some(self, count: int, first: bool) -> str:
-        """So many of them; the first time with how many there are, and what they are."""
+        """``3 of 9 integrators``, or ``3`` after the first time."""
         of = f" {self.of}" if self.of else ""
         if count == self.count:
             every = {1: f"the only {self.noun}", 2: f"both {self.noun}s"}
@@ -131,10 +131,10 @@ def compose_sentence(
     Parameters
     ----------
     groups : sequence of Group
-        That together are everyone.
+        Groups that together are everyone.
     everyone : Everyone
     lead, closing : str, optional
-        What stands before the first clause and behind the last one.
+        Text before the first clause, and behind the last one.
     """
     for named, numbers, closes in FORMS:
         clauses, counted = [], False
@@ -244,7 +244,7 @@ def _order_details(verdict: str, rows: list[Any]) -> dict[str, str]:
 
 
 def summarize_drifts(rows: Sequence[Any]) -> list[str]:
-    """What drifts, how, and who drifts less than whom: a sentence for each quantity.
+    """Which integrators drift, how, and by which factor less: a sentence for each quantity.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def _drift_details(verdict: str, rows: list[Any]) -> dict[str, str]:
 
 
 def _largest_comparison(rows: list[Any]) -> str:
-    """Who drifts less than whom at equal step size, by most; empty where no one surely does."""
+    """The largest factor between drifts at equal step size, in words; empty if none is sure."""
     found = [
         (one.times, i, row, one)
         for i, row in enumerate(rows)
@@ -329,7 +329,7 @@ def summarize_growth(rows: Sequence[Any]) -> list[str]:
 
 
 def summarize_sources(rows: Sequence[Any]) -> list[str]:
-    """Whose drifts are, the methods' or the arithmetic's: a sentence for each quantity.
+    """Sources of drifts, method or rounding: a sentence for each quantity.
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ def _longer_runs_in_words(rows: Sequence[ChaosEstimate]) -> str:
 
 # --- work ------------------------------------------------------------------------------------
 
-# Of each measure: what the cheapest does, what several that are not told apart do, and by how much.
+# Of each measure: verb of the cheapest, verb of several equally cheap ones, and comparative.
 NEEDS = {
     "steps": ("needs the fewest steps", "need equally few steps", "fewer"),
     "evaluations": ("needs the fewest evaluations", "need equally few evaluations", "fewer"),
@@ -444,12 +444,12 @@ NEEDS = {
 
 
 def summarize_work(rows: Sequence[Any], against: str = "evaluations") -> list[str]:
-    """Who needs the least work for the smallest error at which that can be compared.
+    """The integrator with the least work for the smallest error that can be compared.
 
     Parameters
     ----------
     rows : sequence of WorkEstimate
-        It is about the first error of these.
+        The sentence is about the first error of these.
     against : {"steps", "evaluations", "cpu_time"}, optional
 
     Returns
@@ -547,7 +547,7 @@ def _times_less(first: ReachedLevel, other: ReachedLevel, less: str) -> str:
 
 
 def _winners_in_words(first: dict[str, int], settings: int, compared: int, against: str) -> str:
-    """Who is the cheapest at how many combinations of scanned values."""
+    """How often each integrator is the cheapest over the combinations of scanned values."""
     names = sorted((name for name in first if name), key=lambda name: -first[name])
     parts = [f"{name} at {first[name]:,}" for name in names[:NAMED]]
     if len(names) > NAMED:

@@ -1,7 +1,7 @@
-"""Which part of a drift is the method's, and which is rounding.
+"""Split a drift into the part of the method and the part of rounding.
 
-The method's part is what a run's twin in double-double shows: the same steps, with rounding errors
-2⁵² times smaller. Rounding is what the run shows less that.
+The part of the method is the drift of a twin in double-double: the same steps, with rounding errors
+2⁵² times smaller. The part of rounding is the difference between run and twin.
 """
 
 import json
@@ -114,7 +114,7 @@ class DriftPart:
 
 @dataclass(frozen=True, kw_only=True)
 class ArithmeticEstimate:
-    """Whose the drift of a quantity's error is: the method's, or rounding's.
+    """The source of the drift of an error: the method, rounding, or both.
 
     Attributes
     ----------
@@ -128,31 +128,31 @@ class ArithmeticEstimate:
     elsewhere : str
         The experiment of the twins, empty where it is that of the runs.
     starts : int
-        That count: of which run and twin have the samples that are compared.
+        Pairs that count: run and twin have the samples that are compared.
     failed, unfinished, lacking : int
-        Pairs that do not count, since one of them stopped, or is not computed so far; and runs
-        without a twin.
+        Pairs left out because one of the two stopped, or is not computed so far; and runs without
+        a twin.
     duration, run_duration : float
-        The time that is compared, and that of the runs.
+        The time that is compared, and the duration of the runs.
     steps : float
-        In the time that is compared.
+        Number of steps in the time that is compared.
     total, method, rounding : DriftPart
-        What the runs show over that time, their twins, and the difference.
+        Drift of the runs over that time, of their twins, and of the difference.
     whole : DriftPart
-        What all complete runs show, also those without a twin, over their whole duration.
+        Drift of all complete runs, with those without a twin, over their whole duration.
     source : str
-        One of `SOURCES`: which of the parts is seen to grow, if the other one does not matter.
+        One of `SOURCES`: the part that is seen to grow, if the other one does not matter.
     oscillation, apart : float
         Root mean squares, over the last decade of time, of the twins' errors and of the
         differences, each less its trend.
     resolution : float
         One rounding of the quantity in double precision.
     twin_rounding : float
-        What rounding in double-double can add up to: one rounding of it in each step.
+        Upper bound of rounding in double-double: one rounding in each step.
     why : tuple of Reason
         Why there is nothing to compare.
     entry, experiment : str
-        What is to be added to the integrators of the experiment, where there is no twin.
+        Entry to add to the integrators of this experiment, where there is no twin.
     units, time_units : str
     """
 
@@ -196,26 +196,26 @@ class ArithmeticEstimate:
 
     @property
     def rounding_share(self) -> float:
-        """What rounding makes up of the error at the end; NaN where run and twin have parted."""
+        """Part of the error at the end that is rounding; NaN where run and twin have parted."""
         if self.parted or not self.total.last > 0:
             return np.nan
         return self.rounding.last / self.total.last
 
     @property
     def method_share(self) -> float:
-        """What the method makes up of the error at the end; NaN as `rounding_share`."""
+        """Part of the error at the end that is the method; NaN where run and twin have parted."""
         if self.parted or not self.total.last > 0:
             return np.nan
         return self.method.last / self.total.last
 
     @property
     def method_reach(self) -> float:
-        """What the method can add up to over the whole runs, if it goes on as it is compared."""
+        """Size of the part of the method after the whole runs, if it grows at the same rate."""
         return self.method.size * self.run_duration / self.duration
 
     @property
     def below_rounding(self) -> bool:
-        """Whether rounding is seen to grow, by less than one rounding of the quantity."""
+        """Whether rounding is seen to grow, but by less than one rounding of the quantity."""
         return bool(self.rounding.grows and self.rounding.size < self.resolution)
 
     @property
@@ -230,19 +230,19 @@ class ArithmeticEstimate:
 
     @property
     def rate(self) -> str:
-        """In which units a drift is; as of `DriftEstimate`."""
+        """Units of a drift, as of `DriftEstimate`."""
         if self.units == "1":
             return "per unit time" if self.time_units == "1" else f"per {self.time_units}"
         return f"{self.units}/{'unit time' if self.time_units == '1' else self.time_units}"
 
     @property
     def method_in_words(self) -> str:
-        """The method's part: its verdict and what it rests on."""
+        """The part of the method in words: verdict and interval."""
         return drift_part_in_words(self.method, self.rate)
 
     @property
     def rounding_in_words(self) -> str:
-        """The part of rounding, likewise."""
+        """The part of rounding in words: verdict and interval."""
         return drift_part_in_words(self.rounding, self.rate)
 
     @property
@@ -252,7 +252,7 @@ class ArithmeticEstimate:
 
     @property
     def compared(self) -> str:
-        """What is compared, in words, if that is not all of the runs; else empty."""
+        """The runs and times that are compared, in words; empty if it is all of them."""
         return compared_pairs_in_words(self)
 
 
@@ -262,7 +262,7 @@ def arithmetic_table(
     step_sizes: str = "all",
     others: Sequence[xr.Dataset | xr.DataTree] = (),
 ) -> list[ArithmeticEstimate]:
-    """Tell which part of each drift is the method's, and which is rounding.
+    """Split each drift into the part of the method and the part of rounding.
 
     Each run in double precision is compared with its twin, the run in double-double that differs
     from it in the arithmetic alone; see `twins.pair_runs_with_twins`. They are compared over the
@@ -338,7 +338,7 @@ def _why_nothing_is_paired(lacking: Sequence[ArithmeticEstimate]) -> str:
 def _cells_with_twins(
     pairs: TwinnedRuns, step_sizes: str
 ) -> Iterator[tuple[dict[str, Any], xr.Dataset, xr.Dataset]]:
-    """The cells with twins, and beside each the cell of all runs, also those without a twin."""
+    """The cells with twins, and beside each the cell of all runs, with those without a twin."""
     every = {_cell_name(key): cell for key, cell in cells_chosen_for_drift(pairs.own, "all")}
     for key, cell in cells_chosen_for_drift(_table_with_twin_positions(pairs), step_sizes):
         yield key, cell, every[_cell_name(key)]
@@ -349,7 +349,7 @@ def _cell_name(key: dict[str, Any]) -> str:
 
 
 def _table_with_twin_positions(pairs: TwinnedRuns) -> xr.Dataset:
-    """The runs with the position of each one's twin, and the samples that the pair can share."""
+    """The runs, with the position of the twin and the samples that both can share."""
     return pairs.runs.assign(
         {
             TWIN: ("run", np.arange(pairs.runs.sizes["run"])),
@@ -428,7 +428,7 @@ def _estimate_of_cell(
 
 
 def _samples_to_compare(samples: Integers, most: int) -> int:
-    """So many samples that most are compared: of fewer pairs for longer, or of more for shorter."""
+    """The number of samples that compares the most: fewer pairs for longer, or more for shorter."""
     counts = np.unique(np.minimum(samples, most))
     counts = counts[counts >= 2]
     if not len(counts):
@@ -505,10 +505,10 @@ def _rms_beside_trend(times: Floats, series: Floats) -> float:
 
 
 def _source_of_drift(estimate: ArithmeticEstimate) -> str:
-    """Which part is seen to grow, if the other one does not matter.
+    """Decide which part of a drift grows, if the other one does not matter.
 
-    Where run and twin have parted, their difference walks as those of any two trajectories of a
-    method do: that is none of rounding's doing, but a drift of its mean over the starts is. Where
+    Where run and twin have parted, their difference walks as that of any two trajectories of a
+    method: this is no effect of rounding, but a drift of its mean over the starts is. Where
     neither part shows by itself that it grows, but the whole runs do, it is rounding if the method
     is too small for that.
     """

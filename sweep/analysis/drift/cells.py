@@ -48,7 +48,7 @@ Cell = tuple[dict[str, Any], Integers]  # its values, and positions of its runs
 def chosen_drift_quantities(
     dataset: xr.Dataset, quantities: Sequence[str] | str | None
 ) -> tuple[str, ...]:
-    """The quantities that are named, or all that are recorded; `InputError` if one is not."""
+    """The named quantities, or all recorded ones; `InputError` if one is not recorded."""
     known = quantities_with_recorded_error(dataset)
     if not known:
         raise InputError(
@@ -106,7 +106,7 @@ def cells_chosen_for_drift(
 
 
 def _cells_of_smallest_step_size(cells: Sequence[Cell]) -> Iterable[Cell]:
-    """Of each integrator and combination of scanned values the smallest step size."""
+    """Keep the smallest step size of each integrator and combination of scanned values."""
     smallest: dict[Any, Cell] = {}
     for key, runs in cells:
         scanned = tuple((k, v) for k, v in key.items() if k not in ("step_size", "tolerance"))
@@ -117,12 +117,12 @@ def _cells_of_smallest_step_size(cells: Sequence[Cell]) -> Iterable[Cell]:
 
 @dataclass(frozen=True)
 class CellErrors:
-    """What is kept of the errors of a cell's `JudgedRuns`.
+    """Errors of the `JudgedRuns` of a cell, reduced.
 
     Attributes
     ----------
     ends : ndarray, shape ``(time,)``
-        Until the last time that all of them have.
+        Sample times, until the last that all of these runs have.
     left_out : int
         Runs that do not count.
     stopped : int
@@ -176,7 +176,7 @@ class CellErrors:
 
     @cached_property
     def likeness(self) -> Likeness:
-        """How alike the runs are, a `spectra.Likeness`."""
+        """How alike the runs are."""
         return likeness_by_late_changes(self.changes) if self.parts is None else self.parts.likeness
 
     @property
@@ -193,7 +193,7 @@ class CellErrors:
 
 
 def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = None) -> CellErrors:
-    """The errors of one quantity in a cell, from a block of runs after another.
+    """Read the errors of one quantity in a cell, block by block, and reduce them.
 
     Statistics of every step are taken where the store holds them; samples without them, or where
     an adaptive run has intervals without the end of a step.
@@ -243,7 +243,7 @@ def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = 
 
 
 def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
-    """Steps of each run; of those with a fixed step until so late, where some fail afterwards."""
+    """Steps of each run; of fixed-step runs within `duration`, where some fail afterwards."""
     steps = cell["steps"].values.astype(float)
     if not stopped or "step_size" not in cell:
         return steps
@@ -252,7 +252,7 @@ def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
 
 
 def read_cell_window_means(cell: xr.Dataset, quantity: str, most: int) -> tuple[Floats, Floats]:
-    """Window means of a cell's `JudgedRuns`, or means of its intervals where windows are few.
+    """Read the window means of the runs that count, or interval means where windows are few.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def read_cell_window_means(cell: xr.Dataset, quantity: str, most: int) -> tuple[
         Of one integrator, its scanned values and step size.
     quantity : str
     most : int
-        Of more runs, so many are read, spread evenly over them.
+        Most runs to read, spread evenly over all.
 
     Returns
     -------
@@ -286,7 +286,7 @@ def read_cell_window_means(cell: xr.Dataset, quantity: str, most: int) -> tuple[
 
 
 def initial_rms_of_quantity(cell: xr.Dataset, quantity: str) -> float:
-    """Root mean square of a quantity over the starts at first; 1 of those that have no value."""
+    """Root mean square of a quantity over the starts at first; 1 if it is not stored."""
     if quantity not in cell:
         return 1.0
     whole = take_runs(cell[[quantity]], judged_runs(cell, FEWEST).positions)
@@ -295,7 +295,7 @@ def initial_rms_of_quantity(cell: xr.Dataset, quantity: str) -> float:
 
 
 def rounding_of_quantity(cell: xr.Dataset, quantity: str) -> float:
-    """One rounding of a quantity, as large as at first, in the arithmetic of a cell's runs."""
+    """One rounding of a quantity at its initial size, in the arithmetic of the runs."""
     return float(relative_round_off_of_runs(cell)[0]) * initial_rms_of_quantity(cell, quantity)
 
 
@@ -316,7 +316,7 @@ def _series_of_runs(
 def _reduce_block_of_errors(
     ends: Floats, names: tuple[str, ...], steps: Floats, every_step: bool, *arrays: Floats
 ) -> dict[str, Any] | None:
-    """What is kept of a block; None where its statistics have gaps."""
+    """Reduce a block of runs; None where its statistics have gaps."""
     values = dict(zip(names, arrays, strict=True))
     if every_step:
         if values[""].size and _statistics_have_gaps(values["_mean"][:, 1:], values[""][:, 1:]):
@@ -398,7 +398,7 @@ def _interval_statistics_of_every_step(
 def _interval_statistics_of_samples(
     ends: Floats, values: dict[str, Floats]
 ) -> tuple[Floats, Floats, Floats]:
-    """The same of samples, each for the interval that it ends; the first as for the second."""
+    """The same from samples, each for the interval that ends with it; the first like the second."""
     sampled = values[""]
     size = np.abs(sampled)
     largest = np.fmax(size, values.get("_abs_max", size)).max(axis=1)

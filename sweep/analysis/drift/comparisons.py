@@ -1,4 +1,4 @@
-"""How many times less one integrator drifts than another, at equal step size and at equal cost."""
+"""Factors by which one integrator drifts less than another, at equal step size and cost."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LARGE = 1e4  # from here on a ratio is printed as a power of ten
 
 @dataclass(frozen=True)
 class DriftComparison:
-    """How many times less an integrator drifts than another one that is seen to drift.
+    """The factor by which an integrator drifts less than another one that is seen to drift.
 
     Both have the same starts, duration and scanned values.
 
@@ -29,7 +29,7 @@ class DriftComparison:
     step_size, tolerance : float
         Of the other; one is NaN.
     times : float
-        Its mean |drift| is at least as many times as large, with 95 % certainty for this pair.
+        Lower bound of the ratio of its mean |drift| to this one, with 95 % certainty.
     equal_step : bool
         Whether the step sizes are equal.
     cpu_time : float
@@ -109,7 +109,7 @@ class ComparableDrift(Protocol):
 
 
 def _rounded_down(times: float) -> str:
-    """Two digits, or the power of ten of what is large: a bound is no more exact."""
+    """Round a bound down to two digits, or to a power of ten where it is large."""
     power = int(np.floor(np.log10(times) + 1e-12))
     if times >= LARGE:
         return f"1e{power}"
@@ -120,7 +120,7 @@ def _rounded_down(times: float) -> str:
 def compare_drifts(
     rows: Sequence[ComparableDrift], starts: Sequence[Iterable[str]]
 ) -> list[tuple[DriftComparison, ...]]:
-    """What other integrators each one drifts surely less than.
+    """Compare each drift with those of other integrators that are surely larger.
 
     Of each other integrator at most two step sizes are compared: the same one, and of those at
     which a run takes as much CPU time or more the cheapest.
@@ -149,14 +149,14 @@ def compare_drifts(
 
 
 def _comparable_setting(row: ComparableDrift, starts: Iterable[str]) -> tuple[Any, ...]:
-    """What rows share that can be compared."""
+    """Key that rows share if they can be compared."""
     return row.quantity, tuple(row.parameters.items()), row.duration, frozenset(starts)
 
 
 def _drift_is_sure(row: ComparableDrift) -> bool:
-    """Whether a drift is surely not 0: as one, or above how far independent starts lie apart.
+    """Whether a drift is surely not 0, by its verdict or by the scatter of many independent starts.
 
-    Of few starts, or alike ones, a common walk or oscillation is none.
+    In few starts, or alike ones, it may be a common random walk or oscillation.
     """
     if row.wide_low <= 0 <= row.wide_high or np.isnan(row.wide_low):
         return False

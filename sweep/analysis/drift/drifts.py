@@ -1,4 +1,4 @@
-"""How far an invariant wanders, and whether it drifts."""
+"""Size and drift of the errors of invariants and constraints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +90,7 @@ class DriftEstimate:
         Of the starts that count those whose runs fail later: where most runs do, they are judged
         until the first one fails; see `runs.judged`.
     duration : float
-        Over which they are judged.
+        Time over which they are judged.
     drift, low, high : float
         Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN
         where `lacks` says why. For a vector it is the slope of the norm of the change.
@@ -198,7 +198,7 @@ class DriftEstimate:
 
     @property
     def size(self) -> float:
-        """What has grown until the end; NaN where nothing is seen to, or it is not measured."""
+        """Size of the growth at the end; NaN where none is seen, or it is not measured."""
         if self.verdict not in GROWING:
             return np.nan
         return self.grown if np.isfinite(self.grown) else abs(self.drift) * self.duration
@@ -218,7 +218,7 @@ class DriftEstimate:
 
     @property
     def rate(self) -> str:
-        """In which units a drift is: ``J/s``, or ``per unit time`` of a system without units."""
+        """Units of a drift: ``J/s``, or ``per unit time`` for a system without units."""
         if self.units == "1":
             return "per unit time" if self.time_units == "1" else f"per {self.time_units}"
         return f"{self.units}/{'unit time' if self.time_units == '1' else self.time_units}"
@@ -240,12 +240,12 @@ class DriftEstimate:
 
     @property
     def in_words(self) -> str:
-        """The verdict, with the interval that suits it, and what else is to be said."""
+        """The verdict in words, with the interval that suits it, and its reason."""
         return drift_verdict_in_words(self, self.verdict in GROWING, self.verdict != WALK)
 
     @property
     def until_failure(self) -> str:
-        """Until when it is judged, in words, where runs fail later; else empty."""
+        """The time until which it is judged, in words, where runs fail later; else empty."""
         return until_failure_in_words(self) if self.stopped else ""
 
     @property
@@ -352,7 +352,7 @@ def _drift_estimate_of_cell(cell: xr.Dataset, key: dict[str, Any], quantity: str
 
 
 def drift_and_verdict_of_cell(errors: CellErrors) -> tuple[Slope, Verdict]:
-    """The drift of the errors of a cell, and the verdict on them.
+    """Measure the drift of the errors of a cell, and judge them.
 
     Parameters
     ----------
@@ -377,7 +377,7 @@ def drift_and_verdict_of_cell(errors: CellErrors) -> tuple[Slope, Verdict]:
 
 
 def drift_verdict_of_cell(errors: CellErrors) -> Verdict:
-    """How the errors of a cell move: by windows, or by their growth where samples thin out.
+    """Judge the errors of a cell by windows, or by their growth where samples thin out.
 
     Parameters
     ----------
@@ -400,7 +400,7 @@ def drift_verdict_of_cell(errors: CellErrors) -> Verdict:
 
 
 def _without_longer_runs(found: Verdict) -> Verdict:
-    """A verdict on runs that fail, and cannot be longer."""
+    """Drop the advice of longer runs from a verdict on runs that fail."""
     why = tuple(
         replace(one, remedies=tuple(of for of in one.remedies if of.what != "duration"))
         for one in found.why
@@ -409,9 +409,9 @@ def _without_longer_runs(found: Verdict) -> Verdict:
 
 
 def _why_drift_could_hide(errors: CellErrors, parts: SlowModes, hidden: float) -> Reason:
-    """That a drift as large as the error could hide, and what would show it.
+    """The reason that a drift as large as the error could hide, and what would show it.
 
-    What could hide falls like 1/√T over a run of length T, and like the root of the number of
+    The hidden drift falls like 1/√T over a run of length T, and like the root of the number of
     independent starts.
     """
     share = np.float64(hidden / np.mean(errors.max_abs))
@@ -476,7 +476,7 @@ def fit_drift_slope(ends: Floats, means: Floats) -> tuple[float, float, float, s
 
 
 def _why_too_few_windows(windows: int, ends: Floats, of_run: int) -> Reason:
-    """That the windows are too few, and how many samples of a whole run would do."""
+    """The reason that windows are too few, with the samples of a whole run that would do."""
     intervals = len(ends) - 1
     if not intervals:
         return Reason("sample intervals", 0, FEWEST)

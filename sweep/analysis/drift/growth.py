@@ -45,7 +45,7 @@ class GrowthEstimate:
         One is NaN, as in `DriftEstimate`.
     starts, left_out : int
     steps, duration : float
-        Steps of a run, the median over the starts, and their time.
+        Number of steps of a run, median over the starts, and their time.
     rms : float
         Root mean square of the error over the starts, at the end.
     resolution : float
@@ -111,7 +111,7 @@ class GrowthEstimate:
 
     @property
     def sign(self) -> str:
-        """Of which sign a drift is, in words; empty where none is seen, or none can be."""
+        """Sign of a drift, in words; empty where there is no drift, or no sign."""
         return drift_sign_in_words(self, self.biased)
 
 

@@ -91,7 +91,7 @@ class GrowthFit:
 
 
 def fit_growth_exponent(times: Floats, error: Floats, signed: bool = True) -> GrowthFit:
-    """The exponent with which errors grow, and the drift of their mean.
+    """Fit the exponent with which errors grow, and the drift of their mean.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def fit_growth_exponent(times: Floats, error: Floats, signed: bool = True) -> Gr
 
 
 def fit_growth_of_cell_errors(errors: CellErrors) -> GrowthFit:
-    """`fit_growth_exponent` of a `cells.CellErrors`."""
+    """Apply `fit_growth_exponent` to the errors of a cell."""
     return fit_growth_from_sums_of_squares(
         errors.interval_middles,
         errors.squares,
@@ -156,7 +156,7 @@ def fit_growth_from_sums_of_squares(
     likeness: Likeness,
     wander: float,
 ) -> GrowthFit:
-    """`fit_growth_exponent` from sums of squares over groups, and each start's rate of change.
+    """Apply `fit_growth_exponent` to sums of squares over groups, and rates of change of starts.
 
     `wander` is the standard error of the mean's rate, if the mean walks as its own changes show.
     """
@@ -223,11 +223,11 @@ def fit_growth_from_sums_of_squares(
 
 
 def verdict_from_growth_fit(fit: GrowthFit, signed: bool) -> Verdict:
-    """The `Verdict` of a `GrowthFit`, where samples thin out too fast for windows."""
+    """The `Verdict` from a `GrowthFit`, where samples thin out too fast for windows."""
     found = Finding(fit.verdict, fit.why, fit.power)
     return verdict_from_finding(found, fit.rates, fit.likeness, signed, shared=fit.biased)
 
 
 def _remedy_of_more_starts(needed: float, now: int) -> tuple[Remedy, ...]:
-    """The advice to take so many starts, where it is one."""
+    """The advice to take `needed` starts; empty where these are too many."""
     return (Remedy("starts", np.ceil(needed), now),) if needed <= MOST_STARTS else ()

@@ -1,4 +1,4 @@
-"""What is slow in series of errors: their trend, their lowest cosine modes, how they bend."""
+"""Slow modes of series of errors: trend, lowest cosine modes, and bends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 @dataclass(frozen=True)
 class SlowModes:
-    """The slow part of every start's series, in units in which white noise is equal in all of it.
+    """Trend and slow modes of the series of each start, scaled to be equal for white noise.
 
     Attributes
     ----------
@@ -63,17 +63,17 @@ class SlowModes:
 
     @property
     def starts(self) -> int:
-        """How many."""
+        """Number of starts."""
         return len(self.trend)
 
     @property
     def trend_scale(self) -> float:
-        """√Σ(t − t̄)² over the windows: a trend is as many times the slope."""
+        """√Σ(t − t̄)² over the windows, the ratio of trend to slope."""
         return trend_scale_of_times(self.times)
 
     @property
     def third_contrasts(self) -> Floats:
-        """What `bends` are of the windows, shape ``(2, windows)``."""
+        """Contrasts of the windows that are the `bends`, shape ``(2, windows)``."""
         return contrasts_between_run_thirds(len(self.times))
 
     @property
@@ -83,16 +83,16 @@ class SlowModes:
 
     @property
     def modes_above_rounding(self) -> Floats:
-        """The modes, but for rounding of the windows themselves: exact lines have none."""
+        """The modes, set to 0 where they are rounding of the windows, as those of exact lines."""
         return np.where(
             np.abs(self.modes) > ROUNDING * self.norm_per_start[:, None], self.modes, 0.0
         )
 
     @cached_property
     def likeness(self) -> Likeness:
-        """How alike the starts are, by what is not their trend.
+        """How alike the starts are, by their modes without the trend.
 
-        What they have in common may be in their slowest modes alone.
+        What they have in common may be in the slowest modes alone.
         """
         modes = evenly_spread_starts(self.modes_above_rounding)
         both = likeness_of_starts(modes), likeness_of_starts(modes[:, :MODES])
@@ -100,33 +100,34 @@ class SlowModes:
 
     @property
     def rate_error_if_walking(self) -> float:
-        """Standard error of the slope of the mean over the starts, if that walks."""
+        """Standard error of the slope of the mean over the starts, if this is a random walk."""
         modes = self.slow_modes_of_mean().modes[0, :MODES]
         return float(
             np.sqrt(np.mean((np.arange(2, 2 + len(modes)) * modes) ** 2)) / self.trend_scale
         )
 
     def slow_modes_of_mean(self) -> SlowModes:
-        """The slow part of the mean over the starts, as that of one start."""
+        """Slow modes of the mean over the starts, as of one start."""
         return slow_modes_of_series(self.times, self.mean[None])
 
     def slow_modes_of_mean_ranks(self) -> SlowModes:
-        """That of the mean's ranks: a trend in them is a rise or fall of any shape."""
+        """Slow modes of the ranks of the mean; a trend in ranks is a rise or fall of any shape."""
         ranks = np.argsort(np.argsort(self.mean)).astype(float)
         return slow_modes_of_series(self.times, ranks[None])
 
 
 def evenly_spread_starts(starts: NDArray[Number]) -> NDArray[Number]:
-    """At most `MOST_STARTS` of an array's rows."""
+    """At most `MOST_STARTS` rows of an array, evenly spread."""
     if len(starts) <= MOST_STARTS:
         return starts
     return starts[np.linspace(0, len(starts) - 1, MOST_STARTS).astype(int)]
 
 
 def changes_in_last_decade(times: Floats, values: Floats) -> Floats:
-    """How series change from one to the next of a few times of the last decade, less their trend.
+    """Changes of detrended series between a few times of the last decade.
 
-    Of independent walks they are independent: the likeness of starts whose samples thin out.
+    Those of independent random walks are independent; they give the likeness of starts whose
+    samples thin out.
 
     Parameters
     ----------
@@ -151,12 +152,12 @@ def changes_in_last_decade(times: Floats, values: Floats) -> Floats:
 
 
 def likeness_by_late_changes(changes: Floats) -> Likeness:
-    """How alike starts are, by `changes_in_last_decade`."""
+    """How alike starts are, by their `changes_in_last_decade`."""
     return likeness_of_starts(evenly_spread_starts(changes))
 
 
 def walk_rate_error_by_late_changes(times: Floats, changes: Floats) -> float:
-    """Standard error of the rate of the mean over the starts, if that walks as it changes late."""
+    """Standard error of the rate of the mean over the starts, if it walks as in the last decade."""
     span = times[-1] - times[0]
     if not changes.size or not span > 0:
         return 0.0
@@ -166,7 +167,7 @@ def walk_rate_error_by_late_changes(times: Floats, changes: Floats) -> float:
 
 
 def is_in_last_decade(times: Floats) -> Booleans:
-    """Which times are in the last decade."""
+    """Mask of the times in the last decade."""
     return times >= times[-1] / DECADE * (1 - 1e-9)
 
 
@@ -177,7 +178,7 @@ def trend_scale_of_times(times: Floats) -> float:
 
 
 def contrasts_between_run_thirds(count: int) -> Floats:
-    """Contrasts between means over windows at first, in the middle and last, ``(2, count)``."""
+    """Contrasts between means over neighbouring thirds of the windows, shape ``(2, count)``."""
     width = count // 3 - (count - count // 3) % 2
     means = np.zeros((3, count))
     for i, first in enumerate((0, (count - width) // 2, count - width)):
@@ -186,7 +187,7 @@ def contrasts_between_run_thirds(count: int) -> Floats:
 
 
 def slow_modes_of_series(times: Floats, windows: Floats) -> SlowModes:
-    """The slow parts of series.
+    """Compute the slow modes of series.
 
     Parameters
     ----------
@@ -197,7 +198,7 @@ def slow_modes_of_series(times: Floats, windows: Floats) -> SlowModes:
     Returns
     -------
     SlowModes
-        A series that is constant but for rounding has parts that are exactly zero.
+        All exactly zero for a series that is constant up to rounding.
     """
     count = windows.shape[1]
     centre = windows.mean(axis=1, keepdims=True)
@@ -247,7 +248,7 @@ def sums_of_squares_by_group(values: Floats, own_scale: bool = True) -> tuple[Fl
 
 
 def join_slow_modes(parts: Sequence[SlowModes]) -> SlowModes:
-    """The slow parts of the starts of several blocks, which are read one after another."""
+    """Join the slow modes of the starts of several blocks."""
     if len(parts) == 1:
         return parts[0]
     squares, members = add_group_sums([(one.squares, one.members) for one in parts])
@@ -263,7 +264,7 @@ def join_slow_modes(parts: Sequence[SlowModes]) -> SlowModes:
 
 
 def add_group_sums(sums: Sequence[tuple[Floats, Integers]]) -> tuple[Floats, Integers]:
-    """The sums of `sums_of_squares_by_group` of several blocks, group by group."""
+    """Add the sums of `sums_of_squares_by_group` of several blocks, group by group."""
     groups = max(len(members) for _, members in sums)
     squares = [np.pad(square, ((0, groups - len(square)), (0, 0))) for square, _ in sums]
     members = [np.pad(members, (0, groups - len(members))) for _, members in sums]
@@ -298,7 +299,7 @@ def drift_slope_interval(parts: SlowModes, probability: float = 0.95) -> Slope:
 
 
 def window_means_of_intervals(ends: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """Means over windows of nearly equal length, none shorter than the longest interval.
+    """Average over windows of nearly equal length, none shorter than the longest interval.
 
     Parameters
     ----------
@@ -316,7 +317,7 @@ def window_means_of_intervals(ends: Floats, means: Floats) -> tuple[Floats, Floa
 
 
 def drift_window_count(ends: Floats) -> int:
-    """Into how many windows a time axis is divided."""
+    """Number of windows into which a time axis is divided."""
     return _interval_weights_of_windows(ends).shape[1]
 
 

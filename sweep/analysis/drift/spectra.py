@@ -1,4 +1,4 @@
-"""The slow spectrum that the starts of an ensemble share, and what it says of their growth.
+"""The slow spectrum of an ensemble, and what it tells of the growth of errors.
 
 In cosine modes k = 1, 2, … of a run, errors that keep to a bounded range and forget within the
 run have a flat spectrum, S(k) = s. A random walk of its own in each start has S(k) = s + w/k²:
@@ -52,7 +52,7 @@ def spectrum_shape(vectors: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Likeness:
-    """How far starts resemble one another, and so how many independent ones they count as.
+    """How alike starts are, and the number of independent ones that they count as.
 
     Attributes
     ----------
@@ -71,18 +71,18 @@ class Likeness:
 
     @property
     def effective(self) -> float:
-        """So many independent starts are worth as much: N/(1 + (N − 1)ρ²)."""
+        """Number of independent starts that tell as much: N/(1 + (N − 1)ρ²)."""
         return self.starts / (1 + max(self.starts - 1, 0) * self.share)
 
     @property
     def certain_share(self) -> float:
-        """ρ² as far as it is more than chance makes of it, with 99.9 %."""
+        """The part of ρ² that exceeds what chance makes of it, at 99.9 %."""
         return max(self.share - 3 * self.chance, 0.0)
 
     def starts_needed_for(self, needed: float) -> float:
-        """How many starts that are as alike count as `needed` independent ones; may be infinite.
+        """Number of equally alike starts that count as `needed` independent ones.
 
-        Infinite only where so alike they surely are.
+        Infinite only where the starts are surely so alike.
         """
         share = self.share if needed * self.share < 1 else self.certain_share
         left = 1 - needed * share
@@ -139,7 +139,7 @@ def trend_probability_of_random_walk(
 
 @dataclass(frozen=True)
 class WalkFit:
-    """How far a spectrum is from a random walk's over a floor; roots of likelihood ratios.
+    """Distances of a spectrum from that of a random walk over a floor; roots of likelihood ratios.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class WalkFit:
 
 
 def fit_random_walk_spectrum(shape: Floats, degrees: float, signed: bool = True) -> WalkFit:
-    """How far a spectrum is from a random walk's over a floor.
+    """Fit the spectrum of a random walk over a floor, and measure how far it is off.
 
     Parameters
     ----------

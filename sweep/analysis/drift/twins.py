@@ -51,17 +51,17 @@ def pair_runs_with_twins(
     """Find the twins in double-double of the runs in double precision.
 
     A twin has the same system with the same parameters, the same integrator with the same options
-    but for the arithmetic, and the same step size and start. The runs' own table is looked in
-    first; where that has none, of other tables the one with the most.
+    but for the arithmetic, and the same step size and start. Twins in the
+    same table are preferred, else those of the table that has the most.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         A run table.
     others : sequence of xarray.Dataset
-        Those of other experiments.
+        Run tables of other experiments.
     quantities : sequence of str
-        Whose errors twins of other tables must have.
+        Quantities whose errors twins in other tables must have.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def has_only_twins(table: xr.Dataset) -> bool:
 
 
 def _labels_by_signature(table: xr.Dataset, arithmetic: str) -> dict[str, list[str]]:
-    """Labels of the integrators with a fixed step in one arithmetic, by what else they are."""
+    """Labels of the fixed-step integrators in one arithmetic, by name and other options."""
     known: dict[str, list[str]] = {}
     described = integrator_descriptions(table)
     step_sizes = table["step_size"].values
@@ -148,7 +148,7 @@ def _pair_integrators(
 
 
 def shared_sample_times(times: Floats, others: Floats) -> int:
-    """How many sample times two time axes have in common before they differ."""
+    """Number of sample times that two time axes share before they differ."""
     count = min(len(times), len(others))
     same = np.isclose(times[:count], others[:count], rtol=SAME_TIME, atol=0.0)
     return count if same.all() else int(np.argmin(same))
@@ -157,9 +157,9 @@ def shared_sample_times(times: Floats, others: Floats) -> int:
 def _run_keys(
     table: xr.Dataset, label: str, by_state: bool
 ) -> tuple[Integers, list[tuple[Any, ...]]]:
-    """Positions of an integrator's runs, and what a twin must share besides the integrator.
+    """Positions of the runs of an integrator, and the keys that twins must share with them.
 
-    In a table a start is known by its name, and between tables by its state.
+    Within a table a start is identified by its name, between tables by its state.
     """
     runs = np.flatnonzero(table["integrator"].values == label)
     axes = scanned_axes(table)
@@ -200,9 +200,8 @@ def entry_of_twin(dataset: xr.Dataset, label: str) -> str:
     Returns
     -------
     str
-        An inline table of TOML. It says the options that are not the integrator's own choice,
-        step sizes where the integrator does not have those of the experiment, and a label where
-        the integrator has one.
+        An inline table of TOML, with the options that are not defaults of the integrator, step
+        sizes that are not those of the experiment, and a label where the integrator has one.
     """
     name, options = _name_and_options(integrator_descriptions(dataset), label)
     options.pop(ARITHMETIC, None)

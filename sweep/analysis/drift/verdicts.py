@@ -1,6 +1,6 @@
-"""How the error of an invariant moves over a run: the verdict in words, and what it rests on.
+"""Verdicts on how the error of an invariant moves over a run, and the tests behind them.
 
-Each question is a test at 99.7 % or stricter; no verdict says that an error stays bounded.
+Each test is at 99.7 % or stricter; no verdict says that an error stays bounded.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ SLOWER = 10.0  # times the duration: a decade more shows if a drift that slows d
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How errors move, and what it rests on.
+    """The verdict on how errors move, with the measures behind it.
 
     Attributes
     ----------
@@ -133,23 +133,23 @@ class Exponent:
 
     @property
     def surely_beyond_linear(self) -> bool:
-        """Whether it is above 1: surely, and by a margin that matters."""
+        """Whether it is surely above 1, by a margin that matters."""
         return bool(self.surely_low > 1 and self.p >= 1 + MARGIN)
 
     @property
     def surely_below_linear(self) -> bool:
-        """Whether it is below 1, so."""
+        """Whether it is surely below 1, by a margin that matters."""
         return bool(self.surely_high < 1 and self.p <= 1 - MARGIN)
 
     @property
     def tells_a_power(self) -> bool:
-        """Whether the interval says anything: not where it is open, or holds all of `NEITHER`."""
+        """Whether the interval is informative: bounded, and without one end of `NEITHER`."""
         bounded = self.low > EXPONENTS[0] and self.high < EXPONENTS[-1]
         return bool(bounded and (self.low > NEITHER[0] or self.high < NEITHER[1]))
 
     @property
     def about_linear(self) -> bool:
-        """Whether it is about 1, as far as an interval tells that tells anything."""
+        """Whether it is about 1, by an informative interval."""
         near = self.low <= 1 + MARGIN and self.high >= 1 - MARGIN
         return bool(self.tells_a_power and near and ROUGH[0] <= self.p <= ROUGH[1])
 
@@ -166,7 +166,7 @@ class Exponent:
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict as a test gives it: with its reason, its exponent, and what has grown."""
+    """The result of a test: verdict, reason, exponent, and size of the growth."""
 
     verdict: str
     why: tuple[Reason, ...] = ()
@@ -176,7 +176,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class _Ensemble:
-    """Series with any error at all, their spectrum, and how independent they are."""
+    """Starts with nonzero errors, their spectrum, and how independent they are."""
 
     parts: SlowModes
     signed: bool
@@ -191,12 +191,12 @@ class _Ensemble:
 
     @property
     def independent_starts(self) -> float:
-        """Independent starts, by all that is in them."""
+        """Number of independent starts, by their likeness."""
         return self.likeness.effective
 
 
 def judge_drift(parts: SlowModes, signed: bool = True) -> Verdict:
-    """The verdict on an ensemble, or on one run.
+    """Judge the drift of an ensemble, or of one run.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def judge_drift(parts: SlowModes, signed: bool = True) -> Verdict:
 def verdict_from_finding(
     found: Finding, trends: Floats, likeness: Likeness, signed: bool, shared: bool
 ) -> Verdict:
-    """A `Verdict` from what a test found and what there is to say of the starts."""
+    """Combine the result of a test with the counts of starts to a `Verdict`."""
     exponent = found.exponent
     return Verdict(
         verdict=found.verdict,
@@ -280,7 +280,7 @@ def verdict_with_round_off(found: Verdict, errors: CellErrors, resolution: float
 
 
 def undecided_verdict_on_cell(errors: CellErrors, why: tuple[Reason, ...]) -> Verdict:
-    """The `Verdict` on a `cells.CellErrors` that cannot be tested, for such reasons."""
+    """An undecided `Verdict` on the errors of a cell that cannot be tested."""
     return verdict_from_finding(
         Finding(UNDECIDED, why), errors.rates, errors.likeness, errors.signed, shared=False
     )
@@ -320,7 +320,7 @@ def _mean_over_starts_drifts(ensemble: _Ensemble) -> bool:
 def _mean_may_be_random_walk(ensemble: _Ensemble) -> bool:
     """Whether the mean over the starts may be a random walk.
 
-    It may where the starts are few, or resemble one another, or where each of them walks.
+    It may be one if the starts are few or alike, or if each of them walks.
     """
     likeness, part = ensemble.likeness, ensemble.independent_starts / ensemble.starts
     if likeness.effective < FEWEST_STARTS or (likeness.certain_share > 0 and part < APART):
@@ -354,14 +354,14 @@ def _trend_of_mean_stands_out(parts: SlowModes, walking: bool = True) -> bool:
 
 
 def _trend_above_noise(one: SlowModes, walking: bool) -> float:
-    """How far a single series' trend stands above its modes, each as strong as a walk's trend."""
+    """Ratio of the trend of one series to its modes, scaled to those of a random walk or noise."""
     modes = one.modes[0, :MODES]
     k = np.arange(2, 2 + len(modes)) if walking else 1.0
     return abs(one.trend[0]) / max(np.sqrt(np.mean((k * modes) ** 2)), FLOOR)
 
 
 def _why_only_mean_grows(ensemble: _Ensemble) -> Reason:
-    """That the mean of errors without a sign grows, where single starts show nothing."""
+    """The reason that the mean of unsigned errors grows, where single starts show nothing."""
     mean = ensemble.parts.trend.mean() / _standard_error_of_mean_trend(ensemble)
     certain = float(stdtrit(max(ensemble.apart - 1, 1.0), STRICTLY))
     degrees, ratio = ensemble.degrees, _trend_above_next_modes(ensemble.shape)
@@ -379,12 +379,12 @@ def _why_only_mean_grows(ensemble: _Ensemble) -> Reason:
 
 
 def _trend_above_next_modes(shape: Floats) -> float:
-    """How far a spectrum's trend stands above the next modes."""
+    """Ratio of the trend of a spectrum to the next modes."""
     return float(shape[0] / np.mean(shape[1 : 1 + OCTAVES]))
 
 
 def _finding_of_drifting_mean(ensemble: _Ensemble) -> Finding:
-    """The mean over the starts drifts: like which power of t?"""
+    """Find the power of t like which a drifting mean over the starts grows."""
     parts = ensemble.parts
     weights = np.sign(parts.trend.mean()) * _start_weights_by_noise(parts)[:, None]
     bends = _mean_bends(ensemble, weights, ensemble.apart, of_few=False)
@@ -406,7 +406,7 @@ def _time_span_of_windows(parts: SlowModes) -> float:
 def _finding_by_growth_exponent(
     ensemble: _Ensemble, bends: _Bends, grown: tuple[float, float, float] = (np.nan, np.nan, np.nan)
 ) -> Finding:
-    """Linear unless the exponent is surely another, by a margin that matters, or is not known."""
+    """Find linear growth, unless the exponent surely differs from 1 or is not known."""
     exponent = bends.exponent_of_growth()
     if exponent.surely_beyond_linear:
         return Finding(WORSE, (), exponent, grown)
@@ -421,7 +421,7 @@ def _finding_by_growth_exponent(
 
 
 def _remedies_deciding_exponent(ensemble: _Ensemble, bends: _Bends) -> list[Remedy]:
-    """How many starts, or how long a run, would leave no doubt about an exponent like this one."""
+    """The number of starts, or the duration, that would decide an exponent like this one."""
 
     def exponent_is_decided(of_starts: float, of_noise: float) -> bool:
         exponent = bends.exponent_of_growth(of_starts, of_noise)
@@ -450,7 +450,7 @@ def _advise_more_starts_of_ensemble(ensemble: _Ensemble, needed: float) -> list[
 
 
 def advise_more_starts(parts: SlowModes, needed: float) -> list[Remedy]:
-    """The advice to take so many independent starts, more of the same or others less alike.
+    """The advice to take as many independent starts, by more starts or less alike ones.
 
     Parameters
     ----------
@@ -460,7 +460,7 @@ def advise_more_starts(parts: SlowModes, needed: float) -> list[Remedy]:
     Returns
     -------
     list of Remedy
-        Empty where neither is an advice: the starts are alike though they lie far apart.
+        Empty where neither helps: the starts are alike though they lie far apart.
     """
     starts, likeness = parts.starts, parts.likeness
     number = likeness.starts_needed_for(needed)
@@ -472,13 +472,13 @@ def advise_more_starts(parts: SlowModes, needed: float) -> list[Remedy]:
 
 
 def advise_longer_run(factor: float) -> list[Remedy]:
-    """The advice to run so many times as long, a list, empty where it is none."""
+    """The advice to run `factor` times as long, in a list; empty where that is too long."""
     return [Remedy("duration", float(max(factor, LEAST)), 1.0)] if factor <= LONGEST else []
 
 
 @dataclass(frozen=True)
 class _Bends:
-    """How much more a mean grows from one third of the run to the next, with what disturbs it.
+    """Growth of a mean from one third of the run to the next, with its covariance.
 
     Attributes
     ----------
@@ -490,7 +490,7 @@ class _Bends:
     expected : ndarray, shape ``(2, exponents)``
         Of a growth like each of `EXPONENTS`.
     freedom : float
-        Degrees of, of the first.
+        Degrees of freedom of `spread`.
     """
 
     mean: Floats
@@ -500,7 +500,7 @@ class _Bends:
     freedom: float
 
     def exponent_of_growth(self, of_starts: float = 1.0, of_noise: float = 1.0) -> Exponent:
-        """The `Exponent`, by Fieller's method, also if the variances were other by factors."""
+        """The `Exponent`, by Fieller's method, for variances scaled by these factors."""
         freedom = max(self.freedom / of_starts, MODES)
         ratio = self.expected[1] / self.expected[0]
         apart = (self.mean[1] - ratio * self.mean[0]) ** 2
@@ -519,7 +519,7 @@ class _Bends:
 
 
 def _mean_bends(ensemble: _Ensemble, weights: Floats, independent: float, of_few: bool) -> _Bends:
-    """The bends of the weighted mean over the starts, of which so many are independent."""
+    """Bends of the weighted mean over the starts, as many of which are `independent`."""
     parts = ensemble.parts
     bends = weights * parts.bends
     since = (parts.times - _run_start_before_windows(parts.times)) / _time_span_of_windows(parts)
@@ -536,7 +536,7 @@ def _mean_bends(ensemble: _Ensemble, weights: Floats, independent: float, of_few
 def _noise_modes_beside_growth(
     parts: SlowModes, since: Floats, mean: Floats, expected: Floats
 ) -> Floats:
-    """The modes in which noise shows, less those of the power of t that bends as the mean does."""
+    """The modes of noise, without those of the power of t that bends like the mean."""
     off = (mean[1] * expected[0] - mean[0] * expected[1]) ** 2
     power = EXPONENTS[np.argmin(off / np.sum(expected**2, axis=0))]
     curve = slow_modes_of_series(parts.times, since[None] ** power)
@@ -544,7 +544,7 @@ def _noise_modes_beside_growth(
 
 
 def _finding_of_single_starts(ensemble: _Ensemble) -> Finding:
-    """What the starts show each by itself, where their mean does not drift."""
+    """Judge the starts one by one, where their mean does not drift."""
     parts = ensemble.parts
     alone = ensemble.independent_starts < ONE and _trend_of_mean_stands_out(parts)
     flat = trend_probability_of_flat_spectrum(ensemble.shape, ensemble.degrees)
@@ -572,7 +572,7 @@ def _finding_of_single_starts(ensemble: _Ensemble) -> Finding:
 
 
 def _finding_of_few_starts(ensemble: _Ensemble, alone: bool) -> Finding:
-    """One run, or a few: a drift, or what a random walk could be too."""
+    """Judge one run, or a few: a drift, or possibly a random walk."""
     modes = min(MODES, ensemble.parts.modes.shape[1])
     # As how many starts count that are surely alike is hardly known: as one, at least.
     degrees = 1.0 if ensemble.likeness.certain_share > 0 else ensemble.degrees
@@ -583,7 +583,7 @@ def _finding_of_few_starts(ensemble: _Ensemble, alone: bool) -> Finding:
 
 
 def _why_few_starts_tell_no_law(ensemble: _Ensemble) -> Reason:
-    """Why so few starts, or such that resemble one another, tell no drift from a wandering."""
+    """Why starts that are so few, or so alike, do not distinguish a drift from wandering."""
     modes = min(MODES, ensemble.parts.modes.shape[1])
     k, degrees = np.arange(2, 2 + modes), ensemble.degrees
     # Beside a random walk's, the square of a drift's trend grows like the duration.
@@ -600,10 +600,10 @@ def _why_few_starts_tell_no_law(ensemble: _Ensemble) -> Reason:
 
 
 def _why_growth_hides_in_oscillation(ensemble: _Ensemble, fit: WalkFit) -> Reason:
-    """That what grows is not told from the oscillation: like √t, or like t.
+    """The reason that growth like √t or t does not stand out above the oscillation.
 
-    What is measured of either grows like the root of the number of starts, and what shows a walk,
-    where it is small, like the square of the duration.
+    The test of either grows like the root of the number of starts, and that of a small random walk
+    like the square of the duration.
     """
     needed = [of / found for of, found in ((BENT, fit.bending), (STRICT, fit.steeper)) if found > 0]
     remedies = []
@@ -617,7 +617,7 @@ def _why_growth_hides_in_oscillation(ensemble: _Ensemble, fit: WalkFit) -> Reaso
 
 
 def _why_random_walk_or_wandering(ensemble: _Ensemble, fit: WalkFit) -> Reason:
-    """That a random walk is not told from a wandering about as slow as the run."""
+    """The reason that a random walk is not told from wandering about as slow as the run."""
     remedies, needed = [], float(FEWEST_WALKS)
     if fit.lasting > 0:
         needed = max(needed, ensemble.independent_starts * (CLEAR / fit.lasting) ** 2)
@@ -629,7 +629,7 @@ def _why_random_walk_or_wandering(ensemble: _Ensemble, fit: WalkFit) -> Reason:
 
 
 def _bends_of_each_start(ensemble: _Ensemble) -> _Bends:
-    """The bends of the growth of each start by itself, whatever its sign."""
+    """Bends of the growth of each start, irrespective of its sign."""
     parts = ensemble.parts
     weights = (np.sign(parts.trend) * _start_weights_by_noise(parts))[:, None]
     return _mean_bends(
@@ -638,16 +638,16 @@ def _bends_of_each_start(ensemble: _Ensemble) -> _Bends:
 
 
 def _start_weights_by_noise(parts: SlowModes) -> Floats:
-    """Weights of the starts, of mean 1: those with little noise beside their drift count more."""
+    """Weights of the starts, of mean 1, larger for less noise beside the drift."""
     noise = np.mean(parts.modes[:, NOISE] ** 2, axis=1)
     weights = 1 / (noise + np.median(noise) + SAME**2 * np.mean(parts.trend**2))
     return weights / weights.mean()
 
 
 def _grown_rms_with_interval(ensemble: _Ensemble) -> tuple[float, float, float]:
-    """Root mean square at the end of what grows in each start, with a 95 % interval.
+    """Root mean square over the starts of the growth at the end, with a 95 % interval.
 
-    What the trends have in common with the modes above them, the floor, is taken off.
+    The floor, which the trends share with the modes above them, is subtracted.
     """
     parts = ensemble.parts
     unit = np.abs(parts.trend).max() or 1.0  # fourth powers of errors that blow up overflow
@@ -667,7 +667,7 @@ def _grown_rms_with_interval(ensemble: _Ensemble) -> tuple[float, float, float]:
 
 
 def _finding_of_growth_beyond_linear(ensemble: _Ensemble) -> Finding | None:
-    """What is found where the rms over the starts grows faster than t at last, or None."""
+    """Find growth of the rms over the starts faster than t in the last decade, or None."""
     parts = ensemble.parts
     if ensemble.starts < FEWEST_STARTS:
         return None
@@ -689,9 +689,9 @@ class GrowthSlope:
     Attributes
     ----------
     slope, error : float
-        With its standard error.
+        The slope and its standard error.
     freedom : float
-        Degrees of, of Student's intervals.
+        Degrees of freedom of Student's intervals.
     """
 
     slope: float
@@ -709,7 +709,7 @@ class GrowthSlope:
 def growth_slope_in_last_decade(
     times: Floats, squares: Floats, members: Integers, likeness: Likeness
 ) -> GrowthSlope | None:
-    """Slope of log rms over log t in the last decade.
+    """Fit the slope of log rms over log t in the last decade.
 
     Parameters
     ----------
@@ -728,10 +728,10 @@ def growth_slope_in_last_decade(
 
     Notes
     -----
-    The variance has two parts. What starts do not share is in the jackknife's, over the groups;
-    they count as so many as are independent. What they share, no comparison of starts can show: it
-    is in how unevenly the logarithm grows from one piece of the decade to the next, and counts by
-    their likeness.
+    The variance has two parts. The jackknife over the groups sees what starts do not share; it
+    counts them as the number that is independent. No comparison of starts shows what they share:
+    this is estimated from how unevenly the logarithm grows between pieces of the decade, and
+    weighted by their likeness.
     """
     late = is_in_last_decade(times)
     squares, log_times = squares[:, late], np.log(times[late])
