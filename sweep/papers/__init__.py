@@ -1,4 +1,4 @@
-"""The figures that a paper prints, computed anew and set beside it.
+"""Reproduction of the figures printed in papers, beside the printed values.
 
 >>> from sweep.papers import PAPERS, reproduce
 >>> rows = reproduce("lee", "lee-stores")   # doctest: +SKIP

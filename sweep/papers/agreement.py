@@ -1,4 +1,4 @@
-"""How far a computed figure is the one that a paper prints, decided from numbers alone."""
+"""Agreement of computed numbers with printed ones, decided from numbers alone."""
 
 import math
 from collections.abc import Sized
@@ -10,25 +10,25 @@ import xarray as xr
 
 from sweep.papers.diagnostics import slope_over_time
 
-FACTOR = 10.0  # either way: the same order of magnitude
+FACTOR = 10.0  # in either direction: the same order of magnitude
 ROUND_OFF = 1e-13  # some 450 units in the last place of 1
 
 
 class Agreement(StrEnum):
-    """How far a computed figure is the printed one, from the closest to none.
+    """Degree of agreement of a computed number with the printed one, best first.
 
     Attributes
     ----------
     DIGITS
-        It rounds to the printed figure, in all digits that the paper gives.
+        The computed number rounds to the printed one in all digits that the paper gives.
     RANGE
-        The printed figure lies within the range of an ensemble of starts.
+        The printed number lies within the range of an ensemble of starts.
     MAGNITUDE
-        It is within a factor of 10 of the printed figure.
+        The computed number is within a factor of 10 of the printed one.
     BEHAVIOUR
-        It is further off, but the runs do what the paper shows by the figure.
+        It is further off, but the runs show the same qualitative behaviour as the paper.
     NONE
-        It is none of these, or the runs do something else than what the paper shows.
+        None of these holds, or the runs show a different behaviour.
     """
 
     DIGITS = "digits"
@@ -49,23 +49,23 @@ def agreement_with_printed_figure(
     ensemble: bool = False,
     behaves: bool | None = None,
 ) -> Agreement:
-    """The `Agreement` of a computed figure with a printed one.
+    """Classify the agreement of a computed number with a printed one.
 
     Parameters
     ----------
     paper : float
-        As printed.
+        The printed number.
     value, least, most : float
-        As computed, with the range of the runs.
+        The computed number, and the range of the runs.
     digits : int
-        Significant ones that the paper prints.
+        Number of significant digits that the paper prints.
     exact : bool, optional
-        Whether the figure is met to its digits or not at all: an order, the value of a formula.
+        Whether only agreement in all digits counts, as for an order or the value of a formula.
     ensemble : bool, optional
         Whether the range is that of an ensemble of starts.
     behaves : bool, optional
-        Whether the runs do what the paper shows beside the figure; None where it shows nothing.
-        Where they do not, no number makes them those of the paper.
+        Whether the runs show the qualitative behaviour that the paper shows; None if it shows
+        none. If they do not, the result is `Agreement.NONE`, however close the numbers are.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def agreement_with_printed_figure(
 
 
 def unit_of_last_printed_digit(paper: float, digits: int) -> float:
-    """The unit of the last of a figure's significant digits: 1e-9 of 2.1641e-5 with five."""
+    """The unit of the last significant digit: 1e-9 for 2.1641e-5 with five digits."""
     exponent = int(f"{paper:.{digits - 1}e}".partition("e")[2])
     return 10.0 ** (exponent - digits + 1)
 
@@ -93,7 +93,7 @@ def unit_of_last_printed_digit(paper: float, digits: int) -> float:
 
 @dataclass(frozen=True)
 class EnergyTrend:
-    """The energy rises, or falls, in every run: the sign of its slope over time.
+    """The energy rises, or falls, in every run, by the sign of its slope over time.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class EnergyTrend:
     rises: bool
 
     def is_seen_in_runs(self, runs: xr.Dataset, most: float) -> tuple[bool, str]:
-        """Whether all runs have the trend, and how many have which, in words."""
+        """Whether all runs have the trend, and the numbers of runs in words."""
         slopes = np.asarray(slope_over_time("energy_error")(runs))
         gained, lost = int((slopes > 0).sum()), int((slopes < 0).sum())
         own, other = (gained, lost) if self.rises else (lost, gained)
@@ -119,24 +119,24 @@ class EnergyTrend:
 
 
 def _count_of_runs_in_words(count: int, runs: Sized, verb: str) -> str:
-    """``128 of 128 gain``, or ``gains`` of a single run."""
+    """``128 of 128 gain``, or ``gains`` for a single run."""
     return f"{verb}s" if count == len(runs) == 1 else f"{count} of {len(runs)} {verb}"
 
 
 @dataclass(frozen=True)
 class KeptToRoundOff:
-    """The error stays at round-off in every run, so that only its being so small means anything.
+    """The error stays at round-off in every run, so that only its order of magnitude matters.
 
     Parameters
     ----------
     bound : float, optional
-        The largest error that is called round-off.
+        The largest error that counts as round-off.
     """
 
     bound: float = ROUND_OFF
 
     def is_seen_in_runs(self, runs: xr.Dataset, most: float) -> tuple[bool, str]:
-        """Whether the largest error is so small, and that in words."""
+        """Whether the largest error is at round-off, and a sentence that says so."""
         if math.isfinite(most) and most <= self.bound:
             return True, f"round-off, as in the paper: ≤ {self.bound:g}"
         return False, f"not round-off: up to {most:.1e}"

@@ -1,4 +1,4 @@
-"""What a paper claims, and how a store answers it."""
+"""Claims of papers, and their evaluation from the results of studies."""
 
 from dataclasses import dataclass
 
@@ -12,35 +12,35 @@ from sweep.papers.agreement import (
 )
 from sweep.papers.measuring import Datasets, Selection
 
-CLOSE = 1e-3  # relative difference up to which a figure without bounds of its own holds
+CLOSE = 1e-3  # relative tolerance of a figure without explicit bounds
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A figure that a paper prints, or that belongs beside one.
+    """A number that a paper prints, or that measures a statement or picture in it.
 
     Parameters
     ----------
     part : str
-        Of the paper, ``Example 1``.
+        Part of the paper, such as ``Example 1``.
     text : str
-        What is claimed.
+        Name of the measured quantity.
     measured : Selection
-        The runs and what is measured of them, a subclass.
+        The selected runs, of a subclass that measures the number.
     paper : float or None
-        As printed; None where the paper gives a picture or words only.
+        The printed value; None if the paper gives only a picture or words.
     expected : float or None
-        The value that the setting gives; None where only bounds are known.
+        The value that the setting gives; None if only bounds are known.
     low, high : float
-        Bounds within which the figure holds; `CLOSE` to `expected` unless given.
+        Bounds within which the claim holds; by default within `CLOSE` of `expected`.
     note : str
-        On the setting: where it differs from the printed one.
+        Note on the setting, such as its difference from the printed one.
     digits : int, optional
-        Significant ones that the paper prints: 1 of "about 400".
+        Number of significant digits that the paper prints: 1 for "about 400".
     exact : bool, optional
-        Whether the printed figure is met to its digits or not at all: an order, a formula.
+        Whether only agreement in all printed digits counts, as for an order or a formula.
     behaviour : EnergyTrend or KeptToRoundOff, optional
-        What the paper shows by the figure, or beside it.
+        Qualitative behaviour that the paper shows with the figure.
     """
 
     part: str
@@ -57,7 +57,7 @@ class Claim:
 
     @property
     def bounds_that_hold(self) -> tuple[float, float]:
-        """Lowest and highest value that holds."""
+        """Lowest and highest value for which the claim holds."""
         if self.expected is None or np.isfinite(self.high):
             return self.low, self.high
         margin = CLOSE * abs(self.expected)
@@ -95,26 +95,28 @@ class Claim:
 
 @dataclass(frozen=True)
 class Row:
-    """A claim and what was computed for it.
+    """A claim with its computed value.
 
     Parameters
     ----------
     part, claim : str
     paper : float or None
-        As printed; None where the paper prints no figure.
+        The printed value; None if the paper prints no number.
     digits : int or None
-        Significant ones that it prints.
+        Number of significant digits of the printed value.
     here : float
-        As computed now; of several runs the one that the claim is about, as `setting` says.
+        The computed value; for several runs their median, largest or least, as `setting` says.
     agreement : Agreement or None
-        How far it is the printed one: ``digits``, ``range``, ``magnitude``, ``behaviour`` or
+        Agreement with the printed value: ``digits``, ``range``, ``magnitude``, ``behaviour`` or
         ``not reproduced``.
     least, most : float
-        Over those runs.
+        Range of the values of these runs.
     low, high : float
-        Bounds within which it holds.
+        Bounds within which the claim holds.
     setting : str
+        Integrators, step sizes, parameters and duration of the runs, in words.
     holds : bool
+        Whether the computed value lies within the bounds.
     """
 
     part: str
@@ -133,16 +135,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its claims and the packaged studies that they are measured in.
+    """A paper: its claims, and the packaged studies in which they are measured.
 
     Parameters
     ----------
     name : str
-        By which it is asked for.
+        Name of the paper in ``sweep reproduce NAME``.
     title : str
     claims : tuple of Claim
     pictures : tuple of str
-        Names of further studies, which only pictures are drawn from.
+        Names of further studies, which are used for pictures only.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Numbers that claims are about, each a function of the run table of the runs in question.
+"""Functions that measure the numbers of claims from a dataset of runs.
 
-Each gives a number or an array of numbers, of each run unless it says otherwise. `state` is what a
-study records by ``record = ["state"]``, of shape ``(run, time, row, component)``.
+Each returns a number or an array, with one value per run unless its docstring says otherwise. The
+variable `state`, recorded by ``record = ["state"]``, has the shape ``(run, time, row, component)``.
 """
 
 import json
@@ -24,10 +24,10 @@ from sweep.analysis import drift_table, grid, order_table
 from sweep.analysis.runs.selection import integrator_descriptions
 
 Array = NDArray[np.float64]
-Measure = Callable[[xr.Dataset], float | np.ndarray]  # a number, or one of each run
+Measure = Callable[[xr.Dataset], float | np.ndarray]  # a number, or one for each run
 Transform = Callable[[Array], Array]  # of states
 
-POINTS = 13  # samples that a return is interpolated between
+POINTS = 13  # samples used to interpolate a return
 
 
 def largest_size_over_time(name: str) -> Measure:
@@ -162,31 +162,31 @@ def ratios_over_a_decade_of_step_sizes(name: str) -> Measure:
 
 
 def largest_drift_possible(dataset: xr.Dataset) -> float:
-    """The largest drift of the energy that is not excluded (95 %), over the run, of max |E − E₀|.
+    """The upper bound (95 %) of the drift of the energy over the run, relative to max |E − E₀|.
 
-    Of one integrator and step size.
+    For one integrator and step size.
     """
     (row,) = drift_table(dataset, ("energy",))
     return max(abs(row.low), abs(row.high)) * row.duration / row.max_abs.median
 
 
 def estimate_order_from_steps(dataset: xr.Dataset) -> float:
-    """The order p̃ of an embedded pair's estimate, with which steps grow as tol^(1/(p̃ + 1)).
+    """The order p̃ of the error estimate of an embedded pair, whose steps scale as tol^(1/(p̃ + 1)).
 
-    From the least-squares slope of the logarithm of their number over that of the tolerance.
+    From the least-squares slope of the logarithm of the number of steps over that of the tolerance.
     """
     logarithms = np.log(dataset["tolerance"].values), np.log(dataset["steps"].values)
     return -1.0 / np.polyfit(*logarithms, 1)[0] - 1.0
 
 
 def measured_convergence_order(dataset: xr.Dataset) -> float:
-    """The measured order of one integrator, of the error at the end; NaN where undecided."""
+    """The measured order of one integrator, from the error at the end; NaN if undecided."""
     (estimate,) = order_table(dataset)
     return estimate.order
 
 
 def system_parameter_of_runs(dataset: xr.Dataset, name: str) -> np.ndarray:
-    """A parameter of the system: an array of one value, number or vector, for each run."""
+    """A parameter of the system, as an array with its value (number or vector) for each run."""
     attributes = dataset.attrs
     for axis in json.loads(attributes["experiment"])["scan"]:
         if axis["name"] == name:
@@ -206,7 +206,7 @@ def system_of_run(dataset: xr.Dataset, run: int) -> systems.System:
 
 
 def images_of_run(dataset: xr.Dataset, run: int, states: Array, steps: int) -> Array:
-    """Where so many steps of a run's integrator and step size lead states to.
+    """The images of states under a number of steps of a run's integrator and step size.
 
     Parameters
     ----------
@@ -232,9 +232,9 @@ def images_of_run(dataset: xr.Dataset, run: int, states: Array, steps: int) -> A
 
 
 def first_spin_step_angles(dataset: xr.Dataset) -> Array:
-    """The angle by which a step turns the first spin about e3, shape ``(run, time)``.
+    """The angle by which a step rotates the first spin about e3, shape ``(run, time)``.
 
-    A sample interval must turn it by less than π.
+    The rotation in a sample interval must be less than π.
     """
     w = dataset["state"].transpose("run", "time", "row", "component").values[:, :, 0]
     x, y = w[..., 0], w[..., 1]
@@ -245,15 +245,15 @@ def first_spin_step_angles(dataset: xr.Dataset) -> Array:
 
 
 def mean_first_spin_step_angle(dataset: xr.Dataset) -> Array:
-    """The size of `first_spin_step_angles`, its mean over the steps."""
+    """The absolute value of the mean of `first_spin_step_angles` over the steps."""
     return np.abs(first_spin_step_angles(dataset).mean(axis=1))
 
 
 def step_angle_residual(dataset: xr.Dataset) -> Array:
-    """How far angles φ of steps are from sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)², at most.
+    """The largest residual of sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)² over the steps.
 
-    φ is of `first_spin_step_angles`, α the axis ``angle`` of the starts, λ = |a| with the ``axis``
-    a along e3.
+    φ is from `first_spin_step_angles`, α is the coordinate ``angle`` of the starts, and λ = |a|
+    with the parameter ``axis`` a along e3.
     """
     half = 0.5 * first_spin_step_angles(dataset)
     alpha = dataset["angle"].values[:, None]
@@ -264,10 +264,10 @@ def step_angle_residual(dataset: xr.Dataset) -> Array:
 
 
 def step_angle_distance_from_leapfrog(dataset: xr.Dataset) -> Array:
-    """How far `mean_first_spin_step_angle` is from a leapfrog step's angle on an oscillator.
+    """The distance of `mean_first_spin_step_angle` from the angle of a leapfrog step.
 
-    That is the argument of the eigenvalues of the Störmer–Verlet step for q̈ = −λ² q, the λ of
-    `step_angle_residual`.
+    The latter is the argument of the eigenvalues of the Störmer–Verlet step for q̈ = −λ² q, with λ
+    as in `step_angle_residual`.
     """
     rate = np.linalg.norm(system_parameter_of_runs(dataset, "axis"), axis=1)
     squares = (rate * dataset["step_size"].values) ** 2
@@ -277,13 +277,13 @@ def step_angle_distance_from_leapfrog(dataset: xr.Dataset) -> Array:
 
 
 def rates_of_runs_that_fail(dataset: xr.Dataset) -> Array:
-    """λh, of the λ of `step_angle_residual`, in the runs that do not come to their end."""
+    """λh in the runs that fail, with λ as in `step_angle_residual`."""
     rate = np.linalg.norm(system_parameter_of_runs(dataset, "axis"), axis=1)
     return (rate * dataset["step_size"].values)[dataset["status"].values != COMPLETE]
 
 
 def spin_chain_turning_rates(dataset: xr.Dataset) -> Array:
-    """The mean rate at which the spins of a chain turn about e3, of ``count`` spins."""
+    """The mean angular velocity of the ``count`` spins of a chain about e3."""
     counts, rates = system_parameter_of_runs(dataset, "count"), []
     span = float(dataset["time"].values[-1] - dataset["time"].values[0])
     for run, count in enumerate(counts):
@@ -294,15 +294,15 @@ def spin_chain_turning_rates(dataset: xr.Dataset) -> Array:
 
 
 def exact_latitude_circle_rate(count: Any, colatitude: Any) -> Any:
-    """The rate −2(1 − cos(2π/n)) cos θ of n spins that are equidistant on a circle of latitude.
+    """The angular velocity −2(1 − cos(2π/n)) cos θ of n equidistant spins on a circle of latitude.
 
-    Their neighbours' sum is 2 (cos(2π/n) sin θ …, cos θ): w turns about e3 at that rate.
+    The two neighbours of a spin add up to 2 (cos(2π/n) sin θ …, cos θ), which gives this rate.
     """
     return -2.0 * (1.0 - np.cos(2.0 * np.pi / count)) * np.cos(colatitude)
 
 
 def turning_rate_residual(dataset: xr.Dataset) -> Array:
-    """How far `spin_chain_turning_rates` are from `exact_latitude_circle_rate`."""
+    """The distance of `spin_chain_turning_rates` from `exact_latitude_circle_rate`."""
     expected = exact_latitude_circle_rate(
         system_parameter_of_runs(dataset, "count"), dataset["colatitude"].values
     )
@@ -315,17 +315,17 @@ def turning_rate_residual(dataset: xr.Dataset) -> Array:
 def distance_from_transformed_run(
     transform: Transform, one: Mapping[str, object], other: Mapping[str, object]
 ) -> Measure:
-    """How far a run is from another that is transformed, at most over time.
+    """The largest distance over time between the image of one run under ψ and another run.
 
-    Of a method that has the symmetry these are the same: Φ ∘ ψ = ψ ∘ Φ', with Φ' the map of the
-    transformed system.
+    It vanishes for a method with the symmetry, Φ ∘ ψ = ψ ∘ Φ', with the map Φ' of the transformed
+    system.
 
     Parameters
     ----------
     transform : callable
         ψ, of states of shape (…, rows, 3).
     one, other : dict of str to str
-        Coordinates along ``run`` by which the run from w is found, and that from ψ(w).
+        Coordinates along ``run`` that select the run from w, and the run from ψ(w).
     """
 
     def measure(dataset: xr.Dataset) -> float:
@@ -340,9 +340,9 @@ def distance_from_transformed_run(
 
 
 def distance_after_reversal(reverse: Transform) -> Measure:
-    """How far from R w(0) a run comes that goes on from R w(T) for as long.
+    """The distance from R w(0) after integrating from R w(T) for the time T.
 
-    Of a method that has the reversing symmetry R these are the same: Φ ∘ R ∘ Φ = R.
+    It vanishes for a method with the reversing symmetry R: Φ ∘ R ∘ Φ = R.
 
     Parameters
     ----------
@@ -362,12 +362,12 @@ def distance_after_reversal(reverse: Transform) -> Measure:
     return measure
 
 
-QUOTIENT = 2.0**-7  # of the difference quotients, whose error is that to the power of 6
+QUOTIENT = 2.0**-7  # spacing of the difference quotients, whose error is its 6th power
 WEIGHTS = {1: 45.0 / 60.0, 2: -9.0 / 60.0, 3: 1.0 / 60.0}
 
 
 def jacobian_by_quotients(function: Transform, point: Array) -> Array:
-    """The derivative of a function of stacks of vectors, by central difference quotients.
+    """The Jacobian of a function of n vectors in R³, by central differences of order 6.
 
     Parameters
     ----------
@@ -412,7 +412,7 @@ def _poisson_tensor(w: Array, strengths: Array) -> Array:
 
 
 def largest_change_of_lengths(dataset: xr.Dataset) -> Array:
-    """The largest change of a |w_i| over time, relative to it."""
+    """The largest relative change of a length |w_i| over time."""
     w = dataset["state"].transpose("run", "time", "row", "component").values
     lengths = np.linalg.norm(w, axis=-1)
     return np.abs(lengths / lengths[:, :1] - 1.0).max(axis=(1, 2))
@@ -427,7 +427,7 @@ def distance_from_state_at_end(state: Sequence[Sequence[float]]) -> Measure:
     Parameters
     ----------
     state : array_like, shape (rows, 3)
-        Rows after these do not count, such as that of the work of forces.
+        The state; further rows of the last state, such as the work of forces, are ignored.
     """
 
     def measure(dataset: xr.Dataset) -> Array:
@@ -438,9 +438,9 @@ def distance_from_state_at_end(state: Sequence[Sequence[float]]) -> Measure:
 
 
 def distance_between_top_formulations(dataset: xr.Dataset) -> float:
-    """How far Q and π of a heavy top on T*SO(3) are from those on T*(SO(3) × R³), at most.
+    """The distance between Q and π of a heavy top on T*SO(3) and on T*(SO(3) × R³).
 
-    The largest Euclidean distance over time, that of π relative to its size.
+    The largest Euclidean distance over time; for π it is relative to its size.
     """
     rows = {"cotangent": [0, 1, 2, 3], "quadratic": [0, 1, 2, 4]}
     one, other = (
@@ -458,7 +458,7 @@ HALF_TURNS = np.array([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1]])  # non
 
 
 def vortex_distance_from_normal_form(dataset: xr.Dataset) -> Array:
-    """How far four vortices are from some C(θ, φ), (15) of McLachlan et al., at most over time.
+    """The largest distance over time of four vortices from C(θ, φ), (15) of McLachlan et al.
 
     The rows of C(θ, φ) are a vector and its images under the half turns about e3, e1 and e2,
     which with the identity are a group. The distance is the largest |w_i − R_i w_1|.
@@ -469,11 +469,11 @@ def vortex_distance_from_normal_form(dataset: xr.Dataset) -> Array:
 
 
 def vortex_distance_from_manifold(dataset: xr.Dataset) -> Array:
-    """How far four vortices are from A·C(θ, φ) for any rotation A, at most over time.
+    """The largest distance over time of four vortices from all A·C(θ, φ) with rotations A.
 
-    Then, and only then, three half turns about orthogonal axes permute them as they do in
-    C(θ, φ): they are the corners of a tetrahedron whose opposite edges are equally long. The
-    distance is the largest difference of such lengths.
+    Vortices are of this form if and only if half turns about three orthogonal axes permute them,
+    that is, if they are the corners of a tetrahedron whose opposite edges are equally long. The
+    distance is the largest difference between the lengths of opposite edges.
     """
     w = dataset["state"].transpose("run", "time", "row", "component").values
 
@@ -485,9 +485,9 @@ def vortex_distance_from_manifold(dataset: xr.Dataset) -> Array:
 
 
 def tracer_distance_from_turns(dataset: xr.Dataset) -> Array:
-    """How far the tracers of one vortex are from what closed form gives, at most over time.
+    """The largest distance over time of the tracers of one vortex from their exact positions.
 
-    At an angle θ from the vortex they turn about it at the rate −κ/(4π(1 − cos θ)).
+    A tracer at the angle θ from the vortex rotates about it at the rate −κ/(4π(1 − cos θ)).
     """
     times, found = dataset["time"].values, []
     strengths = system_parameter_of_runs(dataset, "strengths")[:, 0]
@@ -505,7 +505,7 @@ def tracer_distance_from_turns(dataset: xr.Dataset) -> Array:
 
 
 def vortex_distance_from_run_alone(dataset: xr.Dataset) -> Array:
-    """How far the vortices of runs with tracers are from those of the run without, at most."""
+    """The largest distance of vortices in runs with tracers from those in the run without."""
     tracers = system_parameter_of_runs(dataset, "tracers")
     (alone,) = np.flatnonzero(tracers == 0)
     bodies = system_of_run(dataset, int(alone)).bodies
@@ -522,14 +522,14 @@ def vortex_distance_from_run_alone(dataset: xr.Dataset) -> Array:
 
 
 def component_peak_size(row: int, component: int) -> Measure:
-    """The largest size of a component of the state along time, between samples."""
+    """The largest absolute value over time of a component of the state, interpolated."""
     return lambda dataset: np.array(
         [found for _, found in _component_peak_of_each_run(dataset, row, component)]
     )
 
 
 def component_peak_time(row: int, component: int) -> Measure:
-    """The time of that `component_peak_size`."""
+    """The time of the `component_peak_size`."""
     return lambda dataset: np.array(
         [time for time, _ in _component_peak_of_each_run(dataset, row, component)]
     )
@@ -538,7 +538,7 @@ def component_peak_time(row: int, component: int) -> Measure:
 def _component_peak_of_each_run(
     dataset: xr.Dataset, row: int, component: int
 ) -> Iterator[tuple[float, float]]:
-    """Time and size of each run's largest |value| where a cubic spline is stationary."""
+    """Time and size of the largest |value| of each run, at stationary points of a cubic spline."""
     times = dataset["time"].values
     for run in range(dataset.sizes["run"]):
         path = CubicSpline(times, _states_of_run(dataset, run)[:, row, component])
@@ -551,28 +551,28 @@ def _component_peak_of_each_run(
 
 
 def return_period(dataset: xr.Dataset) -> Array:
-    """The time after which a run is back at its start first, between samples."""
+    """The time of the first return of a run to its start, interpolated between samples."""
     return np.array(
         [_time_and_distance_of_first_return(dataset, run)[0] for run in range(dataset.sizes["run"])]
     )
 
 
 def return_period_error(expected: float) -> Measure:
-    """How far `return_period` is from what it is expected to be."""
+    """The distance of the `return_period` from an expected value."""
     return lambda dataset: np.abs(return_period(dataset) - expected)
 
 
 def distance_at_first_return(dataset: xr.Dataset) -> Array:
-    """How far from its start a run is after its `return_period`."""
+    """The distance of a run from its start after its `return_period`."""
     return np.array(
         [_time_and_distance_of_first_return(dataset, run)[1] for run in range(dataset.sizes["run"])]
     )
 
 
 def _time_and_distance_of_first_return(dataset: xr.Dataset, run: int) -> tuple[float, float]:
-    """Time and distance of the nearest approach to the start, on its first return.
+    """Time and distance of the closest approach to the start at the first return.
 
-    The states about it are interpolated by a polynomial p, and (p(t) − w_0)·p'(t) = 0 there.
+    It solves (p(t) − w_0)·p'(t) = 0 for a polynomial p that interpolates the states around it.
     """
     times = dataset["time"].values
     states = _states_of_run(dataset, run).reshape(len(times), -1)

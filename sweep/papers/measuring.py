@@ -1,4 +1,4 @@
-"""Which runs a claim is about, and the number that they give."""
+"""Selections of the runs of a claim, and the numbers measured from them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,23 +22,24 @@ SUMMARIES: dict[str, Callable[[np.ndarray], Any]] = {
 
 @dataclass(frozen=True)
 class Selection:
-    """Some runs of one experiment; a subclass has `value_and_range`, and says more in
-    `setting_in_words`.
+    """A selection of runs of one experiment.
+
+    A subclass defines `value_and_range`, the measured number, and may extend `setting_in_words`.
 
     Parameters
     ----------
     study, experiment : str
-        Where they are.
+        The study and experiment of the runs.
     integrator : str or tuple of str
-        Label of the entry, or of several.
+        Label of one or more integrators.
     step_size : float, optional
-        As the packaged study has it; by default all.
+        Step size in the packaged study; by default all.
     scan : dict, optional
-        Values of scanned parameters and of axes of starts.
+        Values of scanned parameters and of axes of families of starts.
     start : str, optional
         Label of the initial condition; by default all.
     until : float, optional
-        The last time that counts; by default the duration.
+        Time after which samples are ignored; by default the duration.
     """
 
     study: str
@@ -52,9 +53,9 @@ class Selection:
     if TYPE_CHECKING:
 
         def value_and_range(self, runs: xr.Dataset) -> tuple[float, float, float]:
-            """The number, the least and the largest."""
+            """The measured number, and the least and largest value of the runs."""
 
-    ensemble = False  # whether the range of its values is that of an ensemble of starts
+    ensemble = False  # whether the range of values is that of an ensemble of starts
 
     @property
     def integrator_labels(self) -> tuple[str, ...]:
@@ -62,18 +63,19 @@ class Selection:
         return (self.integrator,) if isinstance(self.integrator, str) else self.integrator
 
     def selected_runs(self, datasets: Datasets, factor: float) -> xr.Dataset:
-        """The runs, as a dataset; `factor` is what all step sizes were multiplied by.
+        """The selected runs as a dataset.
 
         Parameters
         ----------
         datasets : dict of str to dict of str to xarray.Dataset
             By study and experiment.
         factor : float
+            Factor by which all step sizes of the studies were multiplied.
 
         Raises
         ------
         InputError
-            If there are none.
+            If no run is selected.
         """
         dataset = datasets[self.study][self.experiment]
         chosen = np.isin(dataset["integrator"].values, self.integrator_labels)
@@ -90,7 +92,7 @@ class Selection:
         return runs
 
     def setting_in_words(self, runs: xr.Dataset) -> str:
-        """In words: integrators, step sizes or tolerance, scanned values, start, time."""
+        """Integrators, step sizes or tolerances, scanned values, start and duration, in words."""
         words = [_words_joined_by_and(self.integrator_labels), _step_sizes_in_words(runs)]
         words += [axis_values_in_words(self.scan)] if self.scan else []
         words += [self.start] if self.start else []
@@ -113,7 +115,7 @@ def _step_sizes_in_words(runs: xr.Dataset) -> str:
 
 
 def _name_of_tolerance(runs: xr.Dataset) -> str:
-    """The name of the tolerance: relative where there is an absolute one beside it."""
+    """``RelTol`` if the integrators have an absolute tolerance too, otherwise ``tol``."""
     used = [
         integrator_descriptions(runs)[str(label)] for label in np.unique(runs["integrator"].values)
     ]
@@ -122,22 +124,22 @@ def _name_of_tolerance(runs: xr.Dataset) -> str:
 
 
 def summary_and_range(values: np.ndarray, summary: str = "median") -> tuple[float, float, float]:
-    """The median, largest or least of some values, and their range."""
+    """The median, largest or least of the values, and their range."""
     centre = SUMMARIES[summary](values)
     return float(centre), float(np.min(values)), float(np.max(values))
 
 
 @dataclass(frozen=True)
 class Measured(Selection):
-    """A mean error of some runs: the median over the starts, and their range.
+    """The mean error over time of the selected runs: its median over the starts, and its range.
 
     Parameters
     ----------
     quantity : str
-        ``energy`` or ``unit_length``: the mean over every step of |E − E₀|, or of |q·q − 1|, over
-        bodies too. Where statistics of every step are missing, over the samples.
+        ``energy`` or ``unit_length``: the mean over all steps of |E − E₀|, or over all steps and
+        bodies of |q·q − 1|. Without statistics of every step, the mean over the samples.
     sampled : bool
-        Whether the mean of |E − E₀| is over the samples, whatever statistics there are.
+        Whether to take the mean of |E − E₀| over the samples in any case.
     """
 
     quantity: str = "energy"
@@ -146,7 +148,7 @@ class Measured(Selection):
     ensemble = True
 
     def value_and_range(self, runs: xr.Dataset) -> tuple[float, float, float]:
-        """Median, least and largest of the mean error."""
+        """Median, least and largest value of the mean error."""
         if self.sampled:
             return summary_and_range(abs(runs[f"{self.quantity}_error"]).mean("time").values)
         if self.quantity == "unit_length" and "unit_length_error_mean" not in runs:
@@ -156,7 +158,7 @@ class Measured(Selection):
         return errors.median, errors.low, errors.high
 
     def setting_in_words(self, runs: xr.Dataset) -> str:
-        """In words, with the number of starts."""
+        """The setting in words, with the number of starts."""
         starts, words = runs.sizes["run"], super().setting_in_words(runs)
         words += (
             f", mean over every {_ordinal_in_words(_steps_between_samples(runs))}step"
@@ -173,7 +175,7 @@ def _steps_between_samples(runs: xr.Dataset) -> int:
 
 
 def _ordinal_in_words(number: int) -> str:
-    """``5th `` and the like before a noun; nothing of 1."""
+    """An ordinal with a space, such as ``5th ``; empty for 1."""
     if number == 1:
         return ""
     suffixes = {} if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}
@@ -181,7 +183,7 @@ def _ordinal_in_words(number: int) -> str:
 
 
 def _mean_unit_length_error_of_states(runs: xr.Dataset) -> np.ndarray:
-    """Mean of |q·q − 1| over samples and bodies, for each run."""
+    """The mean of |q·q − 1| over samples and bodies, for each run."""
     q = runs["state"].isel(row=slice(0, runs.sizes["row"] // 2))
     error = abs((q * q).sum("component") - 1.0)
     return error.mean(("time", "row")).values
@@ -189,17 +191,17 @@ def _mean_unit_length_error_of_states(runs: xr.Dataset) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Computed(Selection):
-    """What a function makes of some runs.
+    """A number computed by a function from the selected runs.
 
     Parameters
     ----------
     measure : callable
-        ``measure(dataset)`` gives a number, or an array of one for each run, or for each of some
-        other things.
+        ``measure(dataset)`` returns a number, or an array with one value for each run or for each
+        of other items, such as step sizes.
     summary : {"median", "largest", "least"}
-        Which of several numbers stands for all.
+        Which of several values is reported.
     each : str
-        What there is a number for each of, in the plural.
+        The items to which several values belong, in the plural, such as ``runs``.
     """
 
     measure: Measure
@@ -207,11 +209,11 @@ class Computed(Selection):
     each: str = "runs"
 
     def value_and_range(self, runs: xr.Dataset) -> tuple[float, float, float]:
-        """The number, or that of several which stands for all; their least and their largest."""
+        """The value or its `summary`, and the least and largest value."""
         return summary_and_range(np.atleast_1d(self.measure(runs)), self.summary)
 
     def setting_in_words(self, runs: xr.Dataset) -> str:
-        """In words, with the number of values."""
+        """The setting in words, with the number of values."""
         count = np.size(self.measure(runs))
         words = f", {self.summary} of {count} {self.each}" if count > 1 else ""
         return super().setting_in_words(runs) + words

@@ -1,8 +1,8 @@
 """Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*.
 
-The paper prints pictures and almost no figures; what can be read off them, and the properties that
-it states, are numbers here. Orders are measured on a spatial start, since of the printed one, which
-is planar, q·ω stays 0 whatever the method.
+The paper prints pictures and almost no numbers; values read off the pictures, and the properties
+that it states, are numbers here. Orders are measured from a spatial start, since for the printed
+one, which is planar, q·ω stays 0 for every method.
 """
 
 import math
@@ -16,7 +16,7 @@ from sweep.papers.claims import Claim, Paper
 from sweep.papers.diagnostics import Measure
 from sweep.papers.measuring import Computed, Selection
 
-ORDERS = 0.1  # by how much a measured order may be off
+ORDERS = 0.1  # allowed deviation of a measured order
 SPATIAL, PLANAR = "celledoni_spatial", "celledoni"
 LIE_GROUP = (
     "lie_euler", "lie_euler_heun", "rkmk3", "rkmk4", "rkmk4_two_commutators", "cf4",
@@ -74,7 +74,7 @@ def _heavy_top_order_claim(
 def _heavy_top_energy_claims(
     inertia: Any, ranges: Any, formulation: dict[str, str] = COTANGENT
 ) -> Iterator[Claim]:
-    """Least and largest energy error, for each θ."""
+    """Claims on the least and largest energy error, for each θ."""
     for theta, (least, most) in ranges.items():
         for text, measure, bounds in (
             ("least H − H₀", _least, least),
@@ -161,7 +161,7 @@ def _preserving_claim(
 def _other_claim(
     part: str, text: str, integrator: str | tuple[str, ...], experiment: str, note: str
 ) -> Claim:
-    """Of methods that are not symplectic."""
+    """The claims on a method that is not symplectic."""
     measured = _defects(experiment, integrator, summary="least")
     return Claim(part, text, measured, low=1e-7, high=math.inf, note=note)
 
@@ -190,7 +190,7 @@ TOP_SPINS, FREE_BODY = {"gravity": 9.81}, {"gravity": 0.0}
 
 
 def _action_claims(name: str, order: int) -> Iterator[Claim]:
-    """Of a method with the action of G ⋉ g*: its order, and its errors beside the product's."""
+    """Claims on a method with the action of G ⋉ g*: order, and errors relative to G × g*."""
     label = f"{name}, G ⋉ g*"
     yield _convergence_order_claim(
         "3.1",
@@ -337,7 +337,7 @@ AS_MANY = "rkmk5 (steps of rkmk54)"
 def _adaptive_step_claims(
     part: str, experiment: str, count: int, steps: Any, variable: Any, constant: Any
 ) -> Iterator[Claim]:
-    """The number of steps of RKMK5(4), its error, and that of RKMK5 with as many."""
+    """Claims on the number of steps and error of RKMK5(4), and RKMK5 with as many steps."""
     measured = partial(_steps, experiment, scan={"count": count})
     taken = measured("rkmk54", measure=diagnostics.value_per_run("steps"))
     links = {"unit-links": "links of 1 m", "shared-length": "links of 5/N m"}[experiment]
@@ -351,7 +351,7 @@ def _adaptive_step_claims(
 
 
 def _velocity_peak_claims(link: int, size: float, time: float) -> Iterator[Claim]:
-    """The largest |ω_y| of a link, and when."""
+    """Claims on the peak of |ω_y| of a link, and its time."""
     row = 1 + link
     cases: tuple[tuple[str, Callable[[int, int], Measure], dict[str, Any]], ...] = (
         (f"peak of |ω_y| of link {link}", diagnostics.component_peak_size, {"expected": size}),

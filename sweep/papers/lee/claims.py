@@ -1,9 +1,9 @@
 """Lee, Leok and McClamroch, *Lagrangian mechanics and variational integrators on two-spheres*.
 
-The properties that section 3.4 states, then the figures of Examples 1 to 6. Several of these belong
-to other data than those that stand beside them in the paper; the note says which, and the figure
-of the printed data follows. The means of Examples 1 and 5 come out in all printed digits over every
-5th and every 20th step.
+The properties stated in section 3.4, then the numbers of Examples 1 to 6. Several of these belong
+to data that differ from those printed beside them; the note says which, and the result for the
+printed data follows. The means of Examples 1 and 5 agree in all printed digits if they are taken
+over every 5th and every 20th step.
 """
 
 from functools import partial
@@ -17,12 +17,12 @@ from sweep.papers.measuring import Computed, Measured, Selection
 ENERGY = "mean |E − E₀|"
 LENGTH = "mean |q·q − 1|"
 VARIATIONAL, COMPOSED, RUNGE_KUTTA = "variational", "variational+suzuki4", "rk4"
-ORDERS = 0.1  # by how much a measured order may be off
-GAINED, LOST = EnergyTrend(rises=True), EnergyTrend(rises=False)  # as the pictures show it
+ORDERS = 0.1  # allowed deviation of a measured order
+GAINED, LOST = EnergyTrend(rises=True), EnergyTrend(rises=False)  # as in the pictures of the paper
 
 
 def _unit_length_error_claim(part: str, measured: Selection, paper: float) -> Claim:
-    """Of a unit length error at round-off only the order of magnitude means anything."""
+    """The claim that a unit length error is at round-off, and no larger than the printed one."""
     return Claim(
         part, LENGTH, measured, paper=paper, low=0.0, high=paper, behaviour=KeptToRoundOff()
     )  # fmt: skip
@@ -44,7 +44,7 @@ _SYSTEMS = ("pendulum", "bodies", "springs", "rod", "dipoles", "molecules")
 
 
 def _structure_claims(name: str) -> tuple[Claim, ...]:
-    """That steps on a system are symplectic, and that as many back undo a hundred."""
+    """The claims that steps are symplectic, and that 100 steps back undo 100 forward."""
     experiment = f"structure-{name}"
     both = (VARIATIONAL, COMPOSED)
     symplectic, reversal = (

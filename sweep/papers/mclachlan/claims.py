@@ -1,10 +1,10 @@
 """McLachlan, Modin and Verdier, *A minimal-variable symplectic integrator on spheres*.
 
-The paper prints few figures and many properties; each is a number here. Where a printed figure
-belongs to other data than those beside it, the note says which, and the figure of the printed data
-stands there too. What is expected is exact, or what independent programs found in quadruple or
-extended precision. Not run: of section 3.3, that with the load taken at the beginning of a step,
-not at its middle, the order drops to 1; no integrator here does so.
+The paper prints few numbers and states many properties, each of which is a number here. If a
+printed number belongs to other data than those beside it, the note says which, and the number for
+the printed data is listed too. Expected values are exact, or were computed by independent programs
+in quadruple or extended precision. One claim of section 3.3 is not tested: that the order drops to
+1 if the load is evaluated at the beginning of a step instead of its middle; no integrator does so.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from sweep.papers.measuring import Computed, Selection
 SPHERICAL, CLASSICAL, GEODESIC = "spherical_midpoint", "implicit_midpoint", "geodesic_midpoint"
 EXTENDED = "extended_spherical_midpoint"
 MOSER_VESELOV = "moser_veselov"
-ORDERS = 0.1  # by how much a measured order may be off
+ORDERS = 0.1  # allowed deviation of a measured order
 
 _rotation = partial(Computed, "mclachlan-rotation", "precession", SPHERICAL)
 _order = partial(Computed, "mclachlan-orders", measure=diagnostics.measured_convergence_order)
@@ -48,12 +48,12 @@ def _upper_bound_claim(
 
 
 def printed_step_angle(product: float) -> float:
-    """cos⁻¹(1 − ½ (λh)²): the angle of a step as theorem 2.4 (vi) has it, of a product λh."""
+    """The angle cos⁻¹(1 − ½ (λh)²) of a step by theorem 2.4 (vi), from the product λh."""
     return float(np.arccos(1.0 - 0.5 * product**2))
 
 
 def exact_step_angle(product: float, alpha: float) -> float:
-    """The angle φ of a step of a spin at an angle α to the axis.
+    """The angle φ of a step for a spin at the angle α to the axis, from
 
     sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)²
     """
@@ -144,17 +144,17 @@ TURN = np.array(  # by 1 about (1, 2, 2)/3, as the studies turn their starts
 
 
 def turn(w: Array) -> Array:
-    """ψ_g, the same g for every spin."""
+    """The rotation ψ_g of all spins by the same g."""
     return w @ TURN.T
 
 
 def shift(w: Array) -> Array:
-    """Every spin to the place of the next one on the closed chain."""
+    """The shift of every spin to the next place on the closed chain."""
     return np.roll(w, 1, axis=-2)
 
 
 def invert(w: Array) -> Array:
-    """w ↦ −w."""
+    """The inversion w ↦ −w."""
     return -w
 
 
@@ -326,11 +326,11 @@ RATTLE, COLLECTIVE = "rattle_su2", tuple(f"collective_gauss{order}" for order in
 _approaches = partial(Computed, "mclachlan-approaches")
 
 
-_BOUNDS = {RATTLE: (1.5, 4.0), COLLECTIVE[0]: (0.8, 1.3)}  # of their evaluations
+_BOUNDS = {RATTLE: (1.5, 4.0), COLLECTIVE[0]: (0.8, 1.3)}  # of the ratio of evaluations
 
 
 def _race_claims(experiment: str, integrator: str, low: float, high: float) -> Iterator[Claim]:
-    """How an integrator of order 2 compares with the spherical midpoint method."""
+    """Claims that compare an integrator of order 2 with the spherical midpoint method."""
     pair = integrator, SPHERICAL
     yield Claim(
         "1", f"error of {integrator} / {SPHERICAL}",

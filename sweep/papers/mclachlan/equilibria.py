@@ -1,11 +1,11 @@
-"""Relative equilibria of point vortices by Newton's method, and whether they are stable.
+"""Relative equilibria of point vortices by Newton's method, and their stability.
 
-A relative equilibrium turns as one about some ω: X(w) = ω × w, with X of the system's own
-Hamiltonian. Newton's method solves for w, on the spheres, and ω, at the momentum J = Σ κ_i w_i of
-its start. Of solutions that differ by a turn it leads to the nearest. What is left of the
-linearised motion, with turns and changes of the momentum aside, is that on the symplectic normal
-space; its eigenvalues decide (Laurent-Polz, Montaldi and Roberts, *Point vortices on the sphere:
-stability of symmetric relative equilibria*).
+A relative equilibrium rotates rigidly with an angular velocity ω: X(w) = ω × w, with the
+Hamiltonian vector field X. Newton's method solves for w on the spheres and for ω, at the momentum
+J = Σ κ_i w_i of its start; of solutions that differ by a rotation it finds the nearest. Stability
+is decided by the eigenvalues of the linearised motion on the symplectic normal space, that is,
+without rotations and changes of the momentum (Laurent-Polz, Montaldi and Roberts, *Point vortices
+on the sphere: stability of symmetric relative equilibria*).
 """
 
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ from sweep.papers.diagnostics import (
 )
 
 ITERATIONS = 20
-LARGEST_STEP = 0.3  # radians, all vortices together; from farther away Newton's method is cut short
-ROUND_OFF = 1e-13  # of X(w) − ω × w
-SINGULAR = 1e-2  # relative size of singular values of Newton's equations up to which they are 0
-APART = 1e-6  # of equilibria that are told apart
-UNSTABLE = 1e-6  # rate from which an equilibrium is called so
+LARGEST_STEP = 0.3  # radians, of all vortices together; longer Newton steps are shortened
+ROUND_OFF = 1e-13  # accepted residual of X(w) − ω × w
+SINGULAR = 1e-2  # relative size below which singular values of Newton's equations count as 0
+APART = 1e-6  # least distance between distinct equilibria
+UNSTABLE = 1e-6  # least growth rate of an unstable equilibrium
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class RelativeEquilibrium:
 
     @property
     def stable(self) -> bool:
-        """Whether nothing grows."""
+        """Whether no eigenvalue has a positive real part."""
         return self.growth_rate < UNSTABLE
 
 
 def relative_equilibria(system: Any, starts: Iterable[Array]) -> list[RelativeEquilibrium]:
-    """The `RelativeEquilibrium` that Newton's method leads to from `starts`, each once.
+    """The distinct relative equilibria that Newton's method finds from `starts`.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def relative_equilibria(system: Any, starts: Iterable[Array]) -> list[RelativeEq
 
 
 def _newton(system: Any, start: Array) -> tuple[Array, Array] | None:
-    """w and ω, or None where the iteration does not end at a relative equilibrium."""
+    """w and ω, or None if the iteration does not converge to a relative equilibrium."""
     strengths = system.form.strengths
     w, turning = start, np.zeros(3)
     momentum = strengths @ start
@@ -133,7 +133,7 @@ def _tangents(w: Array) -> Array:
 
 
 def _normal_eigenvalues(system: Any, w: Array, turning: Array) -> NDArray[Any]:
-    """Eigenvalues of the linearised motion where the momentum does not change, but for turns.
+    """Eigenvalues of the linearised motion at fixed momentum, modulo rotations.
 
     Turns that leave the momentum as it is.
     """
@@ -155,12 +155,12 @@ def _normal_eigenvalues(system: Any, w: Array, turning: Array) -> NDArray[Any]:
 
 
 def equilibria_of_runs(dataset: xr.Dataset) -> list[RelativeEquilibrium]:
-    """Those of `relative_equilibria` from the starts of the runs."""
+    """The `relative_equilibria` found from the starts of the runs."""
     return relative_equilibria(system_of_run(dataset, 0), states_at_start(dataset))
 
 
 def places_of_vortices(dataset: xr.Dataset, stable: bool) -> Array:
-    """Where a vortex is in an equilibrium that is stable, or is not, each place once.
+    """The distinct places of a vortex in stable, or in unstable, equilibria.
 
     Vortices of one strength may change places.
     """
@@ -174,12 +174,12 @@ def places_of_vortices(dataset: xr.Dataset, stable: bool) -> Array:
 
 
 def number_of_places(stable: bool) -> Measure:
-    """How many `places_of_vortices` there are."""
+    """The number of `places_of_vortices`."""
     return lambda dataset: len(places_of_vortices(dataset, stable))
 
 
 def distance_from_directions(directions: Array, stable: bool) -> Measure:
-    """How far each of `places_of_vortices` is from the nearest of some directions, (k, 3)."""
+    """The distance of each of `places_of_vortices` from the nearest given direction, (k, 3)."""
 
     def measure(dataset: xr.Dataset) -> Array:
         apart = places_of_vortices(dataset, stable)[:, None] - directions
@@ -194,6 +194,6 @@ def growth_rates_of_unstable(dataset: xr.Dataset) -> Array:
 
 
 def frequencies_of_stable(dataset: xr.Dataset) -> Array:
-    """The frequency on the symplectic normal space of each that is stable."""
+    """The frequency on the symplectic normal space of each stable equilibrium."""
     found = [one.eigenvalues for one in equilibria_of_runs(dataset) if one.stable]
     return np.abs(np.imag(found)).max(axis=1)
