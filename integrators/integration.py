@@ -73,28 +73,31 @@ def integrate(
     integrator : Integrator
         From `integrators.get`.
     state : array_like, shape (rows, 3) or (members, rows, 3)
-        At the start: (q, ω), where the row of a force's work may be left out, spins, or what else
-        the system's states are. Several members run in lanes, eight at a time.
+        Initial state: (q, ω) of a mechanical system (the row for the work of a force may be left
+        out), spins, or the rows that the system defines. Several members run in lanes, eight at a
+        time.
     duration : float
-        In the system's units of time; with a fixed step it may be negative: back in time.
+        In the system's unit of time. With a fixed step it may be negative, for integration
+        backwards in time.
     samples : int
-        Intervals between samples; a fixed step must divide ``duration / samples``.
+        Number of sample intervals; a fixed step must divide ``duration / samples``.
     step_size : float, optional
-        Of a fixed-step integrator, positive.
+        Positive step size, for integrators with a fixed step.
     tolerance : float, optional
-        Of an adaptive integrator, or one with ``steps_of``; members run one by one. Relative, but
-        of Lie group methods absolute: what an error in the state or in the algebra is less than.
+        For adaptive integrators and those with ``steps_of``, which compute members one by one. It
+        is relative; for Lie group methods it is absolute, a bound on the error of a step in the
+        state or in the algebra.
     start_time : float, optional
-        Of a fixed-step integrator, where the system depends on the time itself.
+        Initial time, for fixed-step integrators of systems that depend on time explicitly.
     history : bool, optional
-        Whether to keep every step that an adaptive integrator tries, also those that it rejects.
+        Whether to keep every step that an adaptive integrator tries, including rejected ones.
     arithmetic : {"double", "double-double"}, optional
-        That of the integrator unless given. In double-double all is computed to 31 digits, 5 to 30
-        times as slowly; an adaptive integrator takes tolerances down to 5e-30. Parameters, the
-        step size and times are what their floats stand for then, 0.1 the tenth; see
+        By default that of the integrator. Double-double computes with 31 digits, 5 to 30 times as
+        slowly; adaptive integrators then take tolerances down to 5e-30. Parameters, the step size
+        and times are taken as the simplest fractions that round to their floats, 0.1 as 1/10; see
         `precision.precise`.
     state_low : array_like, optional
-        In double-double what the state has beyond `state`, which is exact without it.
+        In double-double, low part of the initial state ``state + state_low``; 0 by default.
 
     Returns
     -------

@@ -62,7 +62,7 @@ FORMULATION = Option(
 )
 ACTION = Option(
     "product",
-    "of T*G, on attitude and momentum: that of the group G × g*, or of G ⋉ g*",
+    "group that acts on T*G, on attitude and momentum: G × g* (product) or G ⋉ g*",
     choices=ACTIONS,
     later=True,
 )
@@ -92,19 +92,19 @@ class Method:
     name, description : str
         The name by which it is asked for, and one line on it.
     order : int, "exact" or None
-        Order of convergence; `EXACT` where a step is the flow itself, to round-off, so that it does
-        not compose; None if its options say.
+        Order of convergence; `EXACT` if a step is the exact flow up to round-off, which is not
+        composed; None if it depends on the options.
     symmetric : bool
         Whether a step of −h undoes a step of h, with the default options; such a method of order 2
         can be composed.
     forms : tuple of type
         The forms of which a system must offer one.
     preserves : mapping of str to tuple of str
-        What it keeps to round-off, and for invariants of which degree: by kind (``energy``,
+        Quantities preserved to round-off, with the degrees of the invariants: by kind (``energy``,
         ``momentum_map``, ``casimir``) or constraint (``unit_length``, ``tangency``). The key
         ``symplectic_form`` has no degree.
     bind : callable
-        ``bind(form, integrator)`` gives the `Problem`; None for a method that a library steps.
+        ``bind(form, integrator)`` gives the `Problem`; None for a method of another library.
     evaluations : int
         Evaluations of the system's function in a step.
     options : mapping of str to Option
@@ -113,9 +113,9 @@ class Method:
     adaptive : bool
         Whether it chooses its steps by a tolerance.
     suits : callable
-        ``suits(form)`` says whether a form of the right kind has what it needs besides.
+        ``suits(form)`` tests whether a form of the right type meets further conditions.
     condition : str
-        What that is, in words.
+        These conditions in words.
     stability_limit : float
         Largest product of step size and frequency for which a rotation has a solution.
     adjoint : bool
@@ -128,15 +128,15 @@ class Method:
     precise : bool
         Whether it computes in double-double too.
     fixed : Method, optional
-        Of an adaptive method: the one that it is with a constant step, its modifier ``+fixed``.
+        For an adaptive method: its main method with a constant step, the modifier ``+fixed``.
     made_of : callable, optional
-        Of a method that its options make: ``made_of(given)`` gives it, or raises `InputError`.
+        For a method defined by its options: ``made_of(given)`` gives it, or raises `InputError`.
     example : mapping of str to object
-        Options that make one of them.
+        Example of such options.
     family : str
-        The methods of one construction, within which it is compared; its own name unless given.
+        Name of the construction, within which methods are compared; by default its own name.
     sources : tuple of str
-        The works that it is from: keys of `bibliography.entries`, or whole BibTeX entries.
+        Its sources: keys of `bibliography.entries`, or whole BibTeX entries.
     """
 
     name: str

@@ -363,7 +363,7 @@ OPERATORS = ("add", "sub", "mul", "truediv", "mod", "pow")
 
 @functools.cache
 def _context() -> Any:
-    """mpmath's context of the precise numbers, with their class; see the module."""
+    """mpmath's context with the precision and number class of this module."""
     import mpmath  # here: only double-double asks for it
 
     context = mpmath.MPContext()

@@ -74,13 +74,13 @@ def simple_method(
     symmetric : bool
         Whether a step of −h undoes one of h.
     preserves : mapping of str to tuple of str, optional
-        As that of `Method`. A method along an action keeps what all of these do, besides.
+        As in `Method`. A method along an action also preserves what all such methods do.
     evaluations : int
-        Of the function in a step.
+        Number of evaluations of the function in a step.
     work : callable, optional
         The size of `work` from the number of rows of the state.
     suits, condition, sources
-        As those of `Method`. A Lagrangian with a force is suited by none.
+        As in `Method`. No such method suits a Lagrangian with a force.
 
     Returns
     -------

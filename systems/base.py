@@ -51,12 +51,12 @@ class Quantity:
     components : tuple of str
         Names of the components of a vector; empty for a number.
     columns : tuple of int
-        Which columns of row 0 these are.
+        The columns of row 0 that hold the components.
     degree : {"linear", "quadratic", "other"}
-        Of an invariant, as a polynomial in the state.
+        For an invariant, its degree as a polynomial in the state.
     each_row : bool
-        Of an observable: whether it is a vector for rows of the state, and `function` writes those
-        rows of ``out``, from the first one on. Others are NaN.
+        For an observable: whether it is a vector for each row of the state, which `function` writes
+        to the same row of ``out``, from the first one on. Other rows are NaN.
     """
 
     name: str

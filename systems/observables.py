@@ -22,19 +22,19 @@ class Observable(Quantity):
         reads the state (q, q̇) of a mechanical system, any other as it is, and the form's own
         ``parameters``: what `p` is for a potential, Hamiltonian or generator.
     systems : tuple of str
-        Names of the systems that have it.
+        Names of the systems that have this observable.
     forms : tuple of type
-        Or the forms of which one is theirs, such as ``(SpheresLagrangian,)``.
+        Or forms of the systems that have it, such as ``(SpheresLagrangian,)``.
     kind : {"observable", "momentum_map", "casimir"}
         The last two are invariants: their change is stored as ``NAME_error``.
     components : tuple of str
         Names of the components of a vector; empty for a number.
     columns : tuple of int
-        Which columns of row 0 these are; the first ones unless given.
+        The columns of row 0 that hold the components; by default the first ones.
     degree : {"linear", "quadratic", "other"}
-        Of an invariant, as a polynomial in the state.
+        For an invariant, its degree as a polynomial in the state.
     each_row : bool
-        As of a `Quantity`: a vector for rows of the state, which `function` writes.
+        As in `Quantity`: whether `function` writes a vector for each row of the state.
 
     Raises
     ------

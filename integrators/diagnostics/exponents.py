@@ -68,10 +68,10 @@ class LyapunovExponents:
     ----------
     times : ndarray, shape (S + 1,)
     exponents : ndarray, shape (S + 1, count)
-        Means of the growth rates from the start until each time, in units of 1/time, in order; NaN
-        at the start, after a failure and where a solver found no derivative.
+        Mean growth rates from the start until each time, in units of 1/time, in decreasing order;
+        NaN at the start, after a failure and where a solver found no derivative.
     megno : ndarray, shape (S + 1,)
-        Of the first vector.
+        MEGNO of the first tangent vector.
     status : int
         0 complete, else an index into `status.STATUS`.
     """
@@ -101,20 +101,21 @@ def lyapunov_exponents(
     ----------
     system : System or form
     integrator : Integrator
-        In double precision, with a fixed step or one of those that are ``+fixed`` with it.
+        In double precision, with a fixed step, or an adaptive one that has the modifier
+        ``+fixed``.
     state : array_like, shape (rows, 3)
     duration : float
     samples : int
         Intervals between samples; a fixed step must divide ``duration / samples``.
     step_size : float, optional
-        Of an integrator with a fixed step.
+        For an integrator with a fixed step.
     tolerance : float, optional
-        Of an adaptive one.
+        For an adaptive integrator.
     count : int, optional
-        Exponents, the largest ones: up to 8, and up to the dimension of the state space.
+        Number of exponents, the largest ones: up to 8, and up to the dimension of the state space.
     directions : array_like, shape (count, rows, 3), optional
-        Vectors to begin with, which are led to the tangent space and made orthonormal; by default
-        ones that point anywhere in it, the same in every run.
+        Initial tangent vectors, which are projected onto the tangent space and orthonormalised; by
+        default vectors in general position, the same in every run.
     start_time : float, optional
         With a fixed step.
 

@@ -75,20 +75,20 @@ def symplectic_defect(
     duration: float | None = None,
     start_time: float = 0.0,
 ) -> SymplecticDefect:
-    """By how much an integrator's map from `state` fails to preserve the symplectic form.
+    """Measure the defect of symplecticity of an integrator's map at a state.
 
     Parameters
     ----------
     system : System or form
         Without a non-conservative force.
     integrator : Integrator
-        Of one in double-double the method's map is measured in double precision.
+        For one in double-double, the map of the method is measured in double precision.
     state : array_like, shape (rows, 3)
     step_size : float, optional
-        Of a fixed-step integrator: the map is that of `steps` such steps.
+        For a fixed-step integrator: the map consists of `steps` steps of this size.
     steps : int
     tolerance, duration : float, optional
-        Of an adaptive integrator: the map is that of a run of this duration.
+        For an adaptive integrator: the map is that of a run of this duration.
     start_time : float
         With a fixed step.
 
@@ -385,7 +385,7 @@ def errors_of_return(
     step_size : float
     steps : int
     start_time : float
-        Of the runs; their way back begins where they ended.
+        Initial time of the runs; the reversed runs begin at their final time.
 
     Returns
     -------

@@ -94,7 +94,7 @@ class GroupHamiltonian:
 
 @dataclass(frozen=True)
 class CotangentHamiltonian(GroupHamiltonian):
-    """A Hamiltonian on T*G, G = SO(3) or SO(3) × R³; see the module.
+    """A Hamiltonian on T*G, G = SO(3) or SO(3) × R³.
 
     Parameters
     ----------

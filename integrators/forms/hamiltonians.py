@@ -36,13 +36,13 @@ class SpinHamiltonian:
     exact : ExactFlow, optional
         Its own flow, where that is known.
     lengths : {"unit", "any"}
-        Whether the spins are unit vectors, or any vectors of R³, whose lengths stay as they are.
+        Whether the spins are unit vectors, or have any lengths, which are preserved.
     time_dependent : bool
         Whether H depends on the time itself.
     rigid_body : bool
         Whether it is a free rigid body: one spin and H = ½ w·I⁻¹w.
     tracers : int
-        How many spins, the last ones, are carried by the others and do not act on them. Their rows
+        Number of passive spins, the last ones, which the others advect. Their rows
         of the gradient are the limits of (1/κ) ∂H/∂w. Of a state with fewer rows `gradient`
         writes that of these rows alone.
 

@@ -26,7 +26,7 @@ from integrators.lie_groups.factors import COADJOINT_SE3
 
 @dataclass(frozen=True)
 class LiePoissonHamiltonian(GroupHamiltonian):
-    """A Hamiltonian on se(3)*; see the module.
+    """A Hamiltonian on se(3)*, of the body momentum Π and the vector Γ.
 
     Parameters
     ----------

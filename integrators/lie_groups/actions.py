@@ -54,7 +54,7 @@ Kernels = tuple[Kernel, Kernel, Kernel, Kernel, Kernel]  # act, velocity, dexpin
 
 @dataclass(frozen=True)
 class Action:
-    """An action of a Lie group on states, as compiled kernels; see the module.
+    """An action of a Lie group on states, as compiled kernels.
 
     Parameters
     ----------

@@ -268,7 +268,7 @@ def _method(
         evaluations=0,  # as many as the solver takes: it counts them
         options={
             "solver_tolerance": Option(
-                0.0, "root mean square residual at which a solve may stop; 0: round-off"
+                0.0, "root mean square residual at which the solver may stop; 0: round-off"
             )
         },
         suits=lambda form: not form.tracers,

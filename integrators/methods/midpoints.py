@@ -227,7 +227,7 @@ def _method(
         sources=(*sources, "mclachlan2017"),
         options={
             "solver_tolerance": Option(
-                0.0, "root mean square residual at which a solve may stop; 0: round-off"
+                0.0, "root mean square residual at which the solver may stop; 0: round-off"
             )
         },
         **declared,

@@ -258,8 +258,8 @@ ON_ORBITS = {
 ALONG = {
     "formulation": Option(
         "q_omega",
-        "of a mechanical system: (q, ω), or (q, π) with its conjugate momenta, by Hamilton's "
-        "equations",
+        "variables of a mechanical system: (q, ω), or (q, π) with conjugate momenta, by "
+        "Hamilton's equations",
         choices=ALONG_ACTION,
         later=True,
     ),
@@ -268,10 +268,10 @@ ALONG = {
 SOURCES = ("munthekaas1998", "munthekaas1999", "celledoni2022")
 DEXPINV = {
     "dexpinv": Option(
-        "exact", "dexp⁻¹ in closed form, or its series", choices=("exact", "truncated")
+        "exact", "dexp⁻¹ in closed form, or as a truncated series", choices=("exact", "truncated")
     ),
     "commutators": Option(
-        4, "nested commutators that a truncated dexp⁻¹ keeps", most=len(SERIES) - 1, whole=True
+        4, "number of nested commutators in a truncated dexp⁻¹", most=len(SERIES) - 1, whole=True
     ),
 }
 

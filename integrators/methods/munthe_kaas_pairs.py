@@ -243,7 +243,7 @@ def rkmk_pair(
         options={
             "error": Option(
                 "algebra",
-                "of the two results in the Lie algebra, or in the embedding space (metric)",
+                "space in which the results are compared: algebra, or the embedding space (metric)",
                 choices=("algebra", "metric"),
             ),
             **PAIR_OPTIONS,
@@ -280,7 +280,7 @@ RKMK54 = rkmk_pair(
 NAME, TABLEAU = "rkmk", "tableau"
 OPTION = Option(
     None,
-    "a Butcher tableau: a by rows, b, order; of a pair also embedded and embedded_order",
+    "Butcher tableau: a by rows, b, order; for a pair also embedded and embedded_order",
     read=as_tableau,
 )
 

@@ -269,7 +269,7 @@ RK45 = Method(
     family="runge_kutta",
     options={
         "absolute_tolerance": Option(
-            0.0, "error allowed in a number that is small; 0: the tolerance, but at most 1e-6"
+            0.0, "absolute error allowed per component; 0: the relative tolerance, at most 1e-6"
         ),
         "formulation": FORMULATION,
         "output": OUTPUT,

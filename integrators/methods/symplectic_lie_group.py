@@ -271,7 +271,7 @@ SYMPLECTIC_LIE_GROUP = Method(
     options={
         "theta": Option(0.5, "θ, from 0 to 1; symmetric and of order 2 for 0.5 alone", most=1.0),
         "solver_tolerance": Option(
-            0.0, "relative residual at which a solve may stop; 0: round-off"
+            0.0, "relative residual at which the solver may stop; 0: round-off"
         ),
     },
     order_of=lambda order, options: order if options["theta"] == 0.5 else 1,

@@ -75,7 +75,7 @@ COVERING, REJECTED_SO_FAR, TAKEN = range(3)  # of each sample: the step that cov
 
 OUTPUT = Option(
     "dense",
-    "sample times within steps (dense), or as steps' ends (land)",
+    "samples by interpolation within steps (dense), or steps that end at samples (land)",
     choices=("dense", "land"),
 )
 
@@ -165,7 +165,7 @@ def loop(
     Parameters
     ----------
     begin, step, interpolate : callable
-        Inlined; see the module.
+        Inlined functions of the method, with the signatures that the module docstring has.
     *made_from : str
         Names that tell it from the loops of other methods.
 

@@ -23,14 +23,14 @@ OF_PAIR = DEGREE + 1  # where those of a pair begin
 LEAST_RATIO = 1e-60  # of which a root is taken
 
 CONTROL_OPTIONS = {
-    "safety": Option(
-        0.85, "safety factor of the step size that is tried next", most=0.99, positive=True
-    ),
+    "safety": Option(0.85, "safety factor of the next step size", most=0.99, positive=True),
     "first_step": Option(
-        0.01, "step size that is tried first, in the system's unit of time", positive=True
+        0.01, "first step size to try, in the system's unit of time", positive=True
     ),
-    "least_factor": Option(0.2, "least change of a step size", most=0.99, positive=True),
-    "most_factor": Option(5.0, "greatest change of a step size", least=1.0),
+    "least_factor": Option(
+        0.2, "smallest factor between successive step sizes", most=0.99, positive=True
+    ),
+    "most_factor": Option(5.0, "largest factor between successive step sizes", least=1.0),
 }
 
 

@@ -28,9 +28,9 @@ class Tableau:
     b : tuple of float
         The weights.
     embedded : tuple of float
-        Those of the method that errors are estimated by; empty without one.
+        Weights of the embedded method, which estimates errors; empty without one.
     order, embedded_order : int
-        Of the two; the order conditions up to 8 are checked.
+        Orders of the method and of the embedded one; order conditions up to 8 are checked.
 
     Raises
     ------

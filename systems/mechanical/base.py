@@ -101,17 +101,17 @@ def friction(t, q, omega, p, out, work):
 def with_force(
     form: SpheresLagrangian, force: Kernel, parameters: Sequence[float]
 ) -> SpheresLagrangian:
-    """A `SpheresLagrangian` on which a force acts that comes from no potential.
+    """Add a non-conservative force to a `SpheresLagrangian`.
 
     Parameters
     ----------
     form : SpheresLagrangian
     force : Kernel
-        Of signature `generalized_force`: ``force(t, q, omega, p, out, work)`` writes F_i, by which
-        Σ F_i·δq_i is the virtual work, into row i of `out`. Its `p` are the form's parameters,
-        then `parameters`.
+        Kernel of the signature `generalized_force`: ``force(t, q, omega, p, out, work)`` writes
+        F_i, defined by the virtual work Σ F_i·δq_i, into row i of `out`. Its `p` holds the
+        parameters of the form, then `parameters`.
     parameters : sequence of float
-        Those of the force.
+        Parameters of the force.
 
     Returns
     -------
@@ -145,8 +145,8 @@ class DampedSystem(MechanicalSystem):
     Parameters
     ----------
     damping : float or tuple of float or "none"
-        c_i of each body, against the surroundings; ≥ 0, in units of energy times time. "none" is
-        no force at all; with 0 the state has a row for the work, like those it is compared with.
+        Coefficient c_i of the torque −c_i ω_i on each body, in units of energy times time; ≥ 0.
+        "none": no force; with 0 the state has a row for the work, as in runs with a force.
 
     Raises
     ------

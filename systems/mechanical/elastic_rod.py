@@ -105,15 +105,15 @@ class ElasticRod(DampedSystem):
     count : int
         Number of elements that move.
     mass, length : float or tuple of float
-        Of each of them, kg and m.
+        Mass, kg, and length, m, of each moving element.
     gravity : float
-        Along +e3, m s⁻².
+        Gravitational acceleration along +e3, m s⁻².
     stiffness : float or tuple of float
-        κ of the joint at which each begins, J.
+        Bending stiffness κ of the joint at the base of each element, J.
     inertia : {"consistent", "printed"}
-        That of slender elements, or the one that the paper prints.
+        Inertia matrix: "consistent" with slender elements, or as "printed" in the paper.
     damping : float or tuple of float or "none"
-        c_i of the torque −c_i ω_i on each element, N m s; ≥ 0. "none": no such force.
+        Coefficient c_i of the torque −c_i ω_i on each element, N m s; ≥ 0. "none": no such force.
 
     Raises
     ------

@@ -46,13 +46,13 @@ class ForcedPendulumChain(SphericalPendulumChain):
     Parameters
     ----------
     count, mass, length, gravity
-        As of `SphericalPendulumChain`.
+        As in `SphericalPendulumChain`.
     damping : float or tuple of float
-        c_i, of each link, N m s; ≥ 0.
+        Coefficient c_i of the torque −c_i ω_i on each link, N m s; ≥ 0.
     amplitude : float
-        a, of the force along e1 at the free end, N.
+        Amplitude a of the periodic force along e1 at the free end, N.
     frequency : float
-        Ω, its angular frequency, rad s⁻¹; ≥ 0.
+        Angular frequency Ω of that force, rad s⁻¹; ≥ 0.
 
     Raises
     ------

@@ -191,14 +191,14 @@ class LennardJonesSphere(DampedSystem):
     level : int
         Subdivisions of the icosahedron; there are 10·4^level + 2 molecules.
     epsilon : float
-        Strength of the potential.
+        Depth ε of the potential, in units of energy.
     sigma : float or "equilibrium"
-        Range of the potential; the force of a pair vanishes at r = 2^(1/6) σ. "equilibrium"
-        makes that the mean chord of the triangulation's edges.
+        Range σ of the potential, in radii of the sphere; the force of a pair vanishes at the
+        distance r = 2^(1/6) σ. "equilibrium" makes r the mean chord of the triangulation's edges.
     mass : float
-        Of each molecule.
+        Mass of each molecule.
     damping : float or tuple of float or "none"
-        c_i of the torque −c_i ω_i on each molecule; ≥ 0. "none": no such force.
+        Coefficient c_i of the torque −c_i ω_i on each molecule; ≥ 0. "none": no such force.
 
     Raises
     ------

@@ -110,15 +110,15 @@ class MagneticDipoles(DampedSystem):
     Parameters
     ----------
     moment : float or tuple of float
-        ν of each dipole, A m².
+        Magnetic moment ν of each dipole, A m².
     mass, length : float or tuple of float
-        Of each dipole, kg and m.
+        Mass, kg, and length, m, of each dipole.
     positions : tuple of 3-vectors
-        Of the pivots, m; their number is that of the dipoles.
+        Positions of the pivots, m, one for each dipole.
     inertia_factor : float
-        M_i in units of m_i l_i².
+        Moment of inertia M_i of a dipole, in units of m_i l_i².
     damping : float or tuple of float or "none"
-        c_i of the torque −c_i ω_i on each dipole, N m s; ≥ 0. "none": no such force.
+        Coefficient c_i of the torque −c_i ω_i on each dipole, N m s; ≥ 0. "none": no such force.
 
     Raises
     ------

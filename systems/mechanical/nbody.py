@@ -97,11 +97,11 @@ class NBodySphere(DampedSystem):
     count : int
         Number of bodies, at least 2.
     mass : float or tuple of float
-        Of each body.
+        Mass of each body.
     coupling : float
-        γ; attraction if positive.
+        Strength γ of the interaction; positive for attraction.
     damping : float or tuple of float or "none"
-        c_i of the torque −c_i ω_i on each body; ≥ 0. "none": no such force.
+        Coefficient c_i of the torque −c_i ω_i on each body; ≥ 0. "none": no such force.
 
     Raises
     ------

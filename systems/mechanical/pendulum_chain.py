@@ -84,11 +84,11 @@ class SphericalPendulumChain(DampedSystem):
     count : int
         Number of links.
     mass, length : float or tuple of float
-        Of each link, kg and m.
+        Mass, kg, and length, m, of each link.
     gravity : float
-        Along +e3, m s⁻²; negative where e3 points up.
+        Gravitational acceleration along +e3, m s⁻²; negative if e3 points up.
     damping : float or tuple of float or "none"
-        c_i of the torque −c_i ω_i on each link, N m s; ≥ 0. "none": no such force.
+        Coefficient c_i of the torque −c_i ω_i on each link, N m s; ≥ 0. "none": no such force.
 
     Raises
     ------

@@ -109,17 +109,17 @@ class SpringPendula(DampedSystem):
     count : int
         Number of pendula.
     mass, length : float or tuple of float
-        Of each pendulum, kg and m.
+        Mass, kg, and length, m, of each pendulum.
     gravity : float
-        Along +e3, m s⁻².
+        Gravitational acceleration along +e3, m s⁻².
     stiffness : float or tuple of float
-        Of each spring, N m⁻¹.
+        Stiffness of each spring, N m⁻¹.
     edges : tuple of pairs of int
-        The two pendula that each spring ties together, counted from 0.
+        The two pendula that each spring connects, counted from 0.
     pivots : tuple of 3-vectors
-        Of each pendulum, m.
+        Position of the pivot of each pendulum, m.
     damping : float or tuple of float or "none"
-        c_i of the torque −c_i ω_i on each pendulum, N m s; ≥ 0. "none": no such force.
+        Coefficient c_i of the torque −c_i ω_i on each pendulum, N m s; ≥ 0. "none": no such force.
 
     Raises
     ------

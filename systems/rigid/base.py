@@ -37,10 +37,10 @@ class Part:
     Parameters
     ----------
     key : str
-        By which a study spells it, and its rows are labelled.
+        Key of the part in a study, and label of its rows.
     kind : {"vector", "rotation", "direction", "tangent"}
     body : int
-        The body that it belongs to, counted from 0.
+        Body to which it belongs, counted from 0.
     error : str
         The error against a reference that it counts in; parts that share one have one unit. Unless
         given ``attitude_error``, ``direction_error`` or ``angular_velocity_error``, by its kind;
@@ -49,9 +49,9 @@ class Part:
     size : float
         Standard deviation of each component of a random vector or tangent.
     axis : tuple of float
-        Of a rotation: the unit vector in the body that a lattice of directions turns.
+        For a rotation: the unit vector in the body that takes the directions of a lattice.
     turns : bool
-        Of a vector: whether it turns with the body's rotation, as one in space does.
+        For a vector: whether it is rotated with the attitude of the body, like one in space.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class Part:
 
 
 class RigidSystem(System):
-    """A system whose states are put together from parts; see the module.
+    """A system whose states are composed of parts: vectors, directions and rotations.
 
     A subclass has `parts` besides what `System` asks for. Where its form is forced, a state has
     one more row, (W, 0, 0): the work that the forces have done.

@@ -1,4 +1,4 @@
-"""A heavy top: a rigid body with a fixed point in a uniform gravitational field, three times.
+"""A heavy top, a rigid body with a fixed point under uniform gravity, in three formulations.
 
 With the attitude Q (a vector a of the body is Q a in space), the momentum π in space and Π = Qᵀπ in
 the body, the centre of mass at ℓX, X = (0, 1, 0), and Γ₀ = (0, 0, −g), the energy is
@@ -301,16 +301,19 @@ class HeavyTop(RigidSystem):
     Parameters
     ----------
     mass : float
-        M, kg.
+        Mass M of the body, kg.
     length : float
-        ℓ, m, from the fixed point to the centre of mass.
+        Distance ℓ from the fixed point to the centre of mass, m.
     inertia : {"printed", "fixed_point"} or tuple of float
-        The principal moments of I, kg m²: those that the paper prints; these and Mℓ² across X; or
-        three others.
+        Principal moments of the inertia tensor I, kg m². "printed": those that the paper prints;
+        "fixed_point": the same with Mℓ² added to the two moments across the axis X; or three
+        numbers.
     gravity : float
-        g, along +e3, m s⁻².
+        Gravitational acceleration g, m s⁻²; a positive one acts along +e3.
     formulation : {"cotangent", "lie_poisson", "quadratic"}
-        See the module.
+        State variables. "cotangent": attitude Q and spatial momentum π, on T*SO(3);
+        "lie_poisson": body momentum Π (kg m² s⁻¹) and gravity Γ in the body (m s⁻²), on se(3)*;
+        "quadratic": (Q, q, π, p) on T*(SO(3) × R³), with a Hamiltonian quadratic in (Π, p − Q⁻¹Γ₀).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Two quadrotors that carry a point mass by rigid links, under forces and moments of a choice.
+"""Two quadrotors that carry a point mass by rigid links, under selectable controls.
 
 The load is at y, its velocity is v = ẏ, and quadrotor i, of attitude R_i and body rate Ω_i, is at
 y_i = y − L_i q_i: q_i points from it to the load. e3 points down. With ẏ_i = v − L_i ω_i × q_i
@@ -264,33 +264,39 @@ class QuadrotorPayload(RigidSystem):
     Parameters
     ----------
     payload_mass : float
-        m_y, kg.
+        Mass m_y of the load, kg.
     mass, length : float or tuple of float
-        m_i of the quadrotors, kg, and L_i of the links, m; a number is for both.
+        Masses m_i of the quadrotors, kg, and lengths L_i of the links, m; one number holds for
+        both.
     inertia : tuple of float, or of two such tuples
-        The principal moments J_i of the quadrotors, kg m²; three numbers are for both.
+        Principal moments of inertia J_i of the quadrotors, kg m²; three numbers hold for both.
     control : {"tracking", "attitude", "constant", "none"}
-        What the forces and moments are; see the module.
+        Law for the rotor forces u_i (N) and moments M_i (N m). "tracking": forces of any direction
+        that lead the load along the desired path, without moments; "attitude": thrusts along the
+        axes of the bodies, and moments that turn the bodies; "constant": constant `thrust` and
+        `moment` in the body; "none": no forces and no moments.
     most_thrust : float or "unbounded"
-        The greatest |u_i| of ``tracking`` and T_i of ``attitude``, N.
+        Upper bound of |u_i| under "tracking", and of the thrust T_i under "attitude", N.
     gravity : float
-        g along +e3, m s⁻².
+        Gravitational acceleration g along +e3, m s⁻².
     position_gain, velocity_gain : float
-        k_y, s⁻², and k_v, s⁻¹, of the force on the load; ≥ 0.
+        Gains k_y, s⁻², and k_v, s⁻¹, of the force on the load, for its errors of position and
+        velocity; ≥ 0.
     direction_gain, rate_gain : float
-        k_q, s⁻², and k_ω, s⁻¹, of the links; ≥ 0.
+        Gains k_q, s⁻², and k_ω, s⁻¹, for the errors of direction and angular velocity of the
+        links; ≥ 0.
     formation_angle : float
-        β, of the links from the force, radians, between −π/2 and π/2.
+        Angle β between the links and the force on the load, rad, between −π/2 and π/2.
     path_linear, path_quadratic : tuple of float
-        c_1, m s⁻¹, and c_2, m s⁻², of the desired path y_d = c_1 t + c_2 t².
+        Coefficients c_1, m s⁻¹, and c_2, m s⁻², of the desired path y_d = c_1 t + c_2 t².
     attitude_gain, spin_gain : float
-        k_R, N m, and k_Ω, N m s, of ``attitude``; ≥ 0.
+        Gains k_R, N m, and k_Ω, N m s, of the moments under "attitude"; ≥ 0.
     thrust : float or tuple of float
-        T_i of ``constant``, N; a number is for both.
+        Thrusts T_i under "constant", N; one number holds for both quadrotors.
     moment : tuple of float, or of two such tuples
-        M_i of ``constant``, N m; three numbers are for both.
+        Moments M_i in the body under "constant", N m; three numbers hold for both quadrotors.
     control_values : tuple of float
-        Numbers for a control of your own.
+        Parameters of a user-defined control, in units of its own.
 
     Raises
     ------

@@ -62,11 +62,12 @@ class ForcedRigidBody(SpinSystem):
     Parameters
     ----------
     inertia : tuple of float
-        The principal moments of inertia; positive. They may be those of no body, as (1, 2, 4).
+        Principal moments of inertia, positive. They need not satisfy the triangle inequality of
+        rigid bodies, as (1, 2, 4) does not.
     epsilon : float
-        ε, the load.
+        Amplitude ε of the periodic load.
     lengths : {"unit", "any"}
-        Whether w is a unit vector, or any vector of R³.
+        Whether w is a unit vector or may have any length.
 
     Raises
     ------

@@ -151,11 +151,11 @@ class HeisenbergChain(SpinSystem):
     Parameters
     ----------
     count : int
-        Number of spins, at least 3, or 2 of an open chain.
+        Number of spins, at least 3, or 2 in an open chain.
     boundary : {"closed", "open"}
         Whether the last spin is coupled to the first.
     lengths : {"unit", "any"}
-        Whether the spins are unit vectors, or any vectors of R³.
+        Whether the spins are unit vectors or may have any lengths.
 
     Raises
     ------

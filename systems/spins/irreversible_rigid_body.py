@@ -62,11 +62,11 @@ class IrreversibleRigidBody(SpinSystem):
     Parameters
     ----------
     inertia : tuple of float
-        The principal moments of inertia of the reversible body; as of `free_rigid_body`.
+        Principal moments of inertia at σ = 0, the reversible body, as in `free_rigid_body`.
     sigma : float
-        σ, between −1 and 1.
+        Dependence σ of the moments of inertia on the sense of rotation, between −1 and 1.
     lengths : {"unit", "any"}
-        Whether w is a unit vector, or any vector of R³.
+        Whether w is a unit vector or may have any length.
 
     Raises
     ------

@@ -75,11 +75,11 @@ class NambuQuadratic(SpinSystem):
     Parameters
     ----------
     algebra : str or tuple of tuple of float
-        The name of one of `ALGEBRAS`, or the symmetric matrix C of its Casimir, not 0.
+        Name of one of `ALGEBRAS`, or the symmetric matrix C of the Casimir ½ w·Cw, not 0.
     quadratic : tuple of tuple of float
-        The symmetric matrix A of H.
+        Symmetric matrix A of H = ½ w·Aw + b·w.
     linear : tuple of float
-        The vector b of H.
+        Vector b of H.
 
     Raises
     ------

@@ -179,9 +179,10 @@ class PointVortices(SpinSystem):
     Parameters
     ----------
     strengths : tuple of float
-        κ of each vortex, of either sign and not zero: at least two, or one with tracers.
+        Strength κ of each vortex, of either sign and not zero: at least two vortices, or one with
+        tracers.
     tracers : int
-        Number of particles that are carried.
+        Number of passive particles.
 
     Raises
     ------

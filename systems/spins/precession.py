@@ -68,9 +68,9 @@ class Precession(SpinSystem):
     Parameters
     ----------
     axis : tuple of float
-        a, not zero; its length is the rate.
+        Axis a of the precession, not zero; its length is the angular velocity.
     lengths : {"unit", "any"}
-        Whether w is a unit vector, or any vector of R³.
+        Whether w is a unit vector or may have any length.
 
     Raises
     ------
