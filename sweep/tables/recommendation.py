@@ -67,8 +67,8 @@ def recommendation_as_table(found: Recommendation) -> Table:
         headers, rows = headers[:3] + headers[4:], [row[:3] + row[4:] for row in rows]
     together = f", {found.together} side by side" if found.together > 1 else ", each by itself"
     notes = [
-        f"CPU time is that of a run until t = {_time_text(found, found.until)}{together}; errors are "
-        "the largest of all runs until then, or until where a row was followed."
+        f"CPU time is that of a run until t = {_time_text(found, found.until)}{together}; errors "
+        "are the largest of all runs until then, or until where a row was followed."
     ]
     if any(own.is_expected for own in (best, *found.others)):
         notes.append("≈: expected, by shorter runs or from fewer initial conditions")
@@ -82,10 +82,9 @@ def _recommendation_sentence(found: Recommendation) -> str:
     what = "tolerance" if best.adaptive else "step size"
     units = "" if best.adaptive or found.time_units == "1" else f" {found.time_units}"
     doubt = " is expected to keep" if best.is_expected else " keeps"
-    text = (
-        f"{best.integrator} with {what} {_size_text(best)}{units}{doubt} {_bounds_in_words(found)} "
-    )
-    text += f"until t = {_time_text(found, found.until)}, in {_seconds_text(best.seconds)} of CPU time a run"
+    text = f"{best.integrator} with {what} {_size_text(best)}{units}{doubt} "
+    text += f"{_bounds_in_words(found)} until t = {_time_text(found, found.until)}, "
+    text += f"in {_seconds_text(best.seconds)} of CPU time a run"
     apart = [own for own in found.others if own.is_apart]
     same = [own.integrator for own in found.others if not own.is_apart]
     if same:
