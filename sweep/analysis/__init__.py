@@ -23,7 +23,7 @@ _HOMES = {
     "Spread": "sweep.analysis.drift.drifts",
     "StructureEstimate": "sweep.analysis.structure",
     "ToleranceEstimate": "sweep.analysis.convergence.tolerances",
-    "WorkEstimate": "sweep.analysis.efficiency.work",
+    "WorkEstimate": "sweep.analysis.efficiency.pareto",
     "adaptive_runs": "sweep.analysis.runs.selection",
     "arithmetic_table": "sweep.analysis.drift.arithmetic",
     "chaos_table": "sweep.analysis.chaos",

@@ -182,7 +182,7 @@ class _Axis:
 
     texts: list[str]
     labels: list[str]
-    codes: NDArray[np.intp]
+    codes: NDArray[np.integer]
     units: str
 
     @classmethod
@@ -209,7 +209,7 @@ class _Axis:
         """Which of some runs, or of all, have one of the values, or NaN for none at all."""
         for text in texts:
             check_known(name.replace("_", " "), text, self.texts)
-        is_wanted = np.array([text in texts or text == "nan" for text in self.texts])
+        is_wanted: NDArray[np.bool_] = np.array([t in texts or t == "nan" for t in self.texts])
         return is_wanted[self.codes if runs is None else self.codes[runs]]
 
 

@@ -167,8 +167,8 @@ def draw_drifts(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     """Error of an invariant over time, and its drift, in a strip for each integrator."""
     quantity = (choice.quantity or quantities_of_view("drifts", runs)[0]).removesuffix("_error")
     runs = run_table_without_repeats(runs)
-    shown, _ = runs_to_draw(runs)
-    shown = take_runs(runs, shown)
+    numbers, _ = runs_to_draw(runs)
+    shown = take_runs(runs, numbers)
     rows = drift_table(shown, [quantity])
     cells = groups_of_runs(shown, ["integrator", *scanned_axes(shown), "step_size", "tolerance"])
     panels = []

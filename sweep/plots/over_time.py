@@ -339,7 +339,7 @@ def _draw_crosses_where_runs_stopped(
 
 
 def error_series_to_draw(
-    dataset: xr.Dataset, runs: NDArray[np.intp], name: str, signed: bool = False
+    dataset: xr.Dataset, runs: NDArray[np.integer], name: str, signed: bool = False
 ) -> Series:
     """Read the sizes of an error over time, at no more times than can be told apart.
 

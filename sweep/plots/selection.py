@@ -50,7 +50,7 @@ def runs_to_draw(
     counts = complete_runs(dataset, also_stopped=True)
     adaptive = adaptive_runs(dataset)
     sizes = np.where(adaptive, dataset["tolerance"], dataset["step_size"])
-    cells: dict[Cell, NDArray[np.intp]] = {}
+    cells: dict[Cell, NDArray[np.integer]] = {}
     for key, runs in groups_of_runs(dataset, ["integrator", *scanned_axes(dataset)]):
         integrator = key.pop("integrator")
         cells[axis_values_in_words(key), integrator] = runs[counts[runs]]
@@ -73,7 +73,7 @@ def runs_to_draw(
 
 
 def _most_shared_step_size(
-    cells: Mapping[Cell, NDArray[np.intp]],
+    cells: Mapping[Cell, NDArray[np.integer]],
     sizes: NDArray[np.float64],
     adaptive: NDArray[np.bool_],
 ) -> float:

@@ -88,8 +88,8 @@ class Panel:
     title: str
     times: NDArray[np.float64]
     directions: NDArray[np.float64]
-    starts: NDArray[np.intp]
-    runs: NDArray[np.intp]
+    starts: NDArray[np.integer]
+    runs: NDArray[np.integer]
     unit: bool
 
     @property
@@ -311,7 +311,7 @@ def prepare_sphere_picture(
 
 
 def _read_directions(
-    dataset: xr.Dataset, runs: NDArray[np.intp], rows: Sequence[int], count: int | None
+    dataset: xr.Dataset, runs: NDArray[np.integer], rows: Sequence[int], count: int | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
     """Read the states of some runs, and divide them by their lengths.
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from sweep.analysis.efficiency.work import WorkEstimate
+    from sweep.analysis.efficiency.pareto import WorkEstimate
     from sweep.campaign.recommend.recommendation import Point, Recommendation
 
 # Label and units of each measure of work, which is that of the whole run.

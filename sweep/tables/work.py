@@ -19,8 +19,7 @@ from sweep.tables.base import (
 from sweep.text import format_number
 
 if TYPE_CHECKING:
-    from sweep.analysis.efficiency.pareto import LeastWork
-    from sweep.analysis.efficiency.work import WorkEstimate
+    from sweep.analysis.efficiency.pareto import LeastWork, WorkEstimate
 
 NAMES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time"}
 # How the work of integrators compares that share the first place.

@@ -20,7 +20,7 @@ from sweep.text import count_with_noun
 if TYPE_CHECKING:
     import xarray
 
-    from sweep.analysis.efficiency.work import WorkEstimate
+    from sweep.analysis.efficiency.pareto import WorkEstimate
     from sweep.study.experiment import ResolvedExperiment
 
 # OrderEstimate, DriftEstimate, ChaosEstimate or CostEstimate, by the kind of the question.

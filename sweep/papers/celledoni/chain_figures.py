@@ -47,7 +47,7 @@ def draw_chain_convergence(datasets: Datasets) -> Figure:
         figure = new_figure(10.0, 4.6)
         axes = figure.subplots(1, 2, sharey=True)
         for ax, (name, title) in zip(axes, STARTS.items(), strict=True):
-            rows = sorted(order_table(study[name]), key=lambda row: row.declared)
+            rows = sorted(order_table(study[name]), key=lambda row: list(ORDERS).index(row.declared))
             styles = _curve_styles_by_order(rows)
             for row in rows:
                 draw_error_curve(ax, row, styles[row.integrator], curve_label_with_order(row))
