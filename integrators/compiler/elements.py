@@ -11,14 +11,17 @@ In lanes of double-doubles there are two more axes, of 8 and 2.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba.core import types
 
 from integrators.compiler.double_double import double_double, double_double_lanes
-from integrators.compiler.lanes import ALIGNMENT, WIDTH, lane
+from integrators.compiler.lanes import ALIGNMENT, WIDTH, lane, number_of
 from integrators.compiler.tangents import COUNT, tangents
+from integrators.compiler.views import viewing
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,16 @@ DOUBLE_DOUBLE = Element("double-double", double_double, (2,), (2,))
 DOUBLE_DOUBLE_LANES = Element(
     "double-double lanes", double_double_lanes, (WIDTH, 2), (2,), trajectories=WIDTH
 )
+
+
+def as_elements(element: Element) -> Callable[[Any], Any]:
+    """A function for kernels: views float64, with the axes of an `Element`, as its elements."""
+    return viewing(element.type, len(element.shape))
+
+
+def as_numbers(element: Element) -> Callable[[Any], Any]:
+    """The same for times, step sizes, constants and parameters beside its elements."""
+    return viewing(number_of(element.type), len(element.numbers))
 
 
 def aligned(shape: int | tuple[int, ...]) -> np.ndarray:

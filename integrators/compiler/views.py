@@ -7,7 +7,7 @@ own, since kernels count no references (`kernels.OPTIONS`) and so may return no 
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -21,13 +21,9 @@ from integrators.compiler.lanes import (
     WIDTH,
     array,
     flat,
-    number_of,
     scalar_of,
     wide_of,
 )
-
-if TYPE_CHECKING:
-    from integrators.compiler.elements import Element
 
 
 def _borrowed(
@@ -87,18 +83,10 @@ def view(
     return register
 
 
-def as_elements(element: "Element") -> Callable[[Any], Any]:
-    """A function for kernels: views float64, with the axes of an `Element`, as its elements."""
-    return _viewing(element.type, len(element.shape))
-
-
-def as_numbers(element: "Element") -> Callable[[Any], Any]:
-    """The same for times, step sizes, constants and parameters beside its elements."""
-    return _viewing(number_of(element.type), len(element.numbers))
-
-
 @functools.cache
-def _viewing(kind: types.Type, axes: int) -> Callable[[Any], Any]:
+def viewing(kind: types.Type, axes: int) -> Callable[[Any], Any]:
+    """A function for kernels: views float64 as an array of a type, less the last so many axes."""
+
     def viewed(floats):
         return floats
 

@@ -32,12 +32,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from integrators.compiler.elements import TANGENTS, aligned
+from integrators.compiler.elements import TANGENTS, aligned, as_elements
 from integrators.compiler.kernels import IS_COMPILED, Kernel, inlined, types, whole_state
 from integrators.compiler.lanes import array, flat
 from integrators.compiler.tangents import COUNT
 from integrators.compiler.vectors import get
-from integrators.compiler.views import as_elements
 from integrators.errors import InputError, check_array, check_number, check_whole
 from integrators.forms.flows import Form, SystemOrForm
 from integrators.forms.forms import checked_members, form_of, moving_rows

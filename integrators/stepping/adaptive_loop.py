@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from integrators.compiler.elements import Element, aligned
+from integrators.compiler.elements import Element, aligned, as_elements, as_numbers
 from integrators.compiler.kernels import (
     Inlined,
     Kernel,
@@ -39,7 +39,7 @@ from integrators.compiler.kernels import (
 )
 from integrators.compiler.lanes import array, by_precision, double_of, flat
 from integrators.compiler.vectors import get, put
-from integrators.compiler.views import as_elements, as_numbers, rows_of, tail
+from integrators.compiler.views import rows_of, tail
 from integrators.options import Option
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE, ROUND_OFF
 from integrators.solvers.failures import poison

@@ -9,7 +9,7 @@ from step to step is in ``y`` and ``memory``: a run continues from them bit for 
 import functools
 from collections.abc import Callable
 
-from integrators.compiler.elements import DOUBLE, LANES, Element
+from integrators.compiler.elements import DOUBLE, LANES, Element, as_elements, as_numbers
 from integrators.compiler.kernels import (
     ElementSignature,
     Kernel,
@@ -21,7 +21,7 @@ from integrators.compiler.kernels import (
 )
 from integrators.compiler.lanes import array, flat, number_of, select, vectors
 from integrators.compiler.vectors import get, put
-from integrators.compiler.views import as_elements, as_numbers, frame, rows_of, tail
+from integrators.compiler.views import frame, rows_of, tail
 from integrators.status import (
     ABS_MAX,
     ABS_MEAN,

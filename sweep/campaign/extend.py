@@ -15,9 +15,9 @@ from sweep.store.store import Store
 from sweep.store.studies import stored_studies, study_with_longer_duration
 from sweep.study.experiment import ENTRY_KEYS
 from sweep.study.initial_conditions.base import RandomStarts
+from sweep.study.model import unite_studies
 from sweep.study.run_table import expand_experiment
 from sweep.study.toml.writer import write_study_text
-from sweep.study.union import unite_studies
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -210,7 +210,8 @@ class _Axis:
         for text in texts:
             check_known(name.replace("_", " "), text, self.texts)
         is_wanted: NDArray[np.bool_] = np.array([t in texts or t == "nan" for t in self.texts])
-        return is_wanted[self.codes if runs is None else self.codes[runs]]
+        codes = self.codes if runs is None else self.codes[runs]
+        return np.asarray(is_wanted[codes])
 
 
 def _open_experiments(store: Store) -> dict[str, Experiment]:

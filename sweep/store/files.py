@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, Protocol
 
 import google_crc32c
 import numpy as np
@@ -27,9 +27,7 @@ from sweep.store.backends.places import (
     read_bytes_or_none,
 )
 
-if TYPE_CHECKING:
-    from sweep.store.commit.records import Unfolded
-
+ZarrMode = Literal["r", "r+", "a"]
 Index = tuple[int, ...]  # of a chunk or a shard, along each dimension of its array
 RowNumbers = NDArray[np.integer]
 
@@ -92,6 +90,13 @@ class Part:
         )
 
 
+class UnfoldedShards(Protocol):
+    """Records that are not folded yet: `sweep.store.commit.records.Unfolded`."""
+
+    def shard_with(self, array: "ArrayFiles", index: Index, old: bytes | None) -> bytes | None:
+        """The bytes of a shard as a fold would write it; None if nothing of it is there."""
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayFiles:
     """An array of the store, by its files.
@@ -114,7 +119,7 @@ class ArrayFiles:
         Whether a file holds several chunks and their index.
     separator : str
         Between the indices in a file's name.
-    unfolded : sweep.store.commit.records.Unfolded, optional
+    unfolded : UnfoldedShards, optional
         Records that are not folded yet, and read as if they were.
     """
 
@@ -128,10 +133,10 @@ class ArrayFiles:
     attributes: dict[str, Any]
     sharded: bool = False
     separator: str = "."
-    unfolded: "Unfolded | None" = None
+    unfolded: "UnfoldedShards | None" = None
 
     @classmethod
-    def read(cls, directory: Place, unfolded: "Unfolded | None" = None) -> "ArrayFiles":
+    def read(cls, directory: Place, unfolded: "UnfoldedShards | None" = None) -> "ArrayFiles":
         """The array in `directory`.
 
         Raises
@@ -143,7 +148,7 @@ class ArrayFiles:
 
     @classmethod
     def of(
-        cls, directory: Place, metadata: Mapping[str, Any], unfolded: "Unfolded | None" = None
+        cls, directory: Place, metadata: Mapping[str, Any], unfolded: "UnfoldedShards | None" = None
     ) -> "ArrayFiles":
         """The array in `directory` that has these metadata; as `read`."""
         try:
@@ -470,7 +475,7 @@ def are_runs_computed_to_sample(
 
 
 def read_1d_arrays(
-    directory: Place, names: Iterable[str], unfolded: "Unfolded | None" = None
+    directory: Place, names: Iterable[str], unfolded: "UnfoldedShards | None" = None
 ) -> dict[str, np.ndarray]:
     """One-dimensional arrays of a group by name; with what records have, if they are given.
 

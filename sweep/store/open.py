@@ -16,7 +16,6 @@ from integrators.errors import InputError, check_known, shown
 from sweep.limits import MOST_RUNS
 from sweep.store.backends.places import Place
 from sweep.store.commit.fold import check_files_are_there
-from sweep.store.commit.records import unfolded_of_store
 from sweep.store.commit.zarr_stores import zarr_store_with_records
 from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
 from sweep.store.storage import configure_zarr
@@ -74,7 +73,7 @@ def open_study(
     with store.naming_damage():  # zarr would read what is gone as blank
         for name in store.experiments:
             check_files_are_there(store, name)
-    unfolded = unfolded_of_store(store)
+    unfolded = store.unfolded_by_group()
     try:
         tree = xr.open_datatree(
             zarr_store_with_records(store, unfolded),  # type: ignore[arg-type]  # it takes zarr's

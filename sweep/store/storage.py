@@ -11,7 +11,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import zarr
@@ -22,13 +22,19 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from integrators.status import COMPLETE
 from sweep.store.backends.places import METADATA, WriteCheck, map_over_place
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
-from sweep.store.commit.records import put_durably, unfolded_of_store
-from sweep.store.commit.zarr_stores import zarr_store_with_check, zarr_store_with_records
-from sweep.store.files import INTERNAL, are_runs_computed_to_sample, read_zarr_metadata
+from sweep.store.commit.records import put_durably
+from sweep.store.commit.zarr_stores import (
+    StoreFiles,
+    zarr_store_with_check,
+    zarr_store_with_records,
+)
+from sweep.store.files import (
+    INTERNAL,
+    ZarrMode,
+    are_runs_computed_to_sample,
+    read_zarr_metadata,
+)
 from sweep.study import schema
-
-if TYPE_CHECKING:
-    from sweep.store.store import Store, ZarrMode
 
 COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # the latter: others may come
 # Without a checksum a flipped bit is read back as data.
@@ -149,16 +155,16 @@ def configure_zarr() -> None:
 
 
 def open_root_of_store(
-    store: "Store", mode: "ZarrMode" = "r", check: WriteCheck | None = None
+    store: StoreFiles, mode: ZarrMode = "r", check: WriteCheck | None = None
 ) -> StoredGroup:
     """The root group of a `Store`; see its `root`."""
     if mode == "r":
-        return open_root_group(zarr_store_with_records(store, unfolded_of_store(store)))
+        return open_root_group(zarr_store_with_records(store, store.unfolded_by_group()))
     place = store.zarr_store if check is None else zarr_store_with_check(store, check)
     return open_root_group(place, mode)
 
 
-def open_root_group(place: ZarrStore | str, mode: "ZarrMode" = "r") -> StoredGroup:
+def open_root_group(place: ZarrStore | str, mode: ZarrMode = "r") -> StoredGroup:
     """The root group of what zarr calls a store; never the consolidated copy of its metadata."""
     configure_zarr()
     root = zarr.open_group(place, mode=mode, zarr_format=3, use_consolidated=False)
@@ -172,7 +178,7 @@ def open_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
     return cast("StoredGroup", group)
 
 
-def read_root_group_or_none(store: "Store") -> StoredGroup | None:
+def read_root_group_or_none(store: StoreFiles) -> StoredGroup | None:
     """The root group of a `Store`; None if it cannot be read, or is not one that is ours."""
     try:
         root = open_root_group(store.zarr_store)
@@ -258,7 +264,7 @@ def layout_of_group(group: StoredGroup) -> Layout:
     return Layout(**json.loads(group.attrs["layout"]))
 
 
-def consolidate_zarr_metadata(store: "Store", check: WriteCheck | None = None) -> None:
+def consolidate_zarr_metadata(store: StoreFiles, check: WriteCheck | None = None) -> None:
     """Consolidate the metadata of each experiment and of the root, for fast opening.
 
     As `zarr.consolidate_metadata` does for each of them, but every file is read once.
@@ -287,14 +293,14 @@ def _consolidated(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _write_metadata(
-    store: "Store", name: str, metadata: dict[str, Any], check: WriteCheck | None
+    store: StoreFiles, name: str, metadata: dict[str, Any], check: WriteCheck | None
 ) -> None:
     text = json.dumps(metadata, indent=2)
     put_durably(store.place / name / METADATA, text.encode(), check or (lambda: None))
 
 
 def set_root_attributes(
-    store: "Store", attributes: Mapping[str, object], check: WriteCheck | None = None
+    store: StoreFiles, attributes: Mapping[str, object], check: WriteCheck | None = None
 ) -> None:
     """Set attributes of the root, and keep its consolidated metadata."""
     metadata = store.anew().metadata

@@ -11,18 +11,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from integrators.errors import InputError
 from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store import files
 from sweep.store.backends import places
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, WriteCheck
-from sweep.store.commit.records import Unfolded
+from sweep.store.commit.records import Unfolded, records_by_group, unfolded_by_group
 from sweep.store.files import (
     FORMAT_VERSION,
     INTERNAL,
     ArrayFiles,
+    ZarrMode,
     end_checkpoints_group_name,
 )
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from sweep.store.storage import StoredGroup
 
-ZarrMode = Literal["r", "r+", "a"]
 HALF_MADE = "creating"  # object in a bucket while a store is put there
 CREATING = ".creating"  # after the store's own name and a token: where a new one is put together
 LEASE = ".lock"  # likewise: who writes to the store
@@ -271,7 +271,12 @@ class Store:
 
     def unfolded(self, place: str) -> Unfolded | None:
         """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
-        return Unfolded.of(self, files.group_with_records_of(place), self.session)
+        return Unfolded.of(self.place, files.group_with_records_of(place), self.session)
+
+    def unfolded_by_group(self) -> dict[str, Unfolded]:
+        """What is not folded yet, by group."""
+        records = records_by_group(self.place)
+        return unfolded_by_group(records, self.session) if records else {}
 
     def arrays_of_group(
         self, place: str, unfolded: Unfolded | None = None

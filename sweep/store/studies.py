@@ -25,7 +25,7 @@ from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.from_store import StoreStarts
-from sweep.study.model import Study, join_study_texts, parse_study
+from sweep.study.model import Study, join_study_texts, parse_study, unite_studies
 from sweep.study.model import load_study_file as load_study_file
 from sweep.study.reader import read_time_axis
 from sweep.study.run_table import RunTable, expand_experiment
@@ -37,7 +37,6 @@ from sweep.study.time_axis import (
     extend_time_axis,
 )
 from sweep.study.toml.nodes import Node, parse_toml
-from sweep.study.union import unite_studies
 
 ADDED = "# Added to decide "  # first words of a text that `sweep decide` adds
 

@@ -1,4 +1,7 @@
-"""An experiment of a study as frozen values: systems, integrators, starts, times."""
+"""An experiment of a study as frozen values: systems, integrators, starts, times.
+
+And the union of experiments, which is no grid in general: it has only runs that one of them names.
+"""
 
 import dataclasses
 import functools
@@ -6,8 +9,8 @@ import itertools
 import math
 import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +20,18 @@ from integrators.errors import InputError, check_known
 from integrators.method import Integrator
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCES
+from sweep.errors import CannotUnite
 from sweep.limits import MOST_RUNS, RUNS
-from sweep.plugins.registry import BUILT_IN, Library
+from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
 from sweep.study.exclude import Rule
-from sweep.study.initial_conditions.base import Start
+from sweep.study.initial_conditions.base import RandomStarts, Start
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.time_axis import AnyTimeAxis
 from systems import System
 
 STATISTICS = ("every_step", "none")
 TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
+Value = TypeVar("Value", bound=Hashable)
 ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
 
 
@@ -225,7 +230,7 @@ class ResolvedExperiment:
         What the study can name.
     parts : tuple of ResolvedExperiment
         The grids whose runs, one grid after the other, are those of a union, which has all their
-        values on its axes; see `sweep.study.union`. Empty: it is a grid itself.
+        values on its axes; see `unite_experiments`. Empty: it is a grid itself.
 
     Raises
     ------
@@ -431,3 +436,110 @@ def _as_plain_data(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_as_plain_data(item) for item in value]
     return value
+
+
+# --- union ------------------------------------------------------------------------------------
+
+
+def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
+    """The experiment with the runs of several that are grids.
+
+    Parameters
+    ----------
+    parts : sequence of ResolvedExperiment
+        Of one name, with the same time axis and all that a store keeps of an experiment.
+
+    Returns
+    -------
+    ResolvedExperiment
+
+    Raises
+    ------
+    CannotUnite
+        If a label has two meanings, or a parameter is scanned in one and not in another.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    try:
+        return dataclasses.replace(
+            parts[0],
+            parts=tuple(parts),
+            scan=_unite_scans([part.scan for part in parts]),
+            integrators=_unite_integrators(parts),
+            step_sizes=_distinct(size for part in parts for size in part.step_sizes),
+            tolerances=_distinct(size for part in parts for size in part.tolerances),
+            initial_conditions=_unite_starts([part.initial_conditions for part in parts]),
+            exclude=(),
+            zipped=(),
+            repeat=max(part.repeat for part in parts),
+            library=unite_libraries([part.library for part in parts]),
+        )
+    except CannotUnite as error:
+        raise CannotUnite(f"experiment {parts[0].name!r}: {error}") from None
+
+
+def _distinct(values: Iterable[Value]) -> tuple[Value, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
+    """Axes with the values of all; a value has the label that it has first."""
+    axes = [{axis.name: axis for axis in scan} for scan in scans]
+    for other in axes[1:]:
+        for name in sorted(set(axes[0]) ^ set(other)):
+            raise CannotUnite(f"{name!r} is scanned in one study and not in the other")
+    return tuple(_unite_axes([scan[name] for scan in axes]) for name in axes[0])
+
+
+def _unite_axes(axes: Sequence[Axis]) -> Axis:
+    labels: dict[Any, Any] = {}  # by value
+    meanings: dict[Any, Any] = {}  # by label
+    for axis in axes:
+        if (axis.labels is None) != (axes[0].labels is None):
+            raise CannotUnite(f"the values of {axis.name!r} have labels in one study only")
+        for value, label in zip(axis.values, axis.labels or axis.values, strict=True):
+            if meanings.setdefault(label, value) != value:
+                raise CannotUnite(f"a label of {axis.name!r} stands for two values")
+            labels.setdefault(value, label)
+    named = None if axes[0].labels is None else tuple(labels.values())
+    return dataclasses.replace(axes[0], values=tuple(labels), labels=named)
+
+
+def _unite_integrators(parts: Sequence[ResolvedExperiment]) -> tuple[IntegratorEntry, ...]:
+    """Integrators by label, each with all steps that it has somewhere."""
+    entries: dict[str, IntegratorEntry] = {}
+    steps: dict[str, dict[float, None]] = {}
+    for part in parts:
+        for entry in part.integrators:
+            known = entries.setdefault(entry.label, entry)
+            if (known.name, known.options) != (entry.name, entry.options):
+                raise CannotUnite(
+                    f"the label {entry.label!r} stands for two integrators; give one another "
+                    "label, and run that study on its store once more"
+                )
+            sizes = (size[entry.adaptive] for size in part.steps_of(entry))
+            steps.setdefault(entry.label, {}).update(dict.fromkeys(sizes))
+    return tuple(
+        dataclasses.replace(entry, tolerances=tuple(steps[label]))
+        if entry.adaptive
+        else dataclasses.replace(entry, step_sizes=tuple(steps[label]))
+        for label, entry in entries.items()
+    )
+
+
+def _unite_starts(conditions: Iterable[tuple[Start, ...]]) -> tuple[Start, ...]:
+    """Unite starts: each once, ensembles with their most members, and with distinct labels."""
+    found: dict[str, Any] = {}  # dataclasses, by content
+    labels = set()
+    for start in (start for several in conditions for start in several):
+        known = found.get(start.content)
+        if known is None:
+            label, number = start.label, 2
+            while label in labels:
+                label, number = f"{start.label} {number}", number + 1
+            labels.add(label)
+            own: Any = start
+            found[start.content] = dataclasses.replace(own, label=label)
+        elif isinstance(start, RandomStarts) and start.members > known.members:
+            found[start.content] = dataclasses.replace(known, members=start.members)
+    return tuple(found.values())

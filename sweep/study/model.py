@@ -18,13 +18,12 @@ from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError
 from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins.loader import Plugin
-from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study
-from sweep.study.experiment import ResolvedExperiment
+from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
+from sweep.study.experiment import ResolvedExperiment, unite_experiments
 from sweep.study.reader import FORMAT, read_study
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.toml.nodes import parse_toml
 from sweep.study.toml.writer import write_study_text
-from sweep.study.union import unite_studies
 
 Kind = TypeVar("Kind")
 
@@ -275,6 +274,38 @@ _study.plugins = property(  # in the place of the argument's default
     lambda study: study.library.plugins,
     doc="The plugins that it names, each a `sweep.plugins.loader.Plugin`.",
 )
+
+
+def unite_studies(studies: Sequence[Study]) -> Study:
+    """The study that has the runs of several; their texts are its texts, each once.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+        Of one name. Their experiments of one name have the same time axis, and all that a store
+        keeps of an experiment.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    CannotUnite
+        If a label has two meanings, a parameter is scanned in one study and not in another, or
+        plugins of one name differ.
+    """
+    experiments: dict[str, list[ResolvedExperiment]] = {}
+    for experiment in (experiment for study in studies for experiment in study.experiments):
+        parts = experiments.setdefault(experiment.name, [])
+        parts += [part for part in experiment.grids if part not in parts]
+    return dataclasses.replace(
+        studies[0],
+        experiments=tuple(map(unite_experiments, experiments.values())),
+        description=next((s.description for s in studies if s.description), ""),
+        texts=tuple(dict.fromkeys(text for study in studies for text in study.texts)),
+        library=unite_libraries([study.library for study in studies]),
+    )
 
 
 def join_study_texts(texts: Sequence[str]) -> str:

@@ -74,7 +74,7 @@ def put(store, arrays, rows, columns, samples):
         int(rows[0]), int(rows[-1]) + 1, len(rows), 0, samples, 0, 1, "bench", "t", records.RECORD
     )
     shard_row = int(rows[0]) // arrays["sample_count"].chunks[0]
-    folder = records.records_folder(store, "only", shard_row)
+    folder = records.records_folder(store.place, "only", shard_row)
     records.write_record(folder, name, arrays, rows, columns)
 
 

@@ -175,7 +175,7 @@ class Midway:
     """How far the checkpoint of a run is, and what it said when everything was killed."""
 
     def __init__(self, store, samples):
-        self._folder = records.records_folder(Store.at(store), "ensemble", 0)
+        self._folder = records.records_folder(Store.at(store).place, "ensemble", 0)
         self._samples, self.stood = samples, None
 
     def __call__(self):

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from integrators.compiler.elements import DOUBLE_DOUBLE, DOUBLE_DOUBLE_LANES
+from integrators.compiler.elements import DOUBLE_DOUBLE, DOUBLE_DOUBLE_LANES, as_elements
 from integrators.compiler.kernels import Kernel, types
 from integrators.compiler.lanes import WIDTH, array
-from integrators.compiler.views import as_elements
 from integrators.precision import exactly
 
 

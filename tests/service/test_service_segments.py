@@ -91,7 +91,7 @@ def test_a_task_goes_on_from_any_checkpoint(
 
 def checkpoints_of(store):
     """The checkpoints of a store, in the order of their names."""
-    folder = records.records_folder(Store.at(store), "only", 0)
+    folder = records.records_folder(Store.at(store).place, "only", 0)
     return records.list_records(folder, records.CHECKPOINT)
 
 

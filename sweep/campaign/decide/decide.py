@@ -42,7 +42,7 @@ from sweep.store.studies import (
     study_with_longer_duration,
     time_axes_in_texts,
 )
-from sweep.study.union import unite_studies
+from sweep.study.model import unite_studies
 
 if TYPE_CHECKING:
     from pathlib import Path

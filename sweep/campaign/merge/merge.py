@@ -34,8 +34,8 @@ from sweep.store.commit.records import put_durably
 from sweep.store.files import end_checkpoints_group_name, references_group_name
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
+from sweep.study.model import unite_studies
 from sweep.study.run_table import expand_experiment
-from sweep.study.union import unite_studies
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -118,7 +118,8 @@ def committed_samples_of_task(task: Task) -> int:
     task : Task
     """
     low, high, found = task.rows[0], task.rows[-1], 0
-    for records in records_by_group(task.store, place=task.group).get(task.group, {}).values():
+    listed = records_by_group(task.store.place, group=task.group)
+    for records in listed.get(task.group, {}).values():
         for name in (record.name for record in records):
             if name.start <= high and name.stop > low:
                 found += name.count * (name.last - name.first)

@@ -103,7 +103,7 @@ class Recording:
         self._resumed: list[tuple[RowNumbers, Sequence[Record]]] = []
         self.written = time.perf_counter()
         for row in np.unique(self._shard_row).tolist():
-            self._read_records(records_folder(store, place, row))
+            self._read_records(records_folder(store.place, place, row))
 
     # --- records of earlier attempts ---------------------------------------------------------
 
@@ -254,7 +254,7 @@ class Recording:
             token=self._attempt.token,
             kind=kind,
         )
-        folder = records_folder(self._store, self._place, shard_row)
+        folder = records_folder(self._store.place, self._place, shard_row)
         record = write_record(
             folder, record_name, self._arrays, rows, columns, self._identity, state
         )

@@ -9,6 +9,7 @@ import contextlib
 import fnmatch
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -18,6 +19,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar
 
 from integrators.errors import InputError
+from sweep.errors import Unreachable
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store as ZarrStore
@@ -219,7 +221,7 @@ class ObjectPlace:
 
     def write_bytes(self, data: bytes) -> None:
         """Write the object; it is there whole, or the one before is."""
-        in_parts = len(data) > _import_s3().MOST_AT_ONCE
+        in_parts = len(data) > _s3_of(self).MOST_AT_ONCE
         with self._server() as (obstore, client):
             obstore.put(client, self.key, bytes(data), use_multipart=in_parts)
 
@@ -266,7 +268,7 @@ class ObjectPlace:
 
     def zarr_store(self) -> "ZarrStore":
         """Where zarr reads and writes what is below."""
-        store: ZarrStore = _import_s3().zarr_store_of_bucket(self)
+        store: ZarrStore = _s3_of(self).zarr_store_of_bucket(self.bucket, self.key, self.patient)
         return store
 
     def check(self, writes: bool = False) -> None:
@@ -277,18 +279,35 @@ class ObjectPlace:
         Unreachable
             If not: says why.
         """
-        _import_s3().check_bucket_answers(self, writes)
+        with replace(self, patient=False)._server() as (obstore, client):
+            next(iter(obstore.list(client, self.key, chunk_size=1)), None)
+            if writes:
+                probe = f"{self.key}.{secrets.token_hex(4)}.probe"
+                obstore.put(client, probe, b"")
+                obstore.delete(client, probe)
 
     def _server(self) -> AbstractContextManager[tuple[ModuleType, object]]:
         """A context with the module obstore and a client; what they raise becomes ours."""
         context: AbstractContextManager[tuple[ModuleType, object]]
-        context = _import_s3().obstore_client_of_place(self)
+        context = _s3_of(self).obstore_client(self.bucket, self.key, self.patient)
         return context
 
 
-def _import_s3() -> ModuleType:
-    from sweep.store.backends import s3  # with obstore, which is optional
+def _s3_of(place: ObjectPlace) -> ModuleType:
+    """The module with the clients, which needs an optional package.
 
+    Raises
+    ------
+    Unreachable
+        If that is missing.
+    """
+    try:
+        from sweep.store.backends import s3
+    except ImportError:
+        raise Unreachable.for_reason(
+            f"{place} is in an object store, for which a package is missing: "
+            "pip install 'geosweep[s3]'"
+        ) from None
     return s3
 
 

@@ -9,19 +9,20 @@ import errno
 import functools
 import importlib.util
 import os
-import secrets
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import obstore
+from obstore.store import S3Store
+
 from sweep.errors import Unreachable
-from sweep.store.backends.places import ObjectPlace
 
 if TYPE_CHECKING:
     from obstore.auth.boto3 import Boto3CredentialProvider
-    from obstore.store import ClientConfig, RetryConfig, S3Store
+    from obstore.store import ClientConfig, RetryConfig
     from zarr.abc.store import ByteRequest
     from zarr.core.buffer import Buffer, BufferPrototype
     from zarr.storage import ObjectStore
@@ -41,30 +42,15 @@ OWN_CREDENTIALS = (  # which obstore knows by itself
 )
 
 
-def check_bucket_answers(place: ObjectPlace, writes: bool) -> None:
-    """Raise `Unreachable` unless the bucket answers, and can be written if that is asked for."""
-    with obstore_client_of_place(replace(place, patient=False)) as (obstore, client):
-        next(iter(obstore.list(client, place.key, chunk_size=1)), None)
-        if writes:
-            probe = f"{place.key}.{secrets.token_hex(4)}.probe"
-            obstore.put(client, probe, b"")
-            obstore.delete(client, probe)
-
-
-def zarr_store_of_bucket(place: ObjectPlace) -> "ObjectStore[S3Store]":
-    """A zarr store of what is below a place."""
-    with obstore_client_of_place(place):
-        return _zarr_bucket_store_class()(
-            _cached_s3_client(
-                place.bucket, _request_timeout_of_bucket(place), _s3_client_settings(), place.key
-            )
-        )
+def zarr_store_of_bucket(bucket: str, prefix: str, patient: bool) -> "ObjectStore[S3Store]":
+    """A zarr store of what is below a prefix of a bucket."""
+    with _obstore_errors_as_oserrors(bucket, prefix):
+        client = _cached_s3_client(bucket, _request_timeout(patient), _settings(), prefix)
+        return _zarr_bucket_store_class()(client)
 
 
 @functools.cache
 def _zarr_bucket_store_class() -> "type[ObjectStore[S3Store]]":
-    import obstore
-    from obstore.store import S3Store
     from zarr.storage import ObjectStore
 
     class Objects(ObjectStore[S3Store]):
@@ -73,27 +59,27 @@ def _zarr_bucket_store_class() -> "type[ObjectStore[S3Store]]":
         async def get(
             self, key: str, prototype: "BufferPrototype", byte_range: "ByteRequest | None" = None
         ) -> "Buffer | None":
-            with _obstore_errors_as_oserrors(self.store):
+            with _errors_of_client(self.store):
                 return await super().get(key, prototype, byte_range)
 
         async def exists(self, key: str) -> bool:
-            with _obstore_errors_as_oserrors(self.store):
+            with _errors_of_client(self.store):
                 return await super().exists(key)
 
         async def set(self, key: str, value: "Buffer") -> None:
             self._check_writable()
             data = value.as_buffer_like()
-            with _obstore_errors_as_oserrors(self.store):
+            with _errors_of_client(self.store):
                 await obstore.put_async(
                     self.store, key, data, use_multipart=len(data) > MOST_AT_ONCE
                 )
 
         async def delete(self, key: str) -> None:
-            with _obstore_errors_as_oserrors(self.store):
+            with _errors_of_client(self.store):
                 await super().delete(key)
 
         async def list_dir(self, prefix: str) -> AsyncGenerator[str, None]:
-            with _obstore_errors_as_oserrors(self.store):
+            with _errors_of_client(self.store):
                 listed = super().list_dir(prefix)
                 found = [name async for name in listed]
             for name in found:
@@ -106,29 +92,17 @@ def _zarr_bucket_store_class() -> "type[ObjectStore[S3Store]]":
 
 
 @contextlib.contextmanager
-def obstore_client_of_place(place: ObjectPlace) -> "Iterator[tuple[ModuleType, S3Store]]":
-    """The module obstore and a client; what they raise becomes ours."""
-    try:
-        import obstore
-    except ImportError:
-        raise Unreachable.for_reason(
-            f"{place} is in an object store, for which a package is missing: "
-            "pip install 'geosweep[s3]'"
-        ) from None
-    with _obstore_errors_as_oserrors(place):
-        yield (
-            obstore,
-            _cached_s3_client(
-                place.bucket, _request_timeout_of_bucket(place), _s3_client_settings()
-            ),
-        )
+def obstore_client(bucket: str, key: str, patient: bool) -> Iterator[tuple[ModuleType, S3Store]]:
+    """The module obstore and a client; what they raise becomes ours, with the key."""
+    with _obstore_errors_as_oserrors(bucket, key):
+        yield obstore, _cached_s3_client(bucket, _request_timeout(patient), _settings())
 
 
-def _request_timeout_of_bucket(place: ObjectPlace) -> float:
-    return float(os.environ.get(PATIENCE, LATER)) if place.patient else AT_START
+def _request_timeout(patient: bool) -> float:
+    return float(os.environ.get(PATIENCE, LATER)) if patient else AT_START
 
 
-def _s3_client_settings() -> tuple[tuple[str, str], ...]:
+def _settings() -> tuple[tuple[str, str], ...]:
     """What a client depends on besides its bucket."""
     return tuple((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
 
@@ -136,9 +110,7 @@ def _s3_client_settings() -> tuple[tuple[str, str], ...]:
 @functools.lru_cache(maxsize=64)
 def _cached_s3_client(
     bucket: str, seconds: float, settings: tuple[tuple[str, str], ...], prefix: str | None = None
-) -> "S3Store":
-    from obstore.store import S3Store
-
+) -> S3Store:
     known = dict(settings)
     options: ClientConfig = {
         "connect_timeout": timedelta(seconds=AT_START),
@@ -189,27 +161,31 @@ def _s3_credentials_from_boto3(known: Mapping[str, str]) -> "Boto3CredentialProv
 # --- refusals --------------------------------------------------------------------------------
 
 
+def _errors_of_client(client: S3Store) -> AbstractContextManager[None]:
+    return _obstore_errors_as_oserrors(client.config["bucket"], client.prefix or "")
+
+
 @contextlib.contextmanager
-def _obstore_errors_as_oserrors(asked: "ObjectPlace | S3Store") -> Iterator[None]:
-    """Make what obstore raises an OSError that says what is wrong; `asked` is a place or client."""
+def _obstore_errors_as_oserrors(bucket: str, key: str) -> Iterator[None]:
+    """Make what obstore raises an OSError that says what is wrong."""
     try:
         yield
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error):
-            raise _unreachable_bucket_error(asked, error) from None
-        raise FileNotFoundError(errno.ENOENT, "there is no such object", str(asked)) from None
+            raise _unreachable_bucket_error(bucket, error) from None
+        asked = f"s3://{bucket}/{key}"
+        raise FileNotFoundError(errno.ENOENT, "there is no such object", asked) from None
     except OSError:
         raise
     except Exception as error:
         if not type(error).__module__.startswith("obstore"):
             raise
-        raise _unreachable_bucket_error(asked, error) from None
+        raise _unreachable_bucket_error(bucket, error) from None
 
 
-def _unreachable_bucket_error(asked: "ObjectPlace | S3Store", error: Exception) -> Unreachable:
+def _unreachable_bucket_error(bucket: str, error: Exception) -> Unreachable:
     """The `Unreachable` that an obstore exception becomes."""
     text, kind = str(error), type(error).__name__
-    bucket = asked.bucket if isinstance(asked, ObjectPlace) else asked.config["bucket"]
     server = _s3_endpoint(os.environ) or "AWS"
     if "NoSuchBucket" in text:
         return Unreachable.for_reason(f"there is no bucket {bucket!r} at {server}")

@@ -101,7 +101,7 @@ def fold_group(
     """
     arrays, book, folded = None, {}, 0
     for row in rows:
-        records = list_records(records_folder(store, place, row), RECORD, session)
+        records = list_records(records_folder(store.place, place, row), RECORD, session)
         if not records:
             continue
         if arrays is None:
@@ -369,7 +369,7 @@ def fold_all(store: Store, session: str, check: WriteCheck = lambda: None) -> in
 
 def _rows_to_fold(store: Store, session: str) -> dict[str, list[int]]:
     """Rows of shards of which a session has records, by group."""
-    unfolded = unfolded_by_group(records_by_group(store), session)
+    unfolded = unfolded_by_group(records_by_group(store.place), session)
     return {place: sorted(found.records) for place, found in unfolded.items()}
 
 
@@ -417,7 +417,7 @@ def end_session(store: Store, check: WriteCheck = lambda: None, checkpoints: boo
 
 
 def _list_all_records(store: Store, kind: str | None = None) -> list[Record]:
-    listed = records_by_group(store).values()
+    listed = records_by_group(store.place).values()
     every = [record for rows in listed for records in rows.values() for record in records]
     return [record for record in every if kind in (None, record.name.kind)]
 
@@ -432,7 +432,7 @@ def forget_group(store: Store, place: str, check: WriteCheck) -> None:
     check : callable
         As in `discard`.
     """
-    mine = store.place / place, records_folder(store, place), book_file(store, place)
+    mine = store.place / place, records_folder(store.place, place), book_file(store, place)
     discard(store, mine, check)
 
 
@@ -528,7 +528,7 @@ def remove_checkpoints(
     check : callable
         Raises unless this process still holds the lease.
     """
-    listed = records_by_group(store, place=place).get(place, {})
+    listed = records_by_group(store.place, group=place).get(place, {})
     check()
     for records in listed.values():
         for record in records:

@@ -20,7 +20,7 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -44,9 +44,6 @@ from sweep.store.files import (
     encode_chunk,
     with_checksum,
 )
-
-if TYPE_CHECKING:
-    from sweep.store.store import Store
 
 RECORD, CHECKPOINT = "record", "checkpoint"
 FOLDER = "records"
@@ -398,10 +395,10 @@ def _open_new_file(path: Path) -> BinaryIO:
 # --- what is there ---------------------------------------------------------------------------
 
 
-def records_folder(store: "Store", place: str, shard_row: int | None = None) -> Place:
-    """Where the records of a group are, or those of a row of its shards."""
-    names = (place,) if shard_row is None else (place, str(shard_row))
-    return store.internal(FOLDER, *names)
+def records_folder(root: Place, group: str, shard_row: int | None = None) -> Place:
+    """Where the records of a group of a store are, or those of a row of its shards."""
+    names = (group,) if shard_row is None else (group, str(shard_row))
+    return root.joinpath(INTERNAL, FOLDER, *names)
 
 
 def list_records(
@@ -428,35 +425,34 @@ def list_records(
     return sorted(found, key=lambda record: record.name)
 
 
-def records_by_group(
-    store: "Store", paths: set[str] | None = None, place: str = ""
-) -> RecordsByGroup:
+def records_by_group(root: Place, paths: set[str] | None = None, group: str = "") -> RecordsByGroup:
     """All records of a store, or of one of its groups, from one listing.
 
     Parameters
     ----------
-    store : Store
+    root : Path or ObjectPlace
+        Of the store.
     paths : set of str, optional
         Files of the store, relative to it; they are listed unless given.
-    place : str
-        Of the group; all unless given.
+    group : str
+        All unless given.
 
     Returns
     -------
     dict of str to dict of int to list of Record
         By group and row of shards, in the order of their names.
     """
-    top = "/".join(filter(None, (INTERNAL, FOLDER, place)))
+    top = "/".join(filter(None, (INTERNAL, FOLDER, group)))
     if paths is None:
-        paths = {f"{top}/{path}" for path in files_below(store.place / top)}
+        paths = {f"{top}/{path}" for path in files_below(root / top)}
     found: RecordsByGroup = {}
     skipped = len(f"{INTERNAL}/{FOLDER}/")
     for path in paths:
         folder, _, text = path.rpartition("/")
         if f"{folder}/".startswith(f"{top}/") and (name := RecordName.parse(text)):
-            group, _, row = folder[skipped:].rpartition("/")
-            record = Record(store.place / path, name)
-            found.setdefault(group, {}).setdefault(int(row), []).append(record)
+            name_of_group, _, row = folder[skipped:].rpartition("/")
+            record = Record(root / path, name)
+            found.setdefault(name_of_group, {}).setdefault(int(row), []).append(record)
     for rows in found.values():
         for records in rows.values():
             records.sort(key=lambda record: record.name)
@@ -481,10 +477,10 @@ class Unfolded:
         return Unfolded, (self.records,)
 
     @classmethod
-    def of(cls, store: "Store", place: str, session: str) -> "Unfolded | None":
+    def of(cls, root: Place, group: str, session: str) -> "Unfolded | None":
         """The unfolded records of a group, of a session; None if there are none."""
-        found = records_by_group(store, place=place) if session else {}
-        return unfolded_by_group(found, session).get(place)
+        found = records_by_group(root, group=group) if session else {}
+        return unfolded_by_group(found, session).get(group)
 
     def leave_out(self, places: Collection[Place]) -> None:
         """Leave records out, by their places."""
@@ -515,12 +511,6 @@ class Unfolded:
         self._shards[key] = data
         while len(self._shards) > 1 and sum(map(len, filter(None, self._shards.values()))) > KEPT:
             self._shards.pop(next(iter(self._shards)))
-
-
-def unfolded_of_store(store: "Store") -> dict[str, Unfolded]:
-    """What is not folded yet of each group of a store; see `unfolded_by_group`."""
-    records = records_by_group(store)
-    return unfolded_by_group(records, store.session) if records else {}
 
 
 def unfolded_by_group(records: RecordsByGroup, session: str) -> dict[str, Unfolded]:

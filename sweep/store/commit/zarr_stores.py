@@ -4,27 +4,60 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Protocol, Self
 
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, WrapperStore
 
-from sweep.store.backends.places import ObjectPlace, WriteCheck, path_below, read_bytes_or_none
+from sweep.store.backends.places import (
+    ObjectPlace,
+    Place,
+    WriteCheck,
+    path_below,
+    read_bytes_or_none,
+)
 from sweep.store.commit.records import Unfolded, put_durably
 from sweep.store.files import ArrayFiles, Index
-from sweep.store.store import Store
 
 CHUNK_KEY = re.compile(r"(.+?)/(c(?:[./]\d+)+)")
 
 
-def zarr_store_with_records(store: Store, unfolded: Mapping[str, Unfolded]) -> ZarrStore | str:
+class StoreFiles(Protocol):
+    """What zarr needs to know of a `sweep.store.store.Store`, whose names these are."""
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+
+    @property
+    def zarr_store(self) -> ZarrStore | str:
+        """What zarr, and xarray, call its place."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """That of the root, as it was when it was first read."""
+
+    def anew(self) -> Self:
+        """The same store, of which nothing was read."""
+
+    def list_files(self) -> set[str]:
+        """The files as they are now, relative to it."""
+
+    def arrays_of_group(self, place: str) -> dict[str, ArrayFiles]:
+        """The arrays of a group, by name."""
+
+    def unfolded_by_group(self) -> dict[str, Unfolded]:
+        """What is not folded yet, by group."""
+
+
+def zarr_store_with_records(store: StoreFiles, unfolded: Mapping[str, Unfolded]) -> ZarrStore | str:
     """What zarr, and xarray, read a `Store` by: its place alone where all is folded.
 
     Parameters
     ----------
-    store : sweep.store.store.Store
+    store : StoreFiles
     unfolded : dict of str to sweep.store.commit.records.Unfolded
         What is not folded yet, by group.
     """
@@ -105,12 +138,12 @@ def _part(data: bytes, byte_range: ByteRequest | None) -> bytes:
     return data
 
 
-def zarr_store_with_check(store: Store, check: WriteCheck) -> ZarrStore:
+def zarr_store_with_check(store: StoreFiles, check: WriteCheck) -> ZarrStore:
     """What zarr writes a `Store` by; `check` is called before each write takes effect.
 
     Parameters
     ----------
-    store : sweep.store.store.Store
+    store : StoreFiles
     check : callable
         Raises unless this process still holds the lease.
     """

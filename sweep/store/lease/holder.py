@@ -19,13 +19,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sweep.store.backends.places import ObjectPlace, Place
 from sweep.text import escape_control_characters
-
-if TYPE_CHECKING:
-    from sweep.store.lease.lease import Lease
 
 BEAT_SECONDS = 3.0
 MOST_BEAT_SECONDS, LEAST_BEAT_SECONDS = 3.0, 0.01  # that are believed
@@ -37,8 +34,7 @@ DIGITS = 12  # of the counter
 UNKNOWN = "unknown"
 RELEASED = b"released\n"  # what the file in a bucket is left with, where none is removed
 Value = TypeVar("Value")
-# By token: the leases that this process has or acquires, with the thread and the lease's file.
-MINE: "dict[str, tuple[int, Place, Lease | None]]" = {}
+MINE: set[str] = set()  # tokens of the leases that this process has or acquires
 
 
 @dataclasses.dataclass(frozen=True)

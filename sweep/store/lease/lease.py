@@ -25,6 +25,8 @@ from sweep.store.lease.s3 import S3LeaseFile
 from sweep.store.store import Store
 
 AGAIN_SECONDS = 0.02
+# The leases that commands of this process have, by thread and file.
+_HELD: "dict[tuple[int, Place], Lease]" = {}
 
 
 class LeaseFile(Protocol):
@@ -197,13 +199,13 @@ def acquire_lease(
     if not place.name:
         raise StoreError(f"{store} exists and is not a Geosweep store; give another STORE")
     path, holder = store.lease_file, LeaseHolder.here()
-    for thread, own, lease in list(MINE.values()):
-        if (thread, own) == (threading.get_ident(), path) and lease is not None:
-            yield lease  # within a command that has it already
-            return
+    here = threading.get_ident(), path
+    if here in _HELD:
+        yield _HELD[here]  # within a command that has it already
+        return
     with contextlib.ExitStack() as stack:
-        MINE[holder.token] = threading.get_ident(), path, None
-        stack.callback(MINE.pop, holder.token)
+        MINE.add(holder.token)
+        stack.callback(MINE.remove, holder.token)
         try:
             file = lease_backend_of_store(store)(path, holder)
             stack.enter_context(file.prepared())
@@ -219,7 +221,8 @@ def acquire_lease(
             if is_storage_full_or_failing(error):
                 raise Interrupted(explain_storage_failure(place, error)) from None
             raise _lease_file_error(store, place, path, error) from None
-        MINE[holder.token] = threading.get_ident(), path, lease
+        _HELD[here] = lease
+        stack.callback(_HELD.pop, here)
         stack.callback(lease.release)
         yield lease
 

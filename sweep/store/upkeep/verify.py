@@ -154,7 +154,7 @@ def verify(
     """
     store = Store.at(store)
     paths, names = store.list_files(), store.experiments
-    metadata, records = _read_metadata(store, paths), records_by_group(store, paths)
+    metadata, records = _read_metadata(store, paths), records_by_group(store.place, paths)
     # files that are not finished belong to whoever writes just now
     found = [] if writer is not None else [*_find_stray_files(store, paths)]
     found += _find_damaged_metadata(store, names, metadata)

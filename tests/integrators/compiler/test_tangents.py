@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from integrators.compiler import lanes
-from integrators.compiler.elements import TANGENTS
+from integrators.compiler.elements import TANGENTS, as_elements
 from integrators.compiler.kernels import OPTIONS, inlined, varying
 from integrators.compiler.lanes import (
     WIDTH,
@@ -33,7 +33,7 @@ from integrators.compiler.tangents import (
     tangents,
     tangents_lanes,
 )
-from integrators.compiler.views import as_elements, as_lanes, members
+from integrators.compiler.views import as_lanes, members
 
 jit = numba.njit(**OPTIONS)
 as_tangents = as_elements(TANGENTS)

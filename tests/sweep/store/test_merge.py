@@ -17,7 +17,7 @@ from sweep.errors import StoreError
 from sweep.store import create, diff, studies
 from sweep.store.store import Store
 from sweep.store.upkeep import verify
-from sweep.study import union
+from sweep.study import model
 from sweep.study.run_table import expand_experiment
 
 KEYS = {
@@ -319,7 +319,7 @@ def test_united_studies_have_the_runs_of_both(what, tmp_path):
     plain = {"initial_condition": '"lee"', "integrators": '["variational", "rk4"]'}
     *own, (name, values) = UNIONS[what]
     one, other = (studies.parse_study(one_experiment(**plain | keys)) for keys in own)
-    made = union.unite_studies([one, other])
+    made = model.unite_studies([one, other])
     assert made.texts == (one.toml(), other.toml())
     *tables, united = (expand_experiment(study.experiments[0]) for study in (one, other, made))
     ids = dict.fromkeys([run_id for table in tables for run_id in table.run_id.tolist()])
@@ -337,7 +337,7 @@ def test_united_studies_have_the_runs_of_both(what, tmp_path):
     read = sweep.load_study(tmp_path / "both.toml")
     assert read.texts == made.texts
     assert expand_experiment(read.experiments[0]).run_id.tolist() == list(ids)
-    again = union.unite_studies([made, one])
+    again = model.unite_studies([made, one])
     assert again.experiments == made.experiments and again.texts == made.texts
     assert made.experiments[0].expanded()["parts"] == [
         study.experiments[0].expanded() for study in (one, other)
@@ -353,7 +353,7 @@ def test_defaults_that_differ():
         for name, own in (("one", 'record = ["energy"]\n'), ("two", 'record = ["state"]\n'))
     ]
     one, other = map(studies.parse_study, texts)
-    made = union.unite_studies([one, other])
+    made = model.unite_studies([one, other])
     assert made.experiments == (*one.experiments, *other.experiments)
     assert [e.record for e in made.experiments] == [("energy",), ("state",)]
 

@@ -61,7 +61,9 @@ def unfolded(path):
             int(part[0]), int(part[-1]) + 1, len(part), 0, 21, 0, 0, "s", f"t{part[0]}", "record"
         )
         columns = {name: array.read_rows(part) for name, array in arrays.items()}
-        records.write_record(records.records_folder(copy, "only", 0), name, arrays, part, columns)
+        records.write_record(
+            records.records_folder(copy.place, "only", 0), name, arrays, part, columns
+        )
     for array in arrays.values():
         for file in array.directory.glob("c.*"):
             file.unlink()
@@ -234,7 +236,7 @@ def test_what_is_not_folded_is_read_though_it_is_folded_meanwhile(path, unfolded
     opened = pickle.loads(pickle.dumps(only(copy, chunks="auto")["energy"]))
     for name in ("energy", "status"):
         shutil.copytree(path / "only" / name, copy.place / "only" / name, dirs_exist_ok=True)
-    shutil.rmtree(records.records_folder(copy, "only"))
+    shutil.rmtree(records.records_folder(copy.place, "only"))
     with dask.config.set(scheduler="synchronous"):
         np.testing.assert_array_equal(opened.values, only(path)["energy"].values)
 

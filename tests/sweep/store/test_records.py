@@ -65,7 +65,7 @@ class OneGroup:
         name = RecordName(
             int(rows[0]), int(rows[-1]) + 1, len(rows), first, last, 0, 5, session, token, kind
         )
-        folder = records.records_folder(self, "only", row)
+        folder = records.records_folder(self.place, "only", row)
         return write_record(folder, name, self.arrays_of_group("only"), rows, columns | over_time)
 
 
@@ -101,13 +101,13 @@ def test_rows_in_any_parts_fold_to_what_they_are(data, tmp_path_factory):
         for row in np.unique(part // LAYOUT.shard_rows):
             store.put(sorted(part[part // LAYOUT.shard_rows == row]))
         done += part.tolist()
-        unfolded = Unfolded.of(store, "only", "s")
+        unfolded = Unfolded.of(store.place, "only", "s")
         for name, array in store.arrays_of_group("only").items():
             read = ArrayFiles.read(array.directory, unfolded).read_rows(np.arange(ROWS))
             check(read, done, name)
         if data.draw(st.booleans()):
             fold.fold_all(store, "s")
-            assert Unfolded.of(store, "only", "s") is None
+            assert Unfolded.of(store.place, "only", "s") is None
             for name in WHOLE:
                 check(store.values(name), done, name)
     fold.fold_all(store, "s")
@@ -212,7 +212,7 @@ def test_a_record_that_is_not_whole_is_refused(store):
 def test_what_is_folded_while_it_is_read_is_read_once_more(store):
     """The records were listed, and are gone when they are read."""
     store.put(range(8))
-    listed = Unfolded.of(store, "only", "s")
+    listed = Unfolded.of(store.place, "only", "s")
     fold.fold_all(store, "s")
     for name, array in store.arrays_of_group("only").items():
         check(ArrayFiles.read(array.directory, listed).read_rows(np.arange(ROWS)), range(8), name)

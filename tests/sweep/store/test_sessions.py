@@ -180,7 +180,7 @@ def test_a_damaged_record_is_named_and_its_runs_are_computed_again(
 ):
     """As of a run that was killed before it folded; what other records have is kept."""
     compute.compute_task(work, begun(store))
-    folder = records.records_folder(Store.at(store), "only", 0)
+    folder = records.records_folder(Store.at(store).place, "only", 0)
     record, *_ = records.list_records(folder, records.RECORD)
     content = bytearray(record.place.read_bytes())
     content[-9] ^= 1
@@ -265,7 +265,7 @@ def test_a_row_that_two_processes_compute_counts_once(work, store):
     slow = run_work.RunWork(work, arrays, lambda batch, rows: None, late)
     assert compute.compute_task(work, mine).whole
     assert len(slow.compute()[0]) == len(work.rows)
-    folder = records.records_folder(Store.at(store), "only", 0)
+    folder = records.records_folder(Store.at(store).place, "only", 0)
     assert len({record.name.token for record in records.list_records(folder, records.RECORD)}) == 2
     (counted,) = progress.Counter(Store.at(store)).count()
     assert counted.done == len(work.rows)

@@ -14,7 +14,7 @@ from sweep import errors
 from sweep.campaign import coordinator
 from sweep.campaign.merge.merge import merge
 from sweep.errors import StoreError
-from sweep.store import studies
+from sweep.store import backends, studies
 from sweep.store.backends import places, s3
 from sweep.store.backends.places import ObjectPlace, place_of_store_name
 from sweep.store.backends.trees import copy_tree
@@ -204,6 +204,8 @@ def test_buckets_that_cannot_be_used(server, called, tmp_path, monkeypatch, base
         assert "no credentials for the object store were found" in refused(f"{BUCKET}/a.zarr")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "obstore", None)
+        patch.delitem(sys.modules, s3.__name__)  # as in a process that has not imported it yet
+        patch.delattr(backends, "s3")
         assert "pip install 'geosweep[s3]'" in refused(f"{BUCKET}/a.zarr")
 
 
