@@ -67,7 +67,11 @@ def command(
         for study, place in asked:
             if study is not None:
                 _run_into(study, place, workers)
-        result = {"site": str(sweep.report_site([place for _, place in asked], site, where))}
+        complete = [place for _, place in asked]
+        index = sweep.report_site(
+            complete, site, where, lambda store: click.echo(f"Reading {store}", err=True)
+        )
+        result = {"site": str(index)}
     if as_json:
         echo_json(result)
     else:

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -39,7 +39,10 @@ MOST_RUNS = 200  # that a certificate lists of an experiment
 
 
 def report_site(
-    stores: Sequence[str | Path | Store], directory: str | Path, where: str | None = None
+    stores: Sequence[str | Path | Store],
+    directory: str | Path,
+    where: str | None = None,
+    on_store: Callable[[Store], object] = lambda store: None,
 ) -> Path:
     """Write what stores show of each integrator on each system as static pages.
 
@@ -51,6 +54,8 @@ def report_site(
         Where to. A site that is there is replaced once the new one is complete.
     where : str, optional
         The pages are of the runs for which this expression holds, see `sweep.query`.
+    on_store : callable, optional
+        Called with each store before it is read, which can take minutes.
 
     Returns
     -------
@@ -70,7 +75,7 @@ def report_site(
     """
     directory = check_site_directory(directory)
     distinct = {str(store.absolute()): store for store in map(Store.at, stores)}
-    reports = _reports_by_page(list(distinct.values()), where)
+    reports = _reports_by_page(list(distinct.values()), where, on_store)
     certificates = gather_certificates(reports)
     if not certificates:
         raise InputError(
@@ -118,7 +123,9 @@ def check_site_directory(directory: str | Path) -> Path:
     return path
 
 
-def _reports_by_page(stores: Sequence[Store], where: str | None) -> dict[str, StoreReport]:
+def _reports_by_page(
+    stores: Sequence[Store], where: str | None, on_store: Callable[[Store], object]
+) -> dict[str, StoreReport]:
     """The report of each store, by a file name of its own."""
     if not stores:
         raise InputError("no store is given; give one or more", key="stores")
@@ -129,6 +136,7 @@ def _reports_by_page(stores: Sequence[Store], where: str | None) -> dict[str, St
         while page in (*reports, "index"):
             number += 1
             page = f"{name}-{number}"
+        on_store(store)
         reports[page] = gather_report(store, where)
     return reports
 
