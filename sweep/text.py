@@ -1,9 +1,18 @@
-"""Plain text for a terminal: numbers, tables, what cannot be seen. Needs nothing but Python."""
+"""Plain text: numbers and tables for a terminal, and files of it, read within a limit."""
 
+import errno
 import math
+import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from integrators.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
 
 # C0, DEL and C1, which terminals obey; separators of lines; what changes the direction of text;
 # and halves of surrogate pairs, which stand for bytes of file names that are no UTF-8.
@@ -99,3 +108,76 @@ def format_duration(seconds: float) -> str:
 def count_with_noun(count: int, noun: str) -> str:
     """A number of things in words: ``1 run``, ``2 runs``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def data_frame(data: Any, columns: list[str] | None = None) -> "pandas.DataFrame":
+    """A `pandas.DataFrame`. The first call imports pandas, which takes a third of a second.
+
+    Parameters
+    ----------
+    data : list of dict, list of list, or dict of str to array
+        Rows, or columns by name.
+    columns : list of str, optional
+        Names of the columns, where rows are lists.
+    """
+    import pandas
+
+    return pandas.DataFrame(data, columns=columns)
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def open_regular_file(path: Path, most: int, what: str) -> BinaryIO:
+    """Open a regular file of at most so many bytes for reading; it is not waited for.
+
+    Parameters
+    ----------
+    path : Path
+    most : int
+    what : str
+        What the file is, with its article, for messages.
+
+    Returns
+    -------
+    binary file
+
+    Raises
+    ------
+    OSError
+        As `open`; also for a path that no file can have.
+    InputError
+        For a device, a pipe or a socket, and a file that is too large.
+    """
+    # A pipe would be waited for, and a terminal could become that of this process.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError:  # a null byte
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # to open a device can do something
+        raise InputError(f"{path} is a device, a pipe or a socket; expected {what}, a regular file")
+    descriptor = os.open(path, flags)
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(found.st_mode):  # it was another file a moment ago
+            raise InputError(f"{path} is no regular file; expected {what}")
+        if found.st_size > most:
+            raise InputError(
+                f"{path} has {found.st_size:,} bytes; expected {what}, at most {most:,} bytes"
+            )
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular_file(path: Path, most: int, what: str) -> bytes:
+    """The bytes of a regular file, as `open_regular_file`; however it grows meanwhile."""
+    with open_regular_file(path, most, what) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"{path} grows beyond {most:,} bytes; expected {what}")
+    return data

@@ -41,6 +41,7 @@ import numpy as np
 from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from integrators.html import html_text
+from sweep.analysis.rows import Rows
 from sweep.campaign import planning
 from sweep.campaign.notebook import NotebookProgress, is_notebook
 from sweep.campaign.pilot import Rehearsal
@@ -49,6 +50,7 @@ from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing
 from sweep.campaign.worker.compute import compile_rehearsed_kernels
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
 from sweep.clusters.launch import starting_or_connecting
+from sweep.clusters.shutdown import Drain
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.workers import (
     call_on_workers,
@@ -60,8 +62,6 @@ from sweep.clusters.workers import (
 )
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
-from sweep.rows import Rows
-from sweep.shutdown import Drain
 from sweep.store import create, diff, provenance, storage
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 from sweep.store.commit import fold

@@ -35,11 +35,11 @@ from sweep.clusters.jobqueue import (
 )
 from sweep.clusters.launch import start_or_connect
 from sweep.clusters.profiles import resolve_cluster_spec
+from sweep.clusters.shutdown import TIME_IS_UP, Drain
 from sweep.clusters.spec import ClusterSpec
 from sweep.clusters.workers import inspect_workers
 from sweep.errors import Interrupted, StoreError
 from sweep.plugins import approvals
-from sweep.shutdown import TIME_IS_UP, Drain
 from sweep.store import diff
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store

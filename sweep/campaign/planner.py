@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from integrators.compiler.kernels import checking
 from integrators.html import html_text
+from sweep.analysis.rows import Rows
 from sweep.campaign import planning
 from sweep.errors import Interrupted
-from sweep.rows import Rows
 from sweep.store import diff
 from sweep.store.studies import resolve_study_and_store
 from sweep.text import count_with_noun, format_time_interval

@@ -26,7 +26,7 @@ def command(stores: tuple[str, ...], port: int | None, host: str) -> None:
       sweep serve quickstart.zarr
       sweep serve laptop.zarr s3://studies/large.zarr --port 8080
     """
-    from sweep.live.server import serve
+    from sweep.reports.live.server import serve
 
     if host not in LOOPBACK:
         click.echo(

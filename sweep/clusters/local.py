@@ -25,8 +25,8 @@ from integrators.errors import InputError
 from sweep.clusters.adaptive import FollowingWork
 from sweep.clusters.jobqueue import SETTINGS
 from sweep.clusters.processes import start_method
+from sweep.clusters.shutdown import ENDING
 from sweep.clusters.tls import PrivateSecurity
-from sweep.shutdown import ENDING
 
 LOOPBACK = "127.0.0.1"
 MOST_STARTS = 50  # of a worker that is killed before it has started

@@ -12,7 +12,7 @@ from types import FrameType
 
 from distributed import Worker
 
-from sweep.shutdown import ENDING
+from sweep.clusters.shutdown import ENDING
 
 
 def dask_setup(worker: Worker) -> None:

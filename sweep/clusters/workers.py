@@ -21,8 +21,8 @@ from distributed.core import CommClosedError, Status
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
 from sweep.clusters.connect import wait_for_workers
+from sweep.clusters.shutdown import Drain, process_age
 from sweep.clusters.spec import Check
-from sweep.shutdown import Drain, process_age
 from sweep.store import provenance
 from sweep.store.lease import holder, sessions
 from sweep.store.lease.sessions import Session
@@ -120,7 +120,7 @@ def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> d
     store : sweep.Store
     token : str
         Of its lease.
-    drain : sweep.shutdown.Drain
+    drain : sweep.clusters.shutdown.Drain
         Its `check` is called while this waits.
 
     Returns
@@ -306,7 +306,7 @@ def call_on_workers(
     addresses : list of str
     function : callable
         Without arguments.
-    drain : sweep.shutdown.Drain
+    drain : sweep.clusters.shutdown.Drain
         Its `check` is called while this waits.
     """
     futures = {

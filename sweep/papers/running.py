@@ -8,13 +8,13 @@ from pathlib import Path
 import xarray as xr
 
 from integrators.errors import InputError, check_known, check_number
+from sweep.analysis.rows import Rows
 from sweep.campaign import coordinator
 from sweep.clusters.launch import local_cluster_client
+from sweep.clusters.shutdown import Drain
 from sweep.errors import Interrupted
 from sweep.papers.claims import Paper
 from sweep.papers.registry import PAPERS
-from sweep.rows import Rows
-from sweep.shutdown import Drain
 from sweep.store.open import open_study
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.model import Study, load_study_file

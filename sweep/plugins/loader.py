@@ -22,8 +22,8 @@ from types import CodeType, ModuleType
 from typing import Any, Protocol
 
 from integrators.errors import InputError
-from sweep.limits import read_regular_file
 from sweep.plugins.exports import EXPORTS, Source, check_plugin_export
+from sweep.text import read_regular_file
 
 MOST_BYTES = 1_000_000  # it is sent with each task
 _loading = threading.Lock()

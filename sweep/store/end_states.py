@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from integrators.errors import InputError, check_known
 from integrators.stepping.formulations import canonical
 from sweep.analysis.runs.query import runs_where_expression_holds
-from sweep.limits import MEMORY
 from sweep.store import checkpoints, storage
 from sweep.store.backends.places import Place
 from sweep.store.files import RowNumbers, end_checkpoints_group_name
@@ -20,6 +19,7 @@ from sweep.store.open import open_study
 from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.initial_conditions.from_store import StoreStarts
+from sweep.study.limits import MEMORY
 from sweep.study.model import Study
 from sweep.study.run_table import digests_of_ids, expand_experiment
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.errors import check_known
-from sweep.rows import Rows
+from sweep.analysis.rows import Rows
 from sweep.store import files
 from sweep.store.backends.places import METADATA, Place
 from sweep.store.commit.fold import check_files_are_there

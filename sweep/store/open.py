@@ -13,7 +13,6 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from integrators.errors import InputError, check_known, shown
-from sweep.limits import MOST_RUNS
 from sweep.store.backends.places import Place
 from sweep.store.commit.fold import check_files_are_there
 from sweep.store.commit.zarr_stores import zarr_store_with_records
@@ -21,6 +20,7 @@ from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
 from sweep.study import schema
+from sweep.study.limits import MOST_RUNS
 
 MOST_ROWS = 4 * MOST_RUNS  # of a store, with the runs that left its study
 MOST_CHUNK_BYTES = 1_000_000_000

@@ -16,8 +16,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.analysis.rows import Rows
 from sweep.errors import Damaged
-from sweep.rows import Rows
 from sweep.store import files
 from sweep.store.backends.places import ObjectPlace, Place, map_over_place
 from sweep.store.backends.trees import write_text_atomically

@@ -16,7 +16,6 @@ from typing import Any
 
 from integrators.errors import InputError, check_known, check_number
 from sweep.errors import StoreError
-from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins import approvals
 from sweep.store import diff
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_file
@@ -25,6 +24,7 @@ from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.from_store import StoreStarts
+from sweep.study.limits import MOST_TEXT
 from sweep.study.model import Study, join_study_texts, parse_study, unite_studies
 from sweep.study.model import load_study_file as load_study_file
 from sweep.study.reader import read_time_axis
@@ -37,6 +37,7 @@ from sweep.study.time_axis import (
     extend_time_axis,
 )
 from sweep.study.toml.nodes import Node, parse_toml
+from sweep.text import read_regular_file
 
 ADDED = "# Added to decide "  # first words of a text that `sweep decide` adds
 

@@ -7,9 +7,9 @@ from typing import Any
 from integrators.errors import InputError, check_known
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
-from sweep import limits
 from sweep.errors import Gathered, StudyError, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.plugins.registry import Library
+from sweep.study import limits
 from sweep.study.experiment import (
     ENTRY_KEYS,
     TOLERANCE_KEYS,

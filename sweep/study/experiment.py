@@ -21,10 +21,10 @@ from integrators.method import Integrator
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.errors import CannotUnite
-from sweep.limits import MOST_RUNS, RUNS
 from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
 from sweep.study.exclude import Rule
 from sweep.study.initial_conditions.base import RandomStarts, Start
+from sweep.study.limits import MOST_RUNS, RUNS
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.time_axis import AnyTimeAxis
 from systems import System

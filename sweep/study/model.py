@@ -16,14 +16,15 @@ import sweep
 from integrators.errors import InputError, nearest
 from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError
-from sweep.limits import MOST_TEXT, read_regular_file
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
+from sweep.study.limits import MOST_TEXT
 from sweep.study.reader import FORMAT, read_study
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.toml.nodes import parse_toml
 from sweep.study.toml.writer import write_study_text
+from sweep.text import read_regular_file
 
 Kind = TypeVar("Kind")
 

@@ -14,7 +14,6 @@ from integrators.compiler.elements import DOUBLE_DOUBLE
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE
-from sweep import limits
 from sweep.errors import Gathered, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.plugins import checks
 from sweep.plugins.registry import (
@@ -24,7 +23,7 @@ from sweep.plugins.registry import (
     read_plugin_library,
     with_installed_plugins,
 )
-from sweep.study import axes, schema, structure, system_defaults
+from sweep.study import axes, limits, schema, structure, system_defaults
 from sweep.study.axes import Family
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import (

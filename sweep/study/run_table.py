@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import StudyError
-from sweep.rows import data_frame
 from sweep.study.exclude import Condition
 from sweep.study.experiment import ResolvedExperiment, scan_index_combinations
 from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts, Start
@@ -25,6 +24,7 @@ from sweep.study.run_id import (
     repeat_digest,
     run_digests,
 )
+from sweep.text import data_frame
 from systems import System
 
 if TYPE_CHECKING:

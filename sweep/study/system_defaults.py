@@ -18,10 +18,10 @@ import systems
 from integrators.errors import InputError
 from integrators.method import EXACT
 from integrators.precision import ARITHMETIC, ARITHMETICS, DOUBLE
-from sweep.limits import INTEGRATORS
 from sweep.plugins.registry import Library
 from sweep.study.exclude import Condition
 from sweep.study.experiment import ENTRY_KEYS, ResolvedExperiment
+from sweep.study.limits import INTEGRATORS
 from sweep.study.run_table import RunTable
 from sweep.study.toml.nodes import Node
 from sweep.study.toml.shapes import NUMBER, STRING, Fields, any_of, choice_of, shaped

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from integrators.errors import InputError
-from sweep.limits import MOST_PER_DECADE, MOST_SAMPLES, MOST_VALUES
+from sweep.study.limits import MOST_PER_DECADE, MOST_SAMPLES, MOST_VALUES
 from sweep.study.run_id import StepSize
 
 DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval

@@ -9,7 +9,7 @@ from typing import Any
 import xarray as xr
 
 from sweep import plots
-from sweep.rows import Rows
+from sweep.analysis.rows import Rows
 from sweep.tables import answers
 
 

@@ -1,7 +1,7 @@
 """The answers of `sweep.analysis` for a whole store, a tree or an experiment.
 
 Each function has the name and the documentation of that in `sweep.analysis`. It opens stores too,
-and what it gives are `sweep.rows.Rows`, which show as tables.
+and what it gives are `sweep.analysis.rows.Rows`, which show as tables.
 """
 
 import functools
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from integrators.errors import InputError
 from sweep import analysis, store, tables
-from sweep.rows import Rows
+from sweep.analysis.rows import Rows
 
 if TYPE_CHECKING:
     import xarray as xr

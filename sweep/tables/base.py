@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from integrators.html import html_table, html_text
-from sweep.rows import data_frame
 from sweep.text import (
+    data_frame,
     escape_control_characters,
     escape_controls_in_lines,
     format_number,

@@ -14,8 +14,8 @@ from sweep.campaign import coordinator
 from sweep.campaign import task_window as cluster_module
 from sweep.campaign.worker import compute
 from sweep.campaign.worker.tasks import RunTask
+from sweep.clusters.shutdown import Drain
 from sweep.errors import Interrupted
-from sweep.shutdown import Drain
 from sweep.store import create, studies
 from sweep.store.backends import disk
 from sweep.store.lease import sessions

@@ -10,8 +10,8 @@ import xarray as xr
 from integrators.errors import InputError
 from sweep.analysis.convergence.curves import run_table_has_error
 from sweep.analysis.convergence.orders import OrderEstimate, order_table
+from sweep.analysis.rows import Rows
 from sweep.analysis.runs.selection import adaptive_runs, integrator_descriptions, scanned_axes
-from sweep.rows import Rows
 
 EXPERIMENT, SYSTEM = "experiment", "system"
 SETTINGS = ("system", "duration", "reference")  # of an experiment, beside its parameters

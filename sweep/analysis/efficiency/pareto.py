@@ -9,9 +9,9 @@ import numpy as np
 
 from integrators.errors import check_known
 from sweep.analysis.efficiency.timing import APART, is_cpu_time_comparable
+from sweep.analysis.rows import Rows
 from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.selection import axis_values_in_words
-from sweep.rows import Rows
 
 WORK = ("steps", "evaluations", "cpu_time")
 FAR = 3.0  # times smaller an error is than what a tenth more work gives, up to order 10

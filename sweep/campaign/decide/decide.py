@@ -16,6 +16,7 @@ import numpy as np
 from integrators.errors import InputError, check_known, check_number
 from integrators.html import html_text
 from sweep.analysis.drift.verdicts import RARE
+from sweep.analysis.rows import Rows
 from sweep.campaign import coordinator
 from sweep.campaign.decide.additions import (
     Adviser,
@@ -31,7 +32,6 @@ from sweep.campaign.decide.questions import (
     questions_of_experiments,
     wider_after,
 )
-from sweep.rows import Rows
 from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import Counter

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_text
+from sweep.analysis.rows import Rows
 from sweep.campaign.recommend.bounds import GLOBAL, Bound
-from sweep.rows import Rows
 from sweep.study.toml.writer import write_study_text
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.analysis.rows import Rows
 from sweep.errors import Damaged
-from sweep.rows import Rows
 from sweep.store import files
 from sweep.store.backends.places import METADATA, Place, map_over_place, path_below
 from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks

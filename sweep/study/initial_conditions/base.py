@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from integrators.precision import DOUBLE_DOUBLE
-from sweep.limits import MEMORY, MOST_STATES, open_regular_file
+from sweep.study.limits import MEMORY, MOST_STATES
+from sweep.text import open_regular_file
 from systems import System
 from systems.checking import check_members
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
-from sweep.limits import MOST_STATES
 from sweep.study.initial_conditions.base import Ensemble, States
+from sweep.study.limits import MOST_STATES
 from systems import System
 
 

@@ -1,9 +1,8 @@
 """The initial conditions of an experiment, as read."""
 
 from integrators.errors import check_known, nearest
-from sweep import limits
 from sweep.errors import check_distinct_nodes, read_nodes_gathering_problems
-from sweep.study import schema
+from sweep.study import limits, schema
 from sweep.study.axes import RANGE, Family, read_value_range
 from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.base import (

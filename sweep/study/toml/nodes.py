@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from integrators.errors import InputError, check_known
 from sweep.errors import Gathered, StudyError
-from sweep.limits import MOST_DEPTH, MOST_LABEL, MOST_STRING, MOST_TEXT, Budget, Limit
+from sweep.study.limits import MOST_DEPTH, MOST_LABEL, MOST_STRING, MOST_TEXT, Budget, Limit
 from sweep.study.toml.positions import KeyPath, Scan, scan_key_positions
 from sweep.study.toml.shapes import BOOLEAN, INTEGER, NUMBER, STRING, Fields, shaped
 

@@ -16,9 +16,9 @@ import sweep
 from integrators.errors import InputError
 from sweep.campaign.task_window import CAUTION, Pace
 from sweep.cli.common import Duration
+from sweep.clusters.shutdown import CTRL_C, TERMINATED, TIME_IS_UP, Drain, process_age
 from sweep.errors import Interrupted
 from sweep.papers import PAPERS, reproduce
-from sweep.shutdown import CTRL_C, TERMINATED, TIME_IS_UP, Drain, process_age
 from sweep.text import count_with_noun
 
 RUNS = 136

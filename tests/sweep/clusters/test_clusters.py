@@ -26,8 +26,8 @@ from dask_processes import (
 from integrators.errors import InputError
 from sweep.campaign import coordinator, detached
 from sweep.clusters import adaptive, certificates, connect, jobqueue, launch, profiles
+from sweep.clusters.shutdown import TIME_IS_UP, process_age
 from sweep.clusters.spec import ClusterSpec, cluster_spec_from_arguments
-from sweep.shutdown import TIME_IS_UP, process_age
 from sweep.store.lease import lease, requests
 from sweep.store.store import Store
 

@@ -22,9 +22,9 @@ import sweep
 from sweep.campaign import coordinator, extend, retry
 from sweep.campaign.merge import merge
 from sweep.cli.main import COMMANDS
-from sweep.live.stores import Choice, OpenedStore
 from sweep.plugins import approvals, loader
 from sweep.plugins.loader import Plugin
+from sweep.reports.live.stores import Choice, OpenedStore
 from sweep.store import studies
 from sweep.store.store import Store
 

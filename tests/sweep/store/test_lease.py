@@ -13,8 +13,8 @@ import pytest
 from waiting import HANG
 
 import sweep
-from sweep import shutdown as draining
 from sweep.campaign import coordinator
+from sweep.clusters import shutdown as draining
 from sweep.errors import StoreError
 from sweep.store import studies
 from sweep.store.lease import holder, lease, local, s3

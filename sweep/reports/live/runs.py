@@ -9,8 +9,8 @@ import numpy as np
 from integrators.errors import check_known
 from sweep.analysis.runs.selection import integrator_descriptions, scanned_axes
 from sweep.analysis.runs.summaries import names_of_time_series
-from sweep.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
 from sweep.plots.style import COLOURS, units_with_superscripts
+from sweep.reports.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
 from sweep.text import format_number
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_table, html_text
-from sweep.text import format_number, format_table
+from sweep.text import data_frame, format_number, format_table
 
 if TYPE_CHECKING:
     import pandas
@@ -100,21 +100,6 @@ class Rows(list[Any]):
     def __str__(self) -> str:
         parts = (f"{name}\n{table}" if name else str(table) for name, table in self._shown())
         return "\n\n".join([*parts, *self.notes])
-
-
-def data_frame(data: Any, columns: list[str] | None = None) -> "pandas.DataFrame":
-    """A `pandas.DataFrame`. The first call imports pandas, which takes a third of a second.
-
-    Parameters
-    ----------
-    data : list of dict, list of list, or dict of str to array
-        Rows, or columns by name.
-    columns : list of str, optional
-        Names of the columns, where rows are lists.
-    """
-    import pandas
-
-    return pandas.DataFrame(data, columns=columns)
 
 
 @dataclasses.dataclass(frozen=True)

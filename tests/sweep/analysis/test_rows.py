@@ -4,7 +4,7 @@ import dataclasses
 import math
 import pickle
 
-from sweep.rows import Rows
+from sweep.analysis.rows import Rows
 from sweep.tables.base import Table
 
 

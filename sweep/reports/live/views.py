@@ -28,7 +28,6 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 from sweep.analysis.runs.summaries import names_of_invariant_errors, names_of_time_series
-from sweep.live.figures import Axis, Curve, Figure, Panel, Values, cell_as_texts
 from sweep.plots.drifts import DriftStrip
 from sweep.plots.orders import curve_label_with_order, error_axis_label
 from sweep.plots.over_time import error_series_to_draw
@@ -40,6 +39,7 @@ from sweep.plots.spheres import (
 )
 from sweep.plots.style import MORE_COLOURS
 from sweep.plots.work import AXES, counts_for_comparison, rows_on_log_axis
+from sweep.reports.live.figures import Axis, Curve, Figure, Panel, Values, cell_as_texts
 
 if TYPE_CHECKING:
     import xarray as xr

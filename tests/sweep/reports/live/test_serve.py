@@ -16,8 +16,8 @@ import pytest
 from waiting import until
 
 import sweep
-from sweep.live import server
-from sweep.live.stores import ALL, Choice, Experiment
+from sweep.reports.live import server
+from sweep.reports.live.stores import ALL, Choice, Experiment
 from sweep.tables import orders_as_table
 
 ODD = "rk4 <b>&\"ü$h$</script><img src=x onerror='document.title=1'>"
@@ -252,8 +252,8 @@ def test_a_cell_leads_to_a_run_and_its_other_starts(served):
 
 def test_of_very_many_runs_some_starts_are_shown_unless_all_are_asked_for(folder, monkeypatch):
     dataset = sweep.open_study(folder / "odd.zarr")["scan"].to_dataset()
-    monkeypatch.setattr("sweep.live.stores.MOST_RUNS", 40)
-    monkeypatch.setattr("sweep.live.stores.FEWEST_STARTS", 1)
+    monkeypatch.setattr("sweep.reports.live.stores.MOST_RUNS", 40)
+    monkeypatch.setattr("sweep.reports.live.stores.FEWEST_STARTS", 1)
     many = Experiment("scan", dataset)
     starts = many.choices()["starts"]
     assert (starts["shown"], starts["count"]) == (2, 4)

@@ -1,4 +1,4 @@
-"""Limits on what a study may ask for, and files read within a limit.
+"""Limits on what a study may ask for.
 
 A study is a few lines of text that can ask for more than any machine has. What it needs is counted
 from the lengths of its axes before anything of that length is made, over all of its experiments
@@ -8,11 +8,6 @@ largest campaigns and keeps the checking of any study within seconds and 1 GB.
 
 import collections
 import dataclasses
-import errno
-import os
-import stat
-from pathlib import Path
-from typing import BinaryIO
 
 from integrators.errors import InputError
 
@@ -113,58 +108,3 @@ def byte_size_in_words(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:,.0f} PB"
-
-
-def open_regular_file(path: Path, most: int, what: str) -> BinaryIO:
-    """Open a regular file of at most so many bytes for reading; it is not waited for.
-
-    Parameters
-    ----------
-    path : Path
-    most : int
-    what : str
-        What the file is, with its article, for messages.
-
-    Returns
-    -------
-    binary file
-
-    Raises
-    ------
-    OSError
-        As `open`; also for a path that no file can have.
-    InputError
-        For a device, a pipe or a socket, and a file that is too large.
-    """
-    # A pipe would be waited for, and a terminal could become that of this process.
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    try:
-        mode = os.stat(path).st_mode
-    except ValueError:  # a null byte
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # to open a device can do something
-        raise InputError(f"{path} is a device, a pipe or a socket; expected {what}, a regular file")
-    descriptor = os.open(path, flags)
-    try:
-        found = os.fstat(descriptor)
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(found.st_mode):  # it was another file a moment ago
-            raise InputError(f"{path} is no regular file; expected {what}")
-        if found.st_size > most:
-            raise InputError(
-                f"{path} has {found.st_size:,} bytes; expected {what}, at most {most:,} bytes"
-            )
-        return open(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def read_regular_file(path: Path, most: int, what: str) -> bytes:
-    """The bytes of a regular file, as `open_regular_file`; however it grows meanwhile."""
-    with open_regular_file(path, most, what) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise InputError(f"{path} grows beyond {most:,} bytes; expected {what}")
-    return data

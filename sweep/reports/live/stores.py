@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
-from sweep.live.figures import Figure
-from sweep.live.progress import ProgressCache
-from sweep.live.runs import describe_run
-from sweep.live.views import VIEWS, Choice, quantities_of_view
 from sweep.plots.style import curve_styles_of_integrators, units_with_superscripts
+from sweep.reports.live.figures import Figure
+from sweep.reports.live.progress import ProgressCache
+from sweep.reports.live.runs import describe_run
+from sweep.reports.live.views import VIEWS, Choice, quantities_of_view
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.text import format_number

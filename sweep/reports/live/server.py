@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from integrators.errors import InputError
-from sweep.live.stores import OpenedStore
-from sweep.live.views import Choice
+from sweep.reports.live.stores import OpenedStore
+from sweep.reports.live.views import Choice
 from sweep.text import escape_controls_in_lines
 
 if TYPE_CHECKING:
