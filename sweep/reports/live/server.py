@@ -11,16 +11,22 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from integrators.errors import InputError
 from sweep.reports.live.stores import OpenedStore
 from sweep.reports.live.views import Choice
 from sweep.text import escape_controls_in_lines
 
-if TYPE_CHECKING:
+try:
+    import plotly
     from tornado.httpserver import HTTPServer
-    from tornado.web import Application
+    from tornado.netutil import bind_sockets
+    from tornado.web import Application, HTTPError, RequestHandler
+except ImportError:
+    raise InputError(
+        "the page needs plotly and tornado, which are not here: pip install 'geosweep[live]'"
+    ) from None
 
 Stores = Mapping[str, OpenedStore]  # by the names that they were given by
 Arguments = Mapping[str, Sequence[str]]  # of an address
@@ -28,7 +34,6 @@ Result = TypeVar("Result")
 
 PORT = 8787
 MOST_PORTS = 20  # to try, from the first on, where none is given
-MISSING = "the page needs plotly and tornado, which are not here: pip install 'geosweep[live]'"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -65,7 +70,7 @@ def serve(
     Raises
     ------
     InputError
-        If a store cannot be read, a port is taken, or a package is missing.
+        If a store cannot be read, or a port is taken.
     """
     files = _files()
     stores = {name: OpenedStore(name) for name in dict.fromkeys(map(str, names))}
@@ -75,11 +80,6 @@ def serve(
 
 def _files() -> dict[str, bytes]:
     """The files of the page by name, with the library that draws."""
-    try:
-        import plotly
-        import tornado  # noqa: F401
-    except ImportError:
-        raise InputError(MISSING) from None
     own = resources.files(__package__)
     files = {name: own.joinpath(name).read_bytes() for name in ("page.html", "page.js", "page.css")}
     library = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -94,8 +94,6 @@ async def _serve(
     port: int | None,
     announce: Callable[[str], object],
 ) -> None:
-    from tornado.httpserver import HTTPServer
-
     logging.getLogger("tornado.access").setLevel(logging.CRITICAL)
     logging.getLogger("tornado.application").disabled = False  # it logs our tracebacks
     server = HTTPServer(application(stores, files, token))
@@ -104,10 +102,8 @@ async def _serve(
     await asyncio.Event().wait()
 
 
-def _listen(server: "HTTPServer", host: str, port: int | None) -> int:
+def _listen(server: HTTPServer, host: str, port: int | None) -> int:
     """Listen at the port, or at the first free one, and return it."""
-    from tornado.netutil import bind_sockets
-
     ports = [port] if port is not None else [*range(PORT, PORT + MOST_PORTS), 0]
     for candidate in ports:
         try:
@@ -121,7 +117,7 @@ def _listen(server: "HTTPServer", host: str, port: int | None) -> int:
     raise InputError(f"{host}:{ports[0]} cannot be listened at: {why}; give another --port")
 
 
-def application(stores: Stores, files: Mapping[str, bytes], token: str) -> "Application":
+def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Application:
     """The Tornado application of the page.
 
     Parameters
@@ -135,8 +131,6 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> "Appl
     -------
     tornado.web.Application
     """
-    from tornado.web import Application, HTTPError, RequestHandler
-
     class Handler(RequestHandler):
         """The headers and errors that all responses have in common."""
 
