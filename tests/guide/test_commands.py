@@ -73,7 +73,8 @@ def small(name, experiment="pendulum"):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, command):
     path = tmp_path_factory.mktemp("guide")
-    for name in ("quickstart", "round-off", "all-orders"):  # a file wins over the packaged study
+    # A file wins over the packaged study.
+    for name in ("quickstart", "round-off", "all-orders", "all-properties"):
         (path / name).write_text(small(name))
     (path / "mclachlan-sections").write_text(SECTIONS)
     for block in fenced("toml"):

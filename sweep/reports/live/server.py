@@ -131,6 +131,7 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
     -------
     tornado.web.Application
     """
+
     class Handler(RequestHandler):
         """The headers and errors that all responses have in common."""
 
