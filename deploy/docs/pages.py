@@ -1,6 +1,8 @@
 """Writes the source of the site: the guide, and what is generated from registries and docstrings.
 
-    python deploy/docs/pages.py DIRECTORY
+    python deploy/docs/pages.py DIRECTORY [PICTURES]
+
+PICTURES has what `sweep reproduce PAPER --plots -o PICTURES` draws.
 
 The guide stays what `sweep guide` prints; here its names of topics, commands, systems and
 integrators become links. Pages of systems and integrators have what `sweep show` prints of them.
@@ -15,6 +17,7 @@ import re
 import shutil
 import sys
 import unicodedata
+from collections.abc import Collection
 from pathlib import Path
 
 import click.testing
@@ -26,6 +29,7 @@ from integrators.bibliography import entries, entry_of_source
 from integrators.errors import InputError
 from sweep import guide
 from sweep.cli.main import group
+from sweep.papers import FIGURES
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -64,6 +68,32 @@ def sources() -> dict[str, str]:
     pages |= _deployment() | _systems() | _integrators() | _command_line() | _python()
     pages |= {f"explanations/{name}.md": _of_modules(*of) for name, of in SHOWN_MODULES.items()}
     return pages | {"forms.md": _forms(), "studies.md": _studies(), "bibliography.md": _works()}
+
+
+# --- pictures of the papers -----------------------------------------------------------------------
+
+
+def with_pictures(page: str, files: Collection[str]) -> str:
+    """The page of the papers with the pictures of each at the end of its section.
+
+    Parameters
+    ----------
+    page : str
+    files : collection of str
+        Names of the pictures, which `sweep reproduce` gives them: ``lee-figure-3.1.png``.
+    """
+    head, *parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    for i, part in enumerate(parts):
+        author = part.split()[1].strip(",")  # of a heading such as "## Lee, Leok and McClamroch"
+        shown = [
+            f"{_capitalised(name.replace('-', ' '))}:\n\n"
+            f"![Counterpart of {name.replace('-', ' ')}](pictures/{author.lower()}-{name}.png)\n\n"
+            for name in FIGURES.get(author.lower(), ())
+            if f"{author.lower()}-{name}.png" in files
+        ]
+        if shown:
+            parts[i] = f"{part.rstrip()}\n\n### Pictures: {author} et al.\n\n{''.join(shown)}"
+    return head + "".join(parts)
 
 
 # --- the guide ------------------------------------------------------------------------------------
@@ -461,14 +491,19 @@ def _shortened(text, longest=40):
     return text if len(text) <= longest else f"{text[:longest].rpartition(',')[0]}, …"
 
 
-def main(target: Path) -> None:
-    """Write the source of the site into a directory, anew."""
+def main(target: Path, pictures: Path | None = None) -> None:
+    """Write the source of the site into a directory, anew; with pictures of the papers if given."""
     shutil.rmtree(target, ignore_errors=True)
-    for name, text in sources().items():
+    pages = sources()
+    if pictures is not None:
+        page, files = "guide/papers.md", sorted(pictures.glob("*.png"))
+        pages[page] = with_pictures(pages[page], {file.name for file in files})
+        shutil.copytree(pictures, target / "guide" / "pictures")
+    for name, text in pages.items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -15,6 +15,7 @@ import sweep
 import systems
 from sweep.cli.main import COMMANDS
 from sweep.guide import TOPICS, text
+from sweep.papers import FIGURES
 
 DOCS = Path(__file__).parents[2] / "deploy" / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -141,3 +142,13 @@ def test_an_equation_as_latex(pages, text, made):
 )
 def test_equations_within_a_sentence(pages, text, made):
     assert pages.markdown(text) == made
+
+
+def test_pictures_of_the_papers_stand_in_their_sections(pages):
+    drawn = {f"{paper}-{name}.png" for paper, of in FIGURES.items() for name in of}
+    page = pages.with_pictures(text("papers"), drawn)
+    sections = dict(zip(sweep.papers.PAPERS, re.split("^## ", page, flags=re.M)[1:], strict=True))
+    for paper, section in sections.items():
+        found = re.findall(r"!\[[^]]+\]\(pictures/([^)]+)\)", section)
+        assert found == [f"{paper}-{name}.png" for name in FIGURES[paper]]
+    assert pages.with_pictures(text("papers"), ["lee-figure-9.png"]) == text("papers")
