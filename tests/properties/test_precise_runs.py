@@ -50,7 +50,9 @@ REFERENCES = {  # parameters and starts, an integrator and steps in a unit of ti
 }  # fmt: skip
 STEP = 0.01  # time scales
 ROUNDING = 2e-14  # of a few steps in double, relative to the largest number of the state
-ENERGY_ROUNDING = 4 * 2.0**-52  # the same of the energy, relative to itself and its parts
+# The same of the energy, relative to itself and its parts: two roundings of each of three steps,
+# and of what is compared at their ends.
+ENERGY_ROUNDING = 8 * 2.0**-52
 
 
 def in_double_double(pairing, states, steps=3, step=STEP, **options):

@@ -9,9 +9,9 @@ from dask_processes import await_scheduler, start_worker
 from distributed import Client
 from planned import planned_task
 
-from sweep import errors, shutdown
+from sweep import errors
 from sweep.campaign import task_window
-from sweep.clusters import connect
+from sweep.clusters import connect, shutdown
 
 RUNS = 136
 ENOUGH = 41  # 30 % of the runs

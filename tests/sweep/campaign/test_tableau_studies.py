@@ -108,4 +108,4 @@ def test_it_is_shown_without_a_tableau(name):
     facts = json.loads(shown.output)
     assert (facts["integrator"], facts["order"]) == (name, "as its options say")
     assert facts["adaptive"] == ("as its options say" if name == "rkmk" else "no")
-    assert facts["options"]["tableau"].startswith("required: a Butcher tableau")
+    assert facts["options"]["tableau"].startswith("required: Butcher tableau")

@@ -14,11 +14,11 @@ from study_text import one_experiment
 
 import sweep
 from integrators.compiler import cache_directory
-from sweep import errors, shutdown
+from sweep import errors
 from sweep.campaign import coordinator
 from sweep.campaign import task_window as cluster_module
 from sweep.cli.run import Terminal
-from sweep.clusters import launch, workers
+from sweep.clusters import launch, shutdown, workers
 from sweep.store import provenance, studies
 from sweep.store.store import Store
 

@@ -15,10 +15,10 @@ from studies_at_odds import BOMBS, bomb, bounded, changed_studies, checked
 from study_text import one_experiment
 from waiting import HANG
 
-from sweep import errors, limits
+from sweep import errors, text
 from sweep.errors import StudyError
 from sweep.store import studies
-from sweep.study import model
+from sweep.study import limits, model
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 ADDRESSES = 2_000_000_000  # bytes; checking the quickstart takes less than half of it
@@ -110,7 +110,7 @@ def test_files_that_grow_while_they_are_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fstat", before_it_grew)
     with pytest.raises(limits.InputError, match="grows beyond 10 bytes"):
-        limits.read_regular_file(tmp_path / "log", 10, "a text")
+        text.read_regular_file(tmp_path / "log", 10, "a text")
 
 
 def test_many_problems_are_told_in_part():
