@@ -37,6 +37,7 @@ from integrators.stepping.embedded_pairs import (
     PAIR_OPTIONS,
     STAGES,
     UNKNOWN,
+    EmbeddedPair,
     before_at,
     begin,
     controlled,
@@ -91,6 +92,8 @@ integrate = loop(begin, controlled(_attempt), _interpolate, "commutator_free")
 def _bind(scheme: Scheme) -> Callable[[Any, Integrator], AdaptiveProblem]:
     main = len(scheme.exponentials)
     lines, stages = main + len(scheme.estimate), scheme.all_stages
+    orders = (scheme.order, scheme.estimate_order)
+    pair = EmbeddedPair(orders, stages, reused=False, settings=[main, lines, scheme.stages])
 
     def bind(form: AlongAction, integrator: Integrator) -> AdaptiveProblem:
         flow = flow_of(form, integrator.options)
@@ -98,13 +101,10 @@ def _bind(scheme: Scheme) -> Callable[[Any, Integrator], AdaptiveProblem]:
         return pair_problem(
             flow,
             integrator,
+            pair,
             integrate=integrate,
             pull=None,
             constants=integrator.constants_of(scheme),
-            orders=(scheme.order, scheme.estimate_order),
-            stages=stages,
-            reused=False,
-            own=[main, lines, scheme.stages],
             memory=0,
             work=work_size(flow.rows, m, lines, stages) + scratch,
         )

@@ -26,7 +26,7 @@ r = (1 − β_1 − a_1)⁻¹ (1 + β_0 + a_0), |r| = 1. The multiplier is in π
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -162,20 +162,35 @@ def _rattle(function, time, h, w, u, p, own, g, scratch):
         put(g, 3 * n + i, (real, normal - missing, 0.0 * real))
 
 
-def _lifted(evaluate: Inlined, blocks: int, places: int, label: str) -> Kernel:
-    """The kernel of a method.
+class _Equations(NamedTuple):
+    """The implicit equations of a step, which a fixed-point iteration solves.
 
     Parameters
     ----------
     evaluate : callable
-        Of the solver; its last two rows of a spin are r.
+        The right-hand sides, as `fixed_point.solving` takes them; the last two rows of each spin
+        are r.
     blocks : int
-        Rows of the unknowns for each spin, of which
+        Rows of unknowns for each spin.
     places : int
-        the first so many are places of the spin itself.
-    label : str
+        How many of these rows, the first ones, are approximations of the spin itself.
+    evaluations : int
+        Evaluations of the gradient for all spins in a call of `evaluate`.
+    scratch : int
+        Elements of scratch for each spin that `evaluate` needs, besides the gradient's.
     """
-    solve = solving(_image, _settle, evaluate)
+
+    evaluate: Inlined
+    blocks: int
+    places: int
+    evaluations: int
+    scratch: int
+
+
+def _lifted_kernel(equations: _Equations, label: str) -> Kernel:
+    """The kernel of a method that solves these equations in every step."""
+    blocks, places = equations.blocks, equations.places
+    solve = solving(_image, _settle, equations.evaluate)
 
     def lifted(
         gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
@@ -223,29 +238,24 @@ def _method(
     name: str,
     description: str,
     order: int,
-    evaluate: Inlined,
-    blocks: int,
-    places: int,
-    evaluations: int,
-    scratch: int,
+    equations: _Equations,
     sources: tuple[str, ...],
 ) -> Method:
-    """A `Method`; `scratch` are the elements for each spin that `evaluate` has of it."""
-    advance = _lifted(evaluate, blocks, places, name)
+    advance = _lifted_kernel(equations, name)
 
     def bind(form: SpinHamiltonian, integrator: Integrator) -> Problem:
         n, stages = form.bodies, len(integrator.stages)
-        m = blocks * n
+        m = equations.blocks * n
         return Problem(
             advance=advance,
             function=form.gradient,
             monitor=form.monitor(),
             constants=integrator.stages,
-            options=np.array([integrator.options["solver_tolerance"], evaluations]),
+            options=np.array([integrator.options["solver_tolerance"], equations.evaluations]),
             parameters=form.packed,
             rows=form.rows,
             memory=4 * n + stages * 3 * depth_in(integrator.arithmetic) * m,
-            work=(7 + WORK) * m + scratch * n + form.gradient.work(form.rows),
+            work=(7 + WORK) * m + equations.scratch * n + form.gradient.work(form.rows),
             solves=stages,
             formulation="state",
         )
@@ -282,14 +292,19 @@ def _collective_method(order: int) -> Method:
     return _method(
         f"collective_gauss{order}",
         f"collective symplectic method by the Hopf map: Gauss of order {order} on R⁴",
-        order, _collective(order), blocks=2 * (s + 1), places=0, evaluations=s,
-        scratch=6 * (1 + s), sources=("mclachlan2015", "butcher1964"),
-    )  # fmt: skip
+        order,
+        _Equations(
+            _collective(order), blocks=2 * (s + 1), places=0, evaluations=s, scratch=6 * (1 + s)
+        ),
+        sources=("mclachlan2015", "butcher1964"),
+    )
 
 
 COLLECTIVE_METHODS = tuple(_collective_method(order) for order in GAUSS)
 RATTLE_SU2 = _method(
     "rattle_su2",
     "RATTLE on the unit quaternions, T*SU(2) in R⁸, by the Hopf map",
-    2, _rattle, blocks=4, places=2, evaluations=2, scratch=6, sources=("jay1996", "hairer2006"),
-)  # fmt: skip
+    2,
+    _Equations(_rattle, blocks=4, places=2, evaluations=2, scratch=6),
+    sources=("jay1996", "hairer2006"),
+)

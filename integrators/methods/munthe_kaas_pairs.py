@@ -57,6 +57,7 @@ from integrators.stepping.embedded_pairs import (
     REUSED,
     STAGES,
     UNKNOWN,
+    EmbeddedPair,
     before_at,
     begin,
     controlled,
@@ -183,16 +184,19 @@ def _bind(tableau: Tableau) -> Callable[[Any, Integrator], AdaptiveProblem]:
         m, stages = flow.action.algebra_rows, tableau.stages
         exactly = options["dexpinv"] == "exact"
         beside = map(integrator.constant, (*tableau.embedded, *dense))
-        return pair_problem(
-            flow,
-            integrator,
-            integrate=BY_EXACT if exactly else BY_SERIES,
-            pull=flow.action.dexpinv if exactly else flow.action.bracket,
-            constants=[*integrator.constants_of(tableau), *beside],
+        pair = EmbeddedPair(
             orders=[order_of(p, options) for p in (tableau.order, tableau.embedded_order)],
             stages=stages,
             reused=reused,
-            own=[options["commutators"], options["error"] == "metric", len(dense) > 0],
+            settings=[options["commutators"], options["error"] == "metric", len(dense) > 0],
+        )
+        return pair_problem(
+            flow,
+            integrator,
+            pair,
+            integrate=BY_EXACT if exactly else BY_SERIES,
+            pull=flow.action.dexpinv if exactly else flow.action.bracket,
+            constants=[*integrator.constants_of(tableau), *beside],
             memory=3 * m + stages,  # the last generator, the interpolant's weights
             work=work_size(flow.rows, m) + flow.generator.work(flow.rows),
         )

@@ -12,7 +12,7 @@ although it is within 16 units of round-off of the time ends the run, as ``step_
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -165,48 +165,63 @@ def controlled(attempt: Inlined) -> Inlined:
 # --- the problem ------------------------------------------------------------------------------
 
 
+class EmbeddedPair(NamedTuple):
+    """A method and the one embedded in it that estimates its error.
+
+    Parameters
+    ----------
+    orders : sequence of int
+        Order of the main method and of the embedded one.
+    stages : int
+        Number of stages of both together.
+    reused : bool
+        Whether the last stage of a step is the first of the next.
+    settings : list of float
+        Settings of the method itself, which its kernels read from `OF_METHOD` on.
+    """
+
+    orders: Sequence[int]
+    stages: int
+    reused: bool
+    settings: list[float]
+
+
 def pair_problem(
     flow: HomogeneousFlow,
     integrator: Stepper,
+    pair: EmbeddedPair,
     *,
     integrate: Callable[[Element], Kernel],
     pull: Kernel | None,
     constants: np.ndarray | list[Any],
-    orders: Sequence[int],
-    stages: int,
-    reused: bool,
-    own: list[float],
     memory: int,
     work: int,
 ) -> AdaptiveProblem:
-    """The `AdaptiveProblem` of a pair on a `HomogeneousFlow`.
+    """The `AdaptiveProblem` of an embedded pair on a `HomogeneousFlow`.
 
     Parameters
     ----------
     flow : HomogeneousFlow
     integrator : Integrator
+    pair : EmbeddedPair
     integrate : callable
-        From `adaptive_loop.loop`.
+        The loop, made by `adaptive_loop.loop`.
     pull : Kernel or None
+        Kernel of dexp⁻¹ or of the bracket; None for a method without commutators.
     constants : ndarray
-        As `Integrator.constants_of` has them.
-    orders : tuple of int
-        Of the main method and of the one that estimates its error.
-    stages : int
-        Of both together.
-    reused : bool
-        Whether the last stage of a step is the first of the next.
-    own : list of float
-        Settings of the method, from `OF_METHOD` on.
-    memory, work : int
-        Elements besides those of `memory_size`, and scratch with the generator's.
+        Coefficients of the pair, as `Integrator.constants_of` returns them.
+    memory : int
+        Elements of memory besides those of `memory_size`.
+    work : int
+        Elements of scratch, including the generator's.
     """
-    m, degree = flow.action.algebra_rows, 1 + min(orders)
+    m, degree = flow.action.algebra_rows, 1 + min(pair.orders)
 
     def settings(options: Mapping[str, Any], tolerance: float) -> list[float]:
-        return [*control_settings(options, degree), stages, m, REUSABLE * reused, *own]
+        reusable = REUSABLE * pair.reused
+        return [*control_settings(options, degree), pair.stages, m, reusable, *pair.settings]
 
-    memory += memory_size(flow.rows, m, stages)
+    memory += memory_size(flow.rows, m, pair.stages)
     kernels = (flow.generator, flow.action.act, flow.monitor)
     solve = Looped(integrate, settings, memory, work)
     return AdaptiveProblem(
