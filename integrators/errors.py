@@ -33,7 +33,7 @@ class InputError(GeosweepError, ValueError):
         self.key = key
 
 
-def nearest(name: object, valid: Iterable[str]) -> str:
+def suggest_nearest(name: object, valid: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for the closest of `valid`, or a list of all of them."""
     valid = list(valid)
     close = difflib.get_close_matches(str(name), valid, n=1, cutoff=0.5)
@@ -42,7 +42,7 @@ def nearest(name: object, valid: Iterable[str]) -> str:
     return f" Valid: {', '.join(valid)}." if valid else ""
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value for a message: as `repr`, but of long ones the beginning and the end."""
     return _SHORT.repr(value)
 
@@ -55,8 +55,8 @@ _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 12
 def check_known(kind: str, name: object, valid: Collection[str], key: str | None = None) -> None:
     """Raise `InputError` unless `name` is one of `valid`, with the nearest valid name."""
     if not isinstance(name, str) or name not in valid:
-        close = nearest(str(name)[:MOST_COMPARED], valid)
-        raise InputError(f"unknown {kind} {shown(name)}.{close}", key=key)
+        close = suggest_nearest(str(name)[:MOST_COMPARED], valid)
+        raise InputError(f"unknown {kind} {short_repr(name)}.{close}", key=key)
 
 
 def check_number(
@@ -68,7 +68,7 @@ def check_number(
         expected = "a number"
         expected += f" > {above:g}" if above > -math.inf else ""
         expected += f" ≥ {least:g}" if least > -math.inf else ""
-        raise InputError(f"{name} = {shown(value)}; expected {expected}", key=name)
+        raise InputError(f"{name} = {short_repr(value)}; expected {expected}", key=name)
     return float(value)
 
 
@@ -83,16 +83,18 @@ def check_whole(name: str, value: Any, least: int = 1) -> int:
     """`value` as an int if it is a whole number of at least `least`, or `InputError`."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:
-        raise InputError(f"{name} = {shown(value)}; expected a whole number ≥ {least}", key=name)
+        raise InputError(
+            f"{name} = {short_repr(value)}; expected a whole number ≥ {least}", key=name
+        )
     return int(value)
 
 
-def _floats(value: Any) -> np.ndarray:
+def _float_array(value: Any) -> np.ndarray:
     return np.array(value, dtype=float)
 
 
 def check_array(
-    name: str, value: Any, shape: str, array: Callable[[Any], np.ndarray] = _floats
+    name: str, value: Any, shape: str, array: Callable[[Any], np.ndarray] = _float_array
 ) -> np.ndarray:
     """`value` as a float array; `InputError`, which says the `shape` to give, if it is none.
 

@@ -37,7 +37,7 @@ def html_table(
         for row in rows
     )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return _block(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", notes)
+    return _html_block(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", notes)
 
 
 def html_facts(title: str, facts: Mapping[str, object], notes: Sequence[str] = ()) -> str:
@@ -56,11 +56,11 @@ def html_facts(title: str, facts: Mapping[str, object], notes: Sequence[str] = (
         As of `html_table`.
     """
     rows = "".join(
-        f"<tr>{_cell('th', 'left', name)}<td style='text-align:left'>{_lines(value)}</td></tr>"
+        f"<tr>{_cell('th', 'left', name)}<td style='text-align:left'>{_html_lines(value)}</td></tr>"
         for name, value in facts.items()
         if value not in ("", None) and value != {}
     )
-    return _block(title, f"<tbody>{rows}</tbody>", notes)
+    return _html_block(title, f"<tbody>{rows}</tbody>", notes)
 
 
 def html_text(text: str, bold: bool = False) -> str:
@@ -69,7 +69,7 @@ def html_text(text: str, bold: bool = False) -> str:
     return "".join(f"<div{weight}>{html.escape(line)}</div>" for line in text.splitlines())
 
 
-def _block(title: str, table: str, notes: Sequence[str]) -> str:
+def _html_block(title: str, table: str, notes: Sequence[str]) -> str:
     below = "".join(map(html_text, notes))
     table = f"<table style='border-collapse:collapse'>{table}</table>"
     return f"<div style='overflow-x:auto;line-height:1.4'>{html_text(title)}{table}{below}</div>"
@@ -79,7 +79,7 @@ def _cell(tag: str, side: str, value: object) -> str:
     return f"<{tag} style='text-align:{side}'>{html.escape(str(value))}</{tag}>"
 
 
-def _lines(value: object) -> str:
+def _html_lines(value: object) -> str:
     if isinstance(value, Mapping):
         return "<br>".join(html.escape(f"{name}: {item}") for name, item in value.items())
     return html.escape(str(value))

@@ -159,7 +159,9 @@ def integrate(
         if arithmetic == DOUBLE_DOUBLE:
             members = np.stack([members, checked_low(system, state_low, members)], axis=-1)
         problem = cast(Problem, integrator.bind(system, arithmetic))
-        result = _fixed(integrator, problem, members, step_size, duration, times)
+        result = _integrate_with_fixed_step(
+            integrator, problem, members, step_size, duration, times
+        )
     states, counters = result[0], result[2]
     status: int | np.ndarray = result[1]
     if np.ndim(state) == 2:
@@ -195,7 +197,7 @@ def _check_sizes(integrator: Integrator, step_size: float | None, tolerance: flo
     )
 
 
-def _fixed(
+def _integrate_with_fixed_step(
     integrator: Integrator,
     problem: Problem,
     members: np.ndarray,

@@ -31,10 +31,10 @@ from integrators.precision import (
     DOUBLE,
     DOUBLE_DOUBLE,
     LostDigits,
-    exactly,
     only_precise,
     pairs,
-    simplest,
+    precise_from_doubles,
+    simplest_fraction,
 )
 from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.equal_steps import equal_steps
@@ -165,7 +165,7 @@ class Method:
 
     def fits(self, form: Form) -> bool:
         """Whether `form` is, or yields, one that the method takes, and suits it."""
-        return any(_offers(form, wanted) for wanted in self.forms) and self.suits(form)
+        return any(_offers_form(form, wanted) for wanted in self.forms) and self.suits(form)
 
     @property
     def compositions(self) -> dict[str, AnyComposition]:
@@ -247,7 +247,7 @@ class Integrator:
             object.__setattr__(self, "modifier", "")
         if STEPS_OF in self.given:
             self._check_steps_of()
-        for key, value in self._own.items():
+        for key, value in self._own_options.items():
             if self.adaptive and key in TOLERANCES:
                 raise InputError(
                     f"{key!r} is no option of {self.name!r}: give integrate(…, tolerance=…)",
@@ -378,7 +378,7 @@ class Integrator:
         return replace(self, modifier=FIXED, given=own)
 
     @property
-    def _own(self) -> dict[str, Any]:
+    def _own_options(self) -> dict[str, Any]:
         """What is given of the method's own options."""
         return {key: value for key, value in self.given.items() if key != STEPS_OF}
 
@@ -421,7 +421,7 @@ class Integrator:
 
     def constant(self, value: float) -> float | Fraction:
         """An option that is a constant of the method; its simplest fraction in double-double."""
-        return simplest(value) if self.arithmetic == DOUBLE_DOUBLE else value
+        return simplest_fraction(value) if self.arithmetic == DOUBLE_DOUBLE else value
 
     @property
     def order(self) -> int | str:
@@ -449,7 +449,7 @@ class Integrator:
         And ``arithmetic`` only if it is not double.
         """
         defaults = {key: option.default for key, option in self.method.options.items()}
-        own = {key: self.method.options[key].check(key, v) for key, v in self._own.items()}
+        own = {key: self.method.options[key].check(key, v) for key, v in self._own_options.items()}
         shared = {k: v for k, v in self.given.items() if k == STEPS_OF}
         if self.arithmetic != DOUBLE:
             shared[ARITHMETIC] = self.arithmetic
@@ -486,7 +486,7 @@ class Integrator:
             if self.counted is not None:
                 self.counted.check(system)
             return
-        if any(_offers(form, wanted) for wanted in self.method.forms):
+        if any(_offers_form(form, wanted) for wanted in self.method.forms):
             reason = f"needs {self.method.condition}, unlike {name}"
         else:
             wanted = " or ".join(wanted.__name__ for wanted in self.method.forms)
@@ -543,13 +543,13 @@ class Integrator:
         self.check(system)
         if self.arithmetic == DOUBLE_DOUBLE:
             return self._bind_precisely(system)
-        problem = self._bound(form_of(system))
+        problem = self._bind_form(form_of(system))
         if self.counted is None:
             return problem
         counted = cast(AdaptiveProblem, self.counted.bind(system))
         return equal_steps(self, cast(Problem, problem), counted)
 
-    def _bound(self, form: Form) -> Problem | AdaptiveProblem:
+    def _bind_form(self, form: Form) -> Problem | AdaptiveProblem:
         assert self.method.bind is not None  # only of methods that options make others of
         return self.method.bind(form, self)
 
@@ -559,8 +559,8 @@ class Integrator:
             if twin:
                 form = in_precise_numbers(twin(DOUBLE_DOUBLE).form, only_precise)
             else:
-                form = in_precise_numbers(system, exactly)
-            problem = self._bound(form)
+                form = in_precise_numbers(system, precise_from_doubles)
+            problem = self._bind_form(form)
             return replace(
                 problem, constants=pairs(problem.constants), parameters=pairs(problem.parameters)
             )
@@ -571,7 +571,7 @@ class Integrator:
             ) from error
 
 
-def _offers(form: Form, wanted: type) -> bool:
+def _offers_form(form: Form, wanted: type) -> bool:
     return isinstance(form, wanted) or wanted in getattr(form, "yields", ())
 
 

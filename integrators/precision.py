@@ -6,8 +6,8 @@ the methods that NumPy's functions call on arrays of objects. They lose no digit
 of one raises `LostDigits`, and so do sums and products with a float that has digits of its own,
 such as 0.1, which must be made a precise number first.
 
-A float that is given by a user stands for the simplest fraction that rounds to it, `simplest`, so
-that 0.1 is 1/10 and 0.3333333333333333 is 1/3; see `precise`.
+A float that is given by a user stands for the simplest fraction that rounds to it
+(`simplest_fraction`), so that 0.1 is 1/10 and 0.3333333333333333 is 1/3; see `precise`.
 """
 
 import functools
@@ -44,7 +44,7 @@ class LostDigits(GeosweepError, ArithmeticError):
 # --- from floats -------------------------------------------------------------------------------
 
 
-def simplest(x: float) -> Fraction:
+def simplest_fraction(x: float) -> Fraction:
     """The fraction of least denominator that rounds to a float.
 
     Parameters
@@ -65,16 +65,16 @@ def simplest(x: float) -> Fraction:
     if not math.isfinite(x):
         raise InputError(f"{x!r} is not finite; expected a finite number")
     if x < 0.0:
-        return -simplest(-x)
+        return -simplest_fraction(-x)
     if x.is_integer():
         return Fraction(x)
     exact, ulp = Fraction(x), Fraction(math.ulp(x))
     below = exact - Fraction(math.nextafter(x, 0.0))  # half as far from a power of 2
     even = not struct.unpack("<q", struct.pack("<d", x))[0] & 1
-    return _between(exact - below / 2, exact + ulp / 2, even)
+    return _simplest_between(exact - below / 2, exact + ulp / 2, even)
 
 
-def _between(low: Fraction | float, high: Fraction | float, closed: bool) -> Fraction:
+def _simplest_between(low: Fraction | float, high: Fraction | float, closed: bool) -> Fraction:
     """The fraction of least denominator from `low` to `high`, positive; ends count if `closed`.
 
     It goes down the tree of Stern and Brocot by continued fractions: as long as both ends have the
@@ -94,9 +94,9 @@ def _between(low: Fraction | float, high: Fraction | float, closed: bool) -> Fra
     return found
 
 
-def fractions(values: ArrayLike) -> np.ndarray:
-    """The `simplest` fractions of floats, as an array of objects; of tableaux."""
-    return _each(simplest, np.asarray(values, dtype=float))
+def simplest_fractions(values: ArrayLike) -> np.ndarray:
+    """The `simplest_fraction` of each float, as an array of objects; of tableaux."""
+    return _map_elements(simplest_fraction, np.asarray(values, dtype=float))
 
 
 def precise(value: Any) -> Any:
@@ -105,8 +105,8 @@ def precise(value: Any) -> Any:
     Parameters
     ----------
     value : float or Fraction, or tuple, list or array of these
-        A float is its `simplest` fraction; where that is no plain one and the float is a simple
-        multiple of π, as π/6 is and a whole number of degrees, it is that multiple.
+        A float stands for its `simplest_fraction`; where that is no plain one and the float is a
+        simple multiple of π, as π/6 is and a whole number of degrees, for that multiple.
 
     Returns
     -------
@@ -114,41 +114,42 @@ def precise(value: Any) -> Any:
         Whole numbers, and what is no number, are as they are given.
     """
     if isinstance(value, np.ndarray):
-        return _each(precise, value)
+        return _map_elements(precise, value)
     if isinstance(value, (tuple, list)):
         return tuple(map(precise, value))
     if isinstance(value, float) and math.isfinite(value):
-        return _meant(float(value))
+        return _precise_of_float(float(value))
     if isinstance(value, (float, Fraction)):
-        return _number(value)
+        return _nearest_precise(value)
     return value
 
 
 @functools.lru_cache(maxsize=4096)
-def _meant(x: float) -> Number:
-    fraction = simplest(x)
+def _precise_of_float(x: float) -> Number:
+    fraction = simplest_fraction(x)
     if fraction.denominator > PLAIN and abs(x) < math.pi * TURNS:
         multiple = Fraction(x / math.pi).limit_denominator(DEGREES)
-        angle = _context().pi * multiple.numerator / multiple.denominator
-        if multiple and abs(Fraction(_fraction(angle)) - Fraction(x)) <= Fraction(math.ulp(x)):
+        angle = _mpmath_context().pi * multiple.numerator / multiple.denominator
+        off = abs(Fraction(_fraction_of_precise(angle)) - Fraction(x))
+        if multiple and off <= Fraction(math.ulp(x)):
             return angle
-    return _number(fraction)
+    return _nearest_precise(fraction)
 
 
-def exactly(values: ArrayLike) -> np.ndarray:
+def precise_from_doubles(values: ArrayLike) -> np.ndarray:
     """Precise numbers that are the doubles given, as an array; of states that users give."""
-    return _each(lambda x: _context().mpf(float(x)), np.asarray(values, dtype=float))
+    return _map_elements(lambda x: _mpmath_context().mpf(float(x)), np.asarray(values, dtype=float))
 
 
-def _number(value: Fraction | float) -> Number:
+def _nearest_precise(value: Fraction | float) -> Number:
     """The precise number next to a rational one, or an infinite float."""
-    mpf = _context().mpf
+    mpf = _mpmath_context().mpf
     if isinstance(value, Fraction):
         return mpf(value.numerator) / value.denominator
     return mpf(value)
 
 
-def _each(made: Callable[[Any], object], values: np.ndarray) -> np.ndarray:
+def _map_elements(made: Callable[[Any], object], values: np.ndarray) -> np.ndarray:
     found = np.empty(values.shape, dtype=object)
     for place in np.ndindex(values.shape):
         found[place] = made(values[place])
@@ -194,16 +195,16 @@ def numbers(values: ArrayLike, copy: bool = False) -> np.ndarray:
 
 def only_precise(values: ArrayLike) -> np.ndarray:
     """Numbers as an array of precise ones; `LostDigits` for floats with digits of their own."""
-    return _each(_own, np.asarray(values))
+    return _map_elements(_precise_without_loss, np.asarray(values))
 
 
-def _own(value: Any) -> Number:
+def _precise_without_loss(value: Any) -> Number:
     """A precise number as it is; another that is exact as it stands, as a precise one."""
     if hasattr(value, "_mpf_"):
         return value
     if isinstance(value, Fraction):
-        return _number(value)
-    return _context().mpf(_short(value))
+        return _nearest_precise(value)
+    return _mpmath_context().mpf(_require_short_number(value))
 
 
 def rounded(values: ArrayLike) -> np.ndarray:
@@ -235,19 +236,19 @@ def pairs(values: ArrayLike | Sequence[Fraction]) -> np.ndarray:
     values = np.asarray(values)
     found = np.empty((*values.shape, 2))
     for place in np.ndindex(values.shape):
-        found[place] = _pair(values[place])
+        found[place] = _high_and_low(values[place])
     return found
 
 
-def _pair(value: Any) -> tuple[float, float]:
-    value = _fraction(value) if hasattr(value, "_mpf_") else _short(value)
+def _high_and_low(value: Any) -> tuple[float, float]:
+    value = _fraction_of_precise(value) if hasattr(value, "_mpf_") else _require_short_number(value)
     if isinstance(value, float) and not math.isfinite(value):
         return value, 0.0
     high = float(value)
     return high, float(Fraction(value) - Fraction(high))
 
 
-def _fraction(number: Number) -> Fraction | float:
+def _fraction_of_precise(number: Number) -> Fraction | float:
     """A precise number as a fraction; an infinite one, or NaN, as a float."""
     sign, mantissa, exponent, _ = number._mpf_
     if not mantissa and exponent:
@@ -264,7 +265,7 @@ def inverse_of(matrix: np.ndarray) -> np.ndarray:
     """The inverse of a matrix of either arithmetic."""
     if not is_precise(matrix):
         return np.linalg.inv(matrix)
-    context = _context()
+    context = _mpmath_context()
     found = context.inverse(context.matrix(matrix.tolist()))
     return np.array(found.tolist(), dtype=object)
 
@@ -300,7 +301,7 @@ class PreciseNumbers:
     @property
     def pi(self) -> Number:
         """π"""
-        return +_context().pi
+        return +_mpmath_context().pi
 
     @staticmethod
     def number(value: Any) -> Number:
@@ -309,11 +310,11 @@ class PreciseNumbers:
             written = Decimal(repr(float(value)))
             if len(written.as_tuple().digits) <= WRITTEN:
                 value = Fraction(written)
-        return _own(value)
+        return _precise_without_loss(value)
 
     def array(self, values: ArrayLike) -> np.ndarray:
         """Numbers as an array of such numbers."""
-        return _each(self.number, np.asarray(values))
+        return _map_elements(self.number, np.asarray(values))
 
     def sqrt(self, x: Number) -> Number:
         """√x"""
@@ -362,41 +363,43 @@ OPERATORS = ("add", "sub", "mul", "truediv", "mod", "pow")
 
 
 @functools.cache
-def _context() -> Any:
+def _mpmath_context() -> Any:
     """mpmath's context with the precision and number class of this module."""
     import mpmath  # here: only double-double asks for it
 
     context = mpmath.MPContext()
     context.dps = DIGITS
     number = context.mpf
-    number.__float__ = number.__complex__ = _refuse
+    number.__float__ = number.__complex__ = _refuse_conversion_to_float
     for name, own in UFUNCS:
-        setattr(number, name, _method(getattr(context, own)))
+        setattr(number, name, _function_as_method(getattr(context, own)))
     for side, name in itertools.product(("", "r"), OPERATORS):
         guarded = f"__{side}{name}__"
-        setattr(number, guarded, _guarded(getattr(number, guarded)))
+        setattr(number, guarded, _operator_refusing_long_floats(getattr(number, guarded)))
     return context
 
 
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+def _function_as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *others: Any) -> Any:
-        return function(self, *map(_short, others))
+        return function(self, *map(_require_short_number, others))
 
     return method
 
 
-def _guarded(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _operator_refusing_long_floats(
+    operation: Callable[[Any, Any], Any],
+) -> Callable[[Any, Any], Any]:
     def guarded(self: Any, other: Any) -> Any:
-        return operation(self, _short(other))
+        return operation(self, _require_short_number(other))
 
     return guarded
 
 
-def _refuse(self: Any) -> NoReturn:
+def _refuse_conversion_to_float(self: Any) -> NoReturn:
     raise LostDigits(f"{self} would lose digits as a float")
 
 
-def _short(value: Any) -> Any:
+def _require_short_number(value: Any) -> Any:
     """A number as it is, but a float with digits of its own, which raises `LostDigits`."""
     if isinstance(value, (bool, np.bool_, np.integer)):
         return int(value)

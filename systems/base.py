@@ -20,9 +20,9 @@ from integrators.precision import (
     DOUBLES,
     LostDigits,
     arithmetic_of,
-    exactly,
     pairs,
     precise,
+    precise_from_doubles,
 )
 from systems import ensembles
 from systems.checking import check_members
@@ -536,7 +536,10 @@ class System(ABC):
         check_members(self, states if states.ndim == 3 else states[np.newaxis])
         twin = self.in_arithmetic(DOUBLE_DOUBLE)
         with self._in_all_digits("manifold"):
-            made = [twin.normalized(state) for state in exactly(states).reshape(-1, self.rows, 3)]
+            made = [
+                twin.normalized(state)
+                for state in precise_from_doubles(states).reshape(-1, self.rows, 3)
+            ]
             return np.reshape(pairs(made), (*states.shape, 2))
 
     def check_positions(self, directions: np.ndarray) -> None:

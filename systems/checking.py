@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from integrators.errors import InputError, check_number, check_whole, shown
+from integrators.errors import InputError, check_number, check_whole, short_repr
 
 Each = tuple[float, ...]  # a number for each body
 PerBody = float | Each  # as a parameter is given: a number stands for all
@@ -92,7 +92,7 @@ def body_moments(name: str, value: Any) -> tuple[float, ...]:
     moments = positive_vector(name, value, 3)
     if excess := excess_moment(moments):
         raise InputError(
-            f"{name} = {shown(moments)}: {excess}, and no body has such principal moments; "
+            f"{name} = {short_repr(moments)}: {excess}, and no body has such principal moments; "
             "expected each at most the sum of the other two",
             key=name,
         )
@@ -122,7 +122,7 @@ def is_list(value: Any, length: int | None = None) -> bool:
 def vector_list(name: str, value: Any, count: int | None = None) -> Vectors:
     """A parameter that is a list of 3-vectors, of `count` if that is given, as tuples."""
     if not is_list(value) or not len(value) or not all(is_list(row, 3) for row in value):
-        raise InputError(f"{name} = {shown(value)}; expected a list of [x, y, z]", key=name)
+        raise InputError(f"{name} = {short_repr(value)}; expected a list of [x, y, z]", key=name)
     if count is not None and len(value) != count:
         raise InputError(f"{name} has {len(value)} vectors; expected {count}", key=name)
     return tuple(tuple(check_number(name, part) for part in row) for row in value)

@@ -34,7 +34,7 @@ computation of the free rigid body motion and its use in splitting methods*, SIA
 
 from fractions import Fraction
 
-from integrators.compiler.double_double import columns
+from integrators.compiler.double_double import split_into_columns
 from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import fma, number, select
 from integrators.compiler.vectors import add, axpy, cross, dot, scale, summed
@@ -47,7 +47,7 @@ LEAST = 1e-300  # squared length of a momentum that has a direction
 # 6 points, and for double-double 14.
 NODES = (0.23861918608319690, 0.66120938646626451, 0.93246951420315203)
 WEIGHTS = (0.46791393457269105, 0.36076157304813861, 0.17132449237917034)
-PRECISE_NODES = columns(
+PRECISE_NODES = split_into_columns(
     map(
         Fraction,
         (
@@ -61,7 +61,7 @@ PRECISE_NODES = columns(
         ),
     )
 )
-PRECISE_WEIGHTS = columns(
+PRECISE_WEIGHTS = split_into_columns(
     map(
         Fraction,
         (

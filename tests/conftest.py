@@ -83,7 +83,7 @@ def _compilings():
     """A function that compiles, by label and whether for lanes, of all that `cases` come to."""
     both = DOUBLE, LANES
     found = {("trajectory", e.name): partial(loop.trajectory(e).compiled, e) for e in both}
-    found["images", TANGENTS.name] = partial(loop.images(TANGENTS).compiled, TANGENTS)
+    found["images", TANGENTS.name] = partial(loop.image_kernel(TANGENTS).compiled, TANGENTS)
     for pairing in cases.kernel_pairings():
         for label, kernel in pairing.kernels.items():
             found |= {(label, e.name): partial(kernel.compiled, e) for e in both}

@@ -37,14 +37,14 @@ def cache_root(inner: str = "") -> Path:
     -------
     Path
     """
-    root = _chosen()
+    root = _configured_directory()
     why = "" if root is None else _why_refused(root, inner)
     if root is None or why or not _is_usable(root) or (why := _why_refused(root, inner)):
-        root = _temporary(why)
+        root = _temporary_directory(why)
     return root / inner
 
 
-def _chosen() -> Path | None:
+def _configured_directory() -> Path | None:
     """What the user, or the system, names; None where there is no home."""
     if named := os.environ.get(NAMED):
         return Path(named).absolute() / KERNELS
@@ -72,21 +72,21 @@ def _is_usable(root: Path) -> bool:
     return True
 
 
-def _temporary(why: str) -> Path:
+def _temporary_directory(why: str) -> Path:
     """A directory of this process and those that it starts, which is made when it is needed."""
     with _making:
         handed = os.environ.get(HANDED)
-        if not handed or not _is_own(handed):
+        if not handed or not _is_private_directory(handed):
             handed = os.environ[HANDED] = tempfile.mkdtemp(prefix="geosweep-")
-            atexit.register(_remove, handed, os.getpid())
+            atexit.register(_remove_in_same_process, handed, os.getpid())
             if why:
-                _warn(why, handed)
+                _warn_of_temporary_directory(why, handed)
     root = Path(handed) / KERNELS
     make_private(root)
     return root
 
 
-def _is_own(directory: str) -> bool:
+def _is_private_directory(directory: str) -> bool:
     """Whether a temporary directory is there, and this user's alone."""
     try:
         status = os.lstat(directory)
@@ -99,7 +99,7 @@ def _is_own(directory: str) -> bool:
     )
 
 
-def _warn(why: str, instead: str) -> None:
+def _warn_of_temporary_directory(why: str, instead: str) -> None:
     print(
         f"Warning: {why}: compiled kernels are not kept there, where whoever can write one runs "
         f"code as you, but in {instead} until this process ends. Mend that, or name a directory "
@@ -108,6 +108,6 @@ def _warn(why: str, instead: str) -> None:
     )
 
 
-def _remove(directory: str, process: int) -> None:
+def _remove_in_same_process(directory: str, process: int) -> None:
     if os.getpid() == process:  # and not one that was forked from it
         shutil.rmtree(directory, ignore_errors=True)

@@ -57,34 +57,36 @@ class Real:
         zeros = ir.Constant(ir.VectorType(_INDEX, size), None)
         return Real(self.builder, self.builder.shuffle_vector(one, undefined, zeros))
 
-    def _alike(self, *others: "Real | float") -> list[ir.Value]:
+    def _values_of_equal_size(self, *others: "Real | float") -> list[ir.Value]:
         numbers = [self, *(x if isinstance(x, Real) else self.of(x) for x in others)]
         size = max(x.size for x in numbers)
         return [x.repeated(size).value for x in numbers] if size else [x.value for x in numbers]
 
-    def _made(self, instruction: str, *others: "Real | float") -> "Real":
-        return Real(self.builder, getattr(self.builder, instruction)(*self._alike(*others)))
+    def _apply_instruction(self, instruction: str, *others: "Real | float") -> "Real":
+        return Real(
+            self.builder, getattr(self.builder, instruction)(*self._values_of_equal_size(*others))
+        )
 
     def __add__(self, other: "Real | float") -> "Real":
-        return self._made("fadd", other)
+        return self._apply_instruction("fadd", other)
 
     def __sub__(self, other: "Real | float") -> "Real":
-        return self._made("fsub", other)
+        return self._apply_instruction("fsub", other)
 
     def __mul__(self, other: "Real | float") -> "Real":
-        return self._made("fmul", other)
+        return self._apply_instruction("fmul", other)
 
     def __truediv__(self, other: "Real | float") -> "Real":
-        return self._made("fdiv", other)
+        return self._apply_instruction("fdiv", other)
 
     def __rmul__(self, other: "Real | float") -> "Real":
         return self * other
 
     def __neg__(self) -> "Real":
-        return self._made("fneg")
+        return self._apply_instruction("fneg")
 
     def _intrinsic(self, name: str, *others: "Real | float") -> "Real":
-        values = self._alike(*others)
+        values = self._values_of_equal_size(*others)
         kind = values[0].type
         of = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
         function_type = ir.FunctionType(kind, [kind] * len(values))
@@ -107,11 +109,13 @@ class Real:
 
     def compared(self, symbol: str, other: "Real | float") -> ir.Value:
         """The truth value, or truth values, of a comparison; false where one is NaN."""
-        return self.builder.fcmp_ordered(symbol, *self._alike(other))
+        return self.builder.fcmp_ordered(symbol, *self._values_of_equal_size(other))
 
     def where(self, condition: ir.Value, other: "Real | float") -> "Real":
         """This where a truth value holds, or those of a vector do, else `other`."""
-        return Real(self.builder, self.builder.select(condition, *self._alike(other)))
+        return Real(
+            self.builder, self.builder.select(condition, *self._values_of_equal_size(other))
+        )
 
 
 class CompoundType(types.Type):
@@ -137,13 +141,13 @@ class CompoundType(types.Type):
 
     def can_convert_from(self, typingctx: TypingContext, other: types.Type) -> Conversion | None:
         """Let a real scalar, or a lane where numbers are wide, stand where one is expected."""
-        return Conversion.safe if self._holds(other) else None
+        return Conversion.safe if self._can_represent(other) else None
 
     def unify(self, typingctx: TypingContext, other: types.Type) -> "CompoundType | None":
         """A variable that is a scalar on one path and such a number on another is one."""
-        return self if self._holds(other) else None
+        return self if self._can_represent(other) else None
 
-    def _holds(self, other: types.Type) -> bool:
+    def _can_represent(self, other: types.Type) -> bool:
         if isinstance(other, _SCALARS):
             return True
         return self.wide and (other is lane or isinstance(other, type(self)) and not other.wide)

@@ -13,7 +13,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 @functools.cache
-def reached(function: FunctionType) -> frozenset[tuple[str, str]]:
+def reachable_functions(function: FunctionType) -> frozenset[tuple[str, str]]:
     """The functions that a kernel's function calls, directly or not, and itself.
 
     Parameters
@@ -31,8 +31,8 @@ def reached(function: FunctionType) -> frozenset[tuple[str, str]]:
     found, seen, left = set(), {function}, [function]
     while left:
         current = left.pop()
-        found.add((top_package(current), _name(current)))
-        for value in _mentioned(current):
+        found.add((top_package(current), _name_with_constants(current)))
+        for value in _values_named_in_code(current):
             inner = _python_function(value)
             if inner is not None and inner not in seen and top_package(inner) not in LIBRARIES:
                 seen.add(inner)
@@ -45,32 +45,32 @@ def top_package(function: FunctionType) -> str:
     return (function.__module__ or "__main__").partition(".")[0]
 
 
-def _name(function: FunctionType) -> str:
+def _name_with_constants(function: FunctionType) -> str:
     """What tells functions of one package apart, such as closures of one name; with constants."""
-    values = [repr(value) for value in _mentioned(function) if _is_plain(value)]
+    values = [repr(value) for value in _values_named_in_code(function) if _is_plain_constant(value)]
     name = f"{function.__module__}.{function.__qualname__}"
     return f"{name}[{','.join(values)}]" if values else name
 
 
-def _mentioned(function: FunctionType) -> Iterator[object]:
+def _values_named_in_code(function: FunctionType) -> Iterator[object]:
     """The values that the code of a function mentions by name."""
-    names = set(_names(function.__code__))
+    names = set(_names_in_code(function.__code__))
     for name in sorted(names & function.__globals__.keys()):
         value = function.__globals__[name]
         yield value
         if isinstance(value, ModuleType):
             yield from (vars(value)[inner] for inner in sorted(names & vars(value).keys()))
-    yield from _closed_over(function)
+    yield from _closure_values(function)
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def _names_in_code(code: CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _names_in_code(constant)
 
 
-def _closed_over(function: FunctionType) -> Iterator[object]:
+def _closure_values(function: FunctionType) -> Iterator[object]:
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -78,8 +78,10 @@ def _closed_over(function: FunctionType) -> Iterator[object]:
             continue
 
 
-def _is_plain(value: object) -> bool:
-    return isinstance(value, PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
+def _is_plain_constant(value: object) -> bool:
+    return isinstance(value, PLAIN) or (
+        isinstance(value, tuple) and all(map(_is_plain_constant, value))
+    )
 
 
 def _python_function(value: object) -> FunctionType | None:

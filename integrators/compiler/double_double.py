@@ -240,32 +240,36 @@ TERMS = 15  # of the series of the sine and the cosine up to π/4, and of the ex
 HALVINGS = 6  # of the exponent, until the series converges
 
 
-def split(number: Fraction) -> tuple[float, float]:
+def split_fraction(number: Fraction) -> tuple[float, float]:
     """The two float64 of a `Fraction`."""
     high = float(number)
     return high, float(number - Fraction(high))
 
 
-def columns(numbers: Iterable[Fraction]) -> tuple[tuple[float, ...], ...]:
+def split_into_columns(numbers: Iterable[Fraction]) -> tuple[tuple[float, ...], ...]:
     """The high and the low float64 of some fractions, each as a tuple."""
-    return tuple(zip(*map(split, numbers), strict=True))
+    return tuple(zip(*map(split_fraction, numbers), strict=True))
 
 
-def rests(numbers: Iterable[Fraction], doubles: Iterable[float]) -> tuple[float, ...]:
+def rounding_remainders(numbers: Iterable[Fraction], doubles: Iterable[float]) -> tuple[float, ...]:
     """What doubles lack of some fractions, as a tuple of float64."""
     return tuple(float(n - Fraction(x)) for n, x in zip(numbers, doubles, strict=True))
 
 
-QUARTER, QUARTER_LOW = split(PI / 2)
+QUARTER, QUARTER_LOW = split_fraction(PI / 2)
 QUARTER_LEAST = float(PI / 2 - Fraction(QUARTER) - Fraction(QUARTER_LOW))
-LN_2_HIGH, LN_2_LOW = split(LN_2)
-SINE, SINE_LOW = columns(Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(TERMS))
-COSINE, COSINE_LOW = columns(Fraction((-1) ** k, math.factorial(2 * k)) for k in range(TERMS))
-POWER, POWER_LOW = columns(Fraction(1, math.factorial(k + 1)) for k in range(TERMS))
+LN_2_HIGH, LN_2_LOW = split_fraction(LN_2)
+SINE, SINE_LOW = split_into_columns(
+    Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(TERMS)
+)
+COSINE, COSINE_LOW = split_into_columns(
+    Fraction((-1) ** k, math.factorial(2 * k)) for k in range(TERMS)
+)
+POWER, POWER_LOW = split_into_columns(Fraction(1, math.factorial(k + 1)) for k in range(TERMS))
 OPTIONS = {"error_model": "numpy"}
 
 
-def _of_double_doubles(function: Callable[..., Any], alone: Callable[..., Any]) -> None:
+def _overload_for_double_doubles(function: Callable[..., Any], alone: Callable[..., Any]) -> None:
     """Let kernels call a function of the vocabulary, which `alone` computes, eight of lanes."""
 
     @overload(function, jit_options=OPTIONS)
@@ -284,7 +288,7 @@ def _of_double_doubles(function: Callable[..., Any], alone: Callable[..., Any]) 
         return by_lane
 
 
-def _turned(shift: int) -> Callable[[float], float]:
+def _sine_of_shifted_angle(shift: int) -> Callable[[float], float]:
     """The sine of x + shift π/2, by the series of what is beyond the next π/2."""
 
     def sine(x):
@@ -325,9 +329,9 @@ def _logarithm(x):
 
 
 for _function, _alone in (
-    (lanes.sin, _turned(0)),
-    (lanes.cos, _turned(1)),
+    (lanes.sin, _sine_of_shifted_angle(0)),
+    (lanes.cos, _sine_of_shifted_angle(1)),
     (lanes.exp, _exponential),
     (lanes.log, _logarithm),
 ):
-    _of_double_doubles(_function, _alone)
+    _overload_for_double_doubles(_function, _alone)

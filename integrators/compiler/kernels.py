@@ -36,7 +36,7 @@ from numba.core.typing.templates import Signature as Signature
 from numba.extending import intrinsic
 
 from integrators.compiler.cache_directory import cache_root
-from integrators.compiler.dependencies import reached
+from integrators.compiler.dependencies import reachable_functions
 from integrators.compiler.elements import DOUBLE, LANES, Element
 from integrators.compiler.helpers import Helper, Varying
 from integrators.compiler.lanes import flat, number_of, vectors
@@ -219,10 +219,10 @@ class Kernel:
     @functools.cached_property
     def _depends_on(self) -> tuple[frozenset[str], list[tuple[str, str]]]:
         """Packages whose sources the machine code depends on, and the helpers it is made from."""
-        found = reached(self.function)
+        found = reachable_functions(self.function)
         for inner in self.made_from:
             if isinstance(inner, Kernel):
-                found |= reached(inner.function)
+                found |= reachable_functions(inner.function)
         return frozenset(package for package, _ in found), sorted(found)
 
     def _compile(self, element: types.Type) -> Compiled:
@@ -291,7 +291,7 @@ def _handlers_raising_afterwards() -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM):
             if callable(handler := signal.getsignal(number)):
                 before[number] = handler
-                signal.signal(number, _keeping(handler, raised))
+                signal.signal(number, _handler_keeping_errors(handler, raised))
     try:
         yield
     finally:
@@ -301,7 +301,7 @@ def _handlers_raising_afterwards() -> Iterator[None]:
             raise raised[0]
 
 
-def _keeping(
+def _handler_keeping_errors(
     handler: Callable[[int, FrameType | None], Any], raised: list[BaseException]
 ) -> Callable[[int, FrameType | None], None]:
     """A handler of signals that does as another one, and keeps what that raises in a list."""
@@ -395,7 +395,7 @@ def _package_hash(package: str) -> str:
         paths = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
         sources = [(path.name, path.read_bytes()) for path in paths]
     else:
-        text = _text_of(module)
+        text = _source_given_as_text(module)
         sources = [(package, text.encode())] if text else []
     digest = hashlib.sha256()
     for name, source in sources:
@@ -404,7 +404,7 @@ def _package_hash(package: str) -> str:
     return digest.hexdigest()[:16] if sources else ""
 
 
-def _text_of(module: Any) -> str:
+def _source_given_as_text(module: Any) -> str:
     """The source of a module that came as text, as a plugin does; "" of others."""
     try:
         return module.__loader__.get_source(module.__name__) or ""

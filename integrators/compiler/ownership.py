@@ -37,7 +37,7 @@ def why_shared(path: str | Path) -> str:
             return f"{here} cannot be looked at: {error.strerror}"
         if stat.S_ISLNK(status.st_mode):
             links += 1
-            if status.st_uid not in _trusted() or links > MOST_LINKS:
+            if status.st_uid not in _trusted_owners() or links > MOST_LINKS:
                 return f"{here} is a symbolic link of user {status.st_uid}"
             target = Path(os.readlink(here))
             left += reversed(target.parts[target.is_absolute() :])
@@ -51,7 +51,7 @@ def why_shared(path: str | Path) -> str:
         here = here.parent if part == ".." else here / part
 
 
-def _trusted() -> set[int]:
+def _trusted_owners() -> set[int]:
     """Who may own a directory on the way: whoever owns the root directory can change all."""
     return {os.geteuid(), 0, os.lstat("/").st_uid}
 
@@ -66,7 +66,7 @@ def _why_not_own(path: Path, status: os.stat_result) -> str:
 
 def _why_swapped(directory: Path, status: os.stat_result) -> str:
     """How others could rename what is in a directory on the way."""
-    if status.st_uid not in _trusted():
+    if status.st_uid not in _trusted_owners():
         return f"{directory} belongs to user {status.st_uid}"
     by_group = status.st_mode & 0o020 and not _is_own_group(status.st_gid)
     if (by_group or status.st_mode & 0o002) and not status.st_mode & stat.S_ISVTX:

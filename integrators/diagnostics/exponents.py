@@ -248,7 +248,7 @@ def check_compiled() -> None:
 
 def check_count(form: Form, state: np.ndarray, count: int) -> None:
     """Raise InputError if there are not so many exponents, or the state space is not known."""
-    dimension = len(_basis(form, state))
+    dimension = len(_tangent_basis(form, state))
     most = min(COUNT, dimension)
     if not 1 <= count <= most:
         why = (
@@ -268,18 +268,18 @@ def first_directions(form: Form, state: np.ndarray, count: int) -> np.ndarray:
         As `check_count`.
     """
     check_count(form, state, count)
-    basis = _orthonormal(_basis(form, state))
+    basis = _orthonormal_vectors(_tangent_basis(form, state))
     mixed = np.random.default_rng(SEED).standard_normal((count, len(basis)))
-    return _orthonormal(np.tensordot(mixed, basis, 1))
+    return _orthonormal_vectors(np.tensordot(mixed, basis, 1))
 
 
-def _basis(form: Form, state: np.ndarray) -> np.ndarray:
+def _tangent_basis(form: Form, state: np.ndarray) -> np.ndarray:
     """A basis of the tangent space, shape (dimension, rows, 3)."""
     space = state_space(form)
     return space.tangents(state, space.scales(state, state, 1.0))
 
 
-def _orthonormal(vectors: np.ndarray) -> np.ndarray:
+def _orthonormal_vectors(vectors: np.ndarray) -> np.ndarray:
     made, _ = np.linalg.qr(vectors.reshape(len(vectors), -1).T)
     return np.ascontiguousarray(made.T).reshape(vectors.shape)
 
@@ -301,7 +301,7 @@ def _checked_directions(
             "combinations of each other",
             key="directions",
         )
-    return _orthonormal(found)
+    return _orthonormal_vectors(found)
 
 
 def tangent_parts(form: Form, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -436,7 +436,7 @@ class Followed:
         ends = standing.first + ends
         series = aligned((len(ends), self.count + 1))
         scratch = aligned((2, problem.rows, 3, *TANGENTS.shape))
-        _along_steps().compiled(TANGENTS)(
+        _exponents_kernel().compiled(TANGENTS)(
             *problem.step_kernels(TANGENTS),
             *(of.compiled(TANGENTS) for of in (stored, space.retraction, stepped)),
             clock, np.ascontiguousarray(steps), standing.first, ends, self.count,
@@ -492,7 +492,7 @@ def _orthonormalise(vectors, rows, memory, count, sums):
 
 
 @functools.cache
-def _along_steps() -> Kernel:
+def _exponents_kernel() -> Kernel:
     """The kernel of `Followed.run`; arrays are float64 with the axis of the element."""
     elements = as_elements(TANGENTS)
     whole = types.FunctionType(whole_state(TANGENTS.type))

@@ -23,7 +23,7 @@ class StabilityWarning(UserWarning):
     """A step size is beyond the linear stability limit of the method."""
 
 
-def limited(integrator: Integrator, system: SystemOrForm) -> bool:
+def has_stability_limit(integrator: Integrator, system: SystemOrForm) -> bool:
     """Whether the integrator has a stability limit on a system of this form."""
     limit = integrator.method.stability_limit
     return np.isfinite(limit) and isinstance(form_of(system), SpinHamiltonian)
@@ -85,7 +85,7 @@ def warn_if_unstable(
     members : ndarray, shape (members, rows, 3)
     step_size, start_time : float
     """
-    if not limited(integrator, system):
+    if not has_stability_limit(integrator, system):
         return
     found = frequencies(system, members, start_time)
     beyond = step_size >= largest_step(integrator, found)
@@ -95,13 +95,13 @@ def warn_if_unstable(
         warnings.warn(
             f"step_size = {step_size!r} is beyond the linear stability limit of "
             f"{integrator.name!r} on {system_name(system)}{of}: "
-            + explanation(integrator, step_size, fastest),
+            + explain_step_beyond_limit(integrator, step_size, fastest),
             StabilityWarning,
             stacklevel=3,
         )
 
 
-def explanation(integrator: Integrator, step_size: float, frequency: float) -> str:
+def explain_step_beyond_limit(integrator: Integrator, step_size: float, frequency: float) -> str:
     """What of a step size at a frequency is beyond the limit, and what would be within it."""
     gamma = float(np.max(np.abs(np.asarray(integrator.stages))))
     stage = "" if gamma == 1.0 else f" × largest |γ| {gamma:.4g}"
@@ -110,11 +110,11 @@ def explanation(integrator: Integrator, step_size: float, frequency: float) -> s
     return (
         f"step size {step_size:.6g} × frequency {frequency:.4g}{stage} = {product:.4g}, the limit "
         f"is {integrator.method.stability_limit:g}; within it are step sizes below "
-        f"{_rounded_down(within)}"
+        f"{_round_down_to_four_digits(within)}"
     )
 
 
-def _rounded_down(value: float) -> str:
+def _round_down_to_four_digits(value: float) -> str:
     """Four significant digits, not above the value."""
     if not value > 0.0:  # at a frequency beyond all numbers
         return "0"

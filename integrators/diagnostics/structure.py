@@ -187,13 +187,13 @@ def defect_of_steps(
 
     found, size = change(tangents), np.max(np.abs(space.products(state, tangents)))
     rounding = 0.0
-    for turn in _turns(len(tangents)):
+    for turn in _fixed_orthogonal_matrices(len(tangents)):
         again = turn.T @ change(np.tensordot(turn, tangents, axes=1)) @ turn
         rounding = max(rounding, np.max(np.abs(again - found)))
     return SymplecticDefect(float(np.max(np.abs(found)) / size), float(rounding / size + EPSILON))
 
 
-def _turns(dimension: int) -> np.ndarray:
+def _fixed_orthogonal_matrices(dimension: int) -> np.ndarray:
     """Orthogonal matrices, always the same."""
     draws = np.random.default_rng(SEED).standard_normal((TURNED, dimension, dimension))
     return np.linalg.qr(draws).Q

@@ -81,7 +81,7 @@ class GroupHamiltonian:
     @functools.cached_property
     def energy(self) -> Kernel:
         """Kernel: H of a state."""
-        return _energy(self.hamiltonian)
+        return _energy_kernel(self.hamiltonian)
 
     def monitor(self) -> Kernel:
         """H of a state, and 0: there are no unit vectors."""
@@ -163,13 +163,13 @@ class CotangentHamiltonian(GroupHamiltonian):
             generator = self.derivatives
             along = product(SEMIDIRECT_R3 if self.translations else SEMIDIRECT)
         else:
-            generator = _generator(self.derivatives, self.translations)
+            generator = _generator_kernel(self.derivatives, self.translations)
             along = product(ROTATION, *(TRANSLATION,) * (self.algebra_rows - 1))
         return HomogeneousFlow(generator, along, self.energy, self.packed)
 
 
 @functools.cache
-def _energy(hamiltonian: Kernel) -> Kernel:
+def _energy_kernel(hamiltonian: Kernel) -> Kernel:
     value = hamiltonian.inline
 
     def energy(t, y, p, out, work):
@@ -179,7 +179,7 @@ def _energy(hamiltonian: Kernel) -> Kernel:
 
 
 @functools.cache
-def _generator(derivatives: Kernel, translations: bool) -> Kernel:
+def _generator_kernel(derivatives: Kernel, translations: bool) -> Kernel:
     """(∂H/∂μ, μ̇), which moves g and μ."""
     derivatives_of = derivatives.inline
     dual, momentum = (2, 4) if translations else (1, 3)

@@ -238,7 +238,7 @@ class HomogeneousFlow:
                 f"{self.action.rows} rows, from 0 on"
             )
         if self.monitor is None:
-            object.__setattr__(self, "monitor", _monitor(self.energy, tuple(self.unit_rows)))
+            object.__setattr__(self, "monitor", _monitor_kernel(self.energy, tuple(self.unit_rows)))
 
     @property
     def yields(self) -> tuple[type, ...]:
@@ -257,7 +257,7 @@ class HomogeneousFlow:
 
     def completed(self, state: ArrayLike) -> np.ndarray:
         """A state with its row for the work, which is 0 where that is left out."""
-        return with_work(state, self.rows) if self.forced else numbers(state)
+        return append_work_row(state, self.rows) if self.forced else numbers(state)
 
     def check_state(self, state: np.ndarray) -> None:
         """Raise `InputError` unless rotations are orthogonal and unit vectors of length 1."""
@@ -279,7 +279,9 @@ class HomogeneousFlow:
     def vector_field(self, formulation: str = "q_omega") -> VectorField:
         """ψ_*(f) in the embedding space; there is one formulation."""
         return VectorField(
-            field=_field(self.generator, self.action.velocity, self.action.algebra_rows),
+            field=_vector_field_kernel(
+                self.generator, self.action.velocity, self.action.algebra_rows
+            ),
             monitor=self.monitor,
             projections={},
             parameters=self.packed,
@@ -301,7 +303,7 @@ def _check_rotation(row: int, matrix: np.ndarray) -> None:
         raise InputError(f"{where} are a reflection, of determinant −1", key="state")
 
 
-def with_work(state: ArrayLike, rows: int) -> np.ndarray:
+def append_work_row(state: ArrayLike, rows: int) -> np.ndarray:
     """A state with a last row of zeros, for work, where it has `rows` but for that one.
 
     Parameters
@@ -320,7 +322,7 @@ def with_work(state: ArrayLike, rows: int) -> np.ndarray:
 
 
 @functools.cache
-def _field(generator: Kernel, velocity: Kernel, algebra_rows: int) -> Kernel:
+def _vector_field_kernel(generator: Kernel, velocity: Kernel, algebra_rows: int) -> Kernel:
     generator_of, velocity_of = generator.inline, velocity.inline
     m = algebra_rows
 
@@ -333,7 +335,7 @@ def _field(generator: Kernel, velocity: Kernel, algebra_rows: int) -> Kernel:
 
 
 @functools.cache
-def _monitor(energy: Kernel, unit_rows: tuple[int, ...]) -> Kernel:
+def _monitor_kernel(energy: Kernel, unit_rows: tuple[int, ...]) -> Kernel:
     energy_of, count = energy.inline, len(unit_rows)
     rows = unit_rows or (0,)
 

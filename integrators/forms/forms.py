@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_array
 from integrators.forms import momenta, sphere_fields, spheres
-from integrators.forms.flows import HomogeneousFlow, SystemOrForm, VectorField, with_work
+from integrators.forms.flows import HomogeneousFlow, SystemOrForm, VectorField, append_work_row
 from integrators.lie_groups.actions import tangent_spheres
 from integrators.precision import DOUBLE_DOUBLE, inverse_of, numbers, rounded
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
@@ -105,7 +105,7 @@ class SpheresLagrangian:
         ndarray
             As given, where there is no force.
         """
-        return with_work(state, self.rows) if self.forced else numbers(state)
+        return append_work_row(state, self.rows) if self.forced else numbers(state)
 
     @functools.cached_property
     def layout(self) -> int:
@@ -176,7 +176,7 @@ class SpheresLagrangian:
             forced=self.forced,
             monitor=self.monitor(formulation),
             formulation=formulation,
-            conversions=_conversions(self.layout) if hamiltonian else (),
+            conversions=_conversion_kernels(self.layout) if hamiltonian else (),
         )
 
     def monitor(self, formulation: str = "q_omega") -> Kernel:
@@ -220,7 +220,7 @@ _conjugate_momentum = functools.lru_cache(maxsize=None)(momenta.conjugate_moment
 
 
 @functools.cache
-def _conversions(layout: int) -> tuple[Kernel, Kernel]:
+def _conversion_kernels(layout: int) -> tuple[Kernel, Kernel]:
     return momenta.to_momenta_kernel(layout), momenta.to_angular_velocities_kernel(layout)
 
 
@@ -262,8 +262,8 @@ def in_precise_numbers(form: Any, made: Callable[[Any], np.ndarray]) -> Any:
     ----------
     form : SpheresLagrangian, SpinHamiltonian, HomogeneousFlow, …
     made : callable
-        ``made(values)`` gives an array of precise numbers: `precision.exactly` takes doubles for
-        exact, `precision.only_precise` raises where they have digits of their own.
+        ``made(values)`` gives an array of precise numbers: `precision.precise_from_doubles` takes
+        doubles for exact, `precision.only_precise` raises where they have digits of their own.
 
     Returns
     -------

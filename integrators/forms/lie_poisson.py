@@ -56,7 +56,7 @@ class LiePoissonHamiltonian(GroupHamiltonian):
     def homogeneous_flow(self) -> HomogeneousFlow:
         """The same motion along the coadjoint action of SE(3)."""
         return HomogeneousFlow(
-            generator=_generator(self.gradient),
+            generator=_generator_kernel(self.gradient),
             action=product(COADJOINT_SE3),
             energy=self.energy,
             parameters=self.packed,
@@ -64,7 +64,7 @@ class LiePoissonHamiltonian(GroupHamiltonian):
 
 
 @functools.cache
-def _generator(gradient: Kernel) -> Kernel:
+def _generator_kernel(gradient: Kernel) -> Kernel:
     """−(∂H/∂Π, ∂H/∂Γ)"""
     gradient_of = gradient.inline
 

@@ -96,7 +96,7 @@ def phase_space(form: Form) -> PhaseSpace:
             "a system with a non-conservative force preserves no symplectic form: there is no "
             "defect to measure"
         )
-    return _space(form, SYMPLECTIC, "symplectic form")
+    return _space_of_form(form, SYMPLECTIC, "symplectic form")
 
 
 def state_space(form: Form) -> StateSpace:
@@ -115,10 +115,10 @@ def state_space(form: Form) -> StateSpace:
     InputError
         If the form is another.
     """
-    return _space(form, {**SYMPLECTIC, HomogeneousFlow: ActionSpace}, "tangent space")
+    return _space_of_form(form, {**SYMPLECTIC, HomogeneousFlow: ActionSpace}, "tangent space")
 
 
-def _space(form: Form, known: Mapping[type, Callable[[Any], Any]], what: str) -> Any:
+def _space_of_form(form: Form, known: Mapping[type, Callable[[Any], Any]], what: str) -> Any:
     for of, made in known.items():
         if isinstance(form, of):
             return made(form)
@@ -196,7 +196,7 @@ class SpinSpace(ActionSpace):
 
     def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """A basis of the tangent space, two vectors as long as its spin for each."""
-        pairs = _perpendicular(state) * scales[:, None]
+        pairs = _perpendicular_pairs(state) * scales[:, None]
         moving = np.flatnonzero(np.any(state, axis=1))
         if not moving.size:
             raise InputError("every spin is 0; expected one that moves", key="state")
@@ -207,11 +207,11 @@ class SpinSpace(ActionSpace):
 
     def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
         """The states that lie `angle` along each tangent, on great circles."""
-        return _along_circles(state, tangents, angle)
+        return _move_along_great_circles(state, tangents, angle)
 
     def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors of R^{3n} without what is normal to the spheres."""
-        return _without(vectors, state)
+        return _remove_normal_parts(vectors, state)
 
     def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k); (1)."""
@@ -220,7 +220,7 @@ class SpinSpace(ActionSpace):
             squared = np.sum(state * state, axis=1)
             weights = np.divide(weights, squared, out=np.zeros_like(squared), where=squared > 0)
         turned = weights[:, None] * np.cross(state, vectors)  # w·(u × v) = (w × u)·v
-        return _pairings(turned, vectors)
+        return _pairing_matrix(turned, vectors)
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class NambuSpace:
                 "another",
                 key="state",
             )
-        return scales * _perpendicular(self._normal(state))[0][:, None]
+        return scales * _perpendicular_pairs(self._normal(state))[0][:, None]
 
     def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
         """The states that lie `angle` along each tangent, brought back to the surface along ∇C.
@@ -273,12 +273,12 @@ class NambuSpace:
 
     def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors of R³ without what is normal to the surface."""
-        return _without(vectors, self._normal(state))
+        return _remove_normal_parts(vectors, self._normal(state))
 
     def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k)."""
         gradient = self._normal(state)
-        return _pairings(np.cross(gradient / np.sum(gradient**2), vectors), vectors)
+        return _pairing_matrix(np.cross(gradient / np.sum(gradient**2), vectors), vectors)
 
     def _normal(self, state: np.ndarray) -> np.ndarray:
         """∇C = C w, shape (1, 3)."""
@@ -312,7 +312,7 @@ class CotangentSpace(ActionSpace):
         """A basis of the tangent space: for each body two turns of (q, ω), two changes of ω."""
         q, omega, _ = parts(state)
         n = len(q)
-        pairs = _perpendicular(q)
+        pairs = _perpendicular_pairs(q)
         basis = np.zeros((4 * n, *state.shape))
         body = np.arange(n)
         for a in range(2):
@@ -333,21 +333,21 @@ class CotangentSpace(ActionSpace):
         carried = -0.5 * angle**2 * _sinc(0.5 * theta) ** 2 * dq - angle * _sinc(theta) * q
         own = domega - np.sum(domega * q, axis=2, keepdims=True) * q  # of ω itself; 0 beside δq
         turned = omega + along * carried + angle * own
-        return np.concatenate([_along_circles(q, dq, angle), turned], axis=1)
+        return np.concatenate([_move_along_great_circles(q, dq, angle), turned], axis=1)
 
     def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors of R^{6n} without what is normal to Π TS²: q·δq = 0, q·δω + ω·δq = 0."""
         (q, omega, _), (dq, domega, _) = parts(state), parts(vectors)
-        dq = _without(dq, q)
+        dq = _remove_normal_parts(dq, q)
         off = np.sum(q * domega + omega * dq, axis=2, keepdims=True)
-        return np.concatenate([dq, domega - off / _squares(q) * q], axis=1)
+        return np.concatenate([dq, domega - off / _squared_lengths(q) * q], axis=1)
 
     def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k): δq·δ'p − δ'q·δp."""
         (q, omega, _), (dq, domega, _) = parts(state), parts(vectors)
         velocity = np.cross(domega, q) + np.cross(omega, dq)
         momentum = self.form.inertia_matrix @ velocity
-        one_way = _pairings(dq, momentum)
+        one_way = _pairing_matrix(dq, momentum)
         return one_way - one_way.T
 
 
@@ -403,8 +403,8 @@ class GroupSpace(ActionSpace):
         row = self.form.momentum_row
         turns = self._turns(state, vectors)
         places = np.concatenate([turns[:, None], vectors[:, 3:row]], axis=1)
-        one_way = _pairings(places, vectors[:, row:])
-        carried = _pairings(np.cross(state[row], turns)[:, None], turns[:, None])
+        one_way = _pairing_matrix(places, vectors[:, row:])
+        carried = _pairing_matrix(np.cross(state[row], turns)[:, None], turns[:, None])
         return one_way - one_way.T - carried
 
     def _turns(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -438,7 +438,7 @@ class OrbitSpace(ActionSpace):
                 "with Γ",
                 key="state",
             )
-        pair = _perpendicular(state[1:])[0]
+        pair = _perpendicular_pairs(state[1:])[0]
         basis = np.zeros((4, 2, 3))
         basis[:2] = np.cross(pair[:, None], state)
         basis[2:, 0] = scales[0] * pair
@@ -463,7 +463,7 @@ class OrbitSpace(ActionSpace):
 
     def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k): −μ·[ξ, ξ'] = −ξ·δ'μ."""
-        return -_pairings(self._generators(state, vectors), vectors)
+        return -_pairing_matrix(self._generators(state, vectors), vectors)
 
     def _generators(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The (ξ, u) with δΓ = ξ × Γ, δΠ = ξ × Π + u × Γ, orthogonal to Γ; shape (k, 2, 3)."""
@@ -482,7 +482,7 @@ SYMPLECTIC = {
 }
 
 
-def _perpendicular(vectors: np.ndarray) -> np.ndarray:
+def _perpendicular_pairs(vectors: np.ndarray) -> np.ndarray:
     """For each row two unit vectors, orthogonal to it and to each other, shape (n, 2, 3)."""
     axis = np.eye(3)[np.argmin(np.abs(vectors), axis=1)]
     first = np.cross(vectors, axis)
@@ -492,7 +492,7 @@ def _perpendicular(vectors: np.ndarray) -> np.ndarray:
     return np.divide(pair, length, out=np.zeros_like(pair), where=length > 0)
 
 
-def _along_circles(rows: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
+def _move_along_great_circles(rows: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
     """Rows moved along great circles, by `angle` times |tangent| / |row|; shape (k, n, 3)."""
     radius = _lengths(rows)
     size = np.linalg.norm(tangents, axis=2, keepdims=True)
@@ -500,24 +500,24 @@ def _along_circles(rows: np.ndarray, tangents: np.ndarray, angle: float) -> np.n
     return np.cos(theta) * rows + angle * _sinc(theta) * tangents
 
 
-def _without(vectors: np.ndarray, normals: np.ndarray) -> np.ndarray:
+def _remove_normal_parts(vectors: np.ndarray, normals: np.ndarray) -> np.ndarray:
     """Vectors (k, n, 3) without their part along `normals` (n, 3); a normal of 0 takes none."""
-    squared = _squares(normals)
+    squared = _squared_lengths(normals)
     along = np.sum(vectors * normals, axis=2, keepdims=True)
     return vectors - along / np.where(squared > 0, squared, 1.0) * normals
 
 
-def _pairings(covectors: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def _pairing_matrix(covectors: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Sums over rows and components of every pair, shape (k, k)."""
     return covectors.reshape(len(covectors), -1) @ vectors.reshape(len(vectors), -1).T
 
 
-def _squares(rows: np.ndarray) -> np.ndarray:
+def _squared_lengths(rows: np.ndarray) -> np.ndarray:
     return np.sum(rows * rows, axis=-1, keepdims=True)
 
 
 def _lengths(rows: np.ndarray) -> np.ndarray:
-    return np.sqrt(_squares(rows))
+    return np.sqrt(_squared_lengths(rows))
 
 
 def _sinc(angle: np.ndarray) -> np.ndarray:

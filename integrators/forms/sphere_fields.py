@@ -60,8 +60,8 @@ def field_kernel(gradient: Kernel, force: Kernel | None, layout: int, formulatio
             return _field_q_qdot_diagonal(net, forced)
         return _field_q_qdot(net, forced, layout)
     if layout == DIAGONAL:
-        return _turning_diagonal(net, forced, algebra=False)
-    return _turning(net, forced, layout, _velocities)
+        return _field_q_omega_diagonal(net, forced, algebra=False)
+    return _field_q_omega(net, forced, layout, _velocities)
 
 
 def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Kernel:
@@ -72,8 +72,8 @@ def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Ker
     """
     net = net_gradient_kernel(gradient, force, layout)
     if layout == DIAGONAL:
-        return _turning_diagonal(net, force is not None, algebra=True)
-    return _turning(net, force is not None, layout, _algebra)
+        return _field_q_omega_diagonal(net, force is not None, algebra=True)
+    return _field_q_omega(net, force is not None, layout, _algebra)
 
 
 @inlined
@@ -88,7 +88,7 @@ def _algebra(q, omega, u):
     return omega, scale(-1.0, u)
 
 
-def _turning_diagonal(net: Kernel, forced: bool, algebra: bool) -> Kernel:
+def _field_q_omega_diagonal(net: Kernel, forced: bool, algebra: bool) -> Kernel:
     net_gradient, extra = net.inline, int(forced)
 
     def field(t, y, p, out, work):
@@ -131,7 +131,7 @@ def _field_q_qdot_diagonal(net: Kernel, forced: bool) -> Kernel:
     return Kernel(field, whole_state, (net,), lambda rows: 6 * rows + net.work(rows))
 
 
-def _turning(net: Kernel, forced: bool, layout: int, made: Inlined) -> Kernel:
+def _field_q_omega(net: Kernel, forced: bool, layout: int, made: Inlined) -> Kernel:
     """(2.9) through u_j = ω̇_j × q_j: Σ_j M̃_ij u_j = r_i + λ_i q_i with q_i·u_i = 0,
 
     where M̃ is M with M_ii/(q_i·q_i) on its diagonal and r_i = Σ_{j≠i} M_ij |ω_j|² q_j − ∂V_i.

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from integrators.compiler.double_double import PI, columns
+from integrators.compiler.double_double import PI, split_into_columns
 from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import all_lanes, any_lane, fma, select
 from integrators.compiler.vectors import add, axpy, cross, dot, scale, sub
@@ -35,8 +35,8 @@ from integrators.lie_groups.rotations import (
     SMALL_SINE,
     SMALL_VERSINE,
     TERMS,
-    economized,
-    exactly_economized,
+    economize_series,
+    economize_series_exactly,
     precise_motion_coefficients,
     precise_polynomial,
     quintic,
@@ -48,8 +48,8 @@ WIDEST = (2.0 * math.pi - MARGIN) ** 2  # squared angle up to which dexp⁻¹ is
 
 # --- coefficients -------------------------------------------------------------------------------
 
-SMALL_CUBIC = economized(CUBIC, SMALL, SMALL_DEGREE)
-LARGE_CUBIC = economized(CUBIC, LARGE, LARGE_DEGREE)
+SMALL_CUBIC = economize_series(CUBIC, SMALL, SMALL_DEGREE)
+LARGE_CUBIC = economize_series(CUBIC, LARGE, LARGE_DEGREE)
 
 TWO_PI = 2 * PI
 POLE = TWO_PI * TWO_PI
@@ -71,29 +71,31 @@ BERNOULLI = _bernoulli(2 * REST_TERMS + 3)
 _G2 = [abs(BERNOULLI[2 * j + 2]) / math.factorial(2 * j + 2) for j in range(REST_TERMS)]  # in x
 
 
-def _shortened(c: Fraction) -> Fraction:
+def _round_to_160_bits(c: Fraction) -> Fraction:
     """A fraction to 160 bits: sums of exact ones would take most of the time of an import."""
     shift = 160 + c.denominator.bit_length() - c.numerator.bit_length()
     return Fraction(round(c * 2**shift), 2**shift)
 
 
-_REST = [_shortened(c - 2 / POLE ** (j + 1)) for j, c in enumerate(_G2)]  # without the pole
+_REST = [_round_to_160_bits(c - 2 / POLE ** (j + 1)) for j, c in enumerate(_G2)]  # without the pole
 
 
-def _slope(series: Sequence[Fraction]) -> list[Fraction]:
+def _twice_derivative(series: Sequence[Fraction]) -> list[Fraction]:
     """2 d/dx of a power series."""
     return [2 * (j + 1) * c for j, c in enumerate(series[1:])]
 
 
 NEAR, NEAR_DEGREE = 1.0, 7  # squared angle up to which g₂ itself is a polynomial
-NEAR_G2 = economized(_G2[:TERMS], NEAR, NEAR_DEGREE)
-NEAR_SLOPE = economized(_slope(_G2[:TERMS]), NEAR, NEAR_DEGREE)
+NEAR_G2 = economize_series(_G2[:TERMS], NEAR, NEAR_DEGREE)
+NEAR_SLOPE = economize_series(_twice_derivative(_G2[:TERMS]), NEAR, NEAR_DEGREE)
 PRECISE_NEAR_DEGREE, G2_IN_DOUBLE = 15, 11
-PRECISE_G2 = columns(exactly_economized(_G2[:TERMS], NEAR, PRECISE_NEAR_DEGREE))
-PRECISE_SLOPE = columns(exactly_economized(_slope(_G2[: TERMS + 1]), NEAR, PRECISE_NEAR_DEGREE))
+PRECISE_G2 = split_into_columns(economize_series_exactly(_G2[:TERMS], NEAR, PRECISE_NEAR_DEGREE))
+PRECISE_SLOPE = split_into_columns(
+    economize_series_exactly(_twice_derivative(_G2[: TERMS + 1]), NEAR, PRECISE_NEAR_DEGREE)
+)
 REST_END, REST_DEGREE = 40.0, 14  # beyond the pole
-REST = economized(_REST, REST_END, REST_DEGREE)
-REST_SLOPE = economized(_slope(_REST), REST_END, REST_DEGREE)
+REST = economize_series(_REST, REST_END, REST_DEGREE)
+REST_SLOPE = economize_series(_twice_derivative(_REST), REST_END, REST_DEGREE)
 
 
 @inlined

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from integrators.compiler.double_double import columns, high_part
+from integrators.compiler.double_double import high_part, split_into_columns
 from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import all_lanes, any_lane, fma, number, select
 from integrators.compiler.vectors import add, axpy, cross, dot, scale
@@ -25,7 +25,7 @@ def chebyshev(count: int) -> list[list[int]]:
     return found[:count]
 
 
-def exactly_economized(
+def economize_series_exactly(
     series: Sequence[Fraction], largest: float, degree: int
 ) -> tuple[Fraction, ...]:
     """The coefficients of a polynomial of low degree, almost the nearest to a power series.
@@ -56,9 +56,9 @@ def exactly_economized(
     return tuple(Fraction(c, common) / p for c, p in zip(left, powers, strict=False))
 
 
-def economized(series: Sequence[Fraction], largest: float, degree: int) -> tuple[float, ...]:
+def economize_series(series: Sequence[Fraction], largest: float, degree: int) -> tuple[float, ...]:
     """The same as a tuple of float."""
-    return tuple(map(float, exactly_economized(series, largest, degree)))
+    return tuple(map(float, economize_series_exactly(series, largest, degree)))
 
 
 SINE = [Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(TERMS)]  # sin θ/θ
@@ -71,21 +71,21 @@ CUBIC = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]  
 SMALL, SMALL_DEGREE = 0.05, 5
 MEDIUM, MEDIUM_DEGREE = 0.4, 7
 LARGE, LARGE_DEGREE = 4.0, 9
-SMALL_SINE = economized(SINE, SMALL, SMALL_DEGREE)
-SMALL_VERSINE = economized(VERSINE, SMALL, SMALL_DEGREE)
-MEDIUM_SINE = economized(SINE, MEDIUM, MEDIUM_DEGREE)
-MEDIUM_VERSINE = economized(VERSINE, MEDIUM, MEDIUM_DEGREE)
-LARGE_SINE = economized(SINE, LARGE, LARGE_DEGREE)
-LARGE_VERSINE = economized(VERSINE, LARGE, LARGE_DEGREE)
+SMALL_SINE = economize_series(SINE, SMALL, SMALL_DEGREE)
+SMALL_VERSINE = economize_series(VERSINE, SMALL, SMALL_DEGREE)
+MEDIUM_SINE = economize_series(SINE, MEDIUM, MEDIUM_DEGREE)
+MEDIUM_VERSINE = economize_series(VERSINE, MEDIUM, MEDIUM_DEGREE)
+LARGE_SINE = economize_series(SINE, LARGE, LARGE_DEGREE)
+LARGE_VERSINE = economize_series(VERSINE, LARGE, LARGE_DEGREE)
 # For double-double, by 1e-32, and from which power on doubles have digits enough.
 PRECISE_SMALL, PRECISE_SMALL_DEGREE, SMALL_IN_DOUBLE = 0.05, 8, 6
 PRECISE, PRECISE_DEGREE, IN_DOUBLE = 0.5, 11, 8
 PRECISE_SMALL_SINE, PRECISE_SMALL_VERSINE = (
-    columns(exactly_economized(series, PRECISE_SMALL, PRECISE_SMALL_DEGREE))
+    split_into_columns(economize_series_exactly(series, PRECISE_SMALL, PRECISE_SMALL_DEGREE))
     for series in (SINE, VERSINE)
 )
 PRECISE_SINE, PRECISE_VERSINE, PRECISE_CUBIC = (
-    columns(exactly_economized(series, PRECISE, PRECISE_DEGREE))
+    split_into_columns(economize_series_exactly(series, PRECISE, PRECISE_DEGREE))
     for series in (SINE, VERSINE, CUBIC)
 )
 

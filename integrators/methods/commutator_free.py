@@ -34,10 +34,10 @@ from integrators.methods.munthe_kaas import (
     linear_combination,
     problem_of,
 )
-from integrators.precision import fractions
+from integrators.precision import simplest_fractions
 from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
-from integrators.tableaux.butcher import CONSISTENT, numbers
+from integrators.tableaux.butcher import CONSISTENT, checked_numbers
 
 STAGES, ALGEBRA_ROWS, LINES = range(3)  # in the options of the kernel
 START, STAGE, NODE, HEAD = range(4)  # of a line in the constants, before its coefficients
@@ -68,7 +68,7 @@ class Exponential:
     stage: int = NONE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coefficients", numbers("coefficients", self.coefficients))
+        object.__setattr__(self, "coefficients", checked_numbers("coefficients", self.coefficients))
         for name in ("start", "stage"):
             check_whole(name, getattr(self, name), least=NONE)
 
@@ -146,8 +146,8 @@ class Scheme:
 
     @property
     def exact_constants(self) -> np.ndarray:
-        """The same as `Fraction`; those that the numbers stand for, by `precision.simplest`."""
-        return self._table(fractions)
+        """The constants as `Fraction`: of each number its `precision.simplest_fraction`."""
+        return self._table(simplest_fractions)
 
     def _table(self, numbers_of: Callable[[Any], np.ndarray]) -> np.ndarray:
         lines, count = (*self.exponentials, *self.estimate), self.all_stages

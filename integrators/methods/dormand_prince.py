@@ -16,7 +16,13 @@ from integrators.forms.forms import form_of
 from integrators.method import Integrator, Method
 from integrators.status import COMPLETE, NOT_FINITE, STEP_TOO_SMALL
 from integrators.stepping import loop
-from integrators.stepping.adaptive import ATTEMPT, AdaptiveProblem, Solution, bound, check_tolerance
+from integrators.stepping.adaptive import (
+    ATTEMPT,
+    AdaptiveProblem,
+    Solution,
+    check_tolerance,
+    vector_field_problem,
+)
 
 if TYPE_CHECKING:
     from scipy.integrate import DOP853
@@ -62,7 +68,7 @@ def solve(
     InputError
         If the tolerance is smaller than double precision supports.
     """
-    problem = bound(form_of(system), _solve, (loop.evaluate,), {}, CARRIED)
+    problem = vector_field_problem(form_of(system), _solve, (loop.evaluate,), {}, CARRIED)
     tolerance = check_tolerance(tolerance)
     solution = _solve(problem, state, times, tolerance, statistics=False, checkpoint=checkpoint)
     return solution.states, int(solution.report[status_of.STATUS_ROW]), solution.checkpoint
@@ -74,7 +80,7 @@ def checkpoint_size(rows: int) -> int:
 
 
 def _bind(form: Form, integrator: Integrator) -> AdaptiveProblem:
-    return bound(form, _solve, (loop.evaluate,), integrator.options, CARRIED)
+    return vector_field_problem(form, _solve, (loop.evaluate,), integrator.options, CARRIED)
 
 
 METHOD = Method(
@@ -132,7 +138,7 @@ def _solve(
             slope, times[i - 1], y, times[i], rtol=tolerance, atol=tolerance, first_step=first
         )
         if history:
-            path.follow(solver, tolerance)
+            path.record_attempts(solver, tolerance)
         y, step = _reach_end(solver, step, path)
         if solver.status != "finished" or not np.all(np.isfinite(y)):
             vanished = solver.status == "failed" or solver.h_abs == 0
@@ -174,7 +180,7 @@ class _Path:
         checkpoint: np.ndarray | None = None,
     ) -> None:
         self.problem = problem
-        carried = _begun() if checkpoint is None else checkpoint[:CARRIED]
+        carried = _initial_numbers() if checkpoint is None else checkpoint[:CARRIED]
         samples, self.start = len(times) - 1, float(times[0])
         self.states = np.full((samples + 1, *np.shape(state)), np.nan)
         self.states[0] = state
@@ -186,7 +192,7 @@ class _Path:
         self.statistics = np.full((size, status_of.MONITORED, status_of.STATISTICS), np.nan)
         self.baseline = carried[BASELINE:].copy()
         if checkpoint is None:
-            self.baseline[0] = self._monitored([0.0], [np.ravel(state)])[0, 0]
+            self.baseline[0] = self._evaluate_monitor([0.0], [np.ravel(state)])[0, 0]
         self.times: list[float] = []  # of the steps in this interval
         self.accepted: list[np.ndarray] = []
         self.step = None if np.isnan(carried[STEP]) else float(carried[STEP])
@@ -196,7 +202,7 @@ class _Path:
         self.attempts: list[tuple[float, float, float, bool]] = []
         self._y = np.ravel(state).astype(float)
 
-    def follow(self, solver: Any, tolerance: float) -> None:
+    def record_attempts(self, solver: Any, tolerance: float) -> None:
         """Keep every attempt of `solver`, whose errors are multiples of the tolerance."""
         estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
 
@@ -222,14 +228,14 @@ class _Path:
         self.step_sizes[i] = solver.step_size
         self.rejected_so_far[i] = self.rejected_steps
         if len(self.statistics):
-            errors = self._monitored(self.times, self.accepted) - self.baseline
+            errors = self._evaluate_monitor(self.times, self.accepted) - self.baseline
             sizes, out = np.abs(errors), self.statistics[i - 1]
             out[:, status_of.MEAN], out[:, status_of.ABS_MEAN] = errors.mean(0), sizes.mean(0)
             out[:, status_of.MINIMUM], out[:, status_of.MAXIMUM] = errors.min(0), errors.max(0)
             out[:, status_of.ABS_MAX] = sizes.max(0)
             self.times, self.accepted = [], []
 
-    def _monitored(self, times: list[float], flat: list[np.ndarray]) -> np.ndarray:
+    def _evaluate_monitor(self, times: list[float], flat: list[np.ndarray]) -> np.ndarray:
         """The monitored quantities of flat states at `times`, shape (states, MONITORED)."""
         problem = self.problem
         states = np.reshape(flat, (-1, problem.rows, 3))
@@ -247,7 +253,7 @@ class _Path:
         report[status_of.STOP_RESIDUAL] = np.nan
         stop_time = self.start if stop_time is None else stop_time
         stop_time = float(stop_time) if status > COMPLETE else np.nan
-        carried = np.concatenate([_begun(), self._y])
+        carried = np.concatenate([_initial_numbers(), self._y])
         carried[[STATUS, STOPPED, FIRST_STEP]] = status, stop_time, self.step_sizes[0]
         carried[STEP] = np.nan if self.step is None else self.step
         carried[STEPS:BASELINE] = self.steps, self.rejected_steps, self.evaluations
@@ -267,7 +273,7 @@ class _Path:
         )
 
 
-def _begun() -> np.ndarray:
+def _initial_numbers() -> np.ndarray:
     """What is carried at the start."""
     carried = np.zeros(CARRIED)
     carried[[STEP, FIRST_STEP]], carried[EVALUATIONS] = np.nan, 1.0

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from integrators.compiler.double_double import rests
+from integrators.compiler.double_double import rounding_remainders
 from integrators.compiler.kernels import Inlined, Kernel, inlined
 from integrators.compiler.lanes import fma, number, select
 from integrators.compiler.vectors import add, axpy, cross, dot, get, increment, put, scale
@@ -39,13 +39,20 @@ from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.method import ALL_DEGREES, Integrator, Method
 from integrators.options import Option
 from integrators.solvers.failures import poison
-from integrators.solvers.fixed_point import WORK, depth_in, depth_of, predict, remember, solving
+from integrators.solvers.fixed_point import (
+    WORK,
+    depth_of,
+    depth_of_arithmetic,
+    fixed_point_solver,
+    predict,
+    remember,
+)
 from integrators.status import EVALUATIONS
 from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
 
 
-def _gauss(root_3: Any, root_15: Any, one: Any) -> dict[int, Any]:
+def _gauss_coefficients(root_3: Any, root_15: Any, one: Any) -> dict[int, Any]:
     """By the order: nodes, and the rows a_j with b below them; of floats or fractions."""
     return {
         2: ((one / 2,), ((one / 2,), (one,))),
@@ -69,12 +76,12 @@ def _gauss(root_3: Any, root_15: Any, one: Any) -> dict[int, Any]:
     }
 
 
-GAUSS = _gauss(math.sqrt(3.0), math.sqrt(15.0), 1.0)
+GAUSS = _gauss_coefficients(math.sqrt(3.0), math.sqrt(15.0), 1.0)
 _ROOT_3, _ROOT_15 = (Fraction(math.isqrt(x * 10**80), 10**40) for x in (3, 15))
-_EXACT = _gauss(_ROOT_3, _ROOT_15, Fraction(1))
+_EXACT = _gauss_coefficients(_ROOT_3, _ROOT_15, Fraction(1))
 
-# The unknowns of a solve are rows: of n spins so many for each; see `_collective` and `_rattle`. A
-# quaternion is two rows, its vector and (its real part − 1, 0, 0). The last quaternion is r.
+# The unknowns of a solve are rows, for each of n spins so many: see `_gauss_evaluation`, `_rattle`.
+# A quaternion is two rows, its vector and (its real part − 1, 0, 0). The last quaternion is r.
 # memory: what the sums lost (3n); 1/|w_i|² at first (n); for each stage of a composition the last
 # solutions. work: unknowns, twice; n numbers that the solver carries; its own; what follows.
 
@@ -97,11 +104,14 @@ def _settle(u, keep, p, n, i):
     return u
 
 
-def _collective(order: int) -> Inlined:
+def _gauss_evaluation(order: int) -> Inlined:
     """What the solver evaluates of a method of Gauss: r_1 … r_s and r."""
     (nodes, rows_a), (exact_nodes, exact_rows) = GAUSS[order], _EXACT[order]
     s, shares = len(nodes), sum(rows_a, ())
-    nodes_low, shares_low = rests(exact_nodes, nodes), rests(sum(exact_rows, ()), shares)
+    nodes_low, shares_low = (
+        rounding_remainders(exact_nodes, nodes),
+        rounding_remainders(sum(exact_rows, ()), shares),
+    )
 
     @inlined
     def evaluate(function, time, h, w, u, p, own, g, scratch):
@@ -168,7 +178,7 @@ class _Equations(NamedTuple):
     Parameters
     ----------
     evaluate : callable
-        The right-hand sides, as `fixed_point.solving` takes them; the last two rows of each spin
+        The right-hand sides, as `fixed_point_solver` takes them; the last two rows of each spin
         are r.
     blocks : int
         Rows of unknowns for each spin.
@@ -190,7 +200,7 @@ class _Equations(NamedTuple):
 def _lifted_kernel(equations: _Equations, label: str) -> Kernel:
     """The kernel of a method that solves these equations in every step."""
     blocks, places = equations.blocks, equations.places
-    solve = solving(_image, _settle, equations.evaluate)
+    solve = fixed_point_solver(_image, _settle, equations.evaluate)
 
     def lifted(
         gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
@@ -254,7 +264,7 @@ def _method(
             options=np.array([integrator.options["solver_tolerance"], equations.evaluations]),
             parameters=form.packed,
             rows=form.rows,
-            memory=4 * n + stages * 3 * depth_in(integrator.arithmetic) * m,
+            memory=4 * n + stages * 3 * depth_of_arithmetic(integrator.arithmetic) * m,
             work=(7 + WORK) * m + equations.scratch * n + form.gradient.work(form.rows),
             solves=stages,
             formulation="state",
@@ -294,7 +304,11 @@ def _collective_method(order: int) -> Method:
         f"collective symplectic method by the Hopf map: Gauss of order {order} on R⁴",
         order,
         _Equations(
-            _collective(order), blocks=2 * (s + 1), places=0, evaluations=s, scratch=6 * (1 + s)
+            _gauss_evaluation(order),
+            blocks=2 * (s + 1),
+            places=0,
+            evaluations=s,
+            scratch=6 * (1 + s),
         ),
         sources=("mclachlan2015", "butcher1964"),
     )

@@ -35,7 +35,14 @@ from integrators.lie_groups.rotations import rotation_coefficients
 from integrators.method import ALL_DEGREES, Integrator, Method
 from integrators.options import Option
 from integrators.solvers.failures import poison
-from integrators.solvers.fixed_point import WORK, depth_in, depth_of, predict, remember, solving
+from integrators.solvers.fixed_point import (
+    WORK,
+    depth_of,
+    depth_of_arithmetic,
+    fixed_point_solver,
+    predict,
+    remember,
+)
 from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
 
@@ -77,7 +84,7 @@ def _moser_veselov(d, h, g):
 def _rule(
     *, normalized: bool, unit: bool, nambu: bool, changed: Inlined
 ) -> tuple[Inlined, Inlined, Inlined]:
-    """The parts of a rule: `image` and `settle` of `fixed_point.solving`, and `restored`.
+    """The parts of a rule: `image` and `settle` of `fixed_point_solver`, and `restored`.
 
     `normalized` says whether u = m/|m| |w| or m itself; `unit`, whether |w| = 1; `changed` makes
     the change from h X.
@@ -129,7 +136,7 @@ def kept_of(depth):
 
 
 @functools.cache
-def _midpoint(
+def _midpoint_kernel(
     *,
     normalized: bool = False,
     unit: bool = False,
@@ -139,7 +146,7 @@ def _midpoint(
 ) -> Kernel:
     """The kernel of a rule; arguments as in `_rule`. `carries` says whether there are tracers."""
     image, settle, restored = _rule(normalized=normalized, unit=unit, nambu=nambu, changed=changed)
-    solve = solving(image, settle)
+    solve = fixed_point_solver(image, settle)
 
     def midpoint(
         gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
@@ -191,14 +198,14 @@ def _bind(**rule: Any) -> Callable[[Any, Integrator], Problem]:
         nambu = isinstance(form, NambuHamiltonian)
         tracers = form.tracers if isinstance(form, SpinHamiltonian) else 0
         return Problem(
-            advance=_midpoint(**rule, nambu=nambu, carries=tracers > 0),
+            advance=_midpoint_kernel(**rule, nambu=nambu, carries=tracers > 0),
             function=form.gradient,
             monitor=form.monitor(),
             constants=integrator.stages,
             options=np.array([integrator.options["solver_tolerance"], n - tracers]),
             parameters=form.packed,
             rows=form.rows,
-            memory=(4 + stages * kept_of(depth_in(integrator.arithmetic))) * n,
+            memory=(4 + stages * kept_of(depth_of_arithmetic(integrator.arithmetic))) * n,
             work=(6 + WORK) * n + form.gradient.work(form.rows),
             solves=stages * (2 if tracers else 1),
             formulation="state",

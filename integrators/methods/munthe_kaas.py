@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from integrators.compiler.double_double import columns
+from integrators.compiler.double_double import split_into_columns
 from integrators.compiler.kernels import Inlined, Kernel, inlined
 from integrators.compiler.lanes import number, select, sqrt
 from integrators.compiler.vectors import add, axpy, get, increment, put, scale
@@ -40,7 +40,8 @@ from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
 from integrators.tableaux.butcher import DORMAND_PRINCE5, EULER, HEUN, KUTTA3, KUTTA4, Tableau
 
-SERIES, SERIES_LOW = columns(BERNOULLI[k] / math.factorial(k) for k in range(16))  # of z/(eᶻ − 1)
+# of z/(eᶻ − 1)
+SERIES, SERIES_LOW = split_into_columns(BERNOULLI[k] / math.factorial(k) for k in range(16))
 STAGES, ALGEBRA_ROWS, COMMUTATORS, OPTIONS = range(4)  # in the options of the kernels
 
 
@@ -98,7 +99,7 @@ def truncated(bracket, t, sigma, p, slope, commutators, work):
     return 0.0 * sigma[0, 0]
 
 
-def _rkmk(pulled_back: Inlined) -> Kernel:
+def _rkmk_kernel(pulled_back: Inlined) -> Kernel:
     """The kernel that takes dexp⁻¹ by `exact` or `truncated`."""
 
     def rkmk(
@@ -183,7 +184,7 @@ def order_of(tableau_order: int, options: Mapping[str, Any]) -> int:
     return min(tableau_order, {0: 2, 1: 3}.get(kept, 2 * (kept // 2) + 3))
 
 
-BY_EXACT, BY_SERIES = _rkmk(exact), _rkmk(truncated)
+BY_EXACT, BY_SERIES = _rkmk_kernel(exact), _rkmk_kernel(truncated)
 BY_TWO_COMMUTATORS = Kernel(_two_commutators, method_signature)
 
 

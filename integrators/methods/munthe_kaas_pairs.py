@@ -91,7 +91,7 @@ def _first_slope(generator, settings, control, t, y, memory, p, scratch):
     control[KNOWN] = HELD
 
 
-def _pair(pulled_back: Inlined) -> Callable[[Element], Kernel]:
+def _pair_loop(pulled_back: Inlined) -> Callable[[Element], Kernel]:
     """The loop that takes dexp⁻¹ by `exact` or `truncated`."""
 
     @spliced
@@ -171,11 +171,11 @@ def _pair(pulled_back: Inlined) -> Callable[[Element], Kernel]:
     return loop(begin, controlled(attempt), interpolate, f"rkmk_{pulled_back.__name__}")
 
 
-BY_EXACT, BY_SERIES = _pair(exact), _pair(truncated)
+BY_EXACT, BY_SERIES = _pair_loop(exact), _pair_loop(truncated)
 
 
 def _bind(tableau: Tableau) -> Callable[[Any, Integrator], AdaptiveProblem]:
-    reused = _is_reused(tableau)
+    reused = _reuses_last_stage(tableau)
     dense = np.ravel(DENSE).tolist() if tableau == DORMAND_PRINCE54 else []
 
     def bind(form: AlongAction, integrator: Integrator) -> AdaptiveProblem:
@@ -242,7 +242,7 @@ def rkmk_pair(
         forms=(HomogeneousFlow,),
         preserves=ON_ORBITS,
         bind=_bind(tableau),
-        evaluations=tableau.stages - int(_is_reused(tableau)),
+        evaluations=tableau.stages - int(_reuses_last_stage(tableau)),
         family="rkmk",
         options={
             "error": Option(
@@ -257,16 +257,16 @@ def rkmk_pair(
         adaptive=True,
         order_of=order_of,
         sources=sources,
-        fixed=rkmk(f"{name}+{FIXED}", _main(tableau)),
+        fixed=rkmk(f"{name}+{FIXED}", _main_tableau(tableau)),
     )
 
 
-def _is_reused(tableau: Tableau) -> bool:
+def _reuses_last_stage(tableau: Tableau) -> bool:
     """Whether the last stage of a step is the first of the next."""
     return tuple(tableau.matrix[-1]) == tableau.b
 
 
-def _main(tableau: Tableau) -> Tableau:
+def _main_tableau(tableau: Tableau) -> Tableau:
     """The tableau of the main method alone, without a stage that it does not use."""
     unused = tableau.b[-1] == 0.0 and not np.any(tableau.matrix[:, -1])
     kept = tableau.stages - int(unused)
@@ -289,7 +289,7 @@ OPTION = Option(
 )
 
 
-def _made_of(given: Mapping[str, Any]) -> Method:
+def _method_of_tableau_option(given: Mapping[str, Any]) -> Method:
     """The method of the tableau among the options that are given."""
     if TABLEAU not in given:
         raise InputError(
@@ -298,13 +298,13 @@ def _made_of(given: Mapping[str, Any]) -> Method:
         )
     tableau = as_tableau(TABLEAU, given[TABLEAU])
     if not tableau.embedded:
-        return _with_option(rkmk(NAME, tableau))
+        return _with_tableau_option(rkmk(NAME, tableau))
     pair = rkmk_pair(NAME, tableau)
     assert pair.fixed is not None
-    return replace(_with_option(pair), fixed=_with_option(pair.fixed))
+    return replace(_with_tableau_option(pair), fixed=_with_tableau_option(pair.fixed))
 
 
-def _with_option(method: Method) -> Method:
+def _with_tableau_option(method: Method) -> Method:
     return replace(method, options={TABLEAU: OPTION, **method.options})
 
 
@@ -316,11 +316,11 @@ HEUN_EULER = {
     "embedded_order": 1,
 }
 RKMK = replace(
-    _made_of({TABLEAU: HEUN_EULER}),
+    _method_of_tableau_option({TABLEAU: HEUN_EULER}),
     description="Runge–Kutta–Munthe-Kaas of any tableau; adaptive with embedded weights",
     order=None,
     adaptive=False,
     bind=None,
-    made_of=_made_of,
+    made_of=_method_of_tableau_option,
     example={TABLEAU: HEUN_EULER},
 )

@@ -36,7 +36,7 @@ from integrators.methods.runge_kutta import explicit_method
 from integrators.options import Option
 from integrators.solvers.failures import fail, is_finite
 from integrators.status import NOT_FINITE, STEP_TOO_SMALL
-from integrators.stepping.adaptive import AdaptiveProblem, bound
+from integrators.stepping.adaptive import AdaptiveProblem, vector_field_problem
 from integrators.stepping.adaptive_loop import (
     EVALUATIONS,
     OLD_TIME,
@@ -238,7 +238,7 @@ integrate = loop(_begin, _step, _interpolate, "rk45")
 ABSOLUTE_TOLERANCE = 1e-6  # ode45's; at small tolerances it would decide alone
 
 
-def _settings(options: Mapping[str, Any], tolerance: float) -> list[float]:
+def _method_settings(options: Mapping[str, Any], tolerance: float) -> list[float]:
     return [options["absolute_tolerance"] or min(ABSOLUTE_TOLERANCE, tolerance)]
 
 
@@ -251,9 +251,11 @@ def constants_of(integrator: Integrator) -> np.ndarray:
 def _bind(form: Form, integrator: Integrator) -> AdaptiveProblem:
     form = form.vector_field(integrator.options["formulation"])
     work = form.field.work(form.rows)
-    solve = Looped(integrate, _settings, memory_size(form.rows), work)
+    solve = Looped(integrate, _method_settings, memory_size(form.rows), work)
     constants = constants_of(integrator)
-    return bound(form, solve, (), integrator.options, solve.carried, integrate, constants)
+    return vector_field_problem(
+        form, solve, (), integrator.options, solve.carried, integrate, constants
+    )
 
 
 RK45 = Method(

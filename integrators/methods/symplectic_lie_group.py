@@ -43,8 +43,8 @@ from integrators.solvers.quasi_newton import (
     memory_size,
     newest,
     predict,
+    quasi_newton_solver,
     remember,
-    solving,
     work_size,
 )
 from integrators.status import NOT_CONVERGED
@@ -135,7 +135,7 @@ def _note_scale(scales, i, size):
         scales[3 * i + c] = scale_of
 
 
-_solve = solving(_residual)
+_solve = quasi_newton_solver(_residual)
 
 
 @inlined
@@ -156,7 +156,7 @@ def _solve_or_follow(given, n, tolerance, inverse, new, zero, work):
     """Solve (16) from the start in `work`, or follow the solution while h grows to what it is.
 
     The second where the first fails: PIECES shares of h, the first from an explicit step. Returns
-    as `solving` does.
+    as `quasi_newton_solver` does.
     """
     m, derivatives, t, h, theta, y, p, trial, scratch = given
     needed = zero <= 0.0
@@ -221,7 +221,7 @@ def _advance(m, derivatives, t0, h, first, count, constants, options, y, memory,
             passed += constants[s]
 
 
-def _kernel(m: int) -> Kernel:
+def _advance_kernel(m: int) -> Kernel:
     def symplectic_lie_group(
         derivatives, unused, none, t0, h, first, count, constants, options, y, memory, p, work,
         report,
@@ -233,7 +233,7 @@ def _kernel(m: int) -> Kernel:
     return Kernel(symplectic_lie_group, method_signature, (m,))
 
 
-ADVANCE = {m: _kernel(m) for m in (2, 4)}  # by the rows of the unknowns
+ADVANCE = {m: _advance_kernel(m) for m in (2, 4)}  # by the rows of the unknowns
 
 
 def _bind(form: CotangentHamiltonian, integrator: Integrator) -> Problem:

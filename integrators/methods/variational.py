@@ -68,7 +68,7 @@ def _synchronize_diagonal(n, q, g, kick, p, held, omega):
         put(omega, i, axpy(-kick * p[n + i], torque, get(held[0], i)))
 
 
-_settle_diagonal = forcing.settling(_synchronize_diagonal)
+_settle_diagonal = forcing.stage_settler(_synchronize_diagonal)
 
 
 @inlined
@@ -124,7 +124,7 @@ def _advance_diagonal(
         _synchronize_diagonal(n, q, g, half * previous, p, (omega,), omega_out)
 
 
-def _explicit(forced: int) -> Kernel:
+def _explicit_kernel(forced: int) -> Kernel:
     def advance_explicit(
         gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
@@ -168,7 +168,7 @@ def _synchronize(n, q, g, kick, p, held, omega):
         put(omega, i, cross(get(q, i), get(omega, i)))
 
 
-_settle = forcing.settling(_synchronize)
+_settle = forcing.stage_settler(_synchronize)
 
 
 @inlined
@@ -235,7 +235,7 @@ def _advance_bodies(
         _synchronize(n, q, g, half * previous, p, held, omega)
 
 
-def _implicit(layout: int, forced: int, bodies: int) -> Kernel:
+def _implicit_kernel(layout: int, forced: int, bodies: int) -> Kernel:
     def advance_implicit(
         gradient, unused, none, t0, h, first, count, stages, options, y, memory, p, work, report
     ):
@@ -253,7 +253,7 @@ def _implicit(layout: int, forced: int, bodies: int) -> Kernel:
 
 ADVANCE = {  # by how M lies, whether a force acts, and how many bodies loops are unrolled for
     (layout, forced, bodies): (
-        _explicit(forced) if layout == DIAGONAL else _implicit(layout, forced, bodies)
+        _explicit_kernel(forced) if layout == DIAGONAL else _implicit_kernel(layout, forced, bodies)
     )
     for layout, bodies in ((DIAGONAL, 0), (FULL, 0), (FULL, 2), (CHAIN, 0))
     for forced in (1, 0)

@@ -65,7 +65,7 @@ def depth_of(y):
     return by_precision(y[0, 0], DEPTH, PRECISE_DEPTH)
 
 
-def depth_in(arithmetic: str) -> int:
+def depth_of_arithmetic(arithmetic: str) -> int:
     """The same by the name of an arithmetic."""
     return PRECISE_DEPTH if arithmetic == DOUBLE_DOUBLE else DEPTH
 
@@ -114,8 +114,8 @@ def put_where(active, y, i, a):
         y[i, c] = select(active, a[c], y[i, c])
 
 
-def accelerating(image: Inlined, settle: Inlined) -> Inlined:
-    """An accelerated iteration of u = G(u); arguments as in `solving`.
+def accelerated_iteration(image: Inlined, settle: Inlined) -> Inlined:
+    """An accelerated iteration of u = G(u); arguments as in `fixed_point_solver`.
 
     Returns
     -------
@@ -153,8 +153,8 @@ def accelerating(image: Inlined, settle: Inlined) -> Inlined:
     return accelerate
 
 
-def moving(image: Inlined, evaluate: Inlined) -> Inlined:
-    """The sweeps of tangents that follow a solve of u = G(u); arguments as in `solving`.
+def tangent_sweeps(image: Inlined, evaluate: Inlined) -> Inlined:
+    """The sweeps of tangents that follow a solve of u = G(u); arguments as in `fixed_point_solver`.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def at_once(function, time, h, w, u, p, own, g, scratch):
     function(time, u, own, g, scratch)
 
 
-def solving(image: Inlined, settle: Inlined, evaluate: Inlined = at_once) -> Inlined:
+def fixed_point_solver(image: Inlined, settle: Inlined, evaluate: Inlined = at_once) -> Inlined:
     """A solver of u = G(u) by rows.
 
     Parameters
@@ -241,7 +241,7 @@ def solving(image: Inlined, settle: Inlined, evaluate: Inlined = at_once) -> Inl
         its residual is at round-off, or small and no longer halves.
     """
 
-    accelerate, move = accelerating(image, settle), moving(image, evaluate)
+    accelerate, move = accelerated_iteration(image, settle), tangent_sweeps(image, evaluate)
 
     @inlined
     def solve(

@@ -39,7 +39,7 @@ def settling_rows(n):
     return n + 1
 
 
-def settling(synchronize: Inlined) -> Inlined:
+def stage_settler(synchronize: Inlined) -> Inlined:
     """A helper for kernels that ends a stage of a method; see `settle`.
 
     Parameters

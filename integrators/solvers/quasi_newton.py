@@ -173,7 +173,7 @@ def take_step(inverse, n, scales, work, corrects, goes):
         step[i] = select(goes, -select(usable, square / along, along) * u[i], step[i])
 
 
-def _renewing(residual: Inlined) -> Inlined:
+def _inverse_renewal(residual: Inlined) -> Inlined:
     @inlined
     def renew(given, n, inverse, work, renewed):
         """Take B anew at z, where `renewed` holds, by forward differences."""
@@ -189,7 +189,7 @@ def _renewing(residual: Inlined) -> Inlined:
     return renew
 
 
-def _moving(residual: Inlined, renew: Inlined) -> Inlined:
+def _tangent_sweeps(residual: Inlined, renew: Inlined) -> Inlined:
     @inlined
     def none(given, n, zero, work):
         pass
@@ -227,7 +227,7 @@ def _moving(residual: Inlined, renew: Inlined) -> Inlined:
     return varying(none, tangents=sweep)
 
 
-def solving(residual: Inlined) -> Inlined:
+def quasi_newton_solver(residual: Inlined) -> Inlined:
     """A solver of r(z) = 0.
 
     Parameters
@@ -244,8 +244,8 @@ def solving(residual: Inlined) -> Inlined:
         1 where B is to be taken at the start, `zero` a 0 of the element type. Returns whether each
         lane has a solution, its scaled residual squared, and the evaluations that it took.
     """
-    renew = _renewing(residual)
-    move = _moving(residual, renew)
+    renew = _inverse_renewal(residual)
+    move = _tangent_sweeps(residual, renew)
 
     @inlined
     def solve(given, n, tolerance, inverse, new, needed, zero, work):

@@ -128,7 +128,7 @@ class AdaptiveProblem:
         return [(kernel or self.function).compiled(self.elements[0]) for kernel in made]
 
 
-def bound(
+def vector_field_problem(
     form: Form,
     solve: "Callable[..., Solution]",
     own_kernels: tuple[Kernel, ...],
@@ -311,7 +311,7 @@ def run_adaptive(
         **{name: np.stack([getattr(run, name) for run in runs]) for name in arrays},
         checkpoints=np.stack([run.checkpoint for run in runs]),
         report=report,
-        counters=_counters(runs, report),
+        counters=_counters_of_runs(runs, report),
         histories=tuple(run.history for run in runs),
     )
 
@@ -331,7 +331,7 @@ def prepare(
     return [problem.prepare(state, float(times[-1]), tolerance) for state in members]
 
 
-def _counters(runs: list[Solution], report: np.ndarray) -> dict[str, np.ndarray]:
+def _counters_of_runs(runs: list[Solution], report: np.ndarray) -> dict[str, np.ndarray]:
     counted = ("steps", "rejected_steps", "evaluations", "iterations_mean", "iterations_max")
     failed = report[:, status.STATUS_ROW] > status.COMPLETE
     return {name: np.array([getattr(run, name) for run in runs]) for name in counted} | {

@@ -183,7 +183,7 @@ def run_images(
     shape = element.shape
     memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
     reports = aligned((len(states), status.REPORT_SIZE, *shape))
-    kernels.images(element).compiled(element)(
+    kernels.image_kernel(element).compiled(element)(
         *problem.step_kernels(element), clock_of(element, start_time, step_size), steps,
         problem.constants, problem.options, states, memory, problem.parameters, work, reports,
     )  # fmt: skip

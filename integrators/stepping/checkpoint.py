@@ -81,7 +81,7 @@ class Standing:
     def at_start(cls, layout: Layout, element: Element, initial: np.ndarray) -> "Standing":
         """Of initial states (members, rows, 3) in the problem's formulation, with their parts."""
         run = cls(layout, element, len(initial), 0, aligned((layout.size, *element.shape)))
-        _fill(element, run.y, np.asarray(initial, dtype=float))
+        _fill_lanes(element, run.y, np.asarray(initial, dtype=float))
         return run
 
     @classmethod
@@ -100,7 +100,7 @@ class Standing:
             raise ValueError(f"checkpoints of different steps do not go on together: {steps}")
         block = aligned((layout.size, *element.shape))
         run = cls(layout, element, len(numbers), int(steps[0]), block)
-        _fill(element, run.numbers, numbers)
+        _fill_lanes(element, run.numbers, numbers)
         return run
 
     @functools.cached_property
@@ -144,7 +144,7 @@ def values_at(element: Element) -> Any:
     return (..., 0) if element.parts else ...
 
 
-def _fill(element: Element, target: np.ndarray, values: np.ndarray) -> None:
+def _fill_lanes(element: Element, target: np.ndarray, values: np.ndarray) -> None:
     """Numbers of shape (members, …) where those of a kernel lie, with copies of the first."""
     if element.trajectories == 1:
         target[...] = values[0]

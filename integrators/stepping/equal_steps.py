@@ -65,14 +65,14 @@ class EqualSteps:
         """Integrate one trajectory; see `adaptive.AdaptiveProblem`. It has no checkpoints."""
         assert prepared is not None  # from `prepare`
         if prepared.status > COMPLETE:
-            return self._stopped(state, times, statistics, prepared.status)
+            return self._solution_without_steps(state, times, statistics, prepared.status)
         h = times[-1] / prepared.steps
-        ends, rests = _places(times[1:], h, prepared.steps)
+        ends, rests = _steps_before_times(times[1:], h, prepared.steps)
         batch = run_states(
             self.problem, state[np.newaxis], h, np.diff(ends, prepend=0), len(ends), statistics
         )
         states, report = batch.states[0].copy(), batch.report.copy()
-        beside = self._between(states[1:], ends, h, rests, report[0])
+        beside = self._evaluate_between_steps(states[1:], ends, h, rests, report[0])
         kept = batch.statistics[0].copy()
         if statistics:
             kept[np.diff(ends, prepend=0) == 0] = np.nan
@@ -94,7 +94,7 @@ class EqualSteps:
             iterations_max=int(own["iterations_max"]),
         )
 
-    def _between(
+    def _evaluate_between_steps(
         self, states: np.ndarray, ends: np.ndarray, h: float, rests: np.ndarray, report: np.ndarray
     ) -> int:
         """Take short steps from `ends` to sample times, in place; their evaluations."""
@@ -116,7 +116,7 @@ class EqualSteps:
         own = self.integrator.evaluations * np.sum(rests > 0)
         return int(own + reports[:, status_of.EVALUATIONS].sum())
 
-    def _stopped(
+    def _solution_without_steps(
         self, state: np.ndarray, times: np.ndarray, statistics: bool, status: int
     ) -> Solution:
         """What there is where the steps cannot be counted: the initial state."""
@@ -140,7 +140,7 @@ class EqualSteps:
         )
 
 
-def _places(times: np.ndarray, h: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def _steps_before_times(times: np.ndarray, h: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """The step that ends at or before each time, and what is left to it; 0 where it ends there."""
     ratio = times / h
     nearest = np.rint(ratio)

@@ -48,19 +48,19 @@ def in_formulation(problem: Bound, states: ArrayLike, element: Element | None = 
     given, so that in double-double there is a last axis of high and low.
     """
     if problem.conversions:
-        return _converted(problem, problem.conversions[0], states, element)
+        return _apply_conversion(problem, problem.conversions[0], states, element)
     if problem.formulation != "q_qdot":
         return np.asarray(states)
-    return _turned(problem, velocities, _to_velocities, states, element)
+    return _convert_velocities(problem, velocities, _to_velocities, states, element)
 
 
 def canonical(problem: Bound, states: np.ndarray, element: Element | None = None) -> np.ndarray:
     """States in the problem's formulation as they are stored: (q, ω) of a Lagrangian."""
     if problem.conversions:
-        return _converted(problem, problem.conversions[1], states, element)
+        return _apply_conversion(problem, problem.conversions[1], states, element)
     if problem.formulation != "q_qdot":
         return states
-    return _turned(problem, angular_velocities, _to_angular_velocities, states, element)
+    return _convert_velocities(problem, angular_velocities, _to_angular_velocities, states, element)
 
 
 def conversion_kernels(problem: Bound) -> tuple[Kernel, ...]:
@@ -78,10 +78,10 @@ def lagrangian(problem: Bound, states: np.ndarray) -> np.ndarray:
         states = canonical(problem, states)
     elif problem.formulation != "q_omega":
         return states
-    return _turned(problem, velocities, _to_velocities, states)
+    return _convert_velocities(problem, velocities, _to_velocities, states)
 
 
-def _turned(
+def _convert_velocities(
     problem: Bound,
     of_doubles: Callable[[Any], np.ndarray],
     conversion: Kernel,
@@ -90,7 +90,7 @@ def _turned(
 ) -> np.ndarray:
     if (element or problem.elements[0]) is DOUBLE:
         return of_doubles(states)
-    return _converted(problem, conversion, states, element)
+    return _apply_conversion(problem, conversion, states, element)
 
 
 @inlined
@@ -120,7 +120,7 @@ def _to_angular_velocities(t, y, p, out, work):
     _cross_halves(y, out, -1.0)
 
 
-def _converted(
+def _apply_conversion(
     problem: Bound, conversion: Kernel, states: ArrayLike, element: Element | None = None
 ) -> np.ndarray:
     element = element or problem.elements[0]

@@ -165,7 +165,7 @@ def trajectory(element: Element) -> Kernel:
     return Kernel(trajectories, _trajectory_signature(element), (element.name,))
 
 
-def _arrays(element: Element) -> tuple[Callable[..., types.Array], Callable[..., types.Array]]:
+def _array_types(element: Element) -> tuple[Callable[..., types.Array], Callable[..., types.Array]]:
     """float64 arrays of a loop's arguments by their axes: of elements, and of numbers."""
 
     def of_elements(ndim: int) -> types.Array:
@@ -179,7 +179,7 @@ def _arrays(element: Element) -> tuple[Callable[..., types.Array], Callable[...,
 
 def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignature:
     """As `trajectory`, of any type of Numba's: arrays are those of the `Element`."""
-    floats, numbers = _arrays(element)
+    floats, numbers = _array_types(element)
     count = types.int64
     made = types.void(
         *[types.int64] * addresses, numbers(), count, flat(count), numbers(), flat(types.float64),
@@ -189,7 +189,7 @@ def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignat
 
 
 @functools.cache
-def inlined_trajectories(
+def inlined_trajectory_kernel(
     advance: Kernel,
     function: Kernel,
     move: Kernel,
@@ -250,7 +250,7 @@ def inlined_trajectories(
 
 
 @functools.cache
-def images(element: Element) -> Kernel:
+def image_kernel(element: Element) -> Kernel:
     """The kernel of a loop over many starts, each as many trajectories as an `Element` has.
 
     ``images(advance, function, move, pull, clock, count, constants, options, states, memory, p,
@@ -258,7 +258,7 @@ def images(element: Element) -> Kernel:
     `reports` has the shape (S, REPORT_SIZE). Arrays are as of `trajectory`.
     """
     elements, numbers = as_elements(element), as_numbers(element)
-    floats, numbers_of = _arrays(element)
+    floats, numbers_of = _array_types(element)
     whole, method = (types.FunctionType(of(element.type)) for of in (whole_state, method_signature))
 
     def image(
@@ -321,7 +321,7 @@ def evaluating(element: Element) -> Kernel:
     `out`, ``(S, any, 3)``, with the axes of numbers and of elements.
     """
     elements, numbers = as_elements(element), as_numbers(element)
-    floats, numbers_of = _arrays(element)
+    floats, numbers_of = _array_types(element)
     whole = types.FunctionType(whole_state(element.type))
 
     def evaluate(function, times, states, p, out, work):

@@ -73,11 +73,11 @@ class Problem:
         return elements.DOUBLE, elements.LANES
 
     def kernels(self, element: Element) -> list[Compiled]:
-        """The compiled functions that `loop.images` takes, and the monitor."""
+        """The compiled functions that `loop.image_kernel` takes, and the monitor."""
         return [*self.step_kernels(element), self.monitor.compiled(element)]
 
     def step_kernels(self, element: Element) -> list[Compiled]:
-        """The compiled functions that `loop.images` takes."""
+        """The compiled functions that `loop.image_kernel` takes."""
         return [kernel.compiled(element) for kernel in self.made_from[:-1]]
 
     @functools.cached_property
@@ -103,7 +103,7 @@ class Problem:
         """The kernel of the loop in lanes with all that it calls; None where it has none."""
         if not self.inlined or self.rows > loop.FEW_ROWS:
             return None
-        return loop.inlined_trajectories(*self.made_from, self.rows, self.scratch)
+        return loop.inlined_trajectory_kernel(*self.made_from, self.rows, self.scratch)
 
     def trajectory(self, element: Element) -> Compiled:
         """The compiled loop over samples and steps, for the trajectories of an `Element`.

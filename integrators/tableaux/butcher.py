@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from integrators.errors import InputError, check_known, check_number, check_whole, shown
-from integrators.precision import fractions
+from integrators.errors import InputError, check_known, check_number, check_whole, short_repr
+from integrators.precision import simplest_fractions
 from integrators.tableaux.order_conditions import CHECKED, classical_order
 
 MOST_STAGES = 64  # kernels of more take minutes to compile
@@ -47,7 +47,7 @@ class Tableau:
     embedded_order: int = 0
 
     def __post_init__(self) -> None:
-        b = numbers("b", self.b)
+        b = checked_numbers("b", self.b)
         stages = len(b)
         if stages > MOST_STAGES:
             raise InputError(
@@ -57,11 +57,11 @@ class Tableau:
             raise InputError("b is empty; expected a weight for each stage", key="b")
         if not isinstance(self.a, SEQUENCES) or len(self.a) != stages:
             raise InputError(
-                f"a = {shown(self.a)}; expected {stages} rows, as many as b has", key="a"
+                f"a = {short_repr(self.a)}; expected {stages} rows, as many as b has", key="a"
             )
-        rows = tuple(self._explicit(i, row) for i, row in enumerate(self.a))
+        rows = tuple(self._check_explicit_row(i, row) for i, row in enumerate(self.a))
         _check_sum("b", b)
-        embedded = numbers("embedded", self.embedded)
+        embedded = checked_numbers("embedded", self.embedded)
         if embedded:
             if len(embedded) != stages:
                 raise InputError(
@@ -93,8 +93,8 @@ class Tableau:
         object.__setattr__(self, name, order)
 
     @staticmethod
-    def _explicit(i: int, row: Any) -> tuple[float, ...]:
-        row = numbers(f"a[{i}]", row)
+    def _check_explicit_row(i: int, row: Any) -> tuple[float, ...]:
+        row = checked_numbers(f"a[{i}]", row)
         for j in range(i, len(row)):
             if row[j]:
                 raise InputError(
@@ -126,26 +126,26 @@ class Tableau:
     @property
     def constants(self) -> np.ndarray:
         """``[b, c, a row by row]`` as kernels read it; of a pair then b less the embedded one."""
-        return _constants(self.b, self.matrix, self.embedded)
+        return _flat_coefficients(self.b, self.matrix, self.embedded)
 
     @property
     def exact_constants(self) -> np.ndarray:
-        """The same as `Fraction`; those that the numbers stand for, by `precision.simplest`."""
-        b, embedded = map(fractions, (self.b, self.embedded))
-        return _constants(b, fractions(self.matrix), embedded)
+        """The constants as `Fraction`: of each number its `precision.simplest_fraction`."""
+        b, embedded = map(simplest_fractions, (self.b, self.embedded))
+        return _flat_coefficients(b, simplest_fractions(self.matrix), embedded)
 
 
-def _constants(
+def _flat_coefficients(
     b: Sequence[float] | np.ndarray, matrix: np.ndarray, embedded: Sequence[float] | np.ndarray
 ) -> np.ndarray:
     errors = np.subtract(b, embedded) if len(embedded) else []
     return np.concatenate([b, matrix.sum(axis=1), matrix.ravel(), errors])
 
 
-def numbers(name: str, values: Any) -> tuple[float, ...]:
+def checked_numbers(name: str, values: Any) -> tuple[float, ...]:
     """A list of finite numbers as a tuple of float, or `InputError`."""
     if not isinstance(values, SEQUENCES) or isinstance(values, np.ndarray) and not values.ndim:
-        raise InputError(f"{name} = {shown(values)}; expected a list of numbers", key=name)
+        raise InputError(f"{name} = {short_repr(values)}; expected a list of numbers", key=name)
     return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
 
 
@@ -178,7 +178,9 @@ def as_tableau(name: str, value: Any) -> Tableau:
     if isinstance(value, Tableau):
         return value
     if not isinstance(value, Mapping):
-        raise InputError(f"{name} = {shown(value)}; expected a table, such as {EXAMPLE}", key=name)
+        raise InputError(
+            f"{name} = {short_repr(value)}; expected a table, such as {EXAMPLE}", key=name
+        )
     known = [field.name for field in fields(Tableau)]
     for key in value:
         check_known(f"key of {name}", key, known, key=f"{name}.{key}")

@@ -50,12 +50,12 @@ class Composition:
     @property
     def exact_coefficients(self) -> list[Fraction]:
         """The γ as `Fraction`."""
-        return _about_middle(self.first_half)
+        return _mirror_about_middle(self.first_half)
 
     @property
     def coefficients(self) -> np.ndarray:
         """The γ, correctly rounded, shape ``(stages,)``."""
-        return _rounded(self.exact_coefficients)
+        return _float_array(self.exact_coefficients)
 
     @property
     def exact_shares(self) -> list[Fraction]:
@@ -70,7 +70,7 @@ class Composition:
     @property
     def shares(self) -> np.ndarray:
         """The c, correctly rounded, shape ``(2 stages,)``."""
-        return _rounded(self.exact_shares)
+        return _float_array(self.exact_shares)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class AdjointComposition:
 
     @staticmethod
     def _shares(a_first_half: Sequence[str], b_first_half: Sequence[str]) -> list[Fraction]:
-        a = _about_middle(a_first_half)
+        a = _mirror_about_middle(a_first_half)
         half = [Fraction(digits) for digits in b_first_half]
         half.append(Fraction(1, 2) - sum(half))
         b = [*half, *reversed(half)]
@@ -133,7 +133,7 @@ class AdjointComposition:
     @property
     def shares(self) -> np.ndarray:
         """The c, correctly rounded, shape ``(2 stages,)``."""
-        return _rounded(self.exact_shares)
+        return _float_array(self.exact_shares)
 
 
 @dataclass(frozen=True)
@@ -192,22 +192,22 @@ class ProcessedComposition:
         half = [Fraction(digits) for digits in half_processor]
         half.append(-sum(half, Fraction()))
         processor = [*(-gamma for gamma in half), *half]
-        stages = [*_about_middle(first_half), *processor]
+        stages = [*_mirror_about_middle(first_half), *processor]
         return [gamma / 2 for gamma in stages for _ in range(2)]
 
     @property
     def shares(self) -> np.ndarray:
         """The c, correctly rounded."""
-        return _rounded(self.exact_shares)
+        return _float_array(self.exact_shares)
 
 
-def _about_middle(first_half: Sequence[str]) -> list[Fraction]:
+def _mirror_about_middle(first_half: Sequence[str]) -> list[Fraction]:
     """Exact coefficients of sum 1: those given as decimals, the middle one, and mirrored."""
     half = [Fraction(digits) for digits in first_half]
     return [*half, 1 - 2 * sum(half, Fraction()), *reversed(half)]
 
 
-def _rounded(exact: Iterable[Fraction]) -> np.ndarray:
+def _float_array(exact: Iterable[Fraction]) -> np.ndarray:
     return np.array([float(value) for value in exact])
 
 

@@ -25,14 +25,16 @@ def trees(order: int) -> tuple[Tree, ...]:
     """The rooted trees with so many vertices, each the sorted tuple of the trees on its root."""
     if order == 1:
         return ((),)
-    return tuple(sorted({grown for tree in trees(order - 1) for grown in _grown(tree)}))
+    return tuple(
+        sorted({grown for tree in trees(order - 1) for grown in _trees_with_one_more_leaf(tree)})
+    )
 
 
-def _grown(tree: Tree) -> Iterator[Tree]:
+def _trees_with_one_more_leaf(tree: Tree) -> Iterator[Tree]:
     """The trees with one vertex more, a new leaf."""
     yield tuple(sorted((*tree, ())))
     for i, branch in enumerate(tree):
-        for grown in _grown(branch):
+        for grown in _trees_with_one_more_leaf(branch):
             yield tuple(sorted((*tree[:i], grown, *tree[i + 1 :])))
 
 
@@ -55,7 +57,7 @@ def classical_order(
     weights = np.asarray(weights)
     for order in range(1, most + 1):
         for tree in trees(order):
-            _, density, phi = _terms(tree, matrix)
+            _, density, phi = _order_density_weights(tree, matrix)
             terms = weights * phi
             most_error = TOLERANCE * max(1.0, np.abs(terms).sum())
             if not abs(terms.sum() - 1 / density) <= most_error < np.inf:
@@ -63,10 +65,10 @@ def classical_order(
     return most
 
 
-def _terms(tree: Tree, matrix: np.ndarray) -> tuple[int, int, np.ndarray]:
+def _order_density_weights(tree: Tree, matrix: np.ndarray) -> tuple[int, int, np.ndarray]:
     """|t|, γ(t) and Φ(t), of shape (stages,)."""
     size, density, phi = 1, 1, np.ones(len(matrix))
     for branch in tree:
-        own_size, own_density, own_phi = _terms(branch, matrix)
+        own_size, own_density, own_phi = _order_density_weights(branch, matrix)
         size, density, phi = size + own_size, density * own_density, phi * (matrix @ own_phi)
     return size, density * size, phi

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 import sweep
-from integrators.errors import InputError, nearest
+from integrators.errors import InputError, suggest_nearest
 from sweep.cli.common import (
     echo_csv,
     echo_json,
@@ -144,6 +144,6 @@ def _experiments_with_error(
     known = sorted({str(n) for d in datasets.values() for n in d if str(n).endswith("_error")})
     raise InputError(
         f"no experiment of {store} has {error or 'global_error'!r}."
-        f"{nearest(error or '', known)} Orders need a 'reference' in the study, or "
+        f"{suggest_nearest(error or '', known)} Orders need a 'reference' in the study, or "
         'record = ["state"] for differences between step sizes'
     )

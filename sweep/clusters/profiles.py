@@ -23,7 +23,7 @@ from typing import Any
 
 import dask
 
-from integrators.errors import InputError, check_known, check_whole, nearest
+from integrators.errors import InputError, check_known, check_whole, suggest_nearest
 from sweep.clusters.spec import LOCAL, ClusterSpec
 
 JOBS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster", "sge": "SGECluster"}
@@ -148,7 +148,7 @@ def find_cluster_profile(name: str) -> Profile:
 def _unknown_profile_error(name: str, profiles: dict[str, Any]) -> str:
     every = [*dict.fromkeys([*KINDS, *profiles])]
     every.remove(SCHEDULER)
-    near = nearest(name, every) if profiles else ""
+    near = suggest_nearest(name, every) if profiles else ""
     hint = near if "Did you mean" in near else ""
     return (
         f"unknown cluster profile {name!r}.{hint} There are: {', '.join(every)}. Add others under "

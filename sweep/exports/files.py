@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from integrators.errors import InputError, check_known, nearest
+from integrators.errors import InputError, check_known, suggest_nearest
 from sweep import exports
 from sweep.analysis.runs.selection import run_table
 from sweep.store.backends.places import ObjectPlace, require_local_path
@@ -139,7 +139,7 @@ def _export_format_of_path(path: Path, format: str | None) -> str:
     if path.suffix.lower() not in ENDINGS:
         raise InputError(
             f"{path.name!r} does not say its format: expected an ending of {', '.join(ENDINGS)}, "
-            f"or a format.{nearest(path.suffix, ENDINGS) if path.suffix else ''}",
+            f"or a format.{suggest_nearest(path.suffix, ENDINGS) if path.suffix else ''}",
             key="format",
         )
     return ENDINGS[path.suffix.lower()]

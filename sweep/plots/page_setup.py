@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib import rc_context
 from matplotlib.font_manager import get_font_names
 
-from integrators.errors import InputError, nearest
+from integrators.errors import InputError, suggest_nearest
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -118,7 +118,7 @@ def _font_families(font: str) -> list[str]:
     known = {name.lower(): name for name in (*GENERIC, *sorted(get_font_names()))}
     if font.lower() not in known:
         names = list(known.values())
-        close = nearest(font, names)
+        close = suggest_nearest(font, names)
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         raise InputError(
             f"there is no font {font!r}.{close if close.startswith(' Did') else ''} "

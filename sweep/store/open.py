@@ -12,7 +12,7 @@ import zarr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from integrators.errors import InputError, check_known, shown
+from integrators.errors import InputError, check_known, short_repr
 from sweep.store.backends.places import Place
 from sweep.store.commit.fold import check_files_are_there
 from sweep.store.commit.zarr_stores import zarr_store_with_records
@@ -112,8 +112,8 @@ def open_tree(study: str | Path | Store | xr.DataTree | xr.Dataset) -> xr.DataTr
     if isinstance(study, str | Path | Store):
         return open_study(study)
     raise InputError(
-        f"{shown(study)} is no study; expected the path of a store, what `sweep.open_study` gives, "
-        "or one experiment of it"
+        f"{short_repr(study)} is no study; expected the path of a store, what `sweep.open_study` "
+        "gives, or one experiment of it"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.errors import InputError, check_known, nearest
+from integrators.errors import InputError, check_known, suggest_nearest
 
 EQUAL = 1e-9  # relative difference up to which two numbers of a column are the same
 SHOWN = 20  # labels to look for the nearest in; an ensemble may have a million
@@ -60,7 +60,7 @@ class Condition:
         found = re.fullmatch(r"(==|!=|<=|>=|<|>)\s*(.+)", str(written))
         operator, operand = found.groups() if found else ("==", written)
         if labels is not None and operand not in labels:
-            close = nearest(operand, labels[:SHOWN])
+            close = suggest_nearest(operand, labels[:SHOWN])
             raise InputError(f"unknown {column} {operand!r}.{close}")
         if labels is not None:
             return cls(column, operator, operand)

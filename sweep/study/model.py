@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sweep
-from integrators.errors import InputError, nearest
+from integrators.errors import InputError, suggest_nearest
 from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError
 from sweep.plugins.loader import Plugin
@@ -38,7 +38,7 @@ def _refusing_unknown_keywords(kind: type[Kind]) -> type[Kind]:
         for key in given:
             if key not in known:
                 raise StudyError(
-                    f"sweep.{kind.__name__}: unknown keyword {key!r}.{nearest(key, known)}"
+                    f"sweep.{kind.__name__}: unknown keyword {key!r}.{suggest_nearest(key, known)}"
                 )
         try:
             make(self, *arguments, **given)
@@ -447,7 +447,7 @@ def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
         raise StudyError(f"{study}: is a directory; expected a study file")
     raise StudyError(
         f"{study}: there is no such file, and no packaged study of that name."
-        f"{nearest(path.stem, shelf)}"
+        f"{suggest_nearest(path.stem, shelf)}"
     )
 
 

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.diagnostics.stability import explanation, frequencies, largest_step, limited
+from integrators.diagnostics.stability import (
+    explain_step_beyond_limit,
+    frequencies,
+    has_stability_limit,
+    largest_step,
+)
 from sweep.study.run_table import SLAB, Runs, RunTable
 
 
@@ -61,7 +66,9 @@ def steps_beyond_stability_limit(
         In the order of the table: integrators, then step sizes.
     """
     made = [entry.integrator() for entry in table.experiment.integrators]
-    limits = np.array([bool(limited(integrator, table.systems[0])) for integrator in made])
+    limits = np.array(
+        [bool(has_stability_limit(integrator, table.systems[0])) for integrator in made]
+    )
     turning: dict[int, NDArray[np.float64]] = {}
     found: dict[tuple[int, float], tuple[int, int, float]] = {}
     for runs, places in table.slabs() if limits.any() else ():
@@ -85,7 +92,7 @@ def steps_beyond_stability_limit(
             step_size=float(size),
             runs=many,
             of=of,
-            text=explanation(made[integrator], float(size), float(worst)),
+            text=explain_step_beyond_limit(made[integrator], float(size), float(worst)),
         )
         for (integrator, size), (many, of, worst) in sorted(
             found.items(), key=lambda own: own[0][0]

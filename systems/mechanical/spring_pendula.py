@@ -19,7 +19,7 @@ from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import accumulate, axpy, dot, get, scale
 from integrators.compiler.views import tail
-from integrators.errors import InputError, check_number, check_whole, shown
+from integrators.errors import InputError, check_number, check_whole, short_repr
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Quantity, Start
 from systems.checking import (
@@ -221,12 +221,14 @@ class SpringPendula(DampedSystem):
 def _checked_edges(edges: Any, count: int) -> tuple[tuple[int, int], ...]:
     if not is_list(edges):
         raise InputError(
-            f"edges = {shown(edges)}; expected a list of pairs of pendula", key="edges"
+            f"edges = {short_repr(edges)}; expected a list of pairs of pendula", key="edges"
         )
     pairs = []
     for k, pair in enumerate(edges):
         if not is_list(pair, 2):
-            raise InputError(f"edges[{k}] = {shown(pair)}; expected a pair of pendula", key="edges")
+            raise InputError(
+                f"edges[{k}] = {short_repr(pair)}; expected a pair of pendula", key="edges"
+            )
         i, j = (check_whole("edges", pendulum, least=0) for pendulum in pair)
         if max(i, j) >= count:
             raise InputError(

@@ -39,7 +39,7 @@ from integrators.compiler.kernels import (
     whole_state,
 )
 from integrators.compiler.vectors import axpy, cross, dot, get, put, scale, sub, summed
-from integrators.errors import InputError, check_known, check_number, shown
+from integrators.errors import InputError, check_known, check_number, short_repr
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import SplitFlow
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
@@ -347,7 +347,7 @@ class HeavyTop(RigidSystem):
             check_known("inertia", self.inertia, INERTIAS, key="inertia")
         elif not is_list(self.inertia):
             raise InputError(
-                f"inertia = {shown(self.inertia)}; expected 'printed', 'fixed_point' or three "
+                f"inertia = {short_repr(self.inertia)}; expected 'printed', 'fixed_point' or three "
                 "moments",
                 key="inertia",
             )
@@ -382,9 +382,9 @@ class HeavyTop(RigidSystem):
         if across >= least * (1.0 - ROUND_OFF):
             return ()
         return (
-            f"inertia = {shown(self.moments)} is not that about the fixed point, where no moment "
-            f"across X is less than Mℓ² = {least:g}; inertia = 'fixed_point' adds Mℓ² to the "
-            "printed ones",
+            f"inertia = {short_repr(self.moments)} is not that about the fixed point, where no "
+            f"moment across X is less than Mℓ² = {least:g}; inertia = 'fixed_point' adds Mℓ² to "
+            "the printed ones",
         )
 
     @property
@@ -435,7 +435,7 @@ class HeavyTop(RigidSystem):
         size, expected = np.linalg.norm(state[1]), abs(self.gravity)
         if abs(size - expected) > ON_MANIFOLD * max(expected, 1.0):
             raise InputError(
-                f"Gamma = {shown(state[1].tolist())} has the length {size:.10g}; expected "
+                f"Gamma = {short_repr(state[1].tolist())} has the length {size:.10g}; expected "
                 f"{expected:g}, the gravity, since Γ = Q⁻¹Γ₀. Give gravity = {size:.10g}, another "
                 "Gamma, or normalize = true",
                 key="Gamma",

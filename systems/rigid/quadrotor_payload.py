@@ -59,7 +59,7 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel, inlined, kernel
 from integrators.compiler.vectors import add, axpy, cross, dot, get, put, scale
-from integrators.errors import InputError, check_known, check_number, shown
+from integrators.errors import InputError, check_known, check_number, short_repr
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.spheres import work_done
 from integrators.lie_groups.actions import product
@@ -506,8 +506,8 @@ def _of_both(
     both = value if is_list(value, 2) else (value, value)
     if not all(is_list(own, 3) for own in both):
         raise InputError(
-            f"{name} = {shown(value)}; expected the three {what} of both quadrotors, or a list of "
-            "three for each",
+            f"{name} = {short_repr(value)}; expected the three {what} of both quadrotors, or a "
+            "list of three for each",
             key=name,
         )
     return tuple(checked(name, own) for own in both)
@@ -523,7 +523,8 @@ def _checked_bound(value: Any) -> float | str:
 def _checked_values(value: Any) -> tuple[float, ...]:
     if not is_list(value):
         raise InputError(
-            f"control_values = {shown(value)}; expected a list of numbers", key="control_values"
+            f"control_values = {short_repr(value)}; expected a list of numbers",
+            key="control_values",
         )
     return number_vector("control_values", value, len(value))
 
@@ -540,5 +541,5 @@ def _checked_angle(value: Any) -> float:
 
 def _vector(name: str, value: Any) -> tuple[float, ...]:
     if not is_list(value, 3):
-        raise InputError(f"{name} = {shown(value)}; expected [x, y, z]", key=name)
+        raise InputError(f"{name} = {short_repr(value)}; expected [x, y, z]", key=name)
     return number_vector(name, value, 3)

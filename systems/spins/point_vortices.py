@@ -25,7 +25,7 @@ from integrators.compiler.kernels import inlined, kernel, split_flow, state_valu
 from integrators.compiler.lanes import log
 from integrators.compiler.vectors import accumulate, axpy, cross, dot, get, scale, sub, summed
 from integrators.compiler.views import tail
-from integrators.errors import InputError, check_whole, shown
+from integrators.errors import InputError, check_whole, short_repr
 from integrators.forms.flows import SplitFlow
 from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.lie_groups.rotations import rotation_coefficients
@@ -222,8 +222,8 @@ class PointVortices(SpinSystem):
         least, words = (1, "one number") if tracers else (2, "two numbers")
         if not is_list(self.strengths) or len(self.strengths) < least:
             raise InputError(
-                f"strengths = {shown(self.strengths)}; expected a list of {words} or more, one "
-                "for each vortex",
+                f"strengths = {short_repr(self.strengths)}; expected a list of {words} or more, "
+                "one for each vortex",
                 key="strengths",
             )
         if len(self.strengths) > MOST_INTERACTING:

@@ -18,7 +18,7 @@ import numpy as np
 
 from integrators.compiler.kernels import kernel, split_flow, state_value
 from integrators.compiler.vectors import accumulate, dot, get, put, scale, summed
-from integrators.errors import InputError, check_known, shown
+from integrators.errors import InputError, check_known, short_repr
 from integrators.forms.flows import ExactFlow, SplitFlow
 from integrators.forms.hamiltonians import LENGTHS, SpinHamiltonian
 from integrators.lie_groups.rotations import turning
@@ -92,7 +92,7 @@ class Precession(SpinSystem):
     def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")
         if not is_list(self.axis):
-            raise InputError(f"axis = {shown(self.axis)}; expected [x, y, z]", key="axis")
+            raise InputError(f"axis = {short_repr(self.axis)}; expected [x, y, z]", key="axis")
         axis = number_vector("axis", self.axis, 3)
         if not any(axis):
             raise InputError(

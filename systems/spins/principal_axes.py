@@ -6,7 +6,7 @@ import numpy as np
 
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import fma
-from integrators.errors import shown
+from integrators.errors import short_repr
 from integrators.lie_groups.rotations import rotation_coefficients
 from systems.checking import excess_moment
 
@@ -33,8 +33,8 @@ def remarks_on_moments(inertia: Sequence[float]) -> tuple[str, ...]:
     if not excess:
         return ()
     return (
-        f"inertia = {shown(inertia)} are the moments of no body, since {excess}; H is a quadratic "
-        "function of w all the same",
+        f"inertia = {short_repr(inertia)} are the moments of no body, since {excess}; H is a "
+        "quadratic function of w all the same",
     )
 
 

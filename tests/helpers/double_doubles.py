@@ -5,7 +5,7 @@ import numpy as np
 from integrators.compiler.elements import DOUBLE_DOUBLE, DOUBLE_DOUBLE_LANES, as_elements
 from integrators.compiler.kernels import Kernel, types
 from integrators.compiler.lanes import WIDTH, array
-from integrators.precision import exactly
+from integrators.precision import precise_from_doubles
 
 
 def values_of(function, arguments, count, element=DOUBLE_DOUBLE):
@@ -35,7 +35,7 @@ def values_of(function, arguments, count, element=DOUBLE_DOUBLE):
 
 def numbers(pairs):
     """Double-doubles, with a last axis of high and low, as precise numbers."""
-    return exactly(pairs[..., 0]) + exactly(pairs[..., 1])
+    return precise_from_doubles(pairs[..., 0]) + precise_from_doubles(pairs[..., 1])
 
 
 def spread(count, largest, seed, least=None):

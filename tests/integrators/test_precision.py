@@ -17,15 +17,15 @@ from integrators.precision import (
     LostDigits,
     all_finite,
     arithmetic_of,
-    exactly,
-    fractions,
     inverse_of,
     is_precise,
     numbers,
     pairs,
     precise,
+    precise_from_doubles,
     rounded,
-    simplest,
+    simplest_fraction,
+    simplest_fractions,
 )
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -38,13 +38,13 @@ def exact(pair):
 
 @given(FLOATS)
 def test_the_simplest_fraction_rounds_to_the_float(x):
-    assert float(simplest(x)) == x
+    assert float(simplest_fraction(x)) == x
 
 
 @given(st.integers(1, 2000), st.integers(1, 2000))
 def test_no_fraction_of_lesser_denominator_rounds_to_the_float(numerator, denominator):
     x = numerator / denominator
-    found = simplest(x)
+    found = simplest_fraction(x)
     assert found == Fraction(numerator, denominator)
     for less in range(1, found.denominator):
         assert float(Fraction(round(Fraction(x) * less), less)) != x
@@ -53,7 +53,7 @@ def test_no_fraction_of_lesser_denominator_rounds_to_the_float(numerator, denomi
 @given(st.floats(1e-3, 1e3))
 def test_neighbours_in_the_tree_do_not_round_to_the_float(x):
     """Every fraction of lesser denominator is farther off than one of the two it is between."""
-    found = simplest(x)
+    found = simplest_fraction(x)
     if found.denominator == 1:
         return
     p, q = found.numerator, found.denominator
@@ -73,14 +73,14 @@ def test_neighbours_in_the_tree_do_not_round_to_the_float(x):
     ],
 )  # fmt: skip
 def test_simplest_fractions(x, fraction):
-    assert float(simplest(x)) == x
-    assert fraction is None or simplest(x) == Fraction(fraction)
+    assert float(simplest_fraction(x)) == x
+    assert fraction is None or simplest_fraction(x) == Fraction(fraction)
 
 
 @pytest.mark.parametrize("x", [math.inf, -math.inf, math.nan])
 def test_what_is_not_finite_has_none(x):
     with pytest.raises(InputError, match="expected a finite number"):
-        simplest(x)
+        simplest_fraction(x)
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_simple_multiples_of_pi_are_meant(x, multiple):
 
 @given(FLOATS)
 def test_others_are_their_simplest_fractions(x):
-    if simplest(x).denominator <= 10**6:
+    if simplest_fraction(x).denominator <= 10**6:
         high, low = pairs(precise(x))
         assert high == x
-        assert abs(exact((high, low)) - simplest(x)) <= abs(simplest(x)) / 2**105
+        assert abs(exact((high, low)) - simplest_fraction(x)) <= abs(simplest_fraction(x)) / 2**105
 
 
 @given(FLOATS)
 def test_doubles_are_exact_where_they_are_taken_so(x):
-    high, low = pairs(exactly(x))
+    high, low = pairs(precise_from_doubles(x))
     assert high == x and low == 0.0
 
 
@@ -174,7 +174,7 @@ def test_arrays_of_both_arithmetics():
     np.testing.assert_array_equal(rounded(mixed), [0.1, 2.0, 3.0])
     assert rounded(array) is array
     assert all_finite(mixed) and not all_finite([precise(0.1), math.inf])
-    assert list(fractions([1 / 3, 0.5])) == [Fraction(1, 3), Fraction(1, 2)]
+    assert list(simplest_fractions([1 / 3, 0.5])) == [Fraction(1, 3), Fraction(1, 2)]
     with pytest.raises(ValueError, match="could not convert"):
         numbers(["one"])
 

@@ -12,7 +12,7 @@ import pytest
 import integrators
 import systems
 from integrators import InputError
-from integrators.precision import pairs, simplest
+from integrators.precision import pairs, simplest_fraction
 from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, PROCESSED_COMPOSITIONS
 from systems.base import Start
 from systems.mechanical.base import MechanicalSystem
@@ -151,7 +151,7 @@ def test_inverses_of_inertia_matrices_have_all_digits(count):
     mass = [0.1 * (k + 1) for k in range(count)]
     system = systems.get("spherical_pendulum_chain", count=count, mass=mass, length=0.7)
     form = system.in_arithmetic(DD).form
-    length, mass = Fraction(7, 10), [simplest(m) for m in mass]
+    length, mass = Fraction(7, 10), [simplest_fraction(m) for m in mass]
     carried = np.cumsum(mass[::-1])[::-1]
     matrix = [[carried[max(i, j)] * length**2 for j in range(count)] for i in range(count)]
     packed = exact(pairs(form.packed))

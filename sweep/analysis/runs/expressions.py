@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.errors import InputError, nearest
+from integrators.errors import InputError, suggest_nearest
 from sweep.analysis.runs.blocks import Booleans
 
 EXAMPLE = "integrator == 'rk4' and step_size < 0.05"
@@ -363,7 +363,7 @@ class _Evaluation:
         if column is None or not isinstance(found, str):
             return found
         if found not in self._named[column]:
-            close = nearest(found, self._named[column])
+            close = suggest_nearest(found, self._named[column])
             raise self._error_of_expression(f"unknown {column} {found!r}.{close}")
         return self._named[column][found]
 

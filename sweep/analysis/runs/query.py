@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from integrators.errors import InputError, nearest
+from integrators.errors import InputError, suggest_nearest
 from sweep.analysis.runs.blocks import Booleans
 from sweep.analysis.runs.expressions import Expression
 from sweep.analysis.runs.selection import run_table
@@ -142,7 +142,7 @@ def _why_name_is_unknown(dataset: xr.Dataset, name: str, scalars: Sequence[str])
     for coordinate in ("integrator", "initial_condition", "ensemble"):
         if coordinate in dataset.coords and (dataset[coordinate].values == name).any():
             return f"{name!r} is a value of {coordinate!r}: write it in quotes, '{name}'"
-    hint = nearest(name, scalars).strip()
+    hint = suggest_nearest(name, scalars).strip()
     known = "" if hint.startswith("Valid") else f" There is: {', '.join(scalars)}"
     return f"the runs have no {name!r}. {hint}{known}"
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from integrators.errors import InputError, nearest
+from integrators.errors import InputError, suggest_nearest
 from integrators.precision import ARITHMETIC, DOUBLE, ROUND_OFF
 from sweep.analysis.runs.blocks import Booleans, Floats, Integers
 
@@ -80,7 +80,7 @@ def run_table_variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
             if name in REFERENCE_ERRORS
             else ""
         )
-        raise InputError(f"the dataset has no {name!r}.{nearest(name, there)}{advice}")
+        raise InputError(f"the dataset has no {name!r}.{suggest_nearest(name, there)}{advice}")
     return dataset[name]
 
 

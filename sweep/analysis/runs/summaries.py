@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from integrators.errors import InputError, nearest
+from integrators.errors import InputError, suggest_nearest
 from sweep.analysis.runs.blocks import (
     Booleans,
     Floats,
@@ -236,7 +236,9 @@ def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
         known = series if at else [*scalars, *series]
         kind = "series over time" if at else "column"
         hint = f" It has one value a run: leave {at}{of} out." if name in scalars else ""
-        raise InputError(f"unknown {kind} {name!r}.{hint or nearest(name, known)}", key="column")
+        raise InputError(
+            f"unknown {kind} {name!r}.{hint or suggest_nearest(name, known)}", key="column"
+        )
     if of in OF_SERIES:
         return Column(name, of, 0, str(text))
     return Column(name, "time", _place_of_sample_time(dataset, text, of), str(text))
@@ -254,7 +256,7 @@ def _place_of_sample_time(dataset: xr.Dataset, text: str, of: str) -> int:
     except ValueError:
         raise InputError(
             f"{text!r}: behind the {AT} stands a sample time, or one of "
-            f"{', '.join(OF_SERIES)}.{nearest(of, OF_SERIES)}",
+            f"{', '.join(OF_SERIES)}.{suggest_nearest(of, OF_SERIES)}",
             key="column",
         ) from None
     place = int(np.argmin(np.abs(times - time))) if math.isfinite(time) else 0

@@ -1,6 +1,6 @@
 """The initial conditions of an experiment, as read."""
 
-from integrators.errors import check_known, nearest
+from integrators.errors import check_known, suggest_nearest
 from sweep.errors import check_distinct_nodes, read_nodes_gathering_problems
 from sweep.study import limits, schema
 from sweep.study.axes import RANGE, Family, read_value_range
@@ -116,7 +116,8 @@ def _read_named_start(node: Node, system: System) -> Start:
     for key in node.value if named is not node else ():
         if key not in NAMED:
             raise node[key].error(
-                f"unknown key {key!r}; {name!r} is one state and has no axes.{nearest(key, NAMED)}"
+                f"unknown key {key!r}; {name!r} is one state and has no axes."
+                f"{suggest_nearest(key, NAMED)}"
             )
     return NamedStart(name, node.optional("label", Node.label, name), where=node.where)
 

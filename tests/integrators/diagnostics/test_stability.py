@@ -8,7 +8,7 @@ import pytest
 import integrators
 import systems
 from integrators import StabilityWarning
-from integrators.diagnostics.stability import frequencies, largest_step, limited
+from integrators.diagnostics.stability import frequencies, has_stability_limit, largest_step
 
 AXIS = (0.0, 3.0, 4.0)  # a turn of 5 radians a unit of time
 
@@ -70,7 +70,7 @@ def test_frequencies_depend_on_the_time():
 def test_a_composition_takes_larger_steps(precession, name, largest):
     method = integrators.get(name)
     assert largest_step(method, 5.0) == pytest.approx(largest, rel=1e-14)
-    assert limited(method, precession) == np.isfinite(largest)
+    assert has_stability_limit(method, precession) == np.isfinite(largest)
 
 
 @pytest.mark.parametrize("name", ["spherical_midpoint", "spherical_midpoint+triple_jump4"])
@@ -104,5 +104,5 @@ def test_the_worst_state_is_named():
 
 def test_mechanical_systems_have_no_limit():
     system = systems.get("spherical_pendulum_chain")
-    assert not limited(integrators.get("variational"), system)
-    assert not limited(integrators.get("spherical_midpoint"), system)
+    assert not has_stability_limit(integrators.get("variational"), system)
+    assert not has_stability_limit(integrators.get("spherical_midpoint"), system)

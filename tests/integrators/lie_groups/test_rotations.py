@@ -11,7 +11,7 @@ import pytest
 from integrators.compiler.kernels import OPTIONS
 from integrators.compiler.views import as_lanes
 from integrators.lie_groups import rotations
-from integrators.lie_groups.rotations import economized, rotation_coefficients, turning
+from integrators.lie_groups.rotations import economize_series, rotation_coefficients, turning
 
 EPSILON = np.finfo(float).eps
 # Largest errors in units in the last place, up to a squared angle; measured 0.6, 0.8, 0.8, 2.5.
@@ -112,14 +112,14 @@ def test_a_polynomial_of_low_degree_is_as_near_as_chebyshev_says():
     """The first power left out, c x^(n+1) on [0, L], leaves c L^(n+1)/2^(2n+1) and little more."""
     largest, degree = 0.5, 3
     series = [Fraction(1, math.factorial(k)) for k in range(20)]  # exp
-    found = economized(series, largest, degree)
+    found = economize_series(series, largest, degree)
     x = np.linspace(0.0, largest, 1001)
     errors = np.polyval(found[::-1], x) - np.exp(x)
     expected = largest ** (degree + 1) / 2 ** (2 * degree + 1) / math.factorial(degree + 1)
     assert expected < np.abs(errors).max() < expected * math.exp(largest)  # by the powers after
     extremes = errors[np.flatnonzero(np.diff(np.sign(np.diff(errors)))) + 1]
     assert len(extremes) == degree and np.all(extremes[1:] * extremes[:-1] < 0.0)
-    assert economized(series[:4], largest, degree) == tuple(map(float, series[:4]))
+    assert economize_series(series[:4], largest, degree) == tuple(map(float, series[:4]))
 
 
 def test_polynomials_begin_with_the_exact_limits():
