@@ -356,9 +356,9 @@ class System(ABC):
         """
         check_known(f"start of {self.name}", name, self.starts)
         start = next(start for start in self.named_starts if start.name == name)
-        return self._made(f"start {name!r}", start.make, arithmetic)
+        return self._make_state(f"start {name!r}", start.make, arithmetic)
 
-    def _made(
+    def _make_state(
         self, what: str, make: Callable[..., Any], arithmetic: str, **values: float
     ) -> np.ndarray:
         """The state that `make` makes of the system, or the high and low doubles of its twin's."""
@@ -366,12 +366,12 @@ class System(ABC):
         if arithmetic_of(arithmetic) is DOUBLES:
             return state
         twin = self.in_arithmetic(arithmetic)
-        with self._in_all_digits(what):
+        with self._refusing_lost_digits(what):
             made = make(twin, **{key: precise(value) for key, value in values.items()})
             return pairs(twin.form.completed(made))
 
     @contextlib.contextmanager
-    def _in_all_digits(self, what: str) -> Iterator[None]:
+    def _refusing_lost_digits(self, what: str) -> Iterator[None]:
         """Say what of the system cannot be had with all digits."""
         try:
             yield
@@ -406,7 +406,9 @@ class System(ABC):
         for key, value in values.items():
             check_known(f"axis of {family}", key, known.axes, key=key)
             check_number(key, value)
-        state = self._made(f"family {family!r}", known.make, arithmetic, **{**known.axes, **values})
+        state = self._make_state(
+            f"family {family!r}", known.make, arithmetic, **{**known.axes, **values}
+        )
         self.check_state(state if state.ndim == 2 else state[..., 0])
         return state
 
@@ -449,11 +451,11 @@ class System(ABC):
         if (around is None) != (spread is None):
             raise InputError("an ensemble takes both 'around' and 'spread', or neither")
         if around is None:
-            drawn = self._drawn(seed, members)
+            drawn = self._draw_states(seed, members)
         else:
             spread = check_number("spread", spread, above=0.0)
-            centre = self._centre(around)
-            drawn = self._drawn_near(centre, spread, seed, members)
+            centre = self._centre_state(around)
+            drawn = self._draw_states_near(centre, spread, seed, members)
         return self.form.completed(drawn)
 
     def lattice(
@@ -487,13 +489,13 @@ class System(ABC):
             )
         if around is None and not self.starts:
             raise InputError(f"{self.name} has no named start: give 'around'", key="around")
-        centre = self._centre(self.starts[0] if around is None else around)
+        centre = self._centre_state(self.starts[0] if around is None else around)
         points = ensembles.lattice(count)
-        states = self.form.completed([self._turned(centre, body, point) for point in points])
+        states = self.form.completed([self._turn_body(centre, body, point) for point in points])
         check_members(self, states)
         return states
 
-    def _centre(self, around: str | np.ndarray) -> np.ndarray:
+    def _centre_state(self, around: str | np.ndarray) -> np.ndarray:
         centre = self.start(around) if isinstance(around, str) else around
         self.check_state(centre)
         return centre
@@ -535,7 +537,7 @@ class System(ABC):
         states = self.form.completed(check_array("states", states, shape))
         check_members(self, states if states.ndim == 3 else states[np.newaxis])
         twin = self.in_arithmetic(DOUBLE_DOUBLE)
-        with self._in_all_digits("manifold"):
+        with self._refusing_lost_digits("manifold"):
             made = [
                 twin.normalized(state)
                 for state in precise_from_doubles(states).reshape(-1, self.rows, 3)
@@ -562,17 +564,17 @@ class System(ABC):
         """`state` brought to the manifold."""
 
     @abstractmethod
-    def _drawn(self, seed: int, members: Sequence[int]) -> np.ndarray:
+    def _draw_states(self, seed: int, members: Sequence[int]) -> np.ndarray:
         """Random states, shape (members, rows, 3), each from `seed` and its member alone."""
 
     @abstractmethod
-    def _drawn_near(
+    def _draw_states_near(
         self, centre: np.ndarray, spread: float, seed: int, members: Sequence[int]
     ) -> np.ndarray:
         """The same, near `centre`."""
 
     @abstractmethod
-    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
+    def _turn_body(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
         """`state` with `body` turned to a direction, a unit vector."""
 
     @abstractmethod

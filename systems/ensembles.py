@@ -12,15 +12,15 @@ from integrators.forms.forms import parts
 from integrators.precision import DOUBLES
 
 
-def uniform(bodies: int, seed: int, members: Sequence[int]) -> np.ndarray:
+def draw_uniform(bodies: int, seed: int, members: Sequence[int]) -> np.ndarray:
     """q uniform on the spheres, ω standard Gaussian in the tangent plane.
 
     Like all random states here of shape (members, rows, 3).
     """
-    return on_manifold(_gaussian((2 * bodies, 3), seed, members))
+    return project_to_manifold(_gaussian_numbers((2 * bodies, 3), seed, members))
 
 
-def near(state: np.ndarray, spread: float, seed: int, members: Sequence[int]) -> np.ndarray:
+def draw_near(state: np.ndarray, spread: float, seed: int, members: Sequence[int]) -> np.ndarray:
     """`state` moved by Gaussian tangent vectors.
 
     q_i turns by an angle of standard deviation `spread` (radians) in each tangent direction; ω_i
@@ -28,10 +28,10 @@ def near(state: np.ndarray, spread: float, seed: int, members: Sequence[int]) ->
     the work, where there is one, is dropped.
     """
     q, omega, _ = parts(state)
-    push, pull, _ = parts(_gaussian((2 * len(q), 3), seed, members))
-    moved = geodesic(q, spread * _tangent(q, push))
+    push, pull, _ = parts(_gaussian_numbers((2 * len(q), 3), seed, members))
+    moved = geodesic(q, spread * _tangent_parts(q, push))
     size = np.sqrt(np.mean(np.sum(omega**2, axis=1))) or 1.0
-    return on_manifold(np.concatenate([moved, omega + spread * size * pull], axis=-2))
+    return project_to_manifold(np.concatenate([moved, omega + spread * size * pull], axis=-2))
 
 
 GOLDEN_COSINE, GOLDEN_SINE = -0.7373688780783197, 0.6754902942615238  # of π (3 − √5)
@@ -58,7 +58,7 @@ def lattice(count: int, arithmetic: Any = DOUBLES) -> np.ndarray:
     return np.reshape(arithmetic.array(points), (count, 3))
 
 
-def turned(state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
+def turn_body(state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
     """`state` with `body` turned to a unit vector the shortest way, and its ω with it.
 
     The row of the work, where there is one, is dropped.
@@ -70,38 +70,38 @@ def turned(state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
     if square > 1e-20:  # else antipodal: turned half way round about ω, which stays as it is
         omega[body] -= 2.0 * np.sum(total * omega[body]) / square * total
     q[body] = direction
-    return on_manifold(moved)
+    return project_to_manifold(moved)
 
 
-def on_manifold(state: np.ndarray) -> np.ndarray:
+def project_to_manifold(state: np.ndarray) -> np.ndarray:
     """|q_i| = 1, then ω_i orthogonal to q_i; shape (…, 2n, 3), without the row of the work."""
     q, omega, _ = parts(state)
     for _ in range(2):  # the second pass removes the first one's rounding
         q = q / np.linalg.norm(q, axis=-1, keepdims=True)
-        omega = _tangent(q, omega)
+        omega = _tangent_parts(q, omega)
     return np.concatenate([q, omega], axis=-2)
 
 
-def spins(count: int, seed: int, members: Sequence[int], unit: bool) -> np.ndarray:
+def draw_spins(count: int, seed: int, members: Sequence[int], unit: bool) -> np.ndarray:
     """Random spins: uniform on the spheres, or standard Gaussian vectors."""
-    drawn = _gaussian((count, 3), seed, members)
-    return on_spheres(drawn) if unit else drawn
+    drawn = _gaussian_numbers((count, 3), seed, members)
+    return project_to_spheres(drawn) if unit else drawn
 
 
-def spins_near(
+def draw_spins_near(
     state: np.ndarray, spread: float, seed: int, members: Sequence[int], unit: bool
 ) -> np.ndarray:
     """`state` moved by Gaussian vectors, of standard deviation `spread` in each direction.
 
     In radians on the unit spheres; else relative to each spin's length.
     """
-    kicks = spread * _gaussian(np.shape(state), seed, members)
+    kicks = spread * _gaussian_numbers(np.shape(state), seed, members)
     if not unit:
         return state + np.linalg.norm(state, axis=1, keepdims=True) * kicks
-    return on_spheres(geodesic(state, _tangent(state, kicks)))
+    return project_to_spheres(geodesic(state, _tangent_parts(state, kicks)))
 
 
-def on_spheres(state: np.ndarray) -> np.ndarray:
+def project_to_spheres(state: np.ndarray) -> np.ndarray:
     """|w_i| = 1; shape (…, n, 3)."""
     for _ in range(2):  # the second pass removes the first one's rounding
         state = state / np.linalg.norm(state, axis=-1, keepdims=True)
@@ -114,11 +114,11 @@ def geodesic(q: np.ndarray, push: np.ndarray) -> np.ndarray:
     return np.cos(angle) * q + np.sinc(angle / np.pi) * push
 
 
-def _tangent(q: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def _tangent_parts(q: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return vectors - np.sum(q * vectors, axis=-1, keepdims=True) * q
 
 
-def _gaussian(shape: tuple[int, ...], seed: int, members: Sequence[int]) -> np.ndarray:
+def _gaussian_numbers(shape: tuple[int, ...], seed: int, members: Sequence[int]) -> np.ndarray:
     """Standard Gaussian numbers of each member, shape ``(members, *shape)``."""
     found = np.empty((len(members), *shape))
     for drawn, member in zip(found, members, strict=True):

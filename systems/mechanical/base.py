@@ -66,19 +66,19 @@ class MechanicalSystem(System):
         """`state` brought to the manifold: |q| = 1, then ω orthogonal to q; the work as it is."""
         state = self.form.completed(state)
         check_directions(state[: self.bodies], "q of body {}", key="q")
-        moved = ensembles.on_manifold(state)
+        moved = ensembles.project_to_manifold(state)
         return np.concatenate([moved, state[len(moved) :]])
 
-    def _drawn(self, seed: int, members: Sequence[int]) -> np.ndarray:
-        return ensembles.uniform(self.bodies, seed, members)
+    def _draw_states(self, seed: int, members: Sequence[int]) -> np.ndarray:
+        return ensembles.draw_uniform(self.bodies, seed, members)
 
-    def _drawn_near(
+    def _draw_states_near(
         self, centre: np.ndarray, spread: float, seed: int, members: Sequence[int]
     ) -> np.ndarray:
-        return ensembles.near(centre, spread, seed, members)
+        return ensembles.draw_near(centre, spread, seed, members)
 
-    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
-        return ensembles.turned(state, body, direction)
+    def _turn_body(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
+        return ensembles.turn_body(state, body, direction)
 
     def _check_manifold(self, state: np.ndarray) -> None:
         q, omega, work = parts(state)
@@ -255,7 +255,7 @@ def axes_along(vectors: ArrayLike) -> str:
 ASIDE = np.array([0.53, 0.31, 0.78])  # |ASIDE| < 1; along no axis of symmetry
 
 
-def _some_meet(points: np.ndarray) -> bool:
+def _any_points_coincide(points: np.ndarray) -> bool:
     """Whether any two of many points coincide: those are neighbours along every direction."""
     along = points @ ASIDE
     order = np.argsort(along)
@@ -292,7 +292,7 @@ def check_distinct(
         Naming the first pair.
     """
     for what, sign in (("coincide", 1.0), ("are antipodal", -1.0))[: 1 + antipodal]:
-        if not _some_meet(q if sign > 0 else np.concatenate([q, -q])):
+        if not _any_points_coincide(q if sign > 0 else np.concatenate([q, -q])):
             continue
         for i in range(1, len(q)):
             apart = np.linalg.norm(q[:i] - sign * q[i], axis=1)

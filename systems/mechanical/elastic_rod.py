@@ -73,14 +73,14 @@ def consistent_inertia(mass: np.ndarray, length: np.ndarray) -> ChainInertia:
 def printed_inertia(mass: np.ndarray, length: np.ndarray) -> ChainInertia:
     """M as the paper prints it."""
     moment = mass * length**2
-    following, beyond = np.append(moment[1:], 0.0), _beyond(moment)
+    following, beyond = np.append(moment[1:], 0.0), _sums_beyond(moment)
     rest = np.append(beyond[1:], 0.0)
     return ChainInertia(
         np.ones_like(length), (moment + following) / 3.0 + rest, (following / 6.0 - rest / 2.0)[:-1]
     )
 
 
-def _beyond(values: np.ndarray) -> np.ndarray:
+def _sums_beyond(values: np.ndarray) -> np.ndarray:
     """Σ_{k>i} of the values, for every i."""
     return np.append(np.cumsum(values[:0:-1])[::-1], 0.0)
 
@@ -88,7 +88,7 @@ def _beyond(values: np.ndarray) -> np.ndarray:
 INERTIA = {"consistent": consistent_inertia, "printed": printed_inertia}
 
 
-def _lee(system: "ElasticRod") -> np.ndarray:
+def _lee_start(system: "ElasticRod") -> np.ndarray:
     """Example 4: straight along e1; the middle element, the fifth of ten, was hit."""
     q = np.tile([1.0, 0.0, 0.0], (system.count, 1))
     omega = np.zeros_like(q)
@@ -143,7 +143,9 @@ class ElasticRod(DampedSystem):
         "inertia": "1",
         "damping": "N m s",
     }
-    named_starts = (Start("lee", "Example 4 of Lee et al.: straight, hit in the middle", _lee),)
+    named_starts = (
+        Start("lee", "Example 4 of Lee et al.: straight, hit in the middle", _lee_start),
+    )
 
     def __post_init__(self) -> None:
         count = check_count(self.count)
@@ -172,7 +174,7 @@ class ElasticRod(DampedSystem):
     def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the rod."""
         mass = np.array(self.mass)
-        weight = (mass / 2.0 + _beyond(mass)) * self.gravity * np.array(self.length)
+        weight = (mass / 2.0 + _sums_beyond(mass)) * self.gravity * np.array(self.length)
         form = SpheresLagrangian(
             inertia=self.chain_inertia(),
             potential=potential,

@@ -39,7 +39,7 @@ class Icosphere:
         for a, b, c in self.faces.tolist():
             ab, bc, ca = (numbers[min(e), max(e)] for e in ((a, b), (b, c), (c, a)))
             faces += [(a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca)]
-        return Icosphere(np.concatenate([self.vertices, _unit(middles)]), np.array(faces))
+        return Icosphere(np.concatenate([self.vertices, _unit_vectors(middles)]), np.array(faces))
 
 
 @functools.cache  # of a handful of levels
@@ -51,7 +51,7 @@ def icosphere(level: int, arithmetic: Any = DOUBLES) -> Icosphere:
     golden = (1.0 + arithmetic.sqrt(5.0)) / 2.0
     signs = [(-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)]
     corners = np.array([np.roll((0.0, s, r * golden), k) for k in range(3) for s, r in signs])
-    mesh = Icosphere(_unit(corners), _faces_of_icosahedron(rounded(corners)))
+    mesh = Icosphere(_unit_vectors(corners), _faces_of_icosahedron(rounded(corners)))
     for _ in range(level):
         mesh = mesh.subdivided()
     return mesh
@@ -69,7 +69,7 @@ def _faces_of_icosahedron(corners: np.ndarray) -> np.ndarray:
     return np.array(faces)
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
+def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
     """Unit vectors; from products, sums and a root, the same on every CPU."""
     x, y, z = vectors.T
     return vectors / np.sqrt(x * x + y * y + z * z)[:, None]

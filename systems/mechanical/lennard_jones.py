@@ -5,7 +5,8 @@ where two molecules meet. There are as many as the icosahedron has vertices afte
 subdivisions; between neighbours the force is about zero.
 
 Dimensionless. Source: Lee, Leok, McClamroch, *Lagrangian mechanics and variational integrators
-on two-spheres*, Example 6. It leaves σ and the two vortices open; `_lee` states those used here.
+on two-spheres*, Example 6. It leaves σ and the two vortices open;
+`_lee_start` states those used here.
 
 With n(n−1)/2 pairs the work is in the pairs of one trajectory: eight partners of a molecule go
 side by side, and trajectories one after the other.
@@ -26,7 +27,7 @@ from integrators.errors import InputError, check_known, check_number, check_whol
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Quantity, Start
 from systems.checking import set_checked
-from systems.ensembles import on_manifold
+from systems.ensembles import project_to_manifold
 from systems.mechanical.base import DampedSystem, check_distinct
 from systems.mechanical.icosphere import Icosphere, icosphere
 
@@ -54,7 +55,7 @@ def _pairs_of_blocks(n: int) -> int:
 pairs_of_blocks = inlined(_pairs_of_blocks)
 
 
-def _work(rows: int) -> int:
+def _scratch_size(rows: int) -> int:
     return WIDTH * (12 * _pairs_of_blocks(rows // 2) + 1)
 
 
@@ -154,7 +155,7 @@ def gradient_of(q, member, p, out, positions, pulls):
             out[i, c, member] = p[2] * (hsum(total[c]) + lane_of(taken[c], i % WIDTH))
 
 
-@kernel(work=_work)
+@kernel(work=_scratch_size)
 def potential_gradient(t, q, p, out, work):
     """∂V/∂q, trajectory by trajectory."""
     positions, gradient = members(q), members(out)
@@ -165,7 +166,7 @@ def potential_gradient(t, q, p, out, work):
         gradient_of(positions, member, p, gradient, ours, theirs)
 
 
-def _lee(system: "LennardJonesSphere") -> np.ndarray:
+def _lee_start(system: "LennardJonesSphere") -> np.ndarray:
     """Example 6: molecules at the vertices, turned by two vortices at (±sin 15°, 0, cos 15°).
 
     q̇ = Σ_k (c_k × q)(1 − exp(−d_k²/0.09))/(2π d_k²) with d_k = |q − c_k|.
@@ -179,7 +180,7 @@ def _lee(system: "LennardJonesSphere") -> np.ndarray:
         # libm's expm1 one by one: NumPy's own differs between CPUs
         core = [-of.expm1(-s / size) / s if s > 0 else 1 / size for s in squared.tolist()]
         velocity += np.cross(centre, q) * np.array(core)[:, None] / (2.0 * of.pi)
-    return on_manifold(np.concatenate([q, np.cross(q, velocity)]))
+    return project_to_manifold(np.concatenate([q, np.cross(q, velocity)]))
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ class LennardJonesSphere(DampedSystem):
     units = {"energy": "1", "momentum": "1", "time": "1"}
     convergence = Convergence(duration=2.0, longest_step=0.1, shortest_step=0.001)
     parameter_units = {"level": "1", "epsilon": "1", "sigma": "1", "mass": "1", "damping": "1"}
-    named_starts = (Start("lee", "Example 6 of Lee et al.: two vortices 30° apart", _lee),)
+    named_starts = (Start("lee", "Example 6 of Lee et al.: two vortices 30° apart", _lee_start),)
 
     def __post_init__(self) -> None:
         level = check_whole("level", self.level, least=0)

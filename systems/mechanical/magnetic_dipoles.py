@@ -91,7 +91,7 @@ def _columns_of_eight_rows(matrix: np.ndarray) -> np.ndarray:
     return filled.reshape(-1, WIDTH, size).transpose(0, 2, 1).ravel()
 
 
-def _lee(system: "MagneticDipoles") -> np.ndarray:
+def _lee_start(system: "MagneticDipoles") -> np.ndarray:
     """Example 5: all along e1 but the last, the first in motion."""
     if system.count < 2:
         raise InputError("start 'lee' has at least two dipoles; this system has one")
@@ -145,7 +145,7 @@ class MagneticDipoles(DampedSystem):
         "inertia_factor": "1",
         "damping": "N m s",
     }
-    named_starts = (Start("lee", "Example 5 of Lee et al.: the last of 4×4 tilted", _lee),)
+    named_starts = (Start("lee", "Example 5 of Lee et al.: the last of 4×4 tilted", _lee_start),)
 
     def __post_init__(self) -> None:
         positions = vector_list("positions", self.positions)

@@ -56,7 +56,7 @@ def potential_gradient(t, q, p, out, work):
             accumulate(out, j, scale(pull, get(q, i)))
 
 
-def _lee(system: "NBodySphere") -> np.ndarray:
+def _lee_start(system: "NBodySphere") -> np.ndarray:
     """Example 2: three bodies."""
     if system.count != 3:
         raise InputError(f"start 'lee' has three bodies; this system has count = {system.count}")
@@ -65,7 +65,7 @@ def _lee(system: "NBodySphere") -> np.ndarray:
     return system.arithmetic.array([*q, *omega])
 
 
-def _ring(system: "NBodySphere") -> np.ndarray:
+def _ring_state(system: "NBodySphere") -> np.ndarray:
     """Equal bodies on the parallel of 45°, equally spaced: a relative equilibrium.
 
     All turn about z with Ω² = (γ/m) Σ_j (1 − cos φ_j)/(1 − c_j²)^(3/2), where φ_j is the longitude
@@ -120,9 +120,11 @@ class NBodySphere(DampedSystem):
     convergence = Convergence(duration=0.8, longest_step=0.1, shortest_step=0.0004)
     parameter_units = {"count": "1", "mass": "1", "coupling": "1", "damping": "1"}
     named_starts = (
-        Start("lee", "Example 2 of Lee et al.: three bodies", _lee),
+        Start("lee", "Example 2 of Lee et al.: three bodies", _lee_start),
         Start(
-            "ring", "equal bodies that turn on the parallel of 45°: a relative equilibrium", _ring
+            "ring",
+            "equal bodies that turn on the parallel of 45°: a relative equilibrium",
+            _ring_state,
         ),
     )
 

@@ -42,7 +42,7 @@ def potential_gradient(t, q, p, out, work):
         out[i, 2] = -p[i]
 
 
-def _lee(system: "SphericalPendulumChain") -> np.ndarray:
+def _lee_start(system: "SphericalPendulumChain") -> np.ndarray:
     """Example 1: both links start in motion, the second vertical."""
     if system.count != 2:
         raise InputError(f"start 'lee' is a double pendulum; this chain has count = {system.count}")
@@ -52,13 +52,13 @@ def _lee(system: "SphericalPendulumChain") -> np.ndarray:
     return np.array([*q, *omega])
 
 
-def _celledoni(system: "SphericalPendulumChain") -> np.ndarray:
+def _celledoni_start(system: "SphericalPendulumChain") -> np.ndarray:
     """All links parallel, in a plane that they do not leave: q·ω stays 0 for every method."""
     root = system.arithmetic.sqrt(0.5)
     return np.array([[root, 0.0, root]] * system.count + [[0.0, 1.0, 0.0]] * system.count)
 
 
-def _celledoni_spatial(system: "SphericalPendulumChain") -> np.ndarray:
+def _celledoni_spatial_start(system: "SphericalPendulumChain") -> np.ndarray:
     """Two directions in turn, and angular velocities that are orthogonal to them."""
     array = system.arithmetic.array
     q = array([[2.0, -3.0, 6.0], [-1.0, 2.0, 2.0]]) / array([[7.0], [3.0]])
@@ -67,7 +67,7 @@ def _celledoni_spatial(system: "SphericalPendulumChain") -> np.ndarray:
     return np.concatenate([q[turn], omega[turn]])
 
 
-def _swing(system: "SphericalPendulumChain") -> np.ndarray:
+def _swing_state(system: "SphericalPendulumChain") -> np.ndarray:
     """Links at rest, 31° from e3 and two directions in turn: all swing, in no plane."""
     array = system.arithmetic.array
     q = array([[2.0, -3.0, 6.0], [3.0, 2.0, 6.0]]) / array([[7.0], [7.0]])
@@ -115,10 +115,12 @@ class SphericalPendulumChain(DampedSystem):
     }
     surprising_defaults = {"gravity": "as in Example 1 of Lee et al.; on Earth it is 9.81"}
     named_starts = (
-        Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee),
-        Start("celledoni", "section 5 of Celledoni et al.: parallel links", _celledoni),
-        Start("celledoni_spatial", "links that leave every plane", _celledoni_spatial),
-        Start("swing", "links released at rest, 31° from e3: regular where that hangs", _swing),
+        Start("lee", "Example 1 of Lee et al.: the double pendulum", _lee_start),
+        Start("celledoni", "section 5 of Celledoni et al.: parallel links", _celledoni_start),
+        Start("celledoni_spatial", "links that leave every plane", _celledoni_spatial_start),
+        Start(
+            "swing", "links released at rest, 31° from e3: regular where that hangs", _swing_state
+        ),
     )
 
     def __post_init__(self) -> None:

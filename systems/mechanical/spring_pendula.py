@@ -87,7 +87,7 @@ def potential_gradient(t, q, p, out, work):
         accumulate(out, j, scale(p[n + j], tension))
 
 
-def _lee(system: "SpringPendula") -> np.ndarray:
+def _lee_start(system: "SpringPendula") -> np.ndarray:
     """Example 3: the third pendulum tilted, the first in motion."""
     if system.count != 4:
         raise InputError(f"start 'lee' has four pendula; this system has count = {system.count}")
@@ -151,7 +151,7 @@ class SpringPendula(DampedSystem):
         "pivots": "m",
         "damping": "N m s",
     }
-    named_starts = (Start("lee", "Example 3 of Lee et al.: four pendula in a square", _lee),)
+    named_starts = (Start("lee", "Example 3 of Lee et al.: four pendula in a square", _lee_start),)
 
     def __post_init__(self) -> None:
         count = check_count(self.count)
@@ -167,7 +167,7 @@ class SpringPendula(DampedSystem):
             pivots=vector_list("pivots", self.pivots, count),
         )
         super().__post_init__()
-        for k, apart in enumerate(np.linalg.norm(self._spans, axis=1)):
+        for k, apart in enumerate(np.linalg.norm(self._edge_vectors, axis=1)):
             if not apart > 0:
                 raise InputError(
                     f"edges[{k}] = {list(edges[k])} is a spring of zero length: its two pendula "
@@ -176,7 +176,7 @@ class SpringPendula(DampedSystem):
                 )
 
     @property
-    def _spans(self) -> np.ndarray:
+    def _edge_vectors(self) -> np.ndarray:
         """r_e of each edge, shape (edges, 3)."""
         pivots, (begin, end) = np.array(self.pivots), np.reshape(self.edges, (-1, 2)).T.astype(int)
         return pivots[end] - pivots[begin]
@@ -197,9 +197,9 @@ class SpringPendula(DampedSystem):
     def form(self) -> SpheresLagrangian:
         """The `SpheresLagrangian` of the pendula."""
         mass, length = np.array(self.mass), np.array(self.length)
-        rest = np.linalg.norm(self._spans, axis=1)
+        rest = np.linalg.norm(self._edge_vectors, axis=1)
         ends = np.reshape(self.edges, (-1, 2))
-        springs = np.column_stack([ends, self.stiffness, rest, self._spans])
+        springs = np.column_stack([ends, self.stiffness, rest, self._edge_vectors])
         weight = mass * self.gravity * length
         form = SpheresLagrangian(
             inertia=mass * length**2,
@@ -212,7 +212,7 @@ class SpringPendula(DampedSystem):
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
         """Energy, angular momentum about axes of symmetry, unit length, tangency."""
-        axes = axes_along(self._spans)
+        axes = axes_along(self._edge_vectors)
         if self.gravity != 0.0:
             axes = "z" if "z" in axes else ""
         return self.quantities_without(axes)

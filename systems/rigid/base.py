@@ -152,12 +152,12 @@ class RigidSystem(System):
         return tuple(self._state_error(name, parts) for name, parts in groups.items())
 
     def _state_error(self, name: str, parts: Sequence[Part]) -> StateError:
-        rows = [row for part in parts for row in range(*self._span(part))]
+        rows = [row for part in parts for row in range(*self._row_range(part))]
         norm = "Frobenius" if parts[0].kind == "rotation" else "Euclidean"
         keys = ", ".join(part.key for part in parts)
         return StateError(name, tuple(rows), parts[0].units, f"{norm} norm of the error of {keys}")
 
-    def _span(self, part: Part) -> tuple[int, int]:
+    def _row_range(self, part: Part) -> tuple[int, int]:
         """First row of a part, and the one after its last."""
         first = sum(other.rows for other in self.parts[: self.parts.index(part)])
         return first, first + part.rows
@@ -172,14 +172,14 @@ class RigidSystem(System):
         """
         check_known(f"part of a state of {self.name}", key, self.state_keys)
         part = next(part for part in self.parts if part.key == key)
-        rows = numbers(state)[slice(*self._span(part))]
+        rows = numbers(state)[slice(*self._row_range(part))]
         return rows if part.kind == "rotation" else rows[0]
 
-    def _split(self, state: np.ndarray) -> dict[str, np.ndarray]:
+    def _split_parts(self, state: np.ndarray) -> dict[str, np.ndarray]:
         """The parts of a state by their keys, as new arrays, without the work."""
         return {part.key: np.array(self.of(state, part.key)) for part in self.parts}
 
-    def _stacked(self, values: dict[str, np.ndarray]) -> np.ndarray:
+    def _stack_parts(self, values: dict[str, np.ndarray]) -> np.ndarray:
         return np.concatenate([np.reshape(values[part.key], (-1, 3)) for part in self.parts])
 
     # --- the manifold ----------------------------------------------------------------------------
@@ -187,11 +187,11 @@ class RigidSystem(System):
     def normalized(self, state: np.ndarray) -> np.ndarray:
         """`state` brought to the manifold: nearest rotations, unit directions, then tangents."""
         state = self.form.completed(state)
-        values = self._settled(self._split(state))
-        moved = self._stacked(values)
+        values = self._project_parts(self._split_parts(state))
+        moved = self._stack_parts(values)
         return np.concatenate([moved, state[len(moved) :]])
 
-    def _settled(self, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _project_parts(self, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         direction = None
         for part in self.parts:
             value = values[part.key]
@@ -225,17 +225,17 @@ class RigidSystem(System):
 
     # --- random and turned states ----------------------------------------------------------------
 
-    def _drawn(self, seed: int, members: Sequence[int]) -> np.ndarray:
-        drawn = [self._drawn_member(seed, member) for member in members]
+    def _draw_states(self, seed: int, members: Sequence[int]) -> np.ndarray:
+        drawn = [self._draw_member(seed, member) for member in members]
         return np.reshape(drawn, (len(members), -1, 3)) if drawn else np.empty((0, self.rows, 3))
 
-    def _drawn_near(
+    def _draw_states_near(
         self, centre: np.ndarray, spread: float, seed: int, members: Sequence[int]
     ) -> np.ndarray:
-        drawn = [self._drawn_member_near(centre, spread, seed, member) for member in members]
+        drawn = [self._draw_member_near(centre, spread, seed, member) for member in members]
         return np.reshape(drawn, (len(members), -1, 3)) if drawn else np.empty((0, self.rows, 3))
 
-    def _drawn_member(self, seed: int, member: int) -> np.ndarray:
+    def _draw_member(self, seed: int, member: int) -> np.ndarray:
         """Rotations and directions uniform, the others Gaussian of the size of the part."""
         generator, values = ensembles.generator(seed, member), {}
         for part in self.parts:
@@ -244,14 +244,14 @@ class RigidSystem(System):
             else:
                 size = 1.0 if part.kind == "direction" else part.size
                 values[part.key] = size * generator.standard_normal(3)
-        return self._stacked(self._settled(values))
+        return self._stack_parts(self._project_parts(values))
 
-    def _drawn_member_near(
+    def _draw_member_near(
         self, centre: np.ndarray, spread: float, seed: int, member: int
     ) -> np.ndarray:
         """Rotations and directions turned by angles, the others moved relative to those alike."""
-        generator, values = ensembles.generator(seed, member), self._split(centre)
-        sizes = self._sizes(values)
+        generator, values = ensembles.generator(seed, member), self._split_parts(centre)
+        sizes = self._sizes_by_error(values)
         for part in self.parts:
             kick, value = spread * generator.standard_normal(3), values[part.key]
             if part.kind == "rotation":
@@ -260,9 +260,9 @@ class RigidSystem(System):
                 values[part.key] = ensembles.geodesic(value, kick - (kick @ value) * value)
             else:
                 values[part.key] = value + sizes[part.error] * kick
-        return self._stacked(self._settled(values))
+        return self._stack_parts(self._project_parts(values))
 
-    def _sizes(self, values: dict[str, np.ndarray]) -> dict[str, float]:
+    def _sizes_by_error(self, values: dict[str, np.ndarray]) -> dict[str, float]:
         """Root mean square length of vectors that are alike, by their error; 1 where all are 0."""
         squares: dict[str, list[float]] = {}
         for part in self.parts:
@@ -270,8 +270,8 @@ class RigidSystem(System):
                 squares.setdefault(part.error, []).append(np.sum(values[part.key] ** 2))
         return {error: np.sqrt(np.mean(found)) or 1.0 for error, found in squares.items()}
 
-    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
-        values = self._split(state)
+    def _turn_body(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
+        values = self._split_parts(state)
         own = [part for part in self.parts if part.body == body]
         for kind in ("direction", "rotation"):
             found = [part for part in own if part.kind == kind]
@@ -283,7 +283,7 @@ class RigidSystem(System):
                 for other in carried:
                     values[other.key] = turn @ values[other.key]
                 values[part.key] = direction if kind == "direction" else turn @ value
-                return self._stacked(self._settled(values))
+                return self._stack_parts(self._project_parts(values))
         raise InputError(f"body {body} of {self.name} has no direction to turn", key="lattice")
 
     # --- constraints -----------------------------------------------------------------------------
@@ -291,16 +291,18 @@ class RigidSystem(System):
     @property
     def unit_rows(self) -> tuple[int, ...]:
         """The rows that are unit vectors, for a `HomogeneousFlow`."""
-        return tuple(self._span(part)[0] for part in self.parts if part.kind == "direction")
+        return tuple(self._row_range(part)[0] for part in self.parts if part.kind == "direction")
 
     @property
     def constraints(self) -> tuple[Quantity, ...]:
         """The quantities that say how far a state is off the manifold, a tuple of `Quantity`."""
-        rotations = tuple(self._span(part)[0] for part in self.parts if part.kind == "rotation")
+        rotations = tuple(
+            self._row_range(part)[0] for part in self.parts if part.kind == "rotation"
+        )
         pairs, units = [], "1"
         for before, part in zip(self.parts, self.parts[1:], strict=False):
             if part.kind == "tangent":
-                pairs.append((self._span(before)[0], self._span(part)[0]))
+                pairs.append((self._row_range(before)[0], self._row_range(part)[0]))
                 units = part.units
         found = []
         if rotations:

@@ -288,7 +288,7 @@ PARTS = {
 }
 
 
-def _celledoni(system: "HeavyTop") -> np.ndarray:
+def _celledoni_start(system: "HeavyTop") -> np.ndarray:
     """Section 3.4.4: a fast spin about the axis, a little beside it."""
     turning = system.arithmetic.array([0.0, 150.0, -4.61538])
     return system.state_of(np.eye(3), np.array(system.moments) * turning)
@@ -339,7 +339,9 @@ class HeavyTop(RigidSystem):
         "gravity": "m s-2",
         "formulation": "1",
     }
-    named_starts = (Start("celledoni", "section 3.4.4 of Celledoni et al.: fast spin", _celledoni),)
+    named_starts = (
+        Start("celledoni", "section 3.4.4 of Celledoni et al.: fast spin", _celledoni_start),
+    )
 
     def __post_init__(self) -> None:
         check_known("formulation", self.formulation, FORMULATIONS, key="formulation")
@@ -441,17 +443,17 @@ class HeavyTop(RigidSystem):
                 key="Gamma",
             )
 
-    def _drawn_member(self, seed: int, member: int) -> np.ndarray:
+    def _draw_member(self, seed: int, member: int) -> np.ndarray:
         """Attitudes uniform, angular velocities in the body Gaussian of 1 rad/s."""
         generator = ensembles.generator(seed, member)
         attitude = rotation_matrices.uniform(generator)
         return self.state_of(attitude, attitude @ (self.moments * generator.standard_normal(3)))
 
-    def _drawn_member_near(
+    def _draw_member_near(
         self, centre: np.ndarray, spread: float, seed: int, member: int
     ) -> np.ndarray:
         """As of every rigid system, but p, which belongs to the body, stays; and so does |Γ|."""
-        near, centre = super()._drawn_member_near(centre, spread, seed, member), np.asarray(centre)
+        near, centre = super()._draw_member_near(centre, spread, seed, member), np.asarray(centre)
         if self.formulation == "quadratic":
             near[5] = centre[5]
         elif self.formulation == "lie_poisson" and np.any(centre[1]):
@@ -460,10 +462,10 @@ class HeavyTop(RigidSystem):
             near[1] = size * ensembles.geodesic(down, push - (push @ down) * down)
         return near
 
-    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
+    def _turn_body(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
         """The axis QX turned, π with it; on se(3)*, which has no attitude, Γ."""
         if self.formulation != "lie_poisson":
-            return super()._turned(state, body, direction)
+            return super()._turn_body(state, body, direction)
         return np.stack([state[0], np.linalg.norm(state[1]) * direction])
 
     @cached_property
@@ -478,7 +480,8 @@ class HeavyTop(RigidSystem):
                 Quantity("momentum_along_gravity", "casimir", "kg m3 s-3", "Π·Γ",
                          momentum_along_gravity, degree="quadratic"),
                 *self._axial_momentum(body_momentum, 1, "linear"),
-                _vector("gravity_in_body", "m s-2", "gravity Γ as the body sees it", body_gravity),
+                _vector_observable("gravity_in_body", "m s-2", "gravity Γ as the body sees it",
+                                   body_gravity),
             )  # fmt: skip
         momenta = momenta_kernel(cast(CotangentHamiltonian, form).momentum_row)
         text = "total energy" if self.formulation == "cotangent" else "total energy + ½ M²ℓ²"
@@ -488,9 +491,9 @@ class HeavyTop(RigidSystem):
                      "vertical angular momentum", momenta, columns=(2,), degree="linear"),
             *self._axial_momentum(momenta, 0, "quadratic"),
             *self.constraints,
-            _vector("axis", "1", "direction QX of the centre of mass", axis),
-            _vector("gravity_in_body", "m s-2", "gravity Q⁻¹Γ₀ as the body sees it",
-                    gravity_in_body),
+            _vector_observable("axis", "1", "direction QX of the centre of mass", axis),
+            _vector_observable("gravity_in_body", "m s-2", "gravity Q⁻¹Γ₀ as the body sees it",
+                               gravity_in_body),
         )  # fmt: skip
 
     def _axial_momentum(self, kernel: Kernel, column: int, degree: str) -> tuple[Quantity, ...]:
@@ -506,6 +509,6 @@ class HeavyTop(RigidSystem):
         )  # fmt: skip
 
 
-def _vector(name: str, units: str, text: str, kernel: Kernel) -> Quantity:
+def _vector_observable(name: str, units: str, text: str, kernel: Kernel) -> Quantity:
     """An observable with three components."""
     return Quantity(name, "observable", units, text, kernel, ("x", "y", "z"), (0, 1, 2))

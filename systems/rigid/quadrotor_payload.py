@@ -201,7 +201,7 @@ def angular_momentum(t, y, p, out, work):
     put(out, 0, total)
 
 
-def _vector_quantity(name: str, units: str, text: str, function: Kernel) -> Quantity:
+def _vector_observable(name: str, units: str, text: str, function: Kernel) -> Quantity:
     return Quantity(name, "observable", units, text, function, tuple("xyz"), (0, 1, 2))
 
 
@@ -214,9 +214,9 @@ ENERGIES = (
 PATH = (
     Quantity("tracking_distance", "observable", "m", "distance of the load from its path",
              tracking_distance),
-    _vector_quantity("deviation", "m", "deviation of the load from its path", deviation),
-    _vector_quantity("load_position", "m", "position of the load", load_position),
-    _vector_quantity("desired_position", "m", "desired position of the load", desired_position),
+    _vector_observable("deviation", "m", "deviation of the load from its path", deviation),
+    _vector_observable("load_position", "m", "position of the load", load_position),
+    _vector_observable("desired_position", "m", "desired position of the load", desired_position),
 )  # fmt: skip
 LINKS = (
     Quantity("link_deviation_1", "observable", "1", "direction error |q1 − q1d| of link 1",
@@ -229,22 +229,22 @@ LINKS = (
 # --- the system ---------------------------------------------------------------------------------
 
 
-def _celledoni(system: "QuadrotorPayload") -> np.ndarray:
+def _celledoni_start(system: "QuadrotorPayload") -> np.ndarray:
     array = system.arithmetic.array
     q = array([[6.0, 2.0, 9.0], [-2.0, 1.0, 2.0]]) / array([[11.0], [3.0]])
     omega = np.cross(q, array([[0.2, -0.3, 0.1], [-0.1, 0.4, 0.3]]))
     place, spins = array([0.3, -0.2, 0.25]), array([[0.3, -0.2, 0.5], [-0.4, 0.1, 0.2]])
-    return _state(place, np.zeros(3), spins, q, omega)
+    return _upright_state(place, np.zeros(3), spins, q, omega)
 
 
-def _on_path(system: "QuadrotorPayload") -> np.ndarray:
-    return _state(
+def _on_path_start(system: "QuadrotorPayload") -> np.ndarray:
+    return _upright_state(
         np.zeros(3), system.path_linear, np.zeros((2, 3)),
         system.wanted_directions(np.zeros(3), system.path_linear), np.zeros((2, 3)),
     )  # fmt: skip
 
 
-def _state(
+def _upright_state(
     y: np.ndarray | Sequence[float],
     v: np.ndarray | Sequence[float],
     spins: np.ndarray,
@@ -364,8 +364,8 @@ class QuadrotorPayload(RigidSystem):
         "control_values": "1",
     }
     named_starts = (
-        Start("celledoni", "the load off its path, links off their directions", _celledoni),
-        Start("on_path", "on the path, where the motion stays for ever", _on_path),
+        Start("celledoni", "the load off its path, links off their directions", _celledoni_start),
+        Start("on_path", "on the path, where the motion stays for ever", _on_path_start),
     )
     parts = checked_parts(
         Part("y", "vector", body=2, error="load_position_error", units="m", size=0.5),
@@ -390,15 +390,15 @@ class QuadrotorPayload(RigidSystem):
             payload_mass=check_number("payload_mass", self.payload_mass, above=0.0),
             mass=positive_vector("mass", self.mass, 2),
             length=positive_vector("length", self.length, 2),
-            inertia=_of_both("inertia", self.inertia, "principal moments", body_moments),
+            inertia=_checked_for_both("inertia", self.inertia, "principal moments", body_moments),
             gravity=check_number("gravity", self.gravity),
             formation_angle=_checked_angle(self.formation_angle),
             most_thrust=_checked_bound(self.most_thrust),
             thrust=number_vector("thrust", self.thrust, 2),
-            moment=_of_both("moment", self.moment, "moments", _vector),
+            moment=_checked_for_both("moment", self.moment, "moments", _checked_vector),
             control_values=_checked_values(self.control_values),
             **{name: check_number(name, getattr(self, name), least=0.0) for name in gains},
-            **{name: _vector(name, getattr(self, name)) for name in paths},
+            **{name: _checked_vector(name, getattr(self, name)) for name in paths},
         )
 
     @property
@@ -451,7 +451,7 @@ class QuadrotorPayload(RigidSystem):
         if control is None:
             return (*self._invariants, *PATH, *self.constraints)
         rotors = tuple(
-            _vector_quantity(f"{name}_{i + 1}", units, f"{text} of quadrotor {i + 1}", kernel)
+            _vector_observable(f"{name}_{i + 1}", units, f"{text} of quadrotor {i + 1}", kernel)
             for i in range(2)
             for name, units, text, kernel in (
                 ("force", "N", "force u", row_kernel(control, 2 * i)),
@@ -499,7 +499,7 @@ class QuadrotorPayload(RigidSystem):
             self.wanted_directions(self.of(state, "y"), self.of(state, "v"))
 
 
-def _of_both(
+def _checked_for_both(
     name: str, value: Any, what: str, checked: Callable[[str, Any], tuple[float, ...]]
 ) -> tuple[tuple[float, ...], ...]:
     """Three numbers of each quadrotor, from three for both or three for each."""
@@ -539,7 +539,7 @@ def _checked_angle(value: Any) -> float:
     return angle
 
 
-def _vector(name: str, value: Any) -> tuple[float, ...]:
+def _checked_vector(name: str, value: Any) -> tuple[float, ...]:
     if not is_list(value, 3):
         raise InputError(f"{name} = {short_repr(value)}; expected [x, y, z]", key=name)
     return number_vector(name, value, 3)

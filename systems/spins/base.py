@@ -44,17 +44,17 @@ class SpinSystem(System):
         if not self.on_spheres:
             return state
         check_directions(state, "spin {}", key="w")
-        return ensembles.on_spheres(state)
+        return ensembles.project_to_spheres(state)
 
-    def _drawn(self, seed: int, members: Sequence[int]) -> np.ndarray:
-        return ensembles.spins(self.bodies, seed, members, unit=self.on_spheres)
+    def _draw_states(self, seed: int, members: Sequence[int]) -> np.ndarray:
+        return ensembles.draw_spins(self.bodies, seed, members, unit=self.on_spheres)
 
-    def _drawn_near(
+    def _draw_states_near(
         self, centre: np.ndarray, spread: float, seed: int, members: Sequence[int]
     ) -> np.ndarray:
-        return ensembles.spins_near(centre, spread, seed, members, unit=self.on_spheres)
+        return ensembles.draw_spins_near(centre, spread, seed, members, unit=self.on_spheres)
 
-    def _turned(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
+    def _turn_body(self, state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray:
         moved = np.array(state)
         moved[body] = np.linalg.norm(moved[body]) * direction
         return self.normalized(moved)

@@ -51,7 +51,7 @@ def flow(piece, t, h, w, low, p):
         turn(w, low, 2, -2.0 * p[3] * sin(t + 0.5 * h) * sin(0.5 * h) + 0.0 * w[0, 2])
 
 
-def _mclachlan(system: "ForcedRigidBody") -> np.ndarray:
+def _mclachlan_start(system: "ForcedRigidBody") -> np.ndarray:
     return system.arithmetic.array([[0.6, 0.48, 0.64]])
 
 
@@ -85,7 +85,7 @@ class ForcedRigidBody(SpinSystem):
     description = "rigid body under a periodic load"
     convergence = Convergence(duration=24.0, longest_step=1.0, shortest_step=0.006)
     parameter_units = {"inertia": "1", "epsilon": "1", "lengths": "1"}
-    named_starts = (Start("mclachlan", "(0.6, 0.48, 0.64)", _mclachlan),)
+    named_starts = (Start("mclachlan", "(0.6, 0.48, 0.64)", _mclachlan_start),)
 
     def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")

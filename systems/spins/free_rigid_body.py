@@ -52,7 +52,7 @@ def exact_flow(piece, t, h, w, low, p):
     free_momentum(w, low, p, int(p[3]), h)
 
 
-def _figure3(system: "FreeRigidBody") -> np.ndarray:
+def _figure3_start(system: "FreeRigidBody") -> np.ndarray:
     angle = system.arithmetic.number(1.1)
     return np.array([[np.cos(angle), 0.0, np.sin(angle)]])
 
@@ -83,7 +83,7 @@ class FreeRigidBody(SpinSystem):
     description = "free rigid body, as a spin"
     convergence = Convergence(duration=16.0, longest_step=0.8, shortest_step=0.004)
     parameter_units = {"inertia": "1", "lengths": "1"}
-    named_starts = (Start("figure3", "Figure 3 of McLachlan et al.", _figure3),)
+    named_starts = (Start("figure3", "Figure 3 of McLachlan et al.", _figure3_start),)
 
     def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")

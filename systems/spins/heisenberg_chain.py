@@ -124,12 +124,12 @@ def colours(count: int, boundary: str) -> int:
     return 2 + count % 2 if boundary == "closed" else min(2, count - 1)
 
 
-def _closed_curve(system: "HeisenbergChain") -> np.ndarray:
+def _closed_curve_start(system: "HeisenbergChain") -> np.ndarray:
     number = system.arithmetic.number
-    return _wavy_curve(system, height=number(0.3), wobble=number(0.5), lobes=2)
+    return _wavy_curve_state(system, height=number(0.3), wobble=number(0.5), lobes=2)
 
 
-def _wavy_curve(
+def _wavy_curve_state(
     system: "HeisenbergChain", height: float, wobble: float, lobes: float
 ) -> np.ndarray:
     if lobes != int(lobes):
@@ -139,7 +139,7 @@ def _wavy_curve(
     return system.curve(lambda s: (np.cos(s), np.sin(s), height + wobble * np.cos(lobes * s)))
 
 
-def _latitude_circle(system: "HeisenbergChain", colatitude: float) -> np.ndarray:
+def _latitude_circle_state(system: "HeisenbergChain", colatitude: float) -> np.ndarray:
     height, radius = np.cos(colatitude), np.sin(colatitude)
     return system.curve(lambda s: (radius * np.cos(s), radius * np.sin(s), height))
 
@@ -173,20 +173,24 @@ class HeisenbergChain(SpinSystem):
     convergence = Convergence(duration=4.0, longest_step=0.35, shortest_step=0.001)
     parameter_units = {"count": "1", "boundary": "1", "lengths": "1"}
     named_starts = (
-        Start("closed_curve", "along (cos s, sin s, 0.3 + 0.5 cos 2s), unit length", _closed_curve),
+        Start(
+            "closed_curve",
+            "along (cos s, sin s, 0.3 + 0.5 cos 2s), unit length",
+            _closed_curve_start,
+        ),
     )
     families = (
         Family(
             "latitude_circle",
             "equidistant on a circle at a colatitude, in radians",
             {"colatitude": 1.0},
-            _latitude_circle,
+            _latitude_circle_state,
         ),
         Family(
             "wavy_curve",
             "along (cos s, sin s, height + wobble cos(lobes s)), brought to unit length",
             {"height": 0.3, "wobble": 0.5, "lobes": 2.0},
-            _wavy_curve,
+            _wavy_curve_state,
         ),
     )
 
@@ -225,7 +229,7 @@ class HeisenbergChain(SpinSystem):
                 f"the curve passes through 0 at s = {places[np.argmax(at_zero)]:.6g}, "
                 "where it has no direction"
             )
-        return ensembles.on_spheres(points)
+        return ensembles.project_to_spheres(points)
 
     @cached_property
     def form(self) -> SpinHamiltonian:

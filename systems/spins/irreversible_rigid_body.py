@@ -50,7 +50,7 @@ def flow(piece, t, h, w, low, p):
     turn(w, low, piece, -h * slope(w[0, piece] + low[0, piece], p, piece))
 
 
-def _figure4(system: "IrreversibleRigidBody") -> np.ndarray:
+def _figure4_start(system: "IrreversibleRigidBody") -> np.ndarray:
     printed = system.arithmetic.array([[0.0, 0.7248, -0.6889]])
     return printed / np.linalg.norm(printed)
 
@@ -84,7 +84,7 @@ class IrreversibleRigidBody(SpinSystem):
     convergence = Convergence(duration=8.0, longest_step=0.7, shortest_step=0.003)
     parameter_units = {"inertia": "1", "sigma": "1", "lengths": "1"}
     named_starts = (
-        Start("figure4", "Figure 4 of McLachlan et al., brought to unit length", _figure4),
+        Start("figure4", "Figure 4 of McLachlan et al., brought to unit length", _figure4_start),
     )
 
     def __post_init__(self) -> None:

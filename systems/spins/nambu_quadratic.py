@@ -64,7 +64,7 @@ def symmetric_matrix(name: str, value: Any) -> Vectors:
     return rows
 
 
-def _mclachlan(system: "NambuQuadratic") -> np.ndarray:
+def _mclachlan_start(system: "NambuQuadratic") -> np.ndarray:
     return system.arithmetic.array([[-1.5, 0.8, 1.1]])
 
 
@@ -102,7 +102,7 @@ class NambuQuadratic(SpinSystem):
     description = "Nambu system with quadratic C and H, by default the Lagrange system"
     convergence = Convergence(duration=0.4, longest_step=0.2, shortest_step=0.0002)
     parameter_units = {"algebra": "1", "quadratic": "1", "linear": "1"}
-    named_starts = (Start("mclachlan", "(−1.5, 0.8, 1.1)", _mclachlan),)
+    named_starts = (Start("mclachlan", "(−1.5, 0.8, 1.1)", _mclachlan_start),)
 
     def __post_init__(self) -> None:
         algebra = self.algebra

@@ -144,7 +144,7 @@ def rounds(n: int) -> int:
     return n - 1 + n % 2
 
 
-def _invariant_manifold(system: "PointVortices", theta: float, phi: float) -> np.ndarray:
+def _invariant_manifold_state(system: "PointVortices", theta: float, phi: float) -> np.ndarray:
     """C(θ, φ): c(θ, φ) and its images under half turns about e3, e1 and e2."""
     if len(system.strengths) != 4:
         raise InputError(
@@ -155,7 +155,7 @@ def _invariant_manifold(system: "PointVortices", theta: float, phi: float) -> np
     return np.concatenate([vortices, ensembles.lattice(system.tracers, system.arithmetic)])
 
 
-def _latitude_ring(system: "PointVortices", colatitude: float) -> np.ndarray:
+def _latitude_ring_state(system: "PointVortices", colatitude: float) -> np.ndarray:
     count = len(system.strengths)
     longitude = 2.0 * system.arithmetic.pi * np.arange(count) / count
     height, radius = np.full(count, np.cos(colatitude)), np.sin(colatitude)
@@ -163,13 +163,13 @@ def _latitude_ring(system: "PointVortices", colatitude: float) -> np.ndarray:
     return np.concatenate([ring, ensembles.lattice(system.tracers, system.arithmetic)])
 
 
-def _mclachlan(system: "PointVortices") -> np.ndarray:
+def _mclachlan_start(system: "PointVortices") -> np.ndarray:
     if len(system.strengths) != 4:
         raise InputError(
             f"the start 'mclachlan' has four vortices; this system has {len(system.strengths)}"
         )
     theta, phi = map(system.arithmetic.number, (0.7, 0.4))
-    return _invariant_manifold(system, theta, phi)
+    return _invariant_manifold_state(system, theta, phi)
 
 
 @dataclass(frozen=True)
@@ -200,20 +200,22 @@ class PointVortices(SpinSystem):
     convergence = Convergence(duration=50.0, longest_step=2.5, shortest_step=0.02)
     parameter_units = {"strengths": "1", "tracers": "1"}
     named_starts = (
-        Start("mclachlan", "four vortices, theta = 0.7 and phi = 0.4 of the family", _mclachlan),
+        Start(
+            "mclachlan", "four vortices, theta = 0.7 and phi = 0.4 of the family", _mclachlan_start
+        ),
     )
     families = (
         Family(
             "invariant_manifold",
             "four vortices, C(θ, φ) of section 3.4 of McLachlan et al.",
             {"theta": 0.7, "phi": 0.4},
-            _invariant_manifold,
+            _invariant_manifold_state,
         ),
         Family(
             "latitude_ring",
             "vortices equidistant on a circle at a colatitude, in radians",
             {"colatitude": 1.0},
-            _latitude_ring,
+            _latitude_ring_state,
         ),
     )
 

@@ -46,7 +46,7 @@ def flow(piece, t, h, w, low, p):
     accumulate(low, 0, turning(scale(-h, (p[0], p[1], p[2])), summed(w, low, 0)))
 
 
-def _equator(system: "Precession") -> np.ndarray:
+def _equator_start(system: "Precession") -> np.ndarray:
     """The part of a coordinate axis that is perpendicular to a: of the one farthest from it."""
     along = np.array(system.axis) / np.linalg.norm(system.axis)
     farthest = np.eye(3)[np.argmin(np.abs(along))]
@@ -56,9 +56,9 @@ def _equator(system: "Precession") -> np.ndarray:
     return farthest[None]
 
 
-def _tilted(system: "Precession", angle: float) -> np.ndarray:
+def _tilted_state(system: "Precession", angle: float) -> np.ndarray:
     along = np.array(system.axis) / np.linalg.norm(system.axis)
-    return np.cos(angle) * along + np.sin(angle) * _equator(system)
+    return np.cos(angle) * along + np.sin(angle) * _equator_start(system)
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,10 @@ class Precession(SpinSystem):
     description = "spin that precesses about an axis"
     convergence = Convergence(duration=8.0, longest_step=1.0, shortest_step=0.002)
     parameter_units = {"axis": "1", "lengths": "1"}
-    named_starts = (Start("equator", "perpendicular to the axis", _equator),)
-    families = (Family("tilted", "at an angle to the axis, in radians", {"angle": 1.0}, _tilted),)
+    named_starts = (Start("equator", "perpendicular to the axis", _equator_start),)
+    families = (
+        Family("tilted", "at an angle to the axis, in radians", {"angle": 1.0}, _tilted_state),
+    )
 
     def __post_init__(self) -> None:
         check_known("lengths", self.lengths, LENGTHS, key="lengths")

@@ -242,7 +242,7 @@ def _is_kept(system, row, other):
         return other < 2 * n and row < n and other in (row, row + n)
     if isinstance(system, SpinSystem):
         return row == other and system.on_spheres
-    spans = [(*system._span(part), part.kind) for part in system.parts]
+    spans = [(*system._row_range(part), part.kind) for part in system.parts]
     for (first, last, kind), (after, _, of) in zip(spans, [*spans[1:], (0, 0, "")], strict=True):
         if kind == "rotation" and first <= row <= other < last:
             return True

@@ -171,13 +171,13 @@ def test_a_body_over_a_lattice_leaves_the_others_as_they_are(count, body):
 
 def test_omega_is_turned_the_shortest_way():
     state = np.array([[0.0, 0.0, 1.0], [0.3, 0.4, 0.0]])
-    right = ensembles.turned(state, 0, np.array([1.0, 0.0, 0.0]))
+    right = ensembles.turn_body(state, 0, np.array([1.0, 0.0, 0.0]))
     np.testing.assert_allclose(right, [[1.0, 0.0, 0.0], [0.0, 0.4, -0.3]], atol=1e-15)
-    opposite = ensembles.turned(state, 0, np.array([0.0, 0.0, -1.0]))
+    opposite = ensembles.turn_body(state, 0, np.array([0.0, 0.0, -1.0]))
     np.testing.assert_array_equal(opposite, [[0.0, 0.0, -1.0], [0.3, 0.4, 0.0]])
     near = np.array([1e-9, 0.0, -1.0])
     # The turn is about e2, which is orthogonal to both.
-    np.testing.assert_allclose(ensembles.turned(state, 0, near)[1], [-0.3, 0.4, 0.0], atol=1e-8)
+    np.testing.assert_allclose(ensembles.turn_body(state, 0, near)[1], [-0.3, 0.4, 0.0], atol=1e-8)
 
 
 @pytest.mark.parametrize(

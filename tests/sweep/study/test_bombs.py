@@ -151,7 +151,7 @@ MILLIONS = {
 def test_a_million_runs_are_looked_at_without_drawing_them(name, monkeypatch):
     """Counted in calls, not in seconds: nothing is done for each run, and nothing is drawn."""
     drawn = []
-    monkeypatch.setattr("systems.ensembles.uniform", lambda *of: drawn.append(of))
+    monkeypatch.setattr("systems.ensembles.draw_uniform", lambda *of: drawn.append(of))
     monkeypatch.setattr(
         "sweep.study.initial_conditions.reader.RandomStarts.check", lambda *of: None
     )
