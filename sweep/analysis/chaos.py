@@ -232,20 +232,20 @@ def _estimate_of_cell(key: dict[str, Any], cell: xr.Dataset, names: Sequence[str
         left_out=runs - int(np.sum(counted)),
         stopped=judged.stopped,
         duration=duration,
-        exponents=tuple(map(_spread, exponents)),
-        megno=_spread(after),
+        exponents=tuple(map(_median_and_range, exponents)),
+        megno=_median_and_range(after),
         chaotic=int(np.sum(chaotic)),
         regular=int(np.sum(regular)),
         undecided=int(np.sum(left)),
         hidden=float(np.max(seen[regular])) if regular.any() else np.nan,
         halved=halved,
-        longer=_longer_run(rates[left], duration),
+        longer=_duration_to_tell_chaos(rates[left], duration),
         units=str(cell[names[0]].attrs.get("units", "1")) if exponents else "1",
         time_units=str(cell["time"].attrs.get("units", "1")),
     )
 
 
-def _longer_run(rates: Floats, duration: float) -> float:
+def _duration_to_tell_chaos(rates: Floats, duration: float) -> float:
     """The duration in which MEGNO reaches twice `HIGH` with the least of these exponents."""
     least = np.min(rates, initial=np.inf)
     if not 0.0 < least < np.inf:
@@ -253,7 +253,7 @@ def _longer_run(rates: Floats, duration: float) -> float:
     return float(max(2.0 * duration, 4.0 * HIGH / least))
 
 
-def _spread(values: Floats) -> Spread:
+def _median_and_range(values: Floats) -> Spread:
     if not len(values):
         return Spread(np.nan, np.nan, np.nan)
     return Spread(*(float(f(values)) for f in (np.median, np.min, np.max)))

@@ -53,7 +53,9 @@ class Rows(list[Any]):
     @property
     def summary(self) -> list[str]:
         """What the tables say in a sentence each, see `sweep.analysis.summary`."""
-        return [said for _, table in self._shown() if (said := getattr(table, "summary", ""))]
+        return [
+            said for _, table in self._named_tables() if (said := getattr(table, "summary", ""))
+        ]
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The rows as flat columns.
@@ -65,20 +67,22 @@ class Rows(list[Any]):
             by commas, and what is a list of further rows, as the points of a curve, is left out.
             The first column is ``experiment`` where the rows are of experiments by name.
         """
-        return data_frame(self._flat())
+        return data_frame(self._flat_rows())
 
-    def _flat(self) -> list[dict[str, object]]:
+    def _flat_rows(self) -> list[dict[str, object]]:
         names = [{"experiment": name} for name in self.experiments] or [{}] * len(self)
-        nested = {key for row in self for key, value in _items(row) if not _is_cell(value)}
+        nested = {
+            key for row in self for key, value in _items_of_row(row) if not _fits_in_cell(value)
+        }
         return [
             name | {key: value for key, value in flat_columns(row) if key not in nested}
             for name, row in zip(names, self, strict=True)
         ]
 
-    def _shown(self) -> list[tuple[str, Any]]:
+    def _named_tables(self) -> list[tuple[str, Any]]:
         """Tables of the rows, the first of each experiment with its name."""
         if self._tables is None or not self:
-            return [("", FlatTable(self._flat()))]
+            return [("", FlatTable(self._flat_rows()))]
         if not self.experiments:
             return [("", table) for table in self._tables(list(self))]
         parts: dict[str, list[Any]] = {}
@@ -93,12 +97,12 @@ class Rows(list[Any]):
     def _repr_html_(self) -> str:
         parts = (
             html_text(name, bold=True) * bool(name) + table._repr_html_()
-            for name, table in self._shown()
+            for name, table in self._named_tables()
         )
         return "".join([*parts, *map(html_text, self.notes)])
 
     def __str__(self) -> str:
-        parts = (f"{name}\n{table}" if name else str(table) for name, table in self._shown())
+        parts = (f"{name}\n{table}" if name else str(table) for name, table in self._named_tables())
         return "\n\n".join([*parts, *self.notes])
 
 
@@ -134,11 +138,11 @@ class FlatTable:
 
 def flat_columns(row: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
     """What fits a cell of the fields and properties of a dataclass instance, or of a dict."""
-    for name, value in _items(row):
-        yield from _flat(f"{prefix}{name}", value)
+    for name, value in _items_of_row(row):
+        yield from _flatten_value(f"{prefix}{name}", value)
 
 
-def _items(row: Any) -> Iterator[tuple[str, object]]:
+def _items_of_row(row: Any) -> Iterator[tuple[str, object]]:
     if isinstance(row, dict):
         yield from row.items()
         return
@@ -147,18 +151,18 @@ def _items(row: Any) -> Iterator[tuple[str, object]]:
     yield from ((name, getattr(row, name)) for name in names if not name.startswith("_"))
 
 
-def _is_cell(value: object) -> bool:
+def _fits_in_cell(value: object) -> bool:
     """Whether a value is no list of further rows."""
     return not isinstance(value, tuple | list) or all(isinstance(item, str) for item in value)
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, object]]:
+def _flatten_value(name: str, value: Any) -> Iterator[tuple[str, object]]:
     value = value.item() if hasattr(value, "dtype") and not getattr(value, "shape", ()) else value
     if isinstance(value, PLAIN):
         yield name, value
     elif isinstance(value, dict):
         yield from ((str(key), item) for key, item in value.items() if isinstance(item, PLAIN))
-    elif isinstance(value, tuple | list) and _is_cell(value):
+    elif isinstance(value, tuple | list) and _fits_in_cell(value):
         yield name, ", ".join(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from flat_columns(value, f"{name}_")

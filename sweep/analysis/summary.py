@@ -92,7 +92,7 @@ class Group:
         if 0 < len(self.names) <= named:
             subject = joined_by_and(self.names)
         else:
-            subject = everyone.some(self.count, first)
+            subject = everyone.count_in_words(self.count, first)
         tells = numbers == ALL or (numbers == OPEN and self.verdict == UNDECIDED)
         return f"{subject} {verb}{self.tail * tells}"
 
@@ -114,7 +114,7 @@ class Everyone:
     noun: str
     of: str = ""
 
-    def some(self, count: int, first: bool) -> str:
+    def count_in_words(self, count: int, first: bool) -> str:
         """``3 of 9 integrators``, or ``3`` after the first time."""
         of = f" {self.of}" if self.of else ""
         if count == self.count:
@@ -487,18 +487,18 @@ def _smallest_compared_level(
     levels: list[tuple[float, list[ReachedLevel]]],
 ) -> tuple[float, list[ReachedLevel]] | None:
     """The smallest error at which another family was measured beside the cheapest, or a method."""
-    for others in (_others_of_family, _others):
+    for others in (_levels_of_other_families, _levels_of_other_integrators):
         for level, reached in reversed(levels):
             if any(one.interpolated for one in others(reached)):
                 return level, reached
     return None
 
 
-def _others(reached: list[ReachedLevel]) -> list[ReachedLevel]:
+def _levels_of_other_integrators(reached: list[ReachedLevel]) -> list[ReachedLevel]:
     return reached[1:]
 
 
-def _others_of_family(reached: list[ReachedLevel]) -> list[ReachedLevel]:
+def _levels_of_other_families(reached: list[ReachedLevel]) -> list[ReachedLevel]:
     return [one for one in reached if one.family != reached[0].family]
 
 
@@ -523,23 +523,23 @@ def _cheapest_in_words(
         said = f"{joined_by_and(many)} {equally}{f' within {within:.0f} %' if within else ''}"
     else:
         said = f"{names[0]} {least}"
-    others = [one for one in _others_of_family(reached) or reached if one.interpolated]
+    others = [one for one in _levels_of_other_families(reached) or reached if one.interpolated]
     surely = [one for one in others if one.integrator not in names]
     if surely:
-        said += f", {_times_less(reached[0], surely[0], less)} than {surely[0].integrator}"
+        said += f", {_work_ratio_in_words(reached[0], surely[0], less)} than {surely[0].integrator}"
     units = "" if row.units == "1" else f" {row.units}"
     error = row.error.removesuffix("_error").replace("_", " ")
     text = f"For {error} errors of {level:.0e}{units} {said}"
     last, reaching = levels[-1]
     families = {one.family for one in reaching}
-    if last < level and len(families) == 1 and _others_of_family(reached):
+    if last < level and len(families) == 1 and _levels_of_other_families(reached):
         family = next(iter(families)).replace("_", " ")
         more = f"; of the families only {family} is seen to reach {last:.0e}{units}"
         text += more if len(text) + len(more) < MOST else ""
     return f"{text}."
 
 
-def _times_less(first: ReachedLevel, other: ReachedLevel, less: str) -> str:
+def _work_ratio_in_words(first: ReachedLevel, other: ReachedLevel, less: str) -> str:
     """``1.8 times fewer``, or ``4 % fewer``; at least, where the least is a bound."""
     ratio = other.work / first.work_high
     size = f"{ratio:.2g} times" if ratio >= 1.1 else f"{100 * (1 - 1 / ratio):.0f} %"

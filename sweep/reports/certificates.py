@@ -212,12 +212,12 @@ def gather_certificates(reports: dict[str, StoreReport]) -> list[Certificate]:
             for one in _evidence_of_experiment(report, page, experiment):
                 key = _name_without_arithmetic(one), one.experiment.system
                 evidence.setdefault(key, []).append(one)
-    families = list(dict.fromkeys(_family(found) for found in evidence.values()))
+    families = list(dict.fromkeys(_family_of_evidence(found) for found in evidence.values()))
     made = [
         Certificate(
             integrator,
             system,
-            _family(found),
+            _family_of_evidence(found),
             found,
             {m.name: cell for m in MEASURES if (cell := m.cell(found)) is not None},
         )
@@ -244,7 +244,7 @@ def _evidence_of_experiment(
             )
 
 
-def _family(evidence: Sequence[Evidence]) -> str:
+def _family_of_evidence(evidence: Sequence[Evidence]) -> str:
     words: str = family_in_words(evidence[0].label, evidence[0].description)
     return words
 
@@ -265,7 +265,7 @@ def _order_cell(evidence: Sequence[Evidence]) -> Cell | None:
         return _tolerance_cell(evidence)
     row, one = min(
         found,
-        key=lambda pair: (ORDERS_BY_NEWS.index(pair[0].verdict), _width(pair[0])),
+        key=lambda pair: (ORDERS_BY_NEWS.index(pair[0].verdict), _interval_width(pair[0])),
     )
     declared = "none" if row.declared is None else format_number(row.declared)
     measured = "no slope"
@@ -278,7 +278,7 @@ def _order_cell(evidence: Sequence[Evidence]) -> Cell | None:
     return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
 
 
-def _width(row: Any) -> float:
+def _interval_width(row: Any) -> float:
     """Of the interval of an order; infinite where there is none."""
     width = row.high - row.low
     return math.inf if math.isnan(width) else width
@@ -309,7 +309,7 @@ def _drift_cell(evidence: Sequence[Evidence]) -> Cell | None:
     ]
     if not found:
         return None
-    longest = max(found, key=lambda pair: _steps(pair[0]))[1]
+    longest = max(found, key=lambda pair: _step_count(pair[0]))[1]
     rows = [row for row, one in found if one is longest]
     row = min(rows, key=lambda row: DRIFTS_BY_NEWS.index(row.verdict))
     quantity, of = row.quantity.replace("_", " "), len({row.quantity for row in rows})
@@ -317,12 +317,12 @@ def _drift_cell(evidence: Sequence[Evidence]) -> Cell | None:
     bound = max(abs(row.low), abs(row.high))
     limit = f", |drift| at most {bound:.2g} with 95 % confidence" if math.isfinite(bound) else ""
     recorded = f"the worst of {of} quantities" if of > 1 else "the only quantity"
-    steps = f" over {_steps(row):,.0f} steps" if _steps(row) else ""
+    steps = f" over {_step_count(row):,.0f} steps" if _step_count(row) else ""
     meaning = f"{quantity}: {row.verdict}{limit}{steps}; {recorded} in {longest.name}"
     return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
 
 
-def _steps(row: Any) -> float:
+def _step_count(row: Any) -> float:
     """Of a run of fixed step size; 0 of others."""
     return 0.0 if math.isnan(row.step_size) else row.duration / row.step_size
 

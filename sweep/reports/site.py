@@ -144,12 +144,12 @@ def _reports_by_page(
 def _write_pages(
     directory: Path, reports: dict[str, StoreReport], certificates: Sequence[Certificate]
 ) -> None:
-    addresses = _addresses(certificates)
+    addresses = _certificates_by_address(certificates)
     directory.mkdir()
-    _write(directory / "style.css", read_stylesheet())
+    _write_text(directory / "style.css", read_stylesheet())
     for page, report in reports.items():
-        _write(directory / f"{page}.html", report_as_html(report, "index.html"))
-        _write(directory / f"{page}.toml", report.study)
+        _write_text(directory / f"{page}.html", report_as_html(report, "index.html"))
+        _write_text(directory / f"{page}.toml", report.study)
     for address, certificate in addresses.items():
         (directory / address).parent.mkdir(exist_ok=True)
         text = render_page(
@@ -159,22 +159,24 @@ def _write_pages(
             measures=MEASURES,
             most_runs=MOST_RUNS,
         )
-        _write(directory / address, text)
+        _write_text(directory / address, text)
     index = render_page(
         "certificates.html",
         stylesheet="style.css",
-        summary=_summary(certificates),
+        summary=_summary_lines(certificates),
         matrices=[_Matrix(measure.name, addresses) for measure in MEASURES],
         measures={measure.name: measure for measure in MEASURES},
         reports=reports,
         made=date_in_utc(datetime.datetime.now(datetime.UTC)),
         version=provenance.versions()["geosweep"],
     )
-    _write(directory / "index.html", index)
-    _write(directory / CELLS, json.dumps(_cells(addresses), indent=1, ensure_ascii=False))
+    _write_text(directory / "index.html", index)
+    _write_text(
+        directory / CELLS, json.dumps(_cells_as_json(addresses), indent=1, ensure_ascii=False)
+    )
 
 
-def _write(file: Path, text: str) -> None:
+def _write_text(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
 
 
@@ -183,7 +185,7 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^\w.+=-]+", "-", name, flags=re.ASCII).strip(".-") or "unnamed"
 
 
-def _addresses(certificates: Iterable[Certificate]) -> dict[str, Certificate]:
+def _certificates_by_address(certificates: Iterable[Certificate]) -> dict[str, Certificate]:
     """The certificates by the addresses of their pages."""
     found: dict[str, Certificate] = {}
     for certificate in certificates:
@@ -222,7 +224,7 @@ class _Matrix:
         return self._cells.get((integrator, system))
 
 
-def _summary(certificates: Sequence[Certificate]) -> list[str]:
+def _summary_lines(certificates: Sequence[Certificate]) -> list[str]:
     """How many certificates there are, and their verdicts by measure."""
     integrators = {certificate.integrator for certificate in certificates}
     systems = {certificate.system for certificate in certificates}
@@ -244,7 +246,7 @@ def _summary(certificates: Sequence[Certificate]) -> list[str]:
     return lines
 
 
-def _cells(addresses: dict[str, Certificate]) -> list[dict[str, object]]:
+def _cells_as_json(addresses: dict[str, Certificate]) -> list[dict[str, object]]:
     return [
         {
             "integrator": certificate.integrator,

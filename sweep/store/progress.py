@@ -181,9 +181,9 @@ class Counter:
             for place in (name, references_group_name(name))
         )
         milliseconds = sum(
-            record.name.milliseconds for record in _of_session(of_references, session)
+            record.name.milliseconds for record in _records_of_session(of_references, session)
         )
-        for record in _of_session(of_runs, session):
+        for record in _records_of_session(of_runs, session):
             rows = _rows_of_record(record)
             rows = rows[rows < size]
             if record.name.last >= samples and not done[rows].all():
@@ -239,7 +239,7 @@ class Counter:
         return known[1]
 
 
-def _of_session(records: Iterable[Record], session: str) -> list[Record]:
+def _records_of_session(records: Iterable[Record], session: str) -> list[Record]:
     """The records, not checkpoints, that are of a session."""
     return [r for r in records if r.name.kind == RECORD and r.name.session == session]
 

@@ -276,19 +276,22 @@ def consolidate_zarr_metadata(store: StoreFiles, check: WriteCheck | None = None
     found = dict(zip(below, read, strict=True))
     for metadata in found.values():
         if metadata.get("node_type") == "group":
-            metadata["consolidated_metadata"] = _consolidated({})
+            metadata["consolidated_metadata"] = _consolidation({})
     for name in [name for name in below if "/" not in name and name != INTERNAL]:
         top = f"{name}/"
         inner = {path[len(top) :]: own for path, own in found.items() if path.startswith(top)}
         _write_metadata(
-            store, name, found[name] | {"consolidated_metadata": _consolidated(inner)}, check
+            store,
+            name,
+            found[name] | {"consolidated_metadata": _consolidation(inner)},
+            check,
         )
-    root = read_zarr_metadata(store.place) | {"consolidated_metadata": _consolidated(found)}
+    root = read_zarr_metadata(store.place) | {"consolidated_metadata": _consolidation(found)}
     _write_metadata(store, "", root, check)
 
 
-def _consolidated(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What Zarr keeps in a group of the metadata of all below it, by path."""
+def _consolidation(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The entry of a group for the metadata of all groups and arrays below it, by path."""
     return {"kind": "inline", "must_understand": False, "metadata": metadata}
 
 

@@ -466,8 +466,8 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
             parts=tuple(parts),
             scan=_unite_scans([part.scan for part in parts]),
             integrators=_unite_integrators(parts),
-            step_sizes=_distinct(size for part in parts for size in part.step_sizes),
-            tolerances=_distinct(size for part in parts for size in part.tolerances),
+            step_sizes=_distinct_values(size for part in parts for size in part.step_sizes),
+            tolerances=_distinct_values(size for part in parts for size in part.tolerances),
             initial_conditions=_unite_starts([part.initial_conditions for part in parts]),
             exclude=(),
             zipped=(),
@@ -478,7 +478,7 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
         raise CannotUnite(f"experiment {parts[0].name!r}: {error}") from None
 
 
-def _distinct(values: Iterable[Value]) -> tuple[Value, ...]:
+def _distinct_values(values: Iterable[Value]) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(values))
 
 

@@ -138,12 +138,12 @@ class Study:
             ResolvedExperiment
         }:  # it was read
             return
-        text = self._written(plugins)
+        text = self._study_text(plugins)
         read = read_study(parse_toml(text, f"study {self.name!r}", directory, has_lines=False))
         for key, value in (read | {"texts": (text,)}).items():
             object.__setattr__(self, key, value)
 
-    def _written(self, plugins: Sequence[str | Path]) -> str:
+    def _study_text(self, plugins: Sequence[str | Path]) -> str:
         """The text of the study that the arguments describe."""
         top = {"format": FORMAT, "name": self.name, "description": self.description}
         if plugins:

@@ -690,13 +690,13 @@ def _without_excluded_runs(table: RunTable) -> RunTable:
     experiment = table.experiment
     if not experiment.exclude:
         return table
-    left = _with_cells(table, (runs.cells[~_excluded(runs)] for _, runs in table.slabs()))
+    left = _with_cells(table, (runs.cells[~_exclusion_mask(runs)] for _, runs in table.slabs()))
     if not left.size:
         raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
     return left
 
 
-def _excluded(runs: Runs) -> NDArray[np.bool_]:
+def _exclusion_mask(runs: Runs) -> NDArray[np.bool_]:
     rules = runs.table.experiment.exclude
     found: NDArray[np.bool_] = np.logical_or.reduce([rule.holds(runs.where) for rule in rules])
     return found

@@ -85,39 +85,39 @@ def with_declared_defaults(table: Node, family: Sequence[systems.System], librar
         If the system declares nothing, no integrator fits, or there is a unit of time.
     """
     filled: dict[str, Any] = {}
-    if _says_declared(table, "duration"):
+    if _asks_for_declared_value(table, "duration"):
         filled["duration"] = _convergence_of_family(table["duration"], table, family).duration
     if "integrators" in table:
         given = table["integrators"]
         nodes = given.one_or_more()
         if len(nodes) > INTEGRATORS.most:  # they are counted later, when they are read
             raise given.error(str(INTEGRATORS.error(len(nodes))))
-        taken = {label_of_entry(node.value, library) for node in nodes if not _is_all(node)}
+        taken = {label_of_entry(node.value, library) for node in nodes if not _stands_for_all(node)}
         entries: list[Any] = []
         for node in nodes:
-            if _is_all(node):
+            if _stands_for_all(node):
                 fitting = _fitting_integrators(node, family, library, taken)
                 taken |= fitting.keys()
                 entries += fitting.values()
             else:
                 entries.append(node.value)
-        if _says_declared(table, "step_size"):
+        if _asks_for_declared_value(table, "step_size"):
             convergence = _convergence_of_family(table["step_size"], table, family)
             interval = _longest_step_allowed(table, convergence)
             entries = [
                 _entry_with_declared_steps(entry, convergence, interval, library)
                 for entry in entries
             ]
-        if _says_declared(table, "step_size") or any(map(_is_all, nodes)):
+        if _asks_for_declared_value(table, "step_size") or any(map(_stands_for_all, nodes)):
             filled["integrators"] = entries
     return dataclasses.replace(table, value=table.value | filled) if filled else table
 
 
-def _says_declared(table: Node, key: str) -> bool:
+def _asks_for_declared_value(table: Node, key: str) -> bool:
     return key in table and table[key].value == DECLARED
 
 
-def _is_all(node: Node) -> bool:
+def _stands_for_all(node: Node) -> bool:
     """Whether an entry stands for all integrators that fit."""
     return node.value == ALL or type(node.value) is dict and node.value.get("name") == ALL
 

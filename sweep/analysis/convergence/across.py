@@ -108,7 +108,7 @@ def _check_values_differ(experiments: Mapping[str, xr.Dataset], across: str) -> 
     differ = []
     for key in keys:
         found = [v for name, data in experiments.items() for v in _values_across(name, data, key)]
-        if len({_as_text(value) for value in found}) > 1:
+        if len({_sorted_json(value) for value in found}) > 1:
             differ.append(key)
     if across not in differ:
         has = "has one value in" if across in keys else "is no setting of"
@@ -123,7 +123,7 @@ def _shared_settings(dataset: xr.Dataset) -> dict[str, Any]:
     return json.loads(dataset.attrs.get("fixed", "{}"))
 
 
-def _as_text(value: object) -> str:
+def _sorted_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
@@ -162,7 +162,7 @@ def _settings_that_differ(experiments: Mapping[str, xr.Dataset], across: str) ->
             of.get(key) if key in SETTINGS else of.get("parameters", {}).get(key)
             for of in fixed.values()
         ]
-        if key != across and len({_as_text(value) for value in values}) > 1:
+        if key != across and len({_sorted_json(value) for value in values}) > 1:
             yield key
 
 
@@ -177,7 +177,7 @@ def _with_shared_method_names(
         described = integrator_descriptions(experiments[row.experiment]).get(row.method, {})
         name = described.get("name", row.method)
         options = {k: v for k, v in described.get("options", {}).items() if k != across}
-        identity = name, _as_text(options)
+        identity = name, _sorted_json(options)
         identities.append(identity)
         labels.setdefault(identity, row.method)
         names.setdefault(name, set()).add(identity)

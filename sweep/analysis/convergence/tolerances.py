@@ -121,8 +121,8 @@ def _tolerance_estimate_from_curve(
         value=value,
         low=low,
         high=high,
-        steps=_median(dataset["steps"].values[complete]),
-        rejected_steps=_median(dataset["rejected_steps"].values[complete]),
+        steps=_median_or_nan(dataset["steps"].values[complete]),
+        rejected_steps=_median_or_nan(dataset["rejected_steps"].values[complete]),
         error=error,
         at=at,
         time=curve.time,
@@ -131,7 +131,7 @@ def _tolerance_estimate_from_curve(
     )
 
 
-def _median(values: Floats) -> float:
+def _median_or_nan(values: Floats) -> float:
     return float(np.median(values)) if len(values) else math.nan
 
 

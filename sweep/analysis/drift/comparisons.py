@@ -49,7 +49,7 @@ class DriftComparison:
         return bool(self.cpu_time <= 1 + APART)
 
     def __str__(self) -> str:
-        return f"≥ {_rounded_down(self.times)}× less than {self.than}"
+        return f"≥ {_round_down_to_two_digits(self.times)}× less than {self.than}"
 
 
 class ComparableDrift(Protocol):
@@ -108,7 +108,7 @@ class ComparableDrift(Protocol):
         """Seconds of a run."""
 
 
-def _rounded_down(times: float) -> str:
+def _round_down_to_two_digits(times: float) -> str:
     """Round a bound down to two digits, or to a power of ten where it is large."""
     power = int(np.floor(np.log10(times) + 1e-12))
     if times >= LARGE:

@@ -74,9 +74,9 @@ def map_blocks(function: Callable[..., Result], blocks: Iterable[Block]) -> Iter
         # with others meanwhile; without one it is computed here and now.
         under_way.append(_call_by_dask(function, arrays, arguments).persist())
         if len(under_way) > UNDER_WAY:
-            yield _result(under_way.popleft())
+            yield _value_of_dask_call(under_way.popleft())
     while under_way:
-        yield _result(under_way.popleft())
+        yield _value_of_dask_call(under_way.popleft())
 
 
 def _call_by_dask(
@@ -108,5 +108,5 @@ def _call_as_array(
     return found
 
 
-def _result(called: xr.Dataset) -> Any:
+def _value_of_dask_call(called: xr.Dataset) -> Any:
     return called["found"].values[0]

@@ -398,11 +398,11 @@ def _compare_numbers_or_texts(compared: Callable[[Any, Any], Any], left: Any, ri
         return compared(left, right)
     left, right = np.broadcast_arrays(*(np.array(side, dtype=object, ndmin=1)
                                         for side in (left, right)))  # fmt: skip
-    there = _which_are_text(left) & _which_are_text(right)
+    there = _text_mask(left) & _text_mask(right)
     held = np.full(left.shape, compared is operator.ne)
     held[there] = compared(left[there], right[there])
     return held
 
 
-def _which_are_text(objects: Values) -> Booleans:
+def _text_mask(objects: Values) -> Booleans:
     return np.fromiter((isinstance(v, str) for v in objects), dtype=bool, count=len(objects))

@@ -69,31 +69,31 @@ def describe_run(
     return {
         "row": int(run["run"]),
         "title": f"{run['integrator'].item()}, {run['initial_condition'].item()}",
-        "cell": cell_as_texts({name: run[name].item() for name in _axes(dataset)}),
+        "cell": cell_as_texts({name: run[name].item() for name in _axis_names(dataset)}),
         "start": run["initial_condition"].item(),
-        "facts": [*_setting(run, dataset), *_results(run)],
+        "facts": [*_setting_facts(run, dataset), *_result_facts(run)],
         "series": series,
         "quantity": quantity,
-        "figure": _figure(run, quantity).for_json(),
+        "figure": _figure_of_run(run, quantity).for_json(),
         "script": _script_that_recomputes(run, store, experiment),
     }
 
 
-def _setting(run: "xr.Dataset", dataset: "xr.Dataset") -> list[Fact]:
+def _setting_facts(run: "xr.Dataset", dataset: "xr.Dataset") -> list[Fact]:
     system = json.loads(run.attrs["system"])
     parameters = system["parameters"] | _scanned_parameters(run)
     facts = [("System", system["name"])]
     facts += [(key, format_number(value)) for key, value in parameters.items()]
-    axes = [name for name in _axes(dataset) if name not in parameters]
-    return [*facts, *_facts(run, [*axes, "initial_condition"])]
+    axes = [name for name in _axis_names(dataset) if name not in parameters]
+    return [*facts, *_facts_of_variables(run, [*axes, "initial_condition"])]
 
 
-def _axes(dataset: "xr.Dataset") -> list[str]:
+def _axis_names(dataset: "xr.Dataset") -> list[str]:
     """Names of the coordinates in which runs differ, other than their starts."""
     return ["integrator", "step_size", "tolerance", *scanned_axes(dataset)]
 
 
-def _results(run: "xr.Dataset") -> list[Fact]:
+def _result_facts(run: "xr.Dataset") -> list[Fact]:
     names = [str(name) for name, array in run.data_vars.items() if array.ndim == 0]
     meanings = run["status"].attrs.get("flag_meanings", "").split()
     flags = dict(zip(run["status"].attrs.get("flag_values", ()), meanings, strict=False))
@@ -101,10 +101,10 @@ def _results(run: "xr.Dataset") -> list[Fact]:
     stopped = int(run["status"]) > 0
     hidden = ("status", "environment", "sample_count", *(() if stopped else STOPS))
     others = [name for name in names if name not in hidden]
-    return [("Status", status), *_facts(run, others)]
+    return [("Status", status), *_facts_of_variables(run, others)]
 
 
-def _facts(run: "xr.Dataset", names: Iterable[str]) -> list[Fact]:
+def _facts_of_variables(run: "xr.Dataset", names: Iterable[str]) -> list[Fact]:
     """Scalar variables of a run as texts with units, without NaN."""
     facts = []
     for name in names:
@@ -118,7 +118,7 @@ def _facts(run: "xr.Dataset", names: Iterable[str]) -> list[Fact]:
     return facts
 
 
-def _figure(run: "xr.Dataset", quantity: str) -> Figure:
+def _figure_of_run(run: "xr.Dataset", quantity: str) -> Figure:
     if not quantity:
         return Figure("curves", [])
     values, times = run[quantity].values, run["time"].values
@@ -145,9 +145,9 @@ def _script_that_recomputes(run: "xr.Dataset", store: str, experiment: str) -> s
         experiment=experiment,
         row=int(run["run"]),
         system=fixed["system"],
-        parameters=_arguments(fixed["parameters"] | _scanned_parameters(run)),
+        parameters=_keyword_arguments(fixed["parameters"] | _scanned_parameters(run)),
         method=described.get("name", label),
-        options=_arguments(described.get("options", {})),
+        options=_keyword_arguments(described.get("options", {})),
         duration=float(run["time"][-1]),
         samples=len(widths) if even else 1,
         step=f"tolerance={tolerance!r}" if np.isnan(size) else f"step_size={size!r}",
@@ -166,6 +166,6 @@ def _scanned_parameters(run: "xr.Dataset") -> dict[str, Any]:
     return parameters
 
 
-def _arguments(values: Mapping[str, Any]) -> str:
+def _keyword_arguments(values: Mapping[str, Any]) -> str:
     """Values as further keyword arguments of a call."""
     return "".join(f", {key}={value!r}" for key, value in values.items())

@@ -72,13 +72,13 @@ def serve(
     InputError
         If a store cannot be read, or a port is taken.
     """
-    files = _files()
+    files = _files_of_page()
     stores = {name: OpenedStore(name) for name in dict.fromkeys(map(str, names))}
     token = secrets.token_urlsafe(16)
     asyncio.run(_serve(stores, files, token, host, port, announce))
 
 
-def _files() -> dict[str, bytes]:
+def _files_of_page() -> dict[str, bytes]:
     """The files of the page by name, with the library that draws."""
     own = resources.files(__package__)
     files = {name: own.joinpath(name).read_bytes() for name in ("page.html", "page.js", "page.css")}
@@ -171,7 +171,7 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
                 for key, values in self.request.query_arguments.items()
             }
             try:
-                answer = await _in_thread(lambda: ANSWERS[name](stores, arguments))
+                answer = await _call_in_thread(lambda: ANSWERS[name](stores, arguments))
             except (InputError, OSError) as error:
                 self.set_status(400)
                 answer = {"error": escape_controls_in_lines(str(error))}
@@ -193,7 +193,7 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
     )
 
 
-def _in_thread(work: Callable[[], Result]) -> asyncio.Future[Result]:
+def _call_in_thread(work: Callable[[], Result]) -> asyncio.Future[Result]:
     """Call a function in a daemon thread, which does not outlive the process; return a future."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()

@@ -258,7 +258,7 @@ def _find_missing_shards(store: Store, group: Group, paths: set[str]) -> Iterato
         return
     for array, index in missing:
         rows, file = _rows_of_group(group, array.rows(index)), array.file(index)
-        runs = _count(group, rows)
+        runs = _count_computed(group, rows)
         yield Finding(group.place, array.name, (), "is not there", RUN, rows, runs, file)
 
 
@@ -367,23 +367,23 @@ def _check_file(group: Group, array: ArrayFiles, index: Index) -> Iterator[Findi
         parts = group.read[array.name, index] if known else array.parts(index)
     except Damaged as damage:  # none of its chunks can be found
         if not array.sharded:
-            part = _whole_file(array, index, str(damage))
+            part = _whole_file_as_part(array, index, str(damage))
             yield from _check_part(group, array, part, over_runs)
             return
         rows = _rows_of_group(group, array.rows(index)) if over_runs else NO_ROWS
         remedy = _remedy(group, array)
         yield Finding(
-            group.place, array.name, (), str(damage), remedy, rows, _count(group, rows),
+            group.place, array.name, (), str(damage), remedy, rows, _count_computed(group, rows),
             array.file(index),
         )  # fmt: skip
         return
     if parts is None and array.sharded:
         return  # said already, if it was there
-    for part in parts or [_whole_file(array, index)]:
+    for part in parts or [_whole_file_as_part(array, index)]:
         yield from _check_part(group, array, part, over_runs)
 
 
-def _whole_file(array: ArrayFiles, index: Index, damage: str = "") -> Part:
+def _whole_file_as_part(array: ArrayFiles, index: Index, damage: str = "") -> Part:
     """The `Part` of a file that is not there, or damaged as a whole."""
     sizes = zip(index, array.chunks, array.shape, strict=True)
     extent = tuple(slice(i * c, min(i * c + c, n)) for i, c, n in sizes)
@@ -394,7 +394,7 @@ def _rows_of_group(group: Group, where: slice) -> RowNumbers:
     return np.arange(where.start, min(where.stop, len(group.counts)))
 
 
-def _count(group: Group, rows: RowNumbers) -> int:
+def _count_computed(group: Group, rows: RowNumbers) -> int:
     return int(np.sum(group.counts[rows] > 0))
 
 

@@ -49,7 +49,7 @@ class Start:
     @property
     def content(self) -> str:
         """Identity of the start: all that the study says of it, except its label."""
-        return _content_of(self)
+        return _fields_as_text(self)
 
     @property
     def coordinates(self) -> dict[str, NDArray[np.float64]]:
@@ -88,7 +88,7 @@ class Start:
         return np.full((len(members), system.rows, 3, 2), np.nan)
 
 
-def _content_of(start: Any) -> str:
+def _fields_as_text(start: Any) -> str:
     fields = (field.name for field in dataclasses.fields(start) if field.compare)
     said = {name: getattr(start, name) for name in fields if name != "label"}
     return f"{type(start).__name__} {said}"
@@ -240,7 +240,7 @@ class RandomStarts(Ensemble):
     def content(self) -> str:
         """As of other starts; whatever the number of members, since the first are the same."""
         around = self.around.content if isinstance(self.around, Start) else self.around
-        return _content_of(dataclasses.replace(self, members=1, around=around))
+        return _fields_as_text(dataclasses.replace(self, members=1, around=around))
 
     def states(self, system: System, members: range | None = None) -> States:
         """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`.

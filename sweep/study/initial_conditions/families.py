@@ -62,29 +62,31 @@ class FamilyStarts(Ensemble):
         """One label for each state."""
         if not self.given:
             return (self.label,)
-        return tuple(f"{self.label}[{self._words(values)}]" for values in self._values())
+        return tuple(
+            f"{self.label}[{self._values_in_words(values)}]" for values in self._combinations()
+        )
 
     @property
     def coordinates(self) -> dict[str, NDArray[np.float64]]:
         """The values of each axis over the states, by the name of its coordinate."""
-        values = np.array([list(values.values()) for values in self._values()], dtype=float)
+        values = np.array([list(values.values()) for values in self._combinations()], dtype=float)
         names = [self.columns[axis] for axis in self.axes]
         return dict(zip(names, values.T, strict=True))
 
     def states(self, system: System) -> States:
         """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
-        return np.array([self._state(system, values) for values in self._values()])
+        return np.array([self._state(system, values) for values in self._combinations()])
 
     def in_double_double(self, system: System, members: NDArray[np.integer]) -> States:
         """As of any `Start`; here known."""
-        every = list(self._values())
+        every = list(self._combinations())
         return np.array([self._state(system, every[i], DOUBLE_DOUBLE) for i in members])
 
     def values_of_axes(self) -> list[dict[str, float]]:
         """Of each state the values of those axes that the study gives, as dicts."""
-        return [{axis: values[axis] for axis in self.given} for values in self._values()]
+        return [{axis: values[axis] for axis in self.given} for values in self._combinations()]
 
-    def _values(self) -> Iterator[dict[str, float]]:
+    def _combinations(self) -> Iterator[dict[str, float]]:
         """Every combination, as a dict of axis to value."""
         for values in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
@@ -95,10 +97,10 @@ class FamilyStarts(Ensemble):
         try:
             return system.member(self.name, arithmetic=arithmetic, **values)
         except InputError as error:
-            case = f" (where {self._words(values)})" if self.given else ""
+            case = f" (where {self._values_in_words(values)})" if self.given else ""
             raise InputError(f"{error}{case}", key=error.key) from None
 
-    def _words(self, values: Mapping[str, float]) -> str:
+    def _values_in_words(self, values: Mapping[str, float]) -> str:
         """``theta=0.7, phi=0.4``: all digits, so that every state has a label of its own."""
         shown = (f"{axis}={str(values[axis]).removesuffix('.0')}" for axis in self.given)
         return ", ".join(shown)

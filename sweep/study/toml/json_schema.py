@@ -48,14 +48,17 @@ def study_schema() -> Shape:
     for key, known in (("system", _known_systems), ("integrators", _known_integrators)):
         offered = experiment["properties"][key]
         experiment["properties"][key] = any_of(known(library), offered)  # editors offer them
-    experiment["allOf"] = [_of_system(kind, library) for kind in kinds]
+    experiment["allOf"] = [_experiment_shape_of_system(kind, library) for kind in kinds]
     return {
         "$schema": DIALECT,
         "title": "A study of Geosweep",
         **schema,
         "allOf": [
             *map(_in_experiments_or_defaults, EXPERIMENT.required),
-            {"if": {"properties": {"plugins": {"maxItems": 0}}}, "then": _names(library)},
+            {
+                "if": {"properties": {"plugins": {"maxItems": 0}}},
+                "then": _names_shape(library),
+            },
         ],
     }
 
@@ -82,25 +85,25 @@ def _known_integrators(library: Library) -> Shape:
     return choice_of([ALL, *integrators.names(library.methods), *made])
 
 
-def _names(library: Library) -> Shape:
+def _names_shape(library: Library) -> Shape:
     """Systems and integrators by the names that there are, and integrators with their options."""
     names = _known_integrators(library)
-    methods = map(_of_method, (*integrators.ALL_INTEGRATORS, *library.methods))
-    entry = _each(names, {"properties": {"name": names}, "allOf": list(methods)})
+    methods = map(_entry_shape_of_method, (*integrators.ALL_INTEGRATORS, *library.methods))
+    entry = _shape_of_one_or_list(names, {"properties": {"name": names}, "allOf": list(methods)})
     of_table = {"properties": {"system": _known_systems(library), "integrators": entry}}
     defaults = {"properties": {"integrators": entry}}
     return {"properties": {"experiment": {"items": of_table}, "defaults": defaults}}
 
 
-def _each(word: Shape, table: Shape) -> Shape:
+def _shape_of_one_or_list(word: Shape, table: Shape) -> Shape:
     """What holds for a word, and what for a table; for each of them in an array."""
     one = {"if": {"type": "string"}, "then": word, "else": table}
     return {"if": {"type": "array"}, "then": {"items": one}, "else": one}
 
 
-def _of_method(method: integrators.Method) -> Shape:
+def _entry_shape_of_method(method: integrators.Method) -> Shape:
     """What an entry of an integrator may say, if it is of this method."""
-    options = {key: _of_option(option) for key, option in method.options.items()}
+    options = {key: _option_shape(option) for key, option in method.options.items()}
     options |= {STEPS_OF: STRING, ARITHMETIC: choice_of(ARITHMETICS)}
     if method.made_of is not None:  # its options are those of what they make
         options = {}
@@ -111,7 +114,7 @@ def _of_method(method: integrators.Method) -> Shape:
     }
 
 
-def _of_option(option: Option) -> Shape:
+def _option_shape(option: Option) -> Shape:
     if option.read is not None:
         return {}
     if option.choices:
@@ -126,7 +129,7 @@ def _of_option(option: Option) -> Shape:
     return shape
 
 
-def _of_system(kind: type[systems.System], library: Library) -> Shape:
+def _experiment_shape_of_system(kind: type[systems.System], library: Library) -> Shape:
     """What an experiment may say, if it is of this system."""
     parameters: dict[str, Shape] = dict.fromkeys(kind.parameter_names(), {})
     of_parameters = {"properties": parameters, "additionalProperties": False}
@@ -143,7 +146,7 @@ def _of_system(kind: type[systems.System], library: Library) -> Shape:
             "properties": {
                 "parameters": of_parameters,
                 "scan": of_parameters,
-                "initial_condition": _each(choice_of(starts), {}),
+                "initial_condition": _shape_of_one_or_list(choice_of(starts), {}),
                 "record": list_of(known, 0),
             }
         },
