@@ -1,1 +1,1 @@
-"""What compiles kernels: the decorator, element types, views of memory, and a disk cache."""
+"""The compiler of kernels: the decorator, element types, views of memory, and a disk cache."""

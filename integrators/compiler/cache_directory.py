@@ -1,7 +1,7 @@
-"""Where compiled kernels are kept: a directory that only this user can write.
+"""The directory of compiled kernels, which only this user can write.
 
-They are pickles: whoever can write one runs code as who reads it. A directory that others could
-write, or put another one in the place of, is not used, also if the user named it.
+Compiled kernels are pickles: whoever can write one runs code as the user who reads it. A directory
+that others could write or replace is not used, even if the user configured it.
 """
 
 import atexit
@@ -31,7 +31,7 @@ def cache_root(inner: str = "") -> Path:
     Parameters
     ----------
     inner : str, optional
-        Of a directory in it, which need not be there.
+        Name of a subdirectory to return, which need not exist.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def cache_root(inner: str = "") -> Path:
 
 
 def _configured_directory() -> Path | None:
-    """What the user, or the system, names; None where there is no home."""
+    """The directory that the user configured, or the system's default; None without a home."""
     if named := os.environ.get(NAMED):
         return Path(named).absolute() / KERNELS
     try:
@@ -61,7 +61,7 @@ def _why_refused(root: Path, inner: str) -> str:
 
 @functools.cache
 def _is_usable(root: Path) -> bool:
-    """Whether the directory, made where it lacks, can be written."""
+    """Create the directory if it is missing, and return whether it can be written."""
     try:
         make_private(root)
         if root.stat().st_mode & 0o077:

@@ -1,4 +1,4 @@
-"""Numbers made of several float64, as Numba types: what tangents and double-doubles share.
+"""Numbers made of several float64, as Numba types: the base of tangents and double-doubles.
 
 A family of such numbers has two types: one is made of float64, the other, `wide`, of lanes, eight
 numbers side by side. Its operations are written once, in the arithmetic of `Real`, and emitted as
@@ -39,7 +39,7 @@ class Real:
 
     @property
     def size(self) -> int:
-        """Numbers in a vector; 0 of a double."""
+        """Length of a vector; 0 for a double."""
         return self.value.type.count if isinstance(self.value.type, ir.VectorType) else 0
 
     def of(self, number: float) -> "Real":
@@ -125,8 +125,9 @@ class CompoundType(types.Type):
     ----------
     name : str
     parts : int
-        float64 in a number.
+        Number of float64 in a number.
     wide : bool
+        Whether it is eight numbers side by side.
     """
 
     family: "Family"
@@ -136,7 +137,7 @@ class CompoundType(types.Type):
         super().__init__(name=f"{name}_lanes" if wide else name)
 
     def __reduce__(self) -> str:
-        """By the global name of its module: cached code is of this very type."""
+        """Pickle as a global name of the module, so that cached code refers to this very type."""
         return self.name
 
     def can_convert_from(self, typingctx: TypingContext, other: types.Type) -> Conversion | None:
@@ -154,7 +155,7 @@ class CompoundType(types.Type):
 
 
 class _Model(models.PrimitiveModel):
-    """In registers a struct of values; in memory numbers side by side, each a run of float64."""
+    """Data model: a struct of values in registers; in memory each number a run of float64."""
 
     def __init__(self, dmm: DataModelManager, fe_type: CompoundType) -> None:
         super().__init__(dmm, fe_type, fe_type.family.struct(fe_type))
@@ -194,13 +195,14 @@ class Family:
     kind : type
         The class of the two types, of `CompoundType`.
     number : type
-        Of what operations are written for: ``number.of_real(real)``; ``number.read(values)`` and
-        ``x.write(size)``, which take a number from the values of its struct and give them, of
-        `size` numbers or, for 0, of one alone; ``x.spread()`` gives the parts of one alone, of
-        which ``number.gathered(parts, wide)`` makes it again, to stand beside wide ones or alone.
+        Class of numbers in which operations are written: ``number.of_real(real)``;
+        ``number.read(values)`` and ``x.write(size)``, which take a number from the values of its
+        struct and give them, of `size` numbers or, for 0, of one alone; ``x.spread()`` gives the
+        parts of one alone, of which ``number.gathered(parts, wide)`` makes it again, to stand
+        beside wide ones or alone.
     scalar, wide : CompoundType
     structs : tuple of llvmlite.ir.Type
-        Of numbers alone, and side by side.
+        LLVM types of a number alone, and of numbers side by side.
     """
 
     def __init__(
@@ -256,7 +258,7 @@ class Family:
         return cgutils.make_anonymous_struct(builder, values, struct)
 
     def result(self, arguments: Sequence[types.Type]) -> CompoundType | None:
-        """The type of what some numbers make together; None where none is of the family."""
+        """Type of the result of an operation on `arguments`; None if none is of the family."""
         if not any(isinstance(a, self.kind) for a in arguments):
             return None
         if not all(isinstance(a, (self.kind, LaneType, *_SCALARS)) for a in arguments):

@@ -1,4 +1,4 @@
-"""What the machine code of a kernel is made from: the functions that it calls, wherever they are.
+"""Dependencies of a kernel's machine code: the functions that it calls, wherever they are.
 
 A helper of another package, such as that of a user's own `factors.Factor`, is compiled into the
 kernels that call it, so that their code depends on its source as well.
@@ -41,12 +41,12 @@ def reachable_functions(function: FunctionType) -> frozenset[tuple[str, str]]:
 
 
 def top_package(function: FunctionType) -> str:
-    """The package, or the module without one, that a function is from."""
+    """The top package of a function, or its module outside of packages."""
     return (function.__module__ or "__main__").partition(".")[0]
 
 
 def _name_with_constants(function: FunctionType) -> str:
-    """What tells functions of one package apart, such as closures of one name; with constants."""
+    """Name of a function with the constants that it reads, to distinguish closures of one name."""
     values = [repr(value) for value in _values_named_in_code(function) if _is_plain_constant(value)]
     name = f"{function.__module__}.{function.__qualname__}"
     return f"{name}[{','.join(values)}]" if values else name

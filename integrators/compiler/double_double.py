@@ -30,25 +30,25 @@ class DoubleDoubleType(CompoundType):
 
     @property
     def number(self) -> types.Type:
-        """The type of times, step sizes and parameters beside them."""
+        """The type of times, step sizes and parameters of kernels for these elements."""
         return double_double
 
 
 def fast_two_sum(a: Real, b: Real) -> tuple[Real, Real]:
-    """a + b and what it is off, of |a| ≥ |b|; algorithm 1."""
+    """a + b, rounded, and its rounding error, for |a| ≥ |b|; algorithm 1."""
     total = a + b
     return total, b - (total - a)
 
 
 def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
-    """a + b and what it is off; algorithm 2."""
+    """a + b, rounded, and its rounding error; algorithm 2."""
     total = a + b
     of_a = total - b
     return total, (a - of_a) + (b - (total - of_a))
 
 
 def two_product(a: Real, b: Real) -> tuple[Real, Real]:
-    """a b and what it is off; algorithm 3."""
+    """a b, rounded, and its rounding error; algorithm 3."""
     product = a * b
     return product, a.fma(b, -product)
 
@@ -66,12 +66,12 @@ class DoubleDouble:
 
     @classmethod
     def read(cls, values: Sequence[Real]) -> "DoubleDouble":
-        """From the values of a struct."""
+        """A number from the values of its struct."""
         return cls(*values)
 
     @classmethod
     def gathered(cls, parts: Sequence[Real], wide: bool) -> "DoubleDouble":
-        """From its parts."""
+        """A number from its parts."""
         return cls(*parts)
 
     def write(self, size: int) -> list[Real]:
@@ -241,18 +241,18 @@ HALVINGS = 6  # of the exponent, until the series converges
 
 
 def split_fraction(number: Fraction) -> tuple[float, float]:
-    """The two float64 of a `Fraction`."""
+    """High and low float64 of a `Fraction`."""
     high = float(number)
     return high, float(number - Fraction(high))
 
 
 def split_into_columns(numbers: Iterable[Fraction]) -> tuple[tuple[float, ...], ...]:
-    """The high and the low float64 of some fractions, each as a tuple."""
+    """High and low float64 of some fractions: a tuple of the high ones, a tuple of the low ones."""
     return tuple(zip(*map(split_fraction, numbers), strict=True))
 
 
 def rounding_remainders(numbers: Iterable[Fraction], doubles: Iterable[float]) -> tuple[float, ...]:
-    """What doubles lack of some fractions, as a tuple of float64."""
+    """Fractions less the doubles that approximate them, as a tuple of float64."""
     return tuple(float(n - Fraction(x)) for n, x in zip(numbers, doubles, strict=True))
 
 

@@ -33,11 +33,11 @@ class Element:
     name : str
     type : numba type
     shape : tuple of int
-        Axes that an array of float64 has more than one of these elements.
+        Axes that an array of float64 has in addition to those of an array of elements.
     numbers : tuple of int
-        The same of times, step sizes, constants and parameters.
+        Additional axes of times, step sizes, constants and parameters.
     trajectories : int
-        That one run computes side by side.
+        Number of trajectories that one call of a kernel computes side by side.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Element:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """The axes of `shape` but that of the trajectories."""
+        """The axes of `shape` except the one of the trajectories."""
         return self.shape[1:] if self.trajectories > 1 else self.shape
 
 

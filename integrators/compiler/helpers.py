@@ -1,4 +1,4 @@
-"""Functions that kernels take into themselves, compiled no further than that needs.
+"""Helpers, functions that are compiled into the kernels that call them.
 
 Numba makes machine code of every function that another one calls, optimized for itself, with
 wrappers for Python and C. Nothing calls that of a helper whose code becomes part of its kernels:
@@ -69,8 +69,9 @@ class Helper(CPUDispatcher):
     Parameters
     ----------
     function : callable
+        Plain Python.
     options : dict
-        Of `numba.njit`.
+        Options of `numba.njit`.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -87,16 +88,17 @@ class Helper(CPUDispatcher):
 
 
 class Varying(Helper):
-    """A helper that is another one for some element types.
+    """A helper with different implementations for some element types.
 
     Parameters
     ----------
     usual : Helper
+        Helper for all other element types.
     options : dict
-        Of `numba.njit`.
+        Options of `numba.njit`.
     others : dict of str to Helper
-        By the family of an element type: ``tangents`` or ``double_double``. One of them is taken
-        where an argument, or an array among them, is of its family.
+        Helpers by the family of an element type, ``tangents`` or ``double_double``. One is chosen
+        where an argument, or the elements of an array among the arguments, are of its family.
     """
 
     def __init__(self, usual: Any, options: dict[str, Any], others: Mapping[str, Any]) -> None:

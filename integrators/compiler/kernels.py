@@ -111,7 +111,7 @@ def inlined(function: Plain) -> Inlined:
 
 
 def varying(usual: Inlined, **others: Inlined) -> Inlined:
-    """A helper that is `usual`, but of some element types another: see `helpers.Varying`.
+    """A helper that is `usual` except for some element types: see `helpers.Varying`.
 
     In plain Python, which has float64 alone, it is `usual`.
     """
@@ -157,11 +157,11 @@ class Kernel:
     function : callable
         Plain Python in the vocabulary of `integrators.compiler.lanes`.
     signature : callable
-        From an element type (``float64``, ``lane``, …) to a Numba signature.
+        Returns the Numba signature for an element type (``float64``, ``lane``, …).
     made_from : tuple
-        What `function` closes over, kernels and plain values; they name it in the disk cache.
+        Kernels and plain values in the closure of `function`; they name it in the disk cache.
     work : callable
-        From the number of rows of the state to the elements of scratch that it needs.
+        Returns the elements of scratch that it needs for a number of rows of the state.
     """
 
     def __init__(
@@ -186,27 +186,27 @@ class Kernel:
 
     @functools.cached_property
     def inline(self) -> Inlined:
-        """For calls from other kernels."""
+        """The helper that other kernels call, which becomes part of them."""
         return inlined(self.function)
 
     @property
     def scalar(self) -> Compiled:
-        """Compiled for float64."""
+        """The function compiled for float64."""
         return self.compiled(DOUBLE)
 
     @property
     def lanes(self) -> Compiled:
-        """Compiled for lanes of eight float64."""
+        """The function compiled for lanes of eight float64."""
         return self.compiled(LANES)
 
     def compiled(self, element: Element) -> Compiled:
-        """Compiled for an `elements.Element`."""
+        """The function compiled for an `elements.Element`."""
         if element not in self._compiled:
             self._compiled[element] = self._compile(element.type)
         return self._compiled[element]
 
     def address(self, element: Element) -> int | Compiled:
-        """Where its machine code is, for `function_at`; in plain Python the function itself."""
+        """Address of its machine code, for `function_at`; in plain Python the function itself."""
         dispatcher: Any = self.compiled(element)
         if not IS_COMPILED:
             return dispatcher
@@ -267,7 +267,7 @@ def checking(
     Parameters
     ----------
     check : callable
-        Without arguments. What it raises leaves that kernel to be compiled another time.
+        Called without arguments. If it raises, that kernel is not compiled now.
     told : callable, optional
         Called with the name of each kernel that is compiled, since the disk cache lacks it.
     """
@@ -304,7 +304,7 @@ def _handlers_raising_afterwards() -> Iterator[None]:
 def _handler_keeping_errors(
     handler: Callable[[int, FrameType | None], Any], raised: list[BaseException]
 ) -> Callable[[int, FrameType | None], None]:
-    """A handler of signals that does as another one, and keeps what that raises in a list."""
+    """A signal handler that calls `handler` and appends the exceptions of this to a list."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         try:
@@ -319,7 +319,7 @@ def _handler_keeping_errors(
 
 
 class _Locator:
-    """Where a kernel is cached: a directory that changes with any of the sources."""
+    """Locator of the directory of cached kernels, which changes with any of the sources."""
 
     def __init__(self, packages: Collection[str], label: str) -> None:
         self._directory = cache_root(sources_hash(frozenset(packages)))
@@ -405,7 +405,7 @@ def _package_hash(package: str) -> str:
 
 
 def _source_given_as_text(module: Any) -> str:
-    """The source of a module that came as text, as a plugin does; "" of others."""
+    """The source of a module that was made from text, as plugins are; "" for other modules."""
     try:
         return module.__loader__.get_source(module.__name__) or ""
     except (AttributeError, ImportError):

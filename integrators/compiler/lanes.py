@@ -100,7 +100,7 @@ def wide_of(element: types.Type) -> types.Type:
 
 
 def scalar_of(element: types.Type) -> types.Type:
-    """Numba type of one number of an element type, of lanes too."""
+    """Numba type of a single number of an element type, also for lanes."""
     return types.float64 if element in (types.float64, lane) else element.family.scalar
 
 
@@ -495,7 +495,7 @@ def _value_of(x):
 
 
 def double_of(x):
-    """The float64 next to a number alone: without tangents, and what is below doubles."""
+    """The float64 nearest to a single number: no tangents, no low part of a double-double."""
     return x
 
 

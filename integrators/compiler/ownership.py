@@ -11,7 +11,7 @@ MOST_LINKS = 40  # symbolic links on one way, as the kernel counts
 
 
 def why_shared(path: str | Path) -> str:
-    """How another user could write what is at a path, or swap it; empty if none can.
+    """Reason why other users can write to a path or replace it; empty if none can.
 
     As ssh does with StrictModes, all directories from the root down are looked at. They, and
     symbolic links on the way, have to be this user's or root's, and no others may write to them
@@ -25,7 +25,7 @@ def why_shared(path: str | Path) -> str:
     Returns
     -------
     str
-        As ``/scratch/kernels belongs to user 1001``.
+        The reason, such as ``/scratch/kernels belongs to user 1001``.
     """
     left, here, links = list(reversed(Path(path).absolute().parts[1:])), Path("/"), 0
     while True:
@@ -52,7 +52,7 @@ def why_shared(path: str | Path) -> str:
 
 
 def _trusted_owners() -> set[int]:
-    """Who may own a directory on the way: whoever owns the root directory can change all."""
+    """Users who may own directories on the path: this one, root, and the owner of ``/``."""
     return {os.geteuid(), 0, os.lstat("/").st_uid}
 
 
@@ -65,7 +65,7 @@ def _why_not_own(path: Path, status: os.stat_result) -> str:
 
 
 def _why_swapped(directory: Path, status: os.stat_result) -> str:
-    """How others could rename what is in a directory on the way."""
+    """Reason why others can rename entries of a directory on the path; empty if they cannot."""
     if status.st_uid not in _trusted_owners():
         return f"{directory} belongs to user {status.st_uid}"
     by_group = status.st_mode & 0o020 and not _is_own_group(status.st_gid)
@@ -85,7 +85,7 @@ def _is_own_group(gid: int) -> bool:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory, and those above it that lack, for this user alone.
+    """Create a directory and its missing parents, for this user alone.
 
     Parameters
     ----------

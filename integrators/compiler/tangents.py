@@ -46,12 +46,12 @@ class Dual:
 
     @classmethod
     def read(cls, values: Sequence[Real]) -> "Dual":
-        """From the values of a struct."""
+        """A number from the values of its struct."""
         return cls(values[0], values[1:])
 
     @classmethod
     def gathered(cls, parts: Sequence[Real], wide: bool) -> "Dual":
-        """From its value and its tangents, each by itself."""
+        """A number from its value and its tangents, each given as one number."""
         value, *tangents = parts
         if wide:
             return cls(value, tangents)
@@ -68,7 +68,7 @@ class Dual:
         return [value, *(t.repeated(size or COUNT) for t in found)]
 
     def spread(self) -> list[Real]:
-        """Its value and its tangents, each by itself."""
+        """The value and the tangents, each as one number."""
         value, tangents = self.write(0)
         builder = value.builder
         each = [builder.extract_element(tangents.value, ir.IntType(32)(k)) for k in range(COUNT)]
@@ -135,7 +135,7 @@ class Dual:
         return Dual(value, total)
 
     def sqrt(self) -> "Dual":
-        """The square root; that of 0 is taken to stand still."""
+        """The square root; its derivative at 0 is taken as 0."""
         root = self.value.sqrt()
         some = root.compared(">", 0.0)
         half = self.value.of(0.5)
@@ -143,7 +143,7 @@ class Dual:
         return self.chained(root, slope)
 
     def nearest(self) -> "Dual":
-        """The nearest whole number, which stands still."""
+        """The nearest whole number, with derivative 0."""
         return Dual((self.value + lanes.NEAREST) - lanes.NEAREST)
 
     def compared(self, symbol: str, other: "Dual") -> ir.Value:

@@ -24,7 +24,7 @@ def put(y, i, a):
 
 @inlined
 def summed(w, low, i):
-    """Row `i` of w + low."""
+    """Row `i` of the sum w + low of two stacks."""
     return add(get(w, i), get(low, i))
 
 

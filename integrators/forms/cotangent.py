@@ -33,7 +33,7 @@ ACTIONS = ("product", "semidirect")
 
 
 class GroupHamiltonian:
-    """What Hamiltonians on T*G and on g* share: checks, and what derives from their flow.
+    """Base of Hamiltonians on T*G and on g*: checks, and the forms that derive from their flow.
 
     A subclass is a dataclass with fields `hamiltonian`, that which `slope_name` names, `parameters`
     and `split`, and has `homogeneous_flow`.
@@ -75,7 +75,7 @@ class GroupHamiltonian:
         return self.parameters
 
     def completed(self, state: ArrayLike) -> np.ndarray:
-        """The state as an array; it has nothing but its rows."""
+        """The state as an array; there is no row for the work of a force."""
         return numbers(state)
 
     @functools.cached_property
@@ -107,9 +107,9 @@ class CotangentHamiltonian(GroupHamiltonian):
         ∂H/∂π, ∂H/∂p, and then f₂ of π and of p. R_g^* ∂H/∂g is the vector whose product with η is
         the derivative of H along Q̇ = η̂ Q.
     parameters : ndarray, shape (k,)
-        The system's own, `p` above.
+        The system's own parameters, `p` above.
     split : SplitFlow, optional
-        The same Hamiltonian as a sum.
+        The flow of the same Hamiltonian as a sum.
 
     Raises
     ------
@@ -156,8 +156,8 @@ class CotangentHamiltonian(GroupHamiltonian):
         Parameters
         ----------
         action : {"product", "semidirect"}
-            Of G × g*: Q turns, the other rows are translated. Or of G ⋉ g*, (11), whose left
-            multiplication turns π too: f is (14) itself.
+            The group: G × g*, where Q turns and the other rows are translated; or G ⋉ g*, (11),
+            whose left multiplication turns π too, so that f is (14) itself.
         """
         if action == "semidirect":
             generator = self.derivatives

@@ -17,7 +17,7 @@ from integrators.precision import numbers
 
 
 class Form(Protocol):
-    """What all forms have: rows of a state, and a vector field."""
+    """A form: rows of a state, and a vector field."""
 
     @property
     def rows(self) -> int:
@@ -35,7 +35,7 @@ class AlongAction(Form, Protocol):
 
 
 class FormOfStates(Form, Protocol):
-    """A form that a system has: it knows what else belongs to a state."""
+    """The form of a system: it completes states by the rows that users may leave out."""
 
     @property
     def parameters(self) -> np.ndarray:
@@ -54,7 +54,7 @@ class FormOfStates(Form, Protocol):
 
 
 class HasForm(Protocol):
-    """A system, as integrators know it."""
+    """A system: anything with a form."""
 
     @property
     def form(self) -> Form:
@@ -77,13 +77,15 @@ class VectorField:
     monitor : Kernel
         Writes the quantities whose statistics are kept at every step, ``out[0, :2]``.
     projections : mapping of str to Kernel
-        By the name of the modifier: brings ``y`` back, compensated by ``out``.
+        Projections to the manifold by the name of the modifier; each projects ``y`` in place, with
+        the compensation ``out`` of its sums.
     parameters : ndarray, shape (k,)
-        The parameters `field` and `monitor` read.
+        The parameters that `field` and `monitor` read.
     rows : int
         Rows of the state.
     formulation : str
-        What the state is: (q, ω) or (q, q̇) of a Lagrangian, else all there is.
+        Variables of the state: ``q_omega`` (q, ω) or ``q_qdot`` (q, q̇) of a Lagrangian, else
+        ``state``.
     """
 
     field: Kernel
@@ -148,21 +150,22 @@ class HomogeneousFlow:
         ``energy(t, y, p, out, work)`` writes to ``out[0, 0]`` what the statistics follow: the
         energy or, where a force acts, the energy less its work.
     parameters : ndarray, shape (k,)
-        What both read.
+        The parameters that `generator` and `energy` read.
     unit_rows : tuple of int
         The rows of the state that are unit vectors.
     forced : bool
         Whether a non-conservative force acts. Then the last row of the state is the work that it
         has done, as (W, 0, 0), and the last factor of the action a `TRANSLATION`.
     monitor : Kernel, optional
-        As `VectorField` has it; made from `energy` and `unit_rows` unless given.
+        The quantities whose statistics are kept, as in `VectorField`; made from `energy` and
+        `unit_rows` unless given.
     formulation : str
-        As `VectorField` has it, or (q, π).
+        Variables of the state, as in `VectorField`, or ``q_pi`` (q, π).
     conversions : tuple of Kernel
-        Where states are stored in another formulation: the kernel from there to this one, and that
-        back, which write all rows of a state. Signature `kernels.whole_state`.
+        Where states are stored in another formulation: the kernel from that formulation to this
+        one, and its inverse, which write all rows of a state. Signature `kernels.whole_state`.
     split : SplitFlow, optional
-        The same motion as that of a sum, where it is Hamiltonian.
+        The flow of a sum with the same motion, where it is Hamiltonian.
 
     Raises
     ------
@@ -304,7 +307,7 @@ def _check_rotation(row: int, matrix: np.ndarray) -> None:
 
 
 def append_work_row(state: ArrayLike, rows: int) -> np.ndarray:
-    """A state with a last row of zeros, for work, where it has `rows` but for that one.
+    """Append a row of zeros, for the work of a force, to a state that lacks this last of its rows.
 
     Parameters
     ----------

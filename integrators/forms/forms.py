@@ -51,7 +51,7 @@ class SpheresLagrangian:
     Raises
     ------
     InputError
-        As `checked_inertia`.
+        If the inertia is not finite, symmetric and positive definite, see `checked_inertia`.
 
     Notes
     -----
@@ -103,13 +103,13 @@ class SpheresLagrangian:
         Returns
         -------
         ndarray
-            As given, where there is no force.
+            The completed state; the given one where there is no force.
         """
         return append_work_row(state, self.rows) if self.forced else numbers(state)
 
     @functools.cached_property
     def layout(self) -> int:
-        """How M lies in `packed`: `DIAGONAL`, `FULL` or `CHAIN`, from which its cost follows."""
+        """Layout of M in `packed`, on which the cost depends: `DIAGONAL`, `FULL` or `CHAIN`."""
         if isinstance(self.inertia, ChainInertia) and self.bodies >= CHAIN_FROM:
             return CHAIN
         if not isinstance(self.inertia, ChainInertia) and self.inertia.ndim == 1:
@@ -251,7 +251,7 @@ def checked_inertia(inertia: ArrayLike) -> np.ndarray:
 
 
 def moving_rows(form: typing.Any) -> int:
-    """Rows of a form's states that move by themselves: all but the work of a force, the last."""
+    """Number of rows of a form's states without the last one, the work, where a force acts."""
     return form.rows - bool(getattr(form, "forced", False))
 
 
@@ -329,7 +329,7 @@ def angular_velocities(state: ArrayLike) -> np.ndarray:
 
 
 def form_of(system: SystemOrForm) -> Any:
-    """A system's form; a form stands for itself."""
+    """The form of a system; a form is returned as it is."""
     return getattr(system, "form", system)
 
 
@@ -359,7 +359,7 @@ def checked_members(system: SystemOrForm, state: ArrayLike) -> np.ndarray:
 def high_and_low(
     state: ArrayLike, low: ArrayLike | None, arithmetic: str
 ) -> tuple[ArrayLike, ArrayLike | None]:
-    """A state and what it has beyond doubles, which may be its last axis."""
+    """Split a state into high and low part, where its last axis holds both; else `state`, `low`."""
     shape = np.shape(state)
     if arithmetic != DOUBLE_DOUBLE:
         if low is not None:
@@ -375,7 +375,7 @@ def high_and_low(
 
 
 def checked_low(system: SystemOrForm, low: ArrayLike | None, members: np.ndarray) -> np.ndarray:
-    """What `members` have beyond doubles, of their shape (members, rows, 3), or `InputError`."""
+    """Low parts of `members`, of their shape (members, rows, 3), or `InputError`."""
     if low is None:
         return np.zeros_like(members)
     form = form_of(system)

@@ -32,9 +32,9 @@ class SpinHamiltonian:
     parameters : ndarray, shape (k,)
         The system's own parameters, `p` above.
     split : SplitFlow, optional
-        The same Hamiltonian as a sum.
+        The flow of the same Hamiltonian as a sum.
     exact : ExactFlow, optional
-        Its own flow, where that is known.
+        The exact flow of the Hamiltonian, where it is known in closed form.
     lengths : {"unit", "any"}
         Whether the spins are unit vectors, or have any lengths, which are preserved.
     time_dependent : bool
@@ -98,7 +98,7 @@ class SpinHamiltonian:
 
     @property
     def divisors(self) -> np.ndarray:
-        """What the rows of the gradient are divided by, shape (n,): κ, and 1 of a tracer."""
+        """Divisors of the rows of the gradient, shape (n,): κ, and 1 for a tracer."""
         return np.where(self.strengths == 0.0, 1.0, self.strengths)
 
     @property
@@ -107,7 +107,7 @@ class SpinHamiltonian:
         return self.bodies
 
     def completed(self, state: ArrayLike) -> np.ndarray:
-        """The state as an array; a spin's state has nothing but its rows."""
+        """The state as an array; there is no row for the work of a force."""
         return numbers(state)
 
     @functools.cached_property
@@ -150,9 +150,9 @@ class NambuHamiltonian:
     matrix : ndarray, shape (3, 3)
         The symmetric matrix C.
     hamiltonian, gradient : Kernel
-        As in `SpinHamiltonian`.
+        H and ∂H/∂w, as in `SpinHamiltonian`.
     parameters : ndarray, shape (k,)
-        The system's own.
+        The system's own parameters, `p` of these kernels.
 
     Raises
     ------

@@ -35,9 +35,9 @@ class LiePoissonHamiltonian(GroupHamiltonian):
     gradient : Kernel
         ``gradient(t, y, p, out, work)`` writes ∂H/∂Π and ∂H/∂Γ, a row each.
     parameters : ndarray, shape (k,)
-        The system's own, `p` above.
+        The system's own parameters, `p` above.
     split : SplitFlow, optional
-        The same Hamiltonian as a sum.
+        The flow of the same Hamiltonian as a sum.
 
     Raises
     ------

@@ -79,7 +79,7 @@ def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Ker
 
 
 def monitor_kernel(potential: Kernel, layout: int, forced: bool) -> Kernel:
-    """As `spheres.monitor_kernel`, of a state (q, π)."""
+    """Kernel of energy (balance) and mean unit length error of a state (q, π)."""
     energy = spheres.energy_value(potential, layout).inline
 
     def monitor(t, y, p, out, work):

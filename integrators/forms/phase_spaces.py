@@ -3,7 +3,7 @@
 A phase space is the symplectic manifold of a form's states, seen from R^{3·rows}: tangent vectors
 at a state are stacks of shape ``(rows, 3)``, and arrays of k of them have shape
 ``(k, rows, 3)``. `phase_space` gives the one of a form, `state_space` also a manifold without a
-symplectic form. What they are for is in `structure` and `exponents`.
+symplectic form. `structure` and `exponents` use them.
 
 The `retraction` of each is a kernel, of signature `whole_state`, that leaves a state on the
 manifold where it is; its derivative takes from a vector what is normal to it. It reads the
@@ -48,11 +48,11 @@ class StateSpace(Protocol):
 
     @property
     def parameters(self) -> np.ndarray:
-        """What `retraction` reads."""
+        """Parameters that `retraction` reads."""
 
     @property
     def retraction(self) -> Kernel:
-        """Leads a state to the manifold."""
+        """Kernel that projects a state to the manifold."""
 
     def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
         """Size of each row's vectors, shape (rows, 1)."""
@@ -133,7 +133,7 @@ NO_PARAMETERS = np.zeros(1)
 
 @kernel()
 def _to_level_set(t, y, p, out, work):
-    """w led to its level set of C along ∇C."""
+    """Project w along ∇C to its level set of C."""
     w = get(y, 0)
     normal = dot(p[0:3], w), dot(p[3:6], w), dot(p[6:9], w)
     level = 0.5 * dot(w, normal)
@@ -148,7 +148,7 @@ class ActionSpace:
     Parameters
     ----------
     form : HomogeneousFlow
-        Or one that yields it.
+        The form, or one that yields a `HomogeneousFlow`.
     """
 
     form: AlongAction
@@ -157,7 +157,7 @@ class ActionSpace:
 
     @property
     def retraction(self) -> Kernel:
-        """That of the action."""
+        """Kernel that projects a state to the orbit, which the action provides."""
         return self.form.homogeneous_flow().action.retraction
 
     def scales(self, state: np.ndarray, image: np.ndarray, duration: float) -> np.ndarray:
@@ -483,7 +483,7 @@ SYMPLECTIC = {
 
 
 def _perpendicular_pairs(vectors: np.ndarray) -> np.ndarray:
-    """For each row two unit vectors, orthogonal to it and to each other, shape (n, 2, 3)."""
+    """Two unit vectors for each row, orthogonal to it and to each other, shape (n, 2, 3)."""
     axis = np.eye(3)[np.argmin(np.abs(vectors), axis=1)]
     first = np.cross(vectors, axis)
     second = np.cross(vectors, first)
@@ -501,14 +501,14 @@ def _move_along_great_circles(rows: np.ndarray, tangents: np.ndarray, angle: flo
 
 
 def _remove_normal_parts(vectors: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """Vectors (k, n, 3) without their part along `normals` (n, 3); a normal of 0 takes none."""
+    """Vectors (k, n, 3) less their components along `normals` (n, 3), except where these are 0."""
     squared = _squared_lengths(normals)
     along = np.sum(vectors * normals, axis=2, keepdims=True)
     return vectors - along / np.where(squared > 0, squared, 1.0) * normals
 
 
 def _pairing_matrix(covectors: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Sums over rows and components of every pair, shape (k, k)."""
+    """Pairing of every covector with every vector, a sum over rows and components, shape (k, k)."""
     return covectors.reshape(len(covectors), -1) @ vectors.reshape(len(vectors), -1).T
 
 

@@ -1,4 +1,4 @@
-"""What follows from a Lagrangian on two-spheres: its vector fields, energy, momentum.
+"""Energy, momentum and constraints of a Lagrangian on two-spheres, as kernels.
 
 L = ½ Σ M_ij q̇_i·q̇_j − V(q), bodies i = 1…n on the unit sphere (Lee, Leok, McClamroch,
 *Lagrangian mechanics and variational integrators on two-spheres*, eq. (2.2)). The functions
@@ -160,9 +160,9 @@ def tangency_error(t, y, p, out, work):
 
 
 def monitor_kernel(potential: Kernel, layout: int, formulation: str, forced: bool) -> Kernel:
-    """What the statistics follow at every step: ``out[0] = energy, mean_i |q_i·q_i − 1|``.
+    """Kernel of the quantities whose statistics are kept: energy, mean_i |q_i·q_i − 1|.
 
-    Of a forced system it is the energy balance E − W.
+    It writes them to ``out[0]``; for a forced system the energy balance E − W instead of E.
     """
     energy = energy_value(potential, layout).inline
     turning = formulation == "q_omega"

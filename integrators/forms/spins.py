@@ -1,4 +1,4 @@
-"""What follows from a Hamiltonian on spins: its vector field, energy, total spin, Casimirs.
+"""Vector field, energy, total spin and Casimirs of a Hamiltonian on spins, as kernels.
 
 ẇ_i = w_i × (1/κ_i) ∂H/∂w_i, spins i = 1…n (McLachlan, Modin, Verdier, *A minimal-variable
 symplectic integrator on spheres*, eq. (2)). The functions here make kernels from a system's
@@ -43,7 +43,7 @@ def energy_kernel(hamiltonian: Kernel, nambu: bool) -> Kernel:
 
 
 def monitor_kernel(hamiltonian: Kernel, nambu: bool) -> Kernel:
-    """What the statistics follow at every step: ``out[0] = H, mean_i |w_i·w_i − 1|``.
+    """Kernel of the quantities whose statistics are kept: ``out[0] = H, mean_i |w_i·w_i − 1|``.
 
     The second number is 0 for a Nambu system, which has no spheres.
     """

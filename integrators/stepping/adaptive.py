@@ -1,4 +1,4 @@
-"""What adaptive methods have in common: a problem that solves itself one trajectory at a time."""
+"""Adaptive methods bound to a form: problems, solutions, and runs of one trajectory at a time."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,35 +42,39 @@ class AdaptiveProblem:
     ----------
     solve : callable
         ``solve(problem, state, times, tolerance, statistics, history=False, prepared=None,
-        checkpoint=None)`` gives a `Solution`: from `state`, shape (rows, 3), in the problem's
-        formulation at ``times[0] = 0``, or from where a `checkpoint` of ``times[0]`` stands; in
+        checkpoint=None)`` returns a `Solution`: from `state`, shape (rows, 3), in the problem's
+        formulation at ``times[0] = 0``, or resumed from a `checkpoint` at ``times[0]``; in
         double-double states and times have a last axis of high and low;
-        `statistics` says whether to keep those of every step, `history` whether to keep every
-        attempt; `prepared` is what `prepare` gives.
-    function, monitor : Kernel
-        The field or generator, and what statistics are kept of.
+        `statistics` says whether to keep the statistics of every step, `history` whether to keep
+        every attempted step; `prepared` is what `prepare` returns.
+    function : Kernel
+        The vector field or generator.
+    monitor : Kernel
+        The quantities whose statistics are kept.
     compiled : tuple of Kernel
-        Those that `solve` calls, but for that of `loop`.
+        Kernels that `solve` calls, except the one of `loop`.
     parameters : ndarray, shape (k,)
+        Parameters that `function` and `monitor` read.
     rows : int
+        Rows of the state.
     options : mapping
-        Of the integrator.
+        Options of the integrator.
     formulation : str
-        As `VectorField`'s.
+        Variables of the state, as in `VectorField`.
     move, pull : Kernel, optional
-        As a `Problem` has them.
+        Action of the group, and dexp⁻¹ or the bracket, as in `Problem`.
     prepare : callable, optional
-        ``prepare(state, duration, tolerance)`` computes what `solve` has to know of a state
-        (rows, 3), (q, ω) at the start, that is no part of its work.
+        ``prepare(state, duration, tolerance)`` computes in advance what `solve` needs of an initial
+        state (q, ω), shape (rows, 3); its cost does not count as work of the run.
     conversions : tuple of Kernel
-        As a `HomogeneousFlow` has them.
+        Conversions between formulations, as in `HomogeneousFlow`.
     loop : callable, optional
-        From an `Element` to the kernel of its loop, see `adaptive_loop.loop`; without it there are
-        runs in double precision only.
+        Returns the kernel of the loop for an `Element`, see `adaptive_loop.loop`; without it there
+        are runs in double precision only.
     constants : ndarray
-        Of the method, that the loop reads.
+        Coefficients of the method, which the loop reads.
     carried : int
-        Numbers that `solve` carries from step to step besides the state; −1 where it cannot go on
+        Numbers that `solve` carries from step to step besides the state; −1 where it cannot resume
         from a checkpoint.
     """
 
@@ -104,13 +108,13 @@ class AdaptiveProblem:
 
     @property
     def elements(self) -> tuple[Element, Element]:
-        """As a `Problem` has them: trajectories run one by one."""
+        """The `Element` of one trajectory, twice: adaptive trajectories run one by one."""
         own = DOUBLE_DOUBLE if np.ndim(self.parameters) == 2 else DOUBLE
         return own, own
 
     @property
     def arithmetic(self) -> str:
-        """That of its numbers, one of `precision.ARITHMETICS`."""
+        """Arithmetic of the numbers, one of `precision.ARITHMETICS`."""
         return precision.DOUBLE_DOUBLE if self.elements[0].parts else precision.DOUBLE
 
     @property
@@ -137,7 +141,7 @@ def vector_field_problem(
     loop: Callable[[Element], Kernel] | None = None,
     constants: np.ndarray | tuple[()] = (),
 ) -> AdaptiveProblem:
-    """The `AdaptiveProblem` of a method on a vector field, by `solve` and kernels of its own."""
+    """The `AdaptiveProblem` of a method that steps a vector field by its own `solve`."""
     form = form.vector_field(options.get("formulation", FORMULATIONS[0]))
     return AdaptiveProblem(
         solve=solve,
@@ -161,26 +165,28 @@ class Solution:
     Attributes
     ----------
     states : ndarray, shape (S + 1, rows, 3)
-        In the problem's formulation; NaN after a failure.
+        States at the sample times, in the problem's formulation; NaN after a failure.
     step_sizes, rejected_so_far : ndarray, shape (S + 1,)
         Size of the step that covers each sample time, and the number of steps rejected until its
         end.
     statistics : ndarray, shape (S, 2, 5)
-        As in `batch.Batch`, over the accepted steps that end in each interval, NaN where
-        none does; S = 0 where none were asked for.
+        Statistics as in `batch.Batch`, over the accepted steps that end in each interval, NaN
+        where none does; S = 0 where none were asked for.
     report : ndarray, shape (6,)
         Rows of `integrators.status`.
     stop_time : float
-        At which it failed; NaN if it did not.
+        Time of the failure; NaN without one.
     steps, rejected_steps, evaluations : int
     history : ndarray, shape (attempts, 4)
-        Of every attempted step the time at which it begins, its size, its error, which is less
-        than the tolerance (no more than it, of rk45) where it was accepted, and whether it was;
-        empty unless asked for.
+        For every attempted step its initial time, its size, its error, and whether it was
+        accepted: that is where the error is less than the tolerance (for rk45, not greater than
+        it). Empty unless asked for.
     checkpoint : ndarray, shape (problem.checkpoint_size,)
+        Checkpoint at the last sample.
     iterations_mean : float
+        Mean number of iterations of an implicit solver in a step.
     iterations_max : int
-        Of a solver.
+        Largest number of them.
     """
 
     states: np.ndarray
@@ -205,12 +211,14 @@ class StepHistory:
     Attributes
     ----------
     times : ndarray, shape (attempts,)
-        At which they begin.
+        Time at which each attempted step begins.
     sizes : ndarray, shape (attempts,)
+        Step sizes.
     errors : ndarray, shape (attempts,)
-        As the step control measures them, to compare with the tolerance; NaN where an attempt was
-        not finite, infinite where it left the domain of the method.
+        Errors as the step control measures them, to compare with the tolerance; NaN where an
+        attempt was not finite, infinite where it left the domain of the method.
     accepted : ndarray of bool, shape (attempts,)
+        Whether each step was accepted.
     """
 
     times: np.ndarray
@@ -220,7 +228,7 @@ class StepHistory:
 
     @classmethod
     def of(cls, rows: np.ndarray) -> "StepHistory":
-        """From the `Solution.history` of a trajectory."""
+        """The history of a trajectory from the rows of its `Solution.history`."""
         columns = {"times": BEGUN, "sizes": TRIED, "errors": ERROR}
         values = {name: rows[:, column].copy() for name, column in columns.items()}
         return cls(**values, accepted=rows[:, ACCEPTED] > 0.0)
@@ -230,8 +238,8 @@ class StepHistory:
 class Solutions:
     """Trajectories of one adaptive problem: the arrays of `Solution` with the members first.
 
-    `counters` are those of `integration.Trajectories`, each of shape (members,); `histories` is a
-    tuple of the members' own.
+    `counters` are as in `integration.Trajectories`, each of shape (members,); `histories` is a
+    tuple with one array for each member.
     """
 
     states: np.ndarray
@@ -260,21 +268,21 @@ def run_adaptive(
     ----------
     problem : AdaptiveProblem
     members : ndarray, shape (members, rows, 3)
-        (q, ω) at time 0; with a last axis of high and low where the problem is one in
+        Initial states (q, ω) at time 0; with a last axis of high and low for a problem in
         double-double.
     times : ndarray, shape (S + 1,)
-        Of the samples, from 0 on; of objects, precise numbers, in double-double.
+        Sample times, from 0 on; an array of precise numbers (objects) in double-double.
     tolerance : float
-        Relative, or absolute where the method says so.
+        Relative tolerance, or absolute where the method says so.
     statistics : bool
         Whether to keep the statistics of every step.
     history : bool
         Whether to keep every attempted step.
     prepared : list, optional
-        From `prepare`, which is called if it is not given.
+        What `prepare` returned for each member; computed if not given.
     checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
-        From `Solutions`: the runs go on from there, at ``times[0]``, and the first state is where
-        they stand; `members` counts no more. To be of samples at the same time as in one run.
+        Checkpoints of earlier `Solutions`, all at ``times[0]``: the runs resume there, the first
+        state is the one of the checkpoint, and `members` is ignored.
 
     Returns
     -------

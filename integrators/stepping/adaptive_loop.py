@@ -101,7 +101,7 @@ def larger(a, b):
 
 @inlined
 def note(history, control, t, h, error, accepted):
-    """Take an attempted step from `t` into the history, where one is kept.
+    """Add an attempted step from `t` to the history, where one is kept.
 
     To be called before the attempt is counted among the steps or the rejected ones.
     """
@@ -126,7 +126,7 @@ def accepted(control, t, h, goal, reaches):
 
 @inlined
 def _count(monitor, control, steps, y, p, work, statistics):
-    """Take the state at the last step's end into the statistics of its sample interval."""
+    """Add the state at the end of the last step to the statistics of its sample interval."""
     observed = rows_of(work, 0, 1)
     monitor(control[TIME], y, p, observed, tail(work, 3))
     for m in range(MONITORED):
@@ -167,13 +167,13 @@ def loop(
     begin, step, interpolate : callable
         Inlined functions of the method, with the signatures that the module docstring has.
     *made_from : str
-        Names that tell it from the loops of other methods.
+        Names that distinguish the kernel in the disk cache from loops of other methods.
 
     Returns
     -------
     callable
-        From an `Element` to the kernel of it, which takes arrays of float64 with the axes of
-        numbers and of elements: ``integrate(function, move, pull, monitor, settings, constants,
+        Returns the kernel for an `Element`, which takes arrays of float64 with the axes of numbers
+        and of elements: ``integrate(function, move, pull, monitor, settings, constants,
         times, control, y, memory, p, work, samples, taken, statistics, history)`` fills `samples`
         (S, rows, 3) and `taken` (S, TAKEN) at `times` (S,), from where it stands; `statistics` has
         S entries, or none if none are wanted; `history` a row for each attempt, or none. The first
@@ -262,11 +262,13 @@ class Looped:
     Parameters
     ----------
     loop : callable
-        From `loop`.
+        Returns the kernel of the loop for an `Element`, made by `loop`.
     settings : callable
-        ``settings(options, tolerance)`` gives those of the method, which follow `OWN`.
-    memory, work : int
-        Elements that the method carries from step to step, and scratch with its functions' own.
+        ``settings(options, tolerance)`` returns the settings of the method, which follow `OWN`.
+    memory : int
+        Elements that the method carries from step to step.
+    work : int
+        Elements of scratch, with the scratch of the functions that it calls.
     """
 
     loop: Callable[[Element], Kernel]

@@ -20,19 +20,20 @@ BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
 
 @dataclass(frozen=True)
 class Batch:
-    """Up to eight trajectories of one problem, as a kernel left them.
+    """Results of up to eight trajectories of one problem.
 
     Attributes
     ----------
     states : ndarray, shape (members, S + 1, rows, 3)
-        In the problem's formulation; with a last axis of high and low in double-double.
+        States at the sample times, in the problem's formulation; with a last axis of high and low
+        in double-double.
     statistics : ndarray, shape (members, S, 2, 5)
-        Of energy (balance) and unit length error over the steps of each interval: mean, minimum,
-        maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
+        Statistics of energy (balance) and unit length error over the steps of each interval: mean,
+        minimum, maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
     report : ndarray, shape (members, 6)
         Rows of `integrators.status`: status, stop step and residual, iterations, evaluations.
     checkpoints : ndarray, shape (members, problem.checkpoint_size)
-        Where the trajectories stand, each to go on from in any company; see `checkpoint`.
+        Checkpoint of each trajectory at its end; any of them can be resumed together.
     """
 
     states: np.ndarray
@@ -49,7 +50,7 @@ def counters_of(
     step_size: float,
     start_time: float = 0.0,
 ) -> dict[str, np.ndarray]:
-    """What each trajectory took, by name; arrays of shape (members,)."""
+    """Counts of steps, evaluations and iterations by name, each of shape (members,)."""
     failed = report[:, status.STATUS_ROW] > status.COMPLETE
     taken = np.where(failed, report[:, status.STOP_STEP], steps).astype(np.int64)
     solves = np.maximum(taken * problem.solves, 1)
@@ -81,20 +82,20 @@ def run_batch(
     ----------
     problem : Problem
     members : ndarray, shape (members, rows, 3)
-        (q, ω) at the start; missing lanes are filled with copies of the first.
+        Initial states (q, ω); missing lanes are filled with copies of the first.
     step_size : float
-        Negative: back in time.
+        Step size; negative for integration backwards in time.
     steps : int or ndarray of int, shape (samples,)
         Steps in each sample interval.
     samples : int
-        Sample intervals.
+        Number of sample intervals.
     statistics : bool
         Whether to keep the statistics of every step.
     start_time : float
-        Of step 0.
+        Time at which step 0 begins.
     checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
-        From a `Batch`: the runs go on from there, and the first state is where they stand;
-        `members` counts no more.
+        Checkpoints of an earlier `Batch`: the runs resume there, the first state is the one of the
+        checkpoint, and `members` is ignored.
 
     Returns
     -------
@@ -172,8 +173,9 @@ def run_images(
     problem : Problem
     element : Element
     states : ndarray, shape (S, rows, 3, *element.shape)
+        Initial states, replaced by the final ones.
     step_size, steps, start_time
-        As of `run_ends`.
+        Step size, number of steps and initial time, as in `run_ends`.
 
     Returns
     -------
@@ -198,24 +200,26 @@ def run_ends(
     start_time: Number = 0.0,
     lanes: bool = True,
 ) -> np.ndarray:
-    """The states that many initial states of one problem lead to, by one call of a kernel.
+    """Final states of many initial states of one problem, by one call of a kernel.
 
     Parameters
     ----------
     problem : Problem
     members : ndarray, shape (members, rows, 3)
-        (q, ω) at the start.
+        Initial states (q, ω).
     step_size : float
-        Negative: back in time.
+        Step size; negative for integration backwards in time.
     steps : int
+        Number of steps.
     start_time : float
+        Time at which step 0 begins.
     lanes : bool
         Whether to take them eight at a time, filled up with copies, or one by one.
 
     Returns
     -------
     ndarray, shape (members, rows, 3)
-        (q, ω) again; NaN where a run failed.
+        Final states (q, ω); NaN where a run failed.
     """
     initial = in_formulation(problem, members)
     element = problem.elements[lanes and IS_COMPILED]  # plain Python has no lanes
@@ -244,25 +248,26 @@ def run_tangents(
     steps: int,
     start_time: Number = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The state that one leads to, and how it moves when the first one does.
+    """The final state of a run and its derivatives by the initial state in some directions.
 
     Parameters
     ----------
     problem : Problem
-        In double precision.
+        A problem in double precision.
     state : ndarray, shape (rows, 3)
-        (q, ω) at the start.
+        Initial state (q, ω).
     directions : ndarray, shape (k, rows, 3)
-        In which it moves.
+        Directions in which the initial state is varied.
     step_size, steps, start_time
-        As of `run_ends`.
+        Step size, number of steps and initial time, as in `run_ends`.
 
     Returns
     -------
     end : ndarray, shape (rows, 3)
-        That of `run_ends`, to the last bit.
+        Final state, to the last bit that of `run_ends`.
     derivatives : ndarray, shape (k, rows, 3)
-        Exact but for rounding; NaN where the run failed, and where a solver found none.
+        Directional derivatives, exact but for rounding; NaN where the run failed, and where a
+        solver did not converge for them.
     """
     passes = -(-len(directions) // COUNT)
     moving: np.ndarray = np.zeros((passes * COUNT, problem.rows, 3))
@@ -289,7 +294,7 @@ def with_tangents(problem: Problem, state: np.ndarray, directions: np.ndarray) -
     Returns
     -------
     ndarray, shape (…, rows, 3, 9)
-        Elements of `elements.TANGENTS`; the values are those of `in_formulation`, to the last bit.
+        Array of `elements.TANGENTS`, whose values are those of `in_formulation`, to the last bit.
     """
     starts = np.empty((*directions.shape[:-3], problem.rows, 3, 1 + COUNT))
     starts[..., 0] = state

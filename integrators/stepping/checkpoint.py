@@ -1,10 +1,10 @@
-"""Where a trajectory stands, as numbers: a run stops after any sample and goes on bit for bit.
+"""Checkpoints of trajectories: a run can stop after any sample and is resumed bit for bit.
 
 A checkpoint is a flat float64 vector with the whole state of one trajectory: the steps taken, y in
 the problem's formulation, what the method carries from step to step (what sums lost, the start
 values of solvers), the monitored values of the initial state, and counters. Statistics are those
 of single sample intervals: none is in progress after a sample. Since lanes are bitwise equal to
-scalar, a run may go on in another lane, in other company or alone.
+scalar, a run may be resumed in another lane, beside other trajectories or alone.
 """
 
 import functools
@@ -19,7 +19,7 @@ from integrators.compiler.elements import Element, aligned
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of a checkpoint lie, by name and in order; any shape becomes flat.
+    """Layout of a checkpoint: its parts by name and in order, each flattened.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Layout:
 
     @functools.cached_property
     def places(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
-        """By the name of a part, its slice and its shape."""
+        """Slice and shape of each part, by its name."""
         found: dict[str, tuple[slice, tuple[int, ...]]] = {}
         start = 0
         for name, shape in self.shapes:
@@ -54,7 +54,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Standing:
-    """Trajectories of a fixed-step problem side by side, as a kernel takes and leaves them.
+    """State of trajectories of a fixed-step problem side by side, which a kernel advances in place.
 
     All its numbers lie in one block, in the order of a checkpoint; the last axes are those of the
     element type.
@@ -64,9 +64,9 @@ class Standing:
     layout : Layout
     element : Element
     count : int
-        Trajectories; others side by side with them are copies of the first.
+        Number of trajectories; the element's other ones are copies of the first.
     first : int
-        The step that comes next.
+        Number of the next step.
     numbers : ndarray, shape (size, *element.shape)
         The block, of which `y`, `memory`, `baseline` and `report` are parts.
     """
@@ -79,19 +79,19 @@ class Standing:
 
     @classmethod
     def at_start(cls, layout: Layout, element: Element, initial: np.ndarray) -> "Standing":
-        """Of initial states (members, rows, 3) in the problem's formulation, with their parts."""
+        """At step 0, with initial states (members, rows, 3, …) in the problem's formulation."""
         run = cls(layout, element, len(initial), 0, aligned((layout.size, *element.shape)))
         _fill_lanes(element, run.y, np.asarray(initial, dtype=float))
         return run
 
     @classmethod
     def at(cls, layout: Layout, element: Element, checkpoints: np.ndarray) -> "Standing":
-        """Of checkpoints, shape (members, size · parts), which all stand at the same step.
+        """From checkpoints, shape (members, size · parts), all of the same step.
 
         Raises
         ------
         ValueError
-            If they do not.
+            If they are of different steps.
         """
         checkpoints = np.asarray(checkpoints, dtype=float)
         numbers = checkpoints.reshape(len(checkpoints), layout.size, *element.parts)
@@ -110,7 +110,7 @@ class Standing:
 
     @functools.cached_property
     def memory(self) -> np.ndarray:
-        """What the method carries from step to step."""
+        """Numbers that the method carries from step to step."""
         return self.part("memory")
 
     @functools.cached_property
@@ -129,7 +129,7 @@ class Standing:
         return self.numbers[where].reshape((*shape, *self.numbers.shape[1:]))
 
     def checkpoints(self, first: int) -> np.ndarray:
-        """What the kernel left, with the step that comes next; shape (members, size · parts)."""
+        """Checkpoints of the trajectories at step `first`, shape (members, size · parts)."""
         self.part("step")[...] = 0.0
         self.part("step")[values_at(self.element)] = first
         return self.members_first(self.numbers).reshape(self.count, -1)
@@ -140,12 +140,12 @@ class Standing:
 
 
 def values_at(element: Element) -> Any:
-    """Where the values are in an array of elements: without tangents, or what is below doubles."""
+    """Index of the values in an array of elements: no tangents, no low parts of double-doubles."""
     return (..., 0) if element.parts else ...
 
 
 def _fill_lanes(element: Element, target: np.ndarray, values: np.ndarray) -> None:
-    """Numbers of shape (members, …) where those of a kernel lie, with copies of the first."""
+    """Write numbers of shape (members, …) to the lanes of a kernel, missing ones from the first."""
     if element.trajectories == 1:
         target[...] = values[0]
         return
@@ -156,7 +156,7 @@ def _fill_lanes(element: Element, target: np.ndarray, values: np.ndarray) -> Non
 
 
 def members_first(element: Element, values: np.ndarray, count: int) -> np.ndarray:
-    """The axis of trajectories to the front, without the copies."""
+    """Numbers with the axis of trajectories first, without the copies."""
     if element.trajectories == 1:
         return values[None]
     axis = values.ndim - len(element.shape)

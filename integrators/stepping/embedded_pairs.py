@@ -1,4 +1,4 @@
-"""What adaptive Lie group methods share: the step under control, the error, the problem.
+"""Adaptive Lie group methods of embedded pairs: step control, error, problem.
 
 Of two results of a step the main one is kept, and the other estimates its error (`step_control`
 makes the next step of it): the Euclidean distance of the two in the embedding space, or of their
@@ -62,25 +62,25 @@ PAIR_OPTIONS = {"output": OUTPUT, **CONTROL_OPTIONS}
 
 
 def memory_size(rows: int, m: int, stages: int) -> int:
-    """Elements that pairs carry from step to step."""
+    """Elements of memory that pairs carry from step to step."""
     return 9 * rows + 3 * m * (stages + 1)
 
 
 @inlined
 def sigma_at(size):
-    """Where σ begins, flat; the generators follow it."""
+    """Index of σ in the flat memory; the generators follow it."""
     return 9 * size
 
 
 @inlined
 def increment_at(size):
-    """Where that begins which the last attempt adds to the state."""
+    """Index in the flat memory of the increment that the last attempt adds to the state."""
     return 6 * size
 
 
 @inlined
 def before_at(size):
-    """Where the state at the beginning of the last step begins."""
+    """Index in the flat memory of the state at the beginning of the last step."""
     return 3 * size
 
 
@@ -117,7 +117,7 @@ def begin(generator, settings, control, y, memory, p, scratch):
 
 
 def controlled(attempt: Inlined) -> Inlined:
-    """The ``step`` of an `adaptive_loop.loop` that takes what `attempt` tries.
+    """The ``step`` of an `adaptive_loop.loop` that repeats `attempt` until a step is accepted.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""As many equal steps as an adaptive integrator takes: what comparisons with it are made of.
+"""Runs of as many equal steps as an adaptive integrator takes, for comparisons with it.
 
 The adaptive integrator runs first, over the whole duration, only to be counted. The fixed step is
 then the duration over that number, so that sample times lie within steps: the state there is that
@@ -36,10 +36,11 @@ class EqualSteps:
     Parameters
     ----------
     integrator : integrators.method.Integrator
-        With a fixed step.
+        The integrator that takes the equal steps.
     problem : Problem
-        It, bound.
+        This integrator bound to the form.
     counted : AdaptiveProblem
+        The adaptive integrator whose steps are counted, bound to the form.
     """
 
     integrator: Stepper
@@ -97,7 +98,7 @@ class EqualSteps:
     def _evaluate_between_steps(
         self, states: np.ndarray, ends: np.ndarray, h: float, rests: np.ndarray, report: np.ndarray
     ) -> int:
-        """Take short steps from `ends` to sample times, in place; their evaluations."""
+        """Take short steps from `ends` to sample times, in place; return their evaluations."""
         problem = self.problem
         reports = aligned((len(states), status_of.REPORT_SIZE))
         loop.single_steps.scalar(
@@ -119,7 +120,7 @@ class EqualSteps:
     def _solution_without_steps(
         self, state: np.ndarray, times: np.ndarray, statistics: bool, status: int
     ) -> Solution:
-        """What there is where the steps cannot be counted: the initial state."""
+        """The `Solution` where steps could not be counted: the initial state alone."""
         states = np.full((len(times), *state.shape), np.nan)
         states[0] = state
         report = np.zeros(status_of.REPORT_SIZE)
@@ -141,7 +142,7 @@ class EqualSteps:
 
 
 def _steps_before_times(times: np.ndarray, h: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """The step that ends at or before each time, and what is left to it; 0 where it ends there."""
+    """Number of the last step that ends by each time, and the rest of the way to that time."""
     ratio = times / h
     nearest = np.rint(ratio)
     on = np.abs(ratio - nearest) <= ROUNDING * ratio

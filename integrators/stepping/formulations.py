@@ -18,7 +18,7 @@ from integrators.stepping import loop
 
 
 class Bound(Protocol):
-    """A `Problem` or `AdaptiveProblem`, as formulations know it."""
+    """A `Problem` or `AdaptiveProblem`: what conversions between formulations read of it."""
 
     @property
     def rows(self) -> int:
@@ -26,15 +26,15 @@ class Bound(Protocol):
 
     @property
     def parameters(self) -> np.ndarray:
-        """As kernels read them."""
+        """The parameters as kernels read them."""
 
     @property
     def formulation(self) -> str:
-        """What the state is."""
+        """Variables of the state, as in `VectorField`."""
 
     @property
     def conversions(self) -> tuple[Kernel, ...]:
-        """Those of a `HomogeneousFlow`."""
+        """Conversions between formulations, as in `HomogeneousFlow`."""
 
     @property
     def elements(self) -> tuple[Element, Element]:
@@ -42,10 +42,10 @@ class Bound(Protocol):
 
 
 def in_formulation(problem: Bound, states: ArrayLike, element: Element | None = None) -> np.ndarray:
-    """Stored states in the problem's formulation; shape ``(…, rows, 3)`` to the same.
+    """Convert stored states to the problem's formulation; shape ``(…, rows, 3)`` to the same.
 
-    There are the axes of `element` besides, here and below: that of one trajectory alone unless
-    given, so that in double-double there is a last axis of high and low.
+    Here and below, the axes of `element` follow: unless given, of one trajectory alone, so that in
+    double-double there is a last axis of high and low.
     """
     if problem.conversions:
         return _apply_conversion(problem, problem.conversions[0], states, element)
@@ -55,7 +55,7 @@ def in_formulation(problem: Bound, states: ArrayLike, element: Element | None = 
 
 
 def canonical(problem: Bound, states: np.ndarray, element: Element | None = None) -> np.ndarray:
-    """States in the problem's formulation as they are stored: (q, ω) of a Lagrangian."""
+    """Convert states from the problem's formulation to the stored one: (q, ω) of a Lagrangian."""
     if problem.conversions:
         return _apply_conversion(problem, problem.conversions[1], states, element)
     if problem.formulation != "q_qdot":
@@ -64,7 +64,7 @@ def canonical(problem: Bound, states: np.ndarray, element: Element | None = None
 
 
 def conversion_kernels(problem: Bound) -> tuple[Kernel, ...]:
-    """The `whole_state` kernels of `in_formulation` and `canonical`."""
+    """The kernels that `in_formulation` and `canonical` call, of signature `whole_state`."""
     if problem.conversions:
         return problem.conversions
     if problem.formulation != "q_qdot":
@@ -73,7 +73,7 @@ def conversion_kernels(problem: Bound) -> tuple[Kernel, ...]:
 
 
 def lagrangian(problem: Bound, states: np.ndarray) -> np.ndarray:
-    """States in the problem's formulation as quantities read them: (q, q̇) of a Lagrangian."""
+    """Convert states from the problem's formulation to (q, q̇), which quantities read."""
     if problem.conversions:
         states = canonical(problem, states)
     elif problem.formulation != "q_omega":

@@ -65,10 +65,10 @@ def first_error(statistics, m, value):
 
 @inlined
 def next_error(statistics, m, value):
-    """Take another step's signed error of quantity m into the statistics of its interval.
+    """Add the signed error of quantity m after another step to the statistics of the interval.
 
-    What follows from others is left to `end_errors`: of the unit length error, which is never
-    negative, that is half of them.
+    Statistics that follow from others are left to `end_errors`: half of those of the unit length
+    error, which is never negative.
     """
     least, most = statistics[m, MINIMUM], statistics[m, MAXIMUM]
     statistics[m, MEAN] = statistics[m, MEAN] + value
@@ -80,7 +80,7 @@ def next_error(statistics, m, value):
 
 @inlined
 def end_errors(statistics, steps):
-    """Make the statistics of an interval of so many steps from what these have left."""
+    """Complete the statistics of an interval: from sums over its steps means, from ends sizes."""
     for m in range(MONITORED):
         mean = statistics[m, MEAN] / steps
         least, most = abs(statistics[m, MINIMUM]), abs(statistics[m, MAXIMUM])
@@ -140,7 +140,7 @@ def _run(
 
 @functools.cache
 def trajectory(element: Element) -> Kernel:
-    """The kernel of the loop, of an `Element`, for as many trajectories as that has side by side.
+    """The kernel of the loop for an `Element`, with as many trajectories as that has side by side.
 
     ``trajectory(advance, function, move, pull, monitor, clock, first, ends, constants, options, y,
     memory, p, work, baseline, samples, statistics, report)`` takes the addresses of functions;
@@ -166,7 +166,7 @@ def trajectory(element: Element) -> Kernel:
 
 
 def _array_types(element: Element) -> tuple[Callable[..., types.Array], Callable[..., types.Array]]:
-    """float64 arrays of a loop's arguments by their axes: of elements, and of numbers."""
+    """Two functions from a number of axes to an array type: of elements, and of numbers."""
 
     def of_elements(ndim: int) -> types.Array:
         return array(types.float64, ndim + len(element.shape))
@@ -178,7 +178,7 @@ def _array_types(element: Element) -> tuple[Callable[..., types.Array], Callable
 
 
 def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignature:
-    """As `trajectory`, of any type of Numba's: arrays are those of the `Element`."""
+    """Signature of `trajectory` for any Numba type: arrays have the axes of `element`."""
     floats, numbers = _array_types(element)
     count = types.int64
     made = types.void(
@@ -208,14 +208,14 @@ def inlined_trajectory_kernel(
     ----------
     advance, function, move, pull, monitor : Kernel
     rows : int
-        Of a state.
+        Rows of a state.
     scratch : int
-        Elements that `work` of `trajectory` has, in the place of which it has its own.
+        Elements of scratch, which lie in the kernel's frame instead of an argument `work`.
 
     Returns
     -------
     Kernel
-        Of lanes only; its arguments are those of `trajectory` without the functions.
+        Kernel for lanes only, with the arguments of `trajectory` but the functions.
     """
     functions = advance, function, move, pull, monitor
     as_lanes = as_elements(LANES)
@@ -296,7 +296,7 @@ def _single_steps(
 
 
 def _single_steps_signature(element: types.Type) -> Signature:
-    """As `_single_steps`."""
+    """Signature of the kernel of `_single_steps`."""
     whole, method = (types.FunctionType(of(element)) for of in (whole_state, method_signature))
     numbers, elements = flat(number_of(element)), flat(element)
     return types.void(

@@ -1,4 +1,4 @@
-"""What the stepping loops run: a method with a fixed step, bound to a form."""
+"""Problems that the stepping loops run: a method with a fixed step, bound to a form."""
 
 import functools
 import math
@@ -20,7 +20,7 @@ Constants = np.ndarray | list[Fraction]  # fractions until they become doubles, 
 
 
 class Stepper(Protocol):
-    """An `integrators.method.Integrator`, as the stepping loops know it."""
+    """An `integrators.method.Integrator`: what stepping loops read of it."""
 
     @property
     def evaluations(self) -> int:
