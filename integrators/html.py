@@ -30,7 +30,7 @@ def html_table(
         One ``div``, without script or style sheet.
     """
     columns = list(zip(*rows, strict=True)) or [()] * len(headers)
-    sides = ["right" if _are_numbers(column) else "left" for column in columns]
+    sides = ["right" if _is_number_column(column) else "left" for column in columns]
     head = "".join(_cell("th", side, text) for text, side in zip(headers, sides, strict=True))
     lines = (
         "".join(_cell("td", side, cell) for cell, side in zip(row, sides, strict=True))
@@ -85,7 +85,7 @@ def _html_lines(value: object) -> str:
     return html.escape(str(value))
 
 
-def _are_numbers(cells: Sequence[object]) -> bool:
+def _is_number_column(cells: Sequence[object]) -> bool:
     """Whether all cells are numbers, or text that begins like one, or a dash for none."""
     return len(cells) > 0 and all(
         isinstance(cell, numbers.Number)

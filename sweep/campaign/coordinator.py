@@ -321,7 +321,7 @@ class _Coordinator:
     def run(self, client: Client | None, spec: ClusterSpec) -> Outcome:
         """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
         if (root := self.store.existing_root()) is not None:
-            self.presence.seen()
+            self.presence.note_store()
             fold.settle(self.store, self.lease.check)
             root = self.store.root()
         entries = diff.diff_root_against_study(self.store, root, self.study)

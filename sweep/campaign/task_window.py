@@ -150,7 +150,7 @@ class _Window:
             futures = self._client.map(compute_task, made, sessions, pure=False)
             for task, future in zip(tasks, futures, strict=True):
                 self.in_flight[future.key] = task
-                self._pace.began(future.key, task.cost)
+                self._pace.note_start(future.key, task.cost)
                 future.add_done_callback(self._ended.put)
 
     def _next_batch(self) -> list[Task]:
@@ -355,7 +355,7 @@ class Pace:
         """Keys of the tasks that have a slot."""
         return tuple(self._running)
 
-    def began(self, key: Key, cost: float) -> None:
+    def note_start(self, key: Key, cost: float) -> None:
         """Note that a task was submitted, which is expected to take `cost` seconds."""
         self._waiting[key] = cost
         self._promote()

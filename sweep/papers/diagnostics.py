@@ -468,7 +468,7 @@ def vortex_distance_from_normal_form(dataset: xr.Dataset) -> Array:
     return off.max(axis=(1, 2))
 
 
-def vortex_distance_from_manifold(dataset: xr.Dataset) -> Array:
+def vortex_distance_from_invariant_manifold(dataset: xr.Dataset) -> Array:
     """The largest distance over time of four vortices from all A·C(θ, φ) with rotations A.
 
     Vortices are of this form if and only if half turns about three orthogonal axes permute them,

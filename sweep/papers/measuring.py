@@ -123,7 +123,7 @@ def _name_of_tolerance(runs: xr.Dataset) -> str:
     return "RelTol" if relative else "tol"
 
 
-def summary_and_range(values: np.ndarray, summary: str = "median") -> tuple[float, float, float]:
+def summary_with_range(values: np.ndarray, summary: str = "median") -> tuple[float, float, float]:
     """The median, largest or least of the values, and their range."""
     centre = SUMMARIES[summary](values)
     return float(centre), float(np.min(values)), float(np.max(values))
@@ -150,9 +150,9 @@ class Measured(Selection):
     def value_and_range(self, runs: xr.Dataset) -> tuple[float, float, float]:
         """Median, least and largest value of the mean error."""
         if self.sampled:
-            return summary_and_range(abs(runs[f"{self.quantity}_error"]).mean("time").values)
+            return summary_with_range(abs(runs[f"{self.quantity}_error"]).mean("time").values)
         if self.quantity == "unit_length" and "unit_length_error_mean" not in runs:
-            return summary_and_range(_mean_unit_length_error_of_states(runs))
+            return summary_with_range(_mean_unit_length_error_of_states(runs))
         (row,) = drift_table(runs, (self.quantity,))
         errors = row.mean_abs
         return errors.median, errors.low, errors.high
@@ -210,7 +210,7 @@ class Computed(Selection):
 
     def value_and_range(self, runs: xr.Dataset) -> tuple[float, float, float]:
         """The value or its `summary`, and the least and largest value."""
-        return summary_and_range(np.atleast_1d(self.measure(runs)), self.summary)
+        return summary_with_range(np.atleast_1d(self.measure(runs)), self.summary)
 
     def setting_in_words(self, runs: xr.Dataset) -> str:
         """The setting in words, with the number of values."""

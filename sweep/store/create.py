@@ -223,7 +223,7 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
     layout = layout_of_entry(entry)
     group.attrs["layout"] = storage.to_attribute_json(asdict(layout))
-    for variable in _variables_of_entry(entry):
+    for variable in _array_variables_of_experiment(entry):
         _create_or_grow_array(group, variable, sizes, layout)
     initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
     _create_or_grow_end_checkpoints(root, entry, layout)
@@ -236,7 +236,7 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
     _write_run_ids(group, entry, digests)
 
 
-def _variables_of_entry(entry: Entry) -> tuple[schema.Variable, ...]:
+def _array_variables_of_experiment(entry: Entry) -> tuple[schema.Variable, ...]:
     """The variables that tasks write."""
     sampled = schema.sampled_variables(entry.experiment, entry.table.systems)
     return (*sampled, *schema.run_variables(entry.experiment.record, entry.table.systems[0]))
@@ -246,7 +246,7 @@ def layout_of_entry(entry: Entry) -> Layout:
     """The `Layout` of an experiment's arrays: as it is stored, or chosen."""
     if entry.layout is not None:
         return entry.layout
-    states = any(len(variable.dims) > 2 for variable in _variables_of_entry(entry))
+    states = any(len(variable.dims) > 2 for variable in _array_variables_of_experiment(entry))
     width = 3 * _largest_state_rows(entry.table) if states else 1
     return Layout.choose(entry.size, len(entry.experiment.times), width)
 

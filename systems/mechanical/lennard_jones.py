@@ -47,16 +47,16 @@ def block(q, b, member):
     )
 
 
-def _pairs_of_blocks(n: int) -> int:
+def _number_of_block_pairs(n: int) -> int:
     """The number of pairs of blocks that n molecules fill."""
     return (n + 2 * WIDTH - 1) // (2 * WIDTH)
 
 
-pairs_of_blocks = inlined(_pairs_of_blocks)
+pairs_of_blocks = inlined(_number_of_block_pairs)
 
 
 def _scratch_size(rows: int) -> int:
-    return WIDTH * (12 * _pairs_of_blocks(rows // 2) + 1)
+    return WIDTH * (12 * _number_of_block_pairs(rows // 2) + 1)
 
 
 @inlined

@@ -55,7 +55,7 @@ def handed_back(window, error):
     """Hand the one task back with an error; what waits then."""
     task = window.waiting.pop() if window.waiting else some_task()
     window.in_flight[Handed.key] = task
-    window._pace.began(Handed.key, 1.0)
+    window._pace.note_start(Handed.key, 1.0)
     window.collect([Handed(error)])
     return window.waiting
 

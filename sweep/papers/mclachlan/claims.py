@@ -471,7 +471,7 @@ SECTION_34 = (
     _upper_bound_claim(
         "3.4", "distance from the manifold of proposition 3.1",
         _vortices(
-            "manifold", SPHERICAL, measure=diagnostics.vortex_distance_from_manifold,
+            "manifold", SPHERICAL, measure=diagnostics.vortex_distance_from_invariant_manifold,
             start="turned",
         ),
         2e-15, note="100 steps; differences of opposite edges",
@@ -479,7 +479,7 @@ SECTION_34 = (
     Claim(
         "3.4", "distance from the manifold of proposition 3.1",
         _vortices(
-            "unequal-strengths", SPHERICAL, measure=diagnostics.vortex_distance_from_manifold,
+            "unequal-strengths", SPHERICAL, measure=diagnostics.vortex_distance_from_invariant_manifold,
         ),
         low=0.1, high=np.inf, note="100 steps; κ = (1, 0.7, 1.3, 0.4): it is not invariant",
     ),

@@ -27,7 +27,7 @@ class Presence:
         self._store, self._was_there = store, False
         self._session: Session | None = None
 
-    def seen(self) -> None:
+    def note_store(self) -> None:
         """Note that the store exists."""
         self._was_there = True
 

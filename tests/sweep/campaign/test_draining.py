@@ -158,10 +158,10 @@ def test_when_a_task_would_end():
     clock = Clock()
     pace = Pace(2, 20.0, clock)
     assert pace.end_of(5.0) == pytest.approx(5.0 * CAUTION)
-    pace.began("a", 10.0)
-    pace.began("b", 4.0)
+    pace.note_start("a", 10.0)
+    pace.note_start("b", 4.0)
     assert pace.end_of(5.0) == pytest.approx(4.0 + 5.0 * CAUTION)
-    pace.began("c", 3.0)
+    pace.note_start("c", 3.0)
     assert pace.end_of(5.0) == pytest.approx(7.0 + 5.0 * CAUTION)
     clock.now = 4.0
     pace.ended("b")
@@ -173,7 +173,7 @@ def test_when_a_task_would_end():
 
 def test_tasks_that_take_longer_than_expected_leave_less_time():
     pace = Pace(1, 10.0, Clock())
-    pace.began("a", 2.0)
+    pace.note_start("a", 2.0)
     pace.ended("a", 4.0)
     assert pace.end_of(3.0) == pytest.approx(6.0 * CAUTION)
     assert Pace(1, math.inf).fits(1e9)

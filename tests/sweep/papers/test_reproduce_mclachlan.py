@@ -194,7 +194,7 @@ def test_distances_from_the_manifold_of_four_vortices():
     one = states(np.array([on, [turned(w) for w in on], [on[0], away]]), np.arange(2.0))
     form, manifold = (
         diagnostics.vortex_distance_from_normal_form(one),
-        diagnostics.vortex_distance_from_manifold(one),
+        diagnostics.vortex_distance_from_invariant_manifold(one),
     )
     assert form[0] == 0.0 and form[1] > 0.1
     assert (manifold[:2] < 1e-15).all()

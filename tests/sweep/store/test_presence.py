@@ -81,7 +81,7 @@ def test_what_is_said_when(tmp_path):
     (store / "_geosweep").mkdir(parents=True)
     (store / "zarr.json").write_text("{}")
     seen = Presence(Store.at(store))
-    seen.seen()
+    seen.note_store()
     Store.at(store).session_file.write_text(session.name)
     seen.begun(session)
     seen.check()
