@@ -479,7 +479,8 @@ SECTION_34 = (
     Claim(
         "3.4", "distance from the manifold of proposition 3.1",
         _vortices(
-            "unequal-strengths", SPHERICAL, measure=diagnostics.vortex_distance_from_invariant_manifold,
+            "unequal-strengths", SPHERICAL,
+            measure=diagnostics.vortex_distance_from_invariant_manifold,
         ),
         low=0.1, high=np.inf, note="100 steps; κ = (1, 0.7, 1.3, 0.4): it is not invariant",
     ),
