@@ -71,10 +71,12 @@ def simplest_fraction(x: float) -> Fraction:
     exact, ulp = Fraction(x), Fraction(math.ulp(x))
     below = exact - Fraction(math.nextafter(x, 0.0))  # half as far from a power of 2
     even = not struct.unpack("<q", struct.pack("<d", x))[0] & 1
-    return _simplest_between(exact - below / 2, exact + ulp / 2, even)
+    return _simplest_fraction_between(exact - below / 2, exact + ulp / 2, even)
 
 
-def _simplest_between(low: Fraction | float, high: Fraction | float, closed: bool) -> Fraction:
+def _simplest_fraction_between(
+    low: Fraction | float, high: Fraction | float, closed: bool
+) -> Fraction:
     """The fraction of least denominator from `low` to `high`, positive; ends count if `closed`.
 
     It goes down the tree of Stern and Brocot by continued fractions: as long as both ends have the

@@ -30,7 +30,7 @@ LATE = 10.0  # times the declared horizon: errors measured first after it may ha
 NEAR = 1.1  # times a declared step size: those of ranges are snapped to what divides an interval
 
 
-def warnings_before_work(tables: Iterable[RunTable]) -> list[str]:
+def warnings_before_runs(tables: Iterable[RunTable]) -> list[str]:
     """Warnings on experiments that are unlikely to be decisive, with values that would be.
 
     Parameters

@@ -13,7 +13,7 @@ from sweep.cli.common import (
     complete_study,
     echo_json,
     json_option,
-    print_warnings_before_work,
+    print_warnings_before_runs,
     trust_option,
 )
 from sweep.cli.main import BAD_INPUT
@@ -52,7 +52,7 @@ def command(studies: tuple[str, ...], trust_plugins: bool, as_json: bool) -> Non
             checked.append({"study": study, "valid": False, "problems": str(error).splitlines()})
             click.echo(f"Error: {error}", err=True)
             continue
-        print_warnings_before_work(tables)
+        print_warnings_before_runs(tables)
         checked.append(_study_facts(study, loaded, tables))
         if not as_json:
             _echo_study_facts(checked[-1], loaded.name if len(studies) == 1 else study)

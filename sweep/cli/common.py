@@ -481,7 +481,7 @@ def save_experiment_plots(
     return paths
 
 
-def print_warnings_before_work(
+def print_warnings_before_runs(
     tables: "Sequence[RunTable]", pending: "Sequence[NDArray[np.bool_]] | None" = None
 ) -> None:
     """Print to standard error which step sizes are unstable, and what will hardly be answered.
@@ -499,7 +499,7 @@ def print_warnings_before_work(
             click.echo(str(unstable), err=True)
         if runs is None or runs.any():
             to_compute.append(table)
-    for line in sweep.campaign.warnings_before_work(to_compute):
+    for line in sweep.campaign.warnings_before_runs(to_compute):
         click.echo(f"Warning: {line}", err=True)
 
 

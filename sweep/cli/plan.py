@@ -10,7 +10,7 @@ from sweep.cli.common import (
     echo_json,
     json_option,
     optional_store,
-    print_warnings_before_work,
+    print_warnings_before_runs,
     study_argument,
     trust_option,
 )
@@ -52,7 +52,7 @@ def command(
 
         planned = sweep.plan(study, store, workers, trust_plugins, show)
     entries = [plan.entry for plan in planned.experiments]
-    print_warnings_before_work([e.table for e in entries], [e.pending for e in entries])
+    print_warnings_before_runs([e.table for e in entries], [e.pending for e in entries])
     if as_json:
         least, most = planned.cpu_seconds
         total = {"cpu_seconds": least, "cpu_seconds_most": most, "tasks": planned.tasks}

@@ -16,7 +16,7 @@ from sweep.cli.common import (
     echo_json,
     json_option,
     optional_store,
-    print_warnings_before_work,
+    print_warnings_before_runs,
     run_options,
     study_argument,
     trust_option,
@@ -215,7 +215,7 @@ class Terminal:
         self._echo(text + (f", {gone:,} no longer in the study" if gone else ""))
         if not waiting:
             self._echo("Nothing to compute.")
-        print_warnings_before_work([e.table for e in entries], [e.pending for e in entries])
+        print_warnings_before_runs([e.table for e in entries], [e.pending for e in entries])
 
     def mixed(self, kinds: Sequence[str]) -> None:
         """Print a warning that results may differ in their last bits between kinds of CPU."""

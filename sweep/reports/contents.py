@@ -127,7 +127,7 @@ def report_part_of_experiment(
         answer, missing = _section_answer(section, dataset)
         pictures = []
         for kind, text in section.pictures.items():
-            found, why = _section_pictures(kind, dataset, f"p{place}-{kind}", name, text, most)
+            found, why = _draw_section_pictures(kind, dataset, f"p{place}-{kind}", name, text, most)
             pictures += found
             not_drawn += [] if missing else why
         if answer is not None:
@@ -160,7 +160,7 @@ def _section_answer(section: Section, dataset: xr.Dataset) -> tuple[Answer | Non
         return None, str(error)
 
 
-def _section_pictures(
+def _draw_section_pictures(
     kind: str, dataset: xr.Dataset, place: str, name: str, text: str, most: int
 ) -> tuple[list[Picture], list[tuple[str, str]]]:
     """The pictures of a kind, one or none, and why there is none."""

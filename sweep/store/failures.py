@@ -114,7 +114,7 @@ class ReferenceEnd:
         return (
             f"the reference by {self.reference['integrator']!r}{where} does not meet its tolerance "
             f"{self.reference['tolerance']:g}: at t = {self.lost:g} {self._why}. Give "
-            f"{', or '.join(self._cures)}"
+            f"{', or '.join(self._remedies)}"
         )
 
     @property
@@ -135,7 +135,7 @@ class ReferenceEnd:
         }[self.reason]
 
     @property
-    def _cures(self) -> list[str]:
+    def _remedies(self) -> list[str]:
         cures = ["an integrator of higher order"] if self.reason == "too_many_steps" else []
         cures += ["a larger tolerance"] if self.difference < SETTLED else []
         known = self.held > 0

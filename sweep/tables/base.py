@@ -124,7 +124,7 @@ def step_columns_of_rows(estimates: Sequence[Any]) -> list[str]:
     ]
 
 
-def table_row_label(row: IntegratorRow) -> str:
+def integrator_row_label(row: IntegratorRow) -> str:
     """The integrator of a row, with the values of the scanned axes: ``rk4 (mass=2)``."""
     values = ", ".join(f"{axis}={format_number(value)}" for axis, value in row.parameters.items())
     return f"{row.integrator} ({values})" if values else row.integrator
@@ -141,7 +141,7 @@ def table_notes(
     remark : callable
         The remark on a row; empty for none.
     """
-    plain = [table_row_label(row) for row in rows]
+    plain = [integrator_row_label(row) for row in rows]
     names: dict[str, list[str]] = {}
     for row, name in zip(rows, plain, strict=True):
         name = _row_label_with_step_size(row, name) if plain.count(name) > 1 else name

@@ -14,7 +14,7 @@ from sweep.tables.base import (
     scanned_axes_of_rows,
     scientific_cell,
     table_notes,
-    table_row_label,
+    integrator_row_label,
     two_decimal_cell,
 )
 from sweep.text import format_number
@@ -87,7 +87,7 @@ def orders_across_as_table(rows: Sequence[OrderAcross]) -> Table:
     ]
     headers = ["integrator", *axes, "declared", *(f"{across} = {value}" for value in columns)]
     notes = [
-        f"{table_row_label(row.estimate)} at {across} = {format_number(row.value)}: "
+        f"{integrator_row_label(row.estimate)} at {across} = {format_number(row.value)}: "
         f"{row.estimate.verdict}, {row.estimate.reason}"
         for row in rows
         if row.estimate.reason and row.estimate.verdict != CONFIRMED

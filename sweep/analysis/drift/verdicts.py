@@ -413,14 +413,14 @@ def _finding_by_growth_exponent(
     if exponent.surely_below_linear:
         tested = "slowing", exponent.surely_high, 1.0, tuple(advise_longer_run(SLOWER))
     elif not exponent.about_linear:
-        tested = "exponent", exponent.p, 1.0, tuple(_remedies_deciding_exponent(ensemble, bends))
+        tested = "exponent", exponent.p, 1.0, tuple(_remedies_for_growth_exponent(ensemble, bends))
     else:
         return Finding(LINEAR, (), exponent, grown)
     numbers = {"low": exponent.low, "high": exponent.high, "power": str(exponent)}
     return Finding(GROWS, (Reason(*tested, numbers),), exponent, grown)
 
 
-def _remedies_deciding_exponent(ensemble: _Ensemble, bends: _Bends) -> list[Remedy]:
+def _remedies_for_growth_exponent(ensemble: _Ensemble, bends: _Bends) -> list[Remedy]:
     """The number of starts, or the duration, that would decide an exponent like this one."""
 
     def exponent_is_decided(of_starts: float, of_noise: float) -> bool:

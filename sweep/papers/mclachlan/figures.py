@@ -212,7 +212,7 @@ def _draw_edges_between_vortices(ax: Axes, view: View, vortices: np.ndarray) -> 
             ax.plot(*flat[list(pair)].T, style, color="0.4", lw=0.8, zorder=2)
 
 
-def draw_tracers(datasets: Datasets) -> Figure:
+def draw_tracer_paths(datasets: Datasets) -> Figure:
     """Particles that four vortices carry, coloured by the height at which they began."""
     dataset = datasets["mclachlan-tracers"]["four-vortices"]
     (run,) = np.flatnonzero(dataset["tracers"].values)
@@ -269,7 +269,7 @@ def draw_spin_chain(datasets: Datasets) -> Figure:
 
 
 MCLACHLAN = {
-    "tracers": draw_tracers,
+    "tracers": draw_tracer_paths,
     "figure-2": draw_free_rigid_body,
     "figure-3": draw_errors_of_three_methods,
     "figure-4": draw_irreversible_body,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweep.campaign.foresight import warnings_before_work
+from sweep.campaign.foresight import warnings_before_runs
 from sweep.store import studies
 
 TEXT = """\
@@ -31,7 +31,7 @@ def warnings(more="", **given):
     text = TEXT
     for key, value in (GIVEN | given).items():
         text = text.replace(key.upper(), value)
-    return warnings_before_work(studies.check_study(studies.parse_study(text + more))[1])
+    return warnings_before_runs(studies.check_study(studies.parse_study(text + more))[1])
 
 
 def test_nothing_is_said_of_what_suits():
@@ -42,7 +42,7 @@ def test_nothing_is_said_of_what_suits():
 
 @pytest.mark.parametrize("name", ["quickstart", "orders", "all-orders", "lee-systems", "round-off"])
 def test_nothing_is_said_of_packaged_studies_that_decide(name):
-    assert warnings_before_work(studies.check_study(name)[1]) == []
+    assert warnings_before_runs(studies.check_study(name)[1]) == []
 
 
 def test_steps_longer_than_any_that_the_system_declares():
@@ -111,5 +111,5 @@ def test_experiments_with_the_same_doubt_share_a_line():
         text = text.replace(key.upper(), value)
     _, second = text.split("[[experiment]]")
     text += "[[experiment]]" + second.replace('"pendulum"', '"again"')
-    (line,) = warnings_before_work(studies.check_study(studies.parse_study(text))[1])
+    (line,) = warnings_before_runs(studies.check_study(studies.parse_study(text))[1])
     assert line.startswith("pendulum, again: no drift of ")
