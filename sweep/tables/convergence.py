@@ -10,11 +10,11 @@ from sweep.analysis.convergence.certificates import CONFIRMED
 from sweep.analysis.summary import summarize_orders
 from sweep.tables.base import (
     Table,
+    integrator_row_label,
     left_out_runs_note,
     scanned_axes_of_rows,
     scientific_cell,
     table_notes,
-    integrator_row_label,
     two_decimal_cell,
 )
 from sweep.text import format_number
