@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.store.backends.places import place_is_file
 from sweep.store.commit.fold import written_by_tasks
 from sweep.store.commit.records import (
     CHECKPOINT,
@@ -95,8 +96,8 @@ class Recording:
         self._shard_row = rows // self._arrays[MARKER].chunks[0]
         self.done, self._committed = np.zeros((2, len(rows)), dtype=bool)
         self.checkpointed = np.zeros(len(rows), dtype=np.int64)
-        # Of rows that resume: their checkpoint, and the index of each row in it.
-        self._states: dict[int, tuple[Record, int]] = {}
+        # Of rows that resume: the state in their checkpoint, and the index of each row in it.
+        self._states: dict[int, tuple[dict[str, np.ndarray], int]] = {}
         # By rows: checkpoints of this attempt with their numbers, and the samples of each.
         self._chains: dict[tuple[int, ...], tuple[list[tuple[int, Record]], list[int]]] = {}
         # Rows and checkpoints of the attempts from which rows resume.
@@ -108,9 +109,24 @@ class Recording:
     # --- records of earlier attempts ---------------------------------------------------------
 
     def _read_records(self, folder: Place) -> None:
-        """Read which rows are done, and the checkpoints that others resume from."""
+        """Read which rows are done, and the checkpoints that others resume from.
+
+        Another attempt that lives removes files when it commits, or writes its next checkpoint.
+        It writes what replaces them first: the folder is listed again where one is gone.
+        """
+        listed = list_records(folder)
+        while True:
+            try:
+                self._read_listed_records(listed)
+                return
+            except FileNotFoundError:
+                listed = [found for found in list_records(folder) if place_is_file(found.place)]
+
+    def _read_listed_records(self, listed: Sequence[Record]) -> None:
         low, high = self.rows[0], self.rows[-1]
-        found = [r for r in list_records(folder) if r.name.start <= high and r.name.stop > low]
+        found = [
+            record for record in listed if record.name.start <= high and record.name.stop > low
+        ]
         for record in found:
             if record.name.kind == RECORD and record.name.session == self._attempt.session.name:
                 self.done |= np.isin(self.rows, record.rows)
@@ -133,13 +149,15 @@ class Recording:
         mine &= (chain[0].name.first == self.first) | (chain[0].name.first == 0)
         if not mine.any():
             return
-        self._resumed.append((last.rows, records))
-        self.first[mine], self.checkpointed[mine] = chain[0].name.first, at
         where = np.searchsorted(last.rows, self.rows[mine])
-        for i, k in zip(np.flatnonzero(mine).tolist(), where.tolist(), strict=True):
-            self._states[i] = last, k
+        state = {name: last.read_state(name) for name in last.header["state"]}
         for record in chain:
             self._read_samples(record, np.flatnonzero(mine), where)
+        # All is read: the files may go.
+        self._resumed.append((last.rows, records))
+        self.first[mine], self.checkpointed[mine] = chain[0].name.first, at
+        for i, k in zip(np.flatnonzero(mine).tolist(), where.tolist(), strict=True):
+            self._states[i] = state, k
 
     def _read_samples(
         self, record: Record, mine: NDArray[np.intp], where: NDArray[np.intp]
@@ -152,8 +170,10 @@ class Recording:
                 at: tuple[Any, ...] = mine[inside], *spans
                 self.columns[name][at] = values
 
-    def read_state(self, names: Sequence[str], indices: Sequence[int]) -> dict[str, np.ndarray]:
-        """Read the integrator's state from the checkpoints of rows.
+    def checkpoint_state(
+        self, names: Sequence[str], indices: Sequence[int]
+    ) -> dict[str, np.ndarray]:
+        """The integrator's state in the checkpoints from which rows resume.
 
         Parameters
         ----------
@@ -166,9 +186,7 @@ class Recording:
         dict of str to ndarray, shape (indices, …)
         """
         found = [self._states[i] for i in indices]
-        return {
-            name: np.array([record.read_state(name)[k] for record, k in found]) for name in names
-        }
+        return {name: np.array([state[name][k] for state, k in found]) for name in names}
 
     # --- what is written ---------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class ReferenceWork:
         times, recording = self.task.times, self.recording
         count = int(recording.checkpointed[i]) or int(recording.first[i])
         if recording.checkpointed[i]:
-            for name, values in recording.read_state(CHECKPOINT_STATE, [i]).items():
+            for name, values in recording.checkpoint_state(CHECKPOINT_STATE, [i]).items():
                 recording.columns[name][i] = values[0]
         self.task.solver.load(system, *self._initial_states(i, system))
         length = self._first_length(len(times) - count)

@@ -152,7 +152,9 @@ class RunWork:
             self.recording.first[batch] = 0
             return runs
         if from_checkpoint:
-            state: dict[str, Any] = self.recording.read_state(CHECKPOINT_STATE, batch.tolist())
+            state: dict[str, Any] = self.recording.checkpoint_state(
+                CHECKPOINT_STATE, batch.tolist()
+            )
             return dataclasses.replace(runs, sample=sample, **state)
         where = [self.ends["place"][i] for i in batch.tolist()]
         return dataclasses.replace(

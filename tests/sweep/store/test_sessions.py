@@ -61,6 +61,28 @@ def checkpoints_of(store):
     return list((store / "_geosweep").rglob(f"*.{records.CHECKPOINT}"))
 
 
+def leave_checkpoints(work, store, monkeypatch):
+    """Begin a session whose first attempt dies on its way; returns the session."""
+
+    class Killed(BaseException):
+        """What happens to a worker."""
+
+    put = recording.Recording.checkpoint
+
+    def dying(self, indices, samples, state):
+        put(self, indices, samples, state)
+        if samples > 4:
+            raise Killed
+
+    mine = begun(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(recording.Recording, "checkpoint", dying)
+        with pytest.raises(Killed):
+            compute.compute_task(work, mine)
+    assert checkpoints_of(store)
+    return mine
+
+
 def test_a_task_of_a_coordinator_before_writes_nothing(work, store, fingerprint):
     """Not even what it has computed when another one takes over; the one that follows can."""
     with acquire_lease(Store.at(store)) as first:
@@ -144,21 +166,8 @@ def test_what_is_in_flight_is_known_while_somebody_holds_the_store(work, store):
 def test_runs_on_their_way_begin_again_where_their_checkpoint_is_damaged(
     work, store, monkeypatch, cluster, assert_same_runs, tmp_path
 ):
-    class Killed(BaseException):
-        """What happens to a worker."""
-
-    put = recording.Recording.checkpoint
-
-    def dying(self, indices, samples, state):
-        put(self, indices, samples, state)
-        if samples > 4:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(recording.Recording, "checkpoint", dying)
-        with pytest.raises(Killed):
-            compute.compute_task(work, begun(store))
-    assert checkpoints_of(store) and verify.verify(store) == []
+    leave_checkpoints(work, store, monkeypatch)
+    assert verify.verify(store) == []
     for file in checkpoints_of(store):
         content = bytearray(file.read_bytes())
         content[-50] ^= 1
@@ -271,6 +280,37 @@ def test_a_row_that_two_processes_compute_counts_once(work, store):
     assert counted.done == len(work.rows)
     fold.fold_all(Store.at(store), mine.name)
     assert (Store.at(store).group("only")["sample_count"][:] == 11).all()
+    assert verify.verify(store) == []
+
+
+def test_checkpoints_that_another_attempt_removes_while_they_are_read_are_done(
+    work, store, monkeypatch
+):
+    """The files were listed; then a worker that was given up, and lives, commits the task."""
+    mine, listed = leave_checkpoints(work, store, monkeypatch), recording.list_records
+
+    def listed_before_the_other_commits(folder, *of):
+        found = listed(folder, *of)
+        with monkeypatch.context() as patch:
+            patch.setattr(recording, "list_records", listed)
+            assert compute.compute_task(work, mine).whole
+        return found
+
+    monkeypatch.setattr(recording, "list_records", listed_before_the_other_commits)
+    receipt = compute.compute_task(work, mine)
+    assert receipt.whole and receipt.runs == 0  # they are in the other one's records
+
+
+def test_a_run_resumes_from_a_checkpoint_that_is_removed_meanwhile(work, store, monkeypatch):
+    """Another attempt commits after this one has read where its runs are."""
+    mine = leave_checkpoints(work, store, monkeypatch)
+    arrays = Store.at(store).arrays_of_group("only")
+    attempt = sessions.Attempt(Store.at(store), mine)
+    slow = run_work.RunWork(work, arrays, lambda batch, rows: None, attempt)
+    assert slow.recording.checkpointed.any()
+    assert compute.compute_task(work, mine).whole and not checkpoints_of(store)
+    assert slow.compute()[1]
+    fold.fold_all(Store.at(store), mine.name)
     assert verify.verify(store) == []
 
 
