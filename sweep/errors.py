@@ -143,7 +143,7 @@ class TaskFailed(GeosweepError, RuntimeError):
 
 
 class LeaseLost(GeosweepError):
-    """Another coordinator holds the store: what a task of the one before has is not written."""
+    """A task is fenced off: its session has ended, or another coordinator holds the store."""
 
 
 class VersionMismatch(GeosweepError, RuntimeError):

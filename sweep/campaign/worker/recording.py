@@ -201,7 +201,7 @@ class Recording:
         Raises
         ------
         sweep.errors.LeaseLost
-            If another coordinator holds the store by now.
+            If the session has ended, or another coordinator holds the store by now.
         """
         mine = np.flatnonzero(self.done & ~self._committed)
         keys = np.stack([self._shard_row[mine], self.first[mine]])

@@ -75,7 +75,7 @@ class ReferenceWork:
         Raises
         ------
         sweep.errors.LeaseLost
-            If another coordinator holds the store by now.
+            If the session has ended, or another coordinator holds the store by now.
         """
         made = [make_system(named) for named in self.task.systems]
         recording, every = self.recording, self.task.checkpoint_every

@@ -84,7 +84,7 @@ class RunWork:
         Raises
         ------
         sweep.errors.LeaseLost
-            If another coordinator holds the store by now.
+            If the session has ended, or another coordinator holds the store by now.
         """
         recording = self.recording
         left, size = np.flatnonzero(~recording.done), 0

@@ -243,7 +243,7 @@ class Receipt:
     whole : bool
         Whether the task is done; False if the worker was stopped, or is about to end.
     fenced_off : bool
-        Whether another coordinator holds the store's lease by now.
+        Whether the session has ended, or another coordinator holds the store's lease by now.
     """
 
     experiment: str

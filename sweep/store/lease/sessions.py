@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
 from sweep.errors import Interrupted, LeaseLost, StoreUnseen, VersionMismatch
+from sweep.store.backends.places import place_is_file
 from sweep.store.lease.lease import is_lease_held_by_another
 from sweep.store.store import Store
 
@@ -110,20 +111,20 @@ class Session:
             raise Interrupted("its worker was told to stop")
 
     def check(self, store: Store) -> None:
-        """Whether the store takes this session's records.
+        """Check that the store takes this session's records.
 
         Raises
         ------
         LeaseLost
-            If another coordinator holds the store by now, or has.
+            If another coordinator holds the store by now, or has; or the session has ended.
         StoreUnseen
-            If there is no store, or another one, where this process looks.
+            If the store names no session where this process looks: there is none, or another one.
         """
         if self.token and is_lease_held_by_another(store, self.token):
             raise LeaseLost
         if (found := store.session) == self.name:
             return
-        if found:
+        if found or place_is_file(store.session_file):  # which is empty once a session has ended
             raise LeaseLost
         here = f"{platform.node()} (process {os.getpid()})"
         raise StoreUnseen(

@@ -325,6 +325,19 @@ def test_tasks_are_computed_in_the_store_that_their_session_was_begun_in(work, s
         assert fingerprint(store) == mark
 
 
+def test_a_worker_that_wakes_after_the_session_has_ended_writes_nothing(work, store, fingerprint):
+    """All is done, and nobody holds the store: it is fenced off, and no store is missing."""
+    with acquire_lease(Store.at(store)) as held:
+        mine = begun(store, held.token)
+        assert compute.compute_task(work, mine).whole
+        fold.fold_all(Store.at(store), mine.name)
+        fold.end_session(Store.at(store), checkpoints=True)
+    mark = fingerprint(store)
+    receipt = compute.compute_task(work, mine)
+    assert receipt.fenced_off and not receipt.whole
+    assert fingerprint(store) == mark
+
+
 def test_what_another_session_computed_late_changes_nothing(work, store):
     """A worker that passed its last check before it was suspended puts what nobody takes."""
     before = begun(store)
