@@ -20,7 +20,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from sweep.errors import Damaged, LeaseLost
+from sweep.errors import Damaged
 from sweep.store.backends.places import (
     ObjectPlace,
     Place,
@@ -181,19 +181,20 @@ def write_shard(
         if (data := grown(old)) not in (None, old):
             put_durably(file, data, check, syncs_directory)
         return
-    # If another process has put one since this one lost the lease, it has folded these records,
-    # too: its shard stays.
+    # A fold that was cut short may have put it, without the index that says so.
     if is_new and ((data := grown(None)) is None or file.put_if(data)):
         return
-    try:
-        old, tag = file.read_tagged()
-    except FileNotFoundError:
-        old, tag = None, None
-    if (data := grown(old)) in (None, old):
-        return
-    check()
-    if file.put_if(data, tag) is None:
-        raise LeaseLost
+    while True:
+        try:
+            old, tag = file.read_tagged()
+        except FileNotFoundError:
+            old, tag = None, None
+        if (data := grown(old)) in (None, old):
+            return
+        check()
+        if file.put_if(data, tag):
+            return
+        check()  # changed meanwhile by the next lease holder, or late by one before: then again
 
 
 # --- the index of folded rows ----------------------------------------------------------------

@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
+import pytest
 from studies_in_buckets import FEW, keys
 from study_text import one_experiment
 from waiting import HANG
@@ -13,6 +15,7 @@ from waiting import HANG
 from sweep import errors
 from sweep.errors import StoreError
 from sweep.store.backends.places import ObjectPlace
+from sweep.store.commit import fold
 from sweep.store.lease import holder
 from sweep.store.lease.holder import LeaseHolder, heartbeat_counter_line, lease_holder_line
 from sweep.store.lease.lease import acquire_lease
@@ -93,6 +96,31 @@ def try_hold(store):
             return "it held it"
     except StoreError as error:
         return str(error)
+
+
+def test_a_shard_that_another_process_puts_after_the_check_is_kept(bucket):
+    """By one that held the store before, or by one that has taken it over."""
+    shard, others, checks = bucket / "c.0", [], []
+    array = SimpleNamespace(file=lambda index: shard)
+
+    def grown(old):
+        if others:
+            shard.write_bytes(old + others.pop())
+        return old + b" mine"
+
+    def taken_over():
+        checks.append("passed")
+        if len(checks) > 1:
+            raise errors.Interrupted("another process holds the store")
+
+    shard.write_bytes(b"old")
+    others.append(b" late")
+    fold.write_shard(array, (0,), grown)
+    assert shard.read_bytes() == b"old late mine"
+    others.append(b" theirs")
+    with pytest.raises(errors.Interrupted, match="another process holds the store"):
+        fold.write_shard(array, (0,), grown, taken_over)
+    assert shard.read_bytes() == b"old late mine theirs"
 
 
 def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
