@@ -108,7 +108,11 @@ def fold_group(
             arrays = written_by_tasks(store.arrays_of_group(place))
             book = book_of_group(store, place)
         check()
-        _fold_shard_row(row, arrays, records, check, is_new=row not in book)
+        try:
+            _fold_shard_row(row, arrays, records, check, is_new=row not in book)
+        except FileNotFoundError:  # the next lease holder has folded the records
+            check()
+            raise
         samples = max(record.name.last for record in records)
         book = note_folded(store, place, book, {row: _extents_of_rows(arrays, samples)}, check)
         for record in records:

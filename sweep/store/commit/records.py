@@ -366,7 +366,11 @@ def put_durably(
             file.flush()
             os.fsync(file.fileno())
         check()
-        partial.rename(place)
+        try:
+            partial.rename(place)
+        except FileNotFoundError:  # the next lease holder has removed it
+            check()
+            raise
     except BaseException:
         partial.unlink(missing_ok=True)
         raise

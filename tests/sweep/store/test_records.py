@@ -6,7 +6,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep.errors import Damaged
+from sweep.errors import Damaged, Interrupted
 from sweep.store import storage
 from sweep.store.backends.places import files_below
 from sweep.store.chunk_layout import Layout
@@ -267,6 +267,29 @@ def test_what_is_put_is_there_whole_or_not_at_all(tmp_path):
     records.put_durably(place, b"in time")
     assert place.read_bytes() == b"in time"
     assert encode_chunk(np.arange(3.0)) != encode_chunk(np.arange(4.0))
+
+
+def test_who_misses_a_file_that_the_next_lease_holder_removed_says_so(store):
+    """Suspended after the check: its unfinished file is gone, or the records that it folds."""
+    removed = []
+
+    def passed_once():
+        if removed:
+            raise Interrupted("another process holds the store")
+        for file in store.place.rglob("*"):
+            if file.suffix in (records.PARTIAL, f".{RECORD}"):
+                removed.append(file)
+                file.unlink()
+
+    with pytest.raises(Interrupted, match="another process"):
+        records.put_durably(store.session_file, b"late", passed_once)
+    assert removed and not store.session_file.is_file()
+    for many in (1, fold.MOST_LOADED + 1):  # read at once, or one after the other
+        for row in range(many):
+            store.put([row % 8], token=f"t{row}")
+        removed.clear()
+        with pytest.raises(Interrupted, match="another process"):
+            fold.fold_group(store, "only", "s", [0], passed_once)
 
 
 def test_a_record_that_is_in_memory_is_loaded_again(tmp_path):
