@@ -299,7 +299,7 @@ def _write_metadata(
     store: StoreFiles, name: str, metadata: dict[str, Any], check: WriteCheck | None
 ) -> None:
     text = json.dumps(metadata, indent=2)
-    put_durably(store.place / name / METADATA, text.encode(), check or (lambda: None))
+    put_durably(store.place / name / METADATA, text.encode(), check)
 
 
 def set_root_attributes(

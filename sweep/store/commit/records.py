@@ -339,26 +339,34 @@ def _shifted_slices(spans: Sequence[tuple[int, int]], begin: Sequence[int]) -> t
 
 
 def put_durably(
-    place: Place, data: bytes, check: WriteCheck = lambda: None, syncs_directory: bool = True
+    place: Place, data: bytes, check: WriteCheck | None = None, syncs_directory: bool = True
 ) -> None:
     """Write a file atomically and durably: a power failure leaves all of it, or none.
+
+    A process that passed the check, was suspended, and has lost the lease when it wakes, cannot
+    complete the write where it would matter. In a directory the next lease holder first removes
+    unfinished files (`sweep.store.commit.fold.remove_unfinished`), and the rename fails. In a
+    bucket an object is put only if it is still what it was before the check: over one that the
+    next holder has put none is.
 
     Parameters
     ----------
     place : Path or ObjectPlace
     data : bytes
-    check : callable
-        Called before the last step, the rename by which the file appears; it may raise. The next
-        lease holder removes unfinished files, so that a process which passed the check and then
-        lost the lease cannot complete the write.
+    check : callable, optional
+        Called before the last step, by which the file appears; it may raise. Without it an object
+        is put whatever is there.
     syncs_directory : bool
         Whether the write is durable as soon as this returns; otherwise only after
         `sync_directories`, and until then a power failure may bring back the old file.
     """
     if isinstance(place, ObjectPlace):
-        check()
-        place.write_bytes(data)
+        if check is None:
+            place.write_bytes(data)
+        else:
+            _put_object_if_unchanged(place, data, check)
         return
+    check = check or (lambda: None)
     partial = place.with_name(f"{secrets.token_hex(8)}{PARTIAL}")
     try:
         with _open_new_file(partial) as file:
@@ -376,6 +384,18 @@ def put_durably(
         raise
     if syncs_directory:
         sync_directories([place.parent])
+
+
+def _put_object_if_unchanged(place: ObjectPlace, data: bytes, check: WriteCheck) -> None:
+    """Put an object where it is still what it was before the check; otherwise check again."""
+    while True:
+        try:
+            tag = place.stat().st_ino
+        except FileNotFoundError:
+            tag = None
+        check()
+        if place.put_if(data, tag):
+            return
 
 
 def sync_directories(directories: Iterable[Path]) -> None:

@@ -148,23 +148,23 @@ def zarr_store_with_check(store: StoreFiles, check: WriteCheck) -> ZarrStore:
         Raises unless this process still holds the lease.
     """
     if isinstance(store.place, ObjectPlace):
-        return _Checked(store.place.zarr_store(), check)
+        return _Checked(store.place.zarr_store(), store.place, check)
     return _CheckedLocal(store.place, check)
 
 
 class _Checked(WrapperStore[ZarrStore]):
-    """Looks before each request."""
+    """Checks before each request; an object is put as by `put_durably`, under a condition."""
 
-    def __init__(self, store: ZarrStore, check: WriteCheck) -> None:
+    def __init__(self, store: ZarrStore, place: ObjectPlace, check: WriteCheck) -> None:
         super().__init__(store)
-        self._check = check
+        self._place, self._check = place, check
 
     def _with_store(self, store: ZarrStore) -> Self:
-        return type(self)(store, self._check)
+        return type(self)(store, self._place, self._check)
 
     async def set(self, key: str, value: Buffer) -> None:
-        self._check()
-        await self._store.set(key, value)
+        data = value.to_bytes()
+        await asyncio.to_thread(put_durably, self._place / key, data, self._check)
 
     async def delete(self, key: str) -> None:
         self._check()
@@ -172,7 +172,7 @@ class _Checked(WrapperStore[ZarrStore]):
 
 
 class _CheckedLocal(LocalStore):
-    """Looks when a file is written and not in its place yet; see `put_durably`."""
+    """Checks when a file is written and not in its place yet; see `put_durably`."""
 
     def __init__(self, root: Path | str, check: WriteCheck, *, read_only: bool = False) -> None:
         super().__init__(root, read_only=read_only)

@@ -94,7 +94,7 @@ def stopped(action, last):
         return called
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("write_bytes", "copy", "delete"):
+        for name in ("write_bytes", "put_if", "copy", "delete"):
             patch.setattr(ObjectPlace, name, counted(getattr(ObjectPlace, name)))
         made = s3._zarr_bucket_store_class()
         for name in ("set", "delete"):

@@ -16,6 +16,7 @@ from sweep import errors
 from sweep.errors import StoreError
 from sweep.store.backends.places import ObjectPlace
 from sweep.store.commit import fold
+from sweep.store.commit.records import put_durably
 from sweep.store.lease import holder
 from sweep.store.lease.holder import LeaseHolder, heartbeat_counter_line, lease_holder_line
 from sweep.store.lease.lease import acquire_lease
@@ -121,6 +122,32 @@ def test_a_shard_that_another_process_puts_after_the_check_is_kept(bucket):
     with pytest.raises(errors.Interrupted, match="another process holds the store"):
         fold.write_shard(array, (0,), grown, taken_over)
     assert shard.read_bytes() == b"old late mine theirs"
+
+
+@pytest.mark.parametrize("before", [None, b"before"])
+def test_an_object_that_another_process_puts_after_the_check_is_kept(bucket, before):
+    """As the session: one that was suspended after its check names none over the next one's."""
+    place, checks = bucket / "session", []
+
+    def put_meanwhile():
+        checks.append("passed")
+        if len(checks) == 1:
+            place.write_bytes((before or b"") + b" theirs")
+
+    def taken_over():
+        if checks:
+            raise errors.Interrupted("another process holds the store")
+        put_meanwhile()
+
+    if before is not None:
+        place.write_bytes(before)
+    with pytest.raises(errors.Interrupted, match="another process holds the store"):
+        put_durably(place, b"mine", taken_over)
+    assert place.read_bytes() == (before or b"") + b" theirs"
+    checks.clear()
+    place.write_bytes(b"again")
+    put_durably(place, b"mine", put_meanwhile)  # theirs was late: this one still has the lease
+    assert place.read_bytes() == b"mine" and len(checks) == 2
 
 
 def test_a_heart_beats_and_who_lost_the_lock_stops(bucket, until, monkeypatch):
