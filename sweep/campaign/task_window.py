@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import KilledWorker
 
-from sweep.campaign.worker.compute import committed_samples_of_task, compute_task
+from sweep.campaign.worker.compute import compute_task, recorded_samples_of_task
 from sweep.clusters.adaptive import tell_work_left
 from sweep.clusters.shutdown import TIME_IS_UP
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
@@ -137,7 +137,7 @@ class _Window:
         self._session = session
         self._deaths = 0  # of workers in a row, with nothing committed
         # Committed samples of tasks whose workers died, by the key of the task.
-        self._committed: dict[tuple[str, str, int], int] = {}
+        self._recorded: dict[tuple[str, str, int], int] = {}
         self._pace = Pace(1, drain.deadline)
         self._looked = self._fetched = -math.inf
 
@@ -256,8 +256,8 @@ class _Window:
 
     def _may_retry(self, task: Task, error: KilledWorker) -> bool:
         """Whether fewer than `MOST_DEATHS` workers died since a task was last committed in part."""
-        before, now = self._committed.get(task.key, 0), committed_samples_of_task(task)
-        self._committed[task.key] = now
+        before, now = self._recorded.get(task.key, 0), recorded_samples_of_task(task)
+        self._recorded[task.key] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
         return self._deaths < MOST_DEATHS
 

@@ -41,7 +41,7 @@ def window(monkeypatch):
     """Tasks in flight on a cluster of one slot, and how many samples each has in the store."""
     found = {"samples": 0}
     monkeypatch.setattr(cluster_module, "count_task_slots", lambda client, check: 1)
-    monkeypatch.setattr(cluster_module, "committed_samples_of_task", lambda task: found["samples"])
+    monkeypatch.setattr(cluster_module, "recorded_samples_of_task", lambda task: found["samples"])
     return cluster_module._Window(None, [], None, Drain()), found
 
 

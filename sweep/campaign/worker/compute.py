@@ -110,7 +110,7 @@ def _compute_and_commit_task(
     return RunWork(task, arrays, make_reference_reader(task, known), attempt).compute()
 
 
-def committed_samples_of_task(task: Task) -> int:
+def recorded_samples_of_task(task: Task) -> int:
     """Number of samples of a task's rows in its records and checkpoints.
 
     Parameters
