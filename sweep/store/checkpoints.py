@@ -1,7 +1,7 @@
 """Checkpoints: the state of an integrator, from which a run goes on.
 
 Those at the ends of runs are an array over runs, with which runs are extended; those of runs on
-their way are records. Both belong to one version of the code: of another one's a run knows nothing.
+their way are records. Both belong to one version of the code: those of another one are ignored.
 """
 
 import functools
@@ -24,7 +24,7 @@ CHECKPOINT = Variable("checkpoint", ("run", "number"), "1", "state of the integr
 
 @functools.cache
 def checkpoint_code_hash() -> str:
-    """What checkpoints of this version of the kernels, and of Numba, have in common."""
+    """Hash of the code of kernels and of Numba's version; part of the identity of a checkpoint."""
     found: str = sources_hash(frozenset({"integrators", "systems"}))
     return found
 

@@ -1,7 +1,9 @@
 """How an experiment's arrays are cut: into chunks for readers, and shards of them, each a file.
 
 A chunk is some half a megabyte, whatever the number of runs; a shard is many of them, so that files
-are few. All arrays that tasks write have shards of the same rows, which are written together.
+are few. All arrays that tasks write are cut into shards at the same rows. A *row of shards* is all
+shards, of all these arrays, that hold the same block of `Layout.shard_rows` runs; they are written
+together.
 """
 
 import math
@@ -25,7 +27,7 @@ class Layout:
     Parameters
     ----------
     shard_rows : int
-        Of all arrays.
+        Runs of a row of shards.
     time_chunk : int
         Samples of a chunk.
     time_chunks : int

@@ -1,6 +1,29 @@
 """`Store`: where a run table is, and what belongs to it there.
 
 Whatever a user calls a store by is resolved once, by `Store.at`; everything below takes a `Store`.
+
+Each experiment is a Zarr group, created, grown and folded by the holder of the lease. Everything
+else of a store is below ``_geosweep``:
+
+- ``session``: the name of the session whose records count; empty once it has ended. Written by the
+  lease holder.
+- ``records/GROUP/ROW/*.record`` and ``*.checkpoint``: what tasks have put for a row of shards, see
+  `sweep.store.commit.records`. Workers write each file once, under a name of its own, without the
+  lease, and remove checkpoints; the lease holder removes both kinds.
+- ``folded/GROUP.json``: the ledger of a group, how far each row of shards is folded. zarr reads a
+  file that is missing as blank; by the ledger it is missed. Written by the lease holder.
+- ``references/EXPERIMENT`` and ``ends.GROUP``: groups of reference trajectories, and of the states
+  of integrators at the end of runs; as those of experiments.
+- ``environments/NUMBER.json``: what a worker computes with. Workers write it without the lease; two
+  of one number write the same.
+- ``in-flight.json`` and ``prediction.json``: for `sweep status`. The coordinator writes them
+  without a check of its lease, since no result depends on them.
+- ``creating``: in a bucket, while a new store is put there.
+- ``*.partial``: what was not finished; the next lease holder removes it.
+
+And beside the store: ``STORE.lock``, the lease (`sweep.store.lease.lease`); ``STORE.submitted`` and
+``STORE.cancel`` (`sweep.store.lease.requests`), on which no result depends; and
+``STORE.TOKEN.creating``, a directory where a new store is put together.
 """
 
 import contextlib
@@ -34,7 +57,7 @@ if TYPE_CHECKING:
 
 HALF_MADE = "creating"  # object in a bucket while a store is put there
 CREATING = ".creating"  # after the store's own name and a token: where a new one is put together
-LEASE = ".lock"  # likewise: who writes to the store
+LEASE = ".lock"  # after the store's own name alone: who writes to the store
 
 
 @dataclass(frozen=True)
@@ -262,9 +285,12 @@ class Store:
         return places.files_below(self.place)
 
     def array(self, *names: str) -> ArrayFiles:
-        """The `ArrayFiles` at a path below the store; `Damaged` if its metadata are.
+        """The `ArrayFiles` at a path below the store, with what is not folded yet.
 
-        With what is not folded yet.
+        Raises
+        ------
+        Damaged
+            If its metadata are.
         """
         *group, _ = names
         return ArrayFiles.read(self.place.joinpath(*names), self.unfolded("/".join(group)))
@@ -281,9 +307,19 @@ class Store:
     def arrays_of_group(
         self, place: str, unfolded: Unfolded | None = None
     ) -> dict[str, ArrayFiles]:
-        """The arrays of a group of runs or references, by name; `Damaged` if their metadata are.
+        """The arrays of a group, by name, without what is not folded yet unless that is given.
 
-        With the checkpoints at the ends of runs; and with what is not folded, where it is given.
+        Parameters
+        ----------
+        place : str
+            Group of runs or references; the checkpoints at the ends of its runs are among them.
+        unfolded : sweep.store.commit.records.Unfolded, optional
+            As of `unfolded`.
+
+        Raises
+        ------
+        Damaged
+            If their metadata are.
         """
         copies, found = self.consolidated, {}
         for group in (place, end_checkpoints_group_name(place)):

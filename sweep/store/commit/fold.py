@@ -1,10 +1,14 @@
 """Folding: records become rows of the arrays, which any Zarr reader opens.
 
-Only the holder of the lease folds. A row of shards is written array by array, the count of samples
-last; then the group's index of folded rows is updated, then the records are removed. Folding is
-idempotent: repeated after a crash at any instant, it gives the same store, since shards only grow
-at their end and a record is kept until all of it is folded. Readers list records first and read
-arrays after.
+Only the holder of the lease folds: a row of shards once each of its tasks has sent a receipt that
+it is done (`Folder`); what an earlier session has left, right after the lease was acquired to run,
+retry, merge or repair (`settle`); what came after that, when a session begins (`begin_session`);
+and the rest at the end of a run (`fold_all`).
+
+The steps are in `sweep.store.commit`. Folding is idempotent: repeated after a crash at any instant,
+it gives the same values, since shards only grow at their end and a record is kept until all of it
+is folded; a shard that is folded twice keeps the bytes of both. Readers list records first, which
+are finished rows of the session that the store names, and read arrays after.
 """
 
 import collections
@@ -49,7 +53,7 @@ from sweep.study import schema
 
 # By the row of shards and the array: how far it is folded along its other dimensions.
 Book = dict[int, dict[str, list[int]]]
-CHECKPOINT_ARRAY = "checkpoint"  # which begins anew with each version of the code
+CHECKPOINT_ARRAY = "checkpoint"  # not in the ledger: it is deleted when the code changes
 MOST_LOADED = 8  # records that are in memory at once
 BOOKS = "folded"  # the index of each group: what is folded of each row of shards
 
@@ -133,7 +137,8 @@ def _fold_shard_row(
     written: set[Path] = set()
     for array in arrays.values():
         if is_last := array.name == schema.MARKER.name:
-            # At once: a file system that has written its journal has done it for all.
+            # All directories before the counts: no count becomes durable before its data. Together,
+            # as one flush of a file system's journal serves all of them.
             sync_directories(written)
         grid, touched = array.inner_grid, set()
         for record in records:
@@ -339,7 +344,7 @@ def check_files_are_there(store: Store, place: str, paths: set[str] | None = Non
 def settle(store: Store, check: WriteCheck = lambda: None) -> None:
     """Fold what an earlier session has left; called right after the lease was acquired.
 
-    Unfinished files are removed first: their writers have lost the lease, and cannot finish them.
+    Unfinished files are removed first: a writer that still lives then fails at its rename.
 
     Raises
     ------
@@ -382,6 +387,8 @@ def begin_session(
     store: Store, session: str, check: WriteCheck = lambda: None, is_new: bool = False
 ) -> None:
     """Make a session the one whose records count, and remove the records of earlier ones.
+
+    Only those that were listed before the change, and no checkpoints, from which tasks resume.
 
     Parameters
     ----------
@@ -473,14 +480,16 @@ def discard(store: Store, places: Iterable[Place], check: WriteCheck) -> None:
 class Folder:
     """Folds rows of shards in a thread, within ``with``, each when all of its tasks are done.
 
+    The end of ``with`` waits until they are folded, and raises what a fold has raised. Where it is
+    left by an exception, what is not begun is dropped: the next `settle` folds it.
+
     Parameters
     ----------
     store : Store
     session : str
     check : callable
         As in `fold_group`.
-    tasks : sequence of RunTask or ReferenceTask
-        At the end of ``with`` all of them are folded.
+    tasks : sequence of PlannedTask or ReferenceTask
     """
 
     def __init__(

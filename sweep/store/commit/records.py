@@ -1,14 +1,16 @@
 """Records: what a task commits, each one immutable object, and a fold brings into the arrays.
 
 Writing a record changes no other one: a worker that was suspended, and resumes after another one
-has done its task, writes a record that is ignored. A record counts if it is of the session that the
-store names; its name says which rows it has, up to which sample. Its content is a header, then
-variables cut along the chunks of their arrays and encoded in the same way, so that a fold copies
-whole chunks without decoding them.
+has done its task, writes a record that is ignored. A record of finished rows counts if it is of the
+session that the store names; a checkpoint of any session may be resumed from, if its identity is
+the same. The name says how many rows a file has, between which two, and which samples; the header
+says which rows they are. Behind it come variables cut along the chunks of their arrays and encoded
+in the same way, so that a fold copies whole chunks without decoding them.
 
-A checkpoint is a record of runs on their way, with the integrators' state. The n-th of an attempt
-has the samples since checkpoint n & (n - 1), as in a Fenwick tree: there are as many files as n has
-binary ones, and each sample is written log2(n) times at most.
+A checkpoint is a record of runs on their way, with the integrators' state. The n-th, from 1, of
+some rows in an attempt has the samples from those of checkpoint n & (n - 1) on, as in a Fenwick
+tree; number 0 is where the attempt begins. So there are as many files as n has binary ones, and
+each sample is written log2(n) times at most.
 """
 
 import functools
@@ -48,8 +50,8 @@ from sweep.store.files import (
 RECORD, CHECKPOINT = "record", "checkpoint"
 FOLDER = "records"
 MAGIC = b"geosweep record 1\n"
-MOST = 2**31  # bytes of a record
-KEPT = 2**28  # bytes of shards with what is not folded
+MOST_HEADER_END = 2**31  # bytes; a header that says that it ends later is none
+KEPT = 2**28  # bytes of merged shards that an `Unfolded` caches
 AT_FIRST = 2**15  # bytes that are read of a record, to find its header
 PARTIAL = ".partial"
 
@@ -61,17 +63,19 @@ class RecordName:
     Parameters
     ----------
     start, stop : int
-        The rows lie between.
+        The rows lie in this half-open range.
     count : int
-        Of rows; all of them where it is ``stop - start``.
+        Number of rows; fewer than ``stop - start`` if there are gaps.
     first, last : int
-        Samples: it has those from the one on, and with it runs have those before the other.
+        Half-open range of the samples that it holds of each row.
     failed : int
-        Of the runs, those that failed.
+        Number of the runs that failed; 0 of a checkpoint.
     milliseconds : int
-        CPU time of the runs.
-    session, token : str
-        Of the session, and of the attempt at the task.
+        CPU time of the runs; 0 of a checkpoint.
+    session : str
+        Name of the session.
+    token : str
+        Token of the attempt at the task, see `sweep.store.lease.sessions.Attempt`.
     kind : {"record", "checkpoint"}
     """
 
@@ -112,9 +116,9 @@ class Piece:
     at : tuple of int
         Index of the chunk, along all of the array.
     rows : tuple of int
-        First and last one, not included, of the record's rows.
+        Half-open range of positions in `Record.rows`, which are not numbers of rows.
     spans : tuple of tuple of int
-        Likewise of the array's other dimensions.
+        Half-open range along each of the array's other dimensions.
     whole : bool
         Whether it is all of the chunk, and padded as that is.
     offset, size : int
@@ -156,7 +160,7 @@ class Record:
         begin = len(MAGIC) + 8
         data = self._read(0, AT_FIRST)
         end = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
-        if data[: len(MAGIC)] != MAGIC or not begin < end < MOST:
+        if data[: len(MAGIC)] != MAGIC or not begin < end < MOST_HEADER_END:
             raise Damaged(f"{self.place} is no record")
         if len(data) < end:
             data = self._read(0, end)
@@ -267,7 +271,8 @@ def write_record(
     columns : dict of str to ndarray
         Of arrays, by their names; of those over time the samples from ``name.first`` on.
     identity : str
-        Of a checkpoint: what it depends on besides the runs.
+        Hash of what the samples depend on besides the runs, see
+        `sweep.store.checkpoints.checkpoint_identity`. Stored in each record, used of checkpoints.
     state : dict of str to ndarray, optional
         Of a checkpoint: the integrator's state, by name.
 
@@ -428,15 +433,17 @@ def records_folder(root: Place, group: str, shard_row: int | None = None) -> Pla
 def list_records(
     folder: Place, kind: str | None = None, session: str | None = None
 ) -> list[Record]:
-    """The records in a folder, in the order of their names, which is the order in which they count.
+    """The records in a folder, sorted by name: of those of a row the first counts.
+
+    That is not the order in which they were written, on which nothing depends: results are equal.
 
     Parameters
     ----------
     folder : Path or ObjectPlace
         Of a row of shards.
     kind : {"record", "checkpoint"}, optional
-        Only of this one, as of the session.
     session : str, optional
+        Only records of this kind, and of this session, where they are given.
     """
     found = []
     try:

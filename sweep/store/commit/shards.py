@@ -2,7 +2,8 @@
 
 A reader that holds the index of the old shard finds every chunk at the same offset in the new one.
 With other offsets, a reader that fetched the index before the write, and a chunk after it, would
-read wrong bytes.
+read wrong bytes. Old chunks and indices stay in the file as dead bytes; only a copy, such as that
+of `sweep merge`, is without them.
 """
 
 import numpy as np

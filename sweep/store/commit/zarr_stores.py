@@ -1,4 +1,4 @@
-"""A store as zarr reads it, with records that are not folded, and writes it, while it may."""
+"""A store as zarr reads it, with records that are not folded, and writes it, after a check."""
 
 import asyncio
 import re

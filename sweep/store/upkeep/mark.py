@@ -1,8 +1,8 @@
 """Mark runs of a store as not computed, so that the next `sweep run` computes only them.
 
-Their results stay, their checkpoints are removed. The count of samples is reset first, so that
-after a crash at any instant a run counts as computed only with all of its results. The caller
-holds the lease, and all records are folded.
+Their results stay. Their checkpoints are removed first; then the count of samples is reset, before
+the status, so that after a crash at any instant a run counts as computed only with all of its
+results. The caller holds the lease, and all records are folded.
 """
 
 import functools
