@@ -143,7 +143,10 @@ class TaskFailed(GeosweepError, RuntimeError):
 
 
 class LeaseLost(GeosweepError):
-    """A task is fenced off: its session has ended, or another coordinator holds the store."""
+    """A task is fenced off: its session has ended, or another coordinator holds the store.
+
+    Workers only: a coordinator that has lost its lease is `Interrupted`, which ends its run.
+    """
 
 
 class VersionMismatch(GeosweepError, RuntimeError):

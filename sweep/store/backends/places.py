@@ -312,7 +312,7 @@ def _s3_of(place: ObjectPlace) -> ModuleType:
 
 
 Place = Path | ObjectPlace
-WriteCheck = Callable[[], object]  # raises unless this process still holds the lease
+WriteCheck = Callable[[], object]  # raises `Interrupted` unless this process still has the lease
 
 
 # --- of either kind -------------------------------------------------------------------------

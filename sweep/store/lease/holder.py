@@ -44,7 +44,7 @@ class LeaseHolder:
     Parameters
     ----------
     token : str
-        Unique token of this lease.
+        Unique token of this lease, the fencing token: random, compared for equality only.
     user, host, command : str
     pid : int
     born : str

@@ -1,4 +1,7 @@
-"""The lease of a store: one process at a time writes to it.
+"""The lease of a store: one process at a time changes its arrays, its metadata or its session.
+
+Workers put records without it, see `sweep.store.commit.records`; those of a session that the store
+no longer names do not count.
 
 The lease is the file ``STORE.lock`` beside the store, which need not exist yet. It says who has
 it; the holder advances a counter in it, its heartbeat. A holder on this host whose process is
@@ -93,7 +96,11 @@ def lease_holder_of_store(store: Store) -> LeaseHolder | None:
 
 
 def is_lease_held_by_another(store: Store, token: str) -> bool:
-    """Whether the lease of a store is another one than that of a token."""
+    """Whether the lease of a store is another one than that of a token.
+
+    Not where it has no lease file, or one that was released: workers may go on committing as long
+    as the store names their session, though their coordinator has died or ended.
+    """
     found = read_lease_holder(store.lease_file)
     return found is not None and found.token != token
 
@@ -127,7 +134,7 @@ class Lease:
         return self._holder.token
 
     def is_held(self) -> bool:
-        """Whether this process still has it, looked up now."""
+        """Whether this process still has it, looked up now; also if it cannot be looked up."""
         with contextlib.suppress(OSError):
             self._look()
         return not self.lost
@@ -194,6 +201,8 @@ def acquire_lease(
     ------
     StoreError
         If another one has it: says who, and since when. If its file cannot be made.
+    Interrupted
+        If the disk is full, or the bucket fails.
     """
     place = store.real.place
     if not place.name:
@@ -234,7 +243,10 @@ def _is_lease_holder_dead(
     between: Callable[[], object],
     on_wait: Callable[[LeaseHolder, float], object],
 ) -> bool:
-    """Whether the holder is dead; False if it is another one by now, `StoreError` if it lives."""
+    """Whether a holder is dead; `StoreError` if it lives.
+
+    False also says that the lease's file has changed meanwhile, and is to be looked at again.
+    """
     dead = holder.is_dead()
     if dead is None:
         on_wait(holder, holder.patience)

@@ -57,7 +57,10 @@ class Presence:
         return ""
 
     def _is_another(self, session: Session) -> bool:
-        """Whether a session is not this store's; not where a coordinator took the store over."""
+        """Whether the store names another session than this one, with nobody else as its holder.
+
+        False if another coordinator holds it: that is a takeover, and no replaced store.
+        """
         try:
             if self._store.session == session.name:
                 return False

@@ -1,4 +1,4 @@
-"""The coordinator's run that a task belongs to, as its workers know it."""
+"""Sessions and attempts, and the flags by which a process ends its tasks."""
 
 import contextlib
 import functools
@@ -80,16 +80,17 @@ def worker_sees_no_store_message(worker: str, store: Store, why: str) -> str:
 
 @dataclass(frozen=True)
 class Session:
-    """A coordinator's run, which its tasks are sent with.
+    """One run of a coordinator; each of its tasks is sent to a worker with it.
 
     Parameters
     ----------
     name : str
-        Of this run, in the store while its records count.
+        Unique name. The store has it from `sweep.store.commit.fold.begin_session` on, until the
+        study is complete or another session begins; as long as it does, the records count.
     token : str
-        Of its lease of the store; empty of one that needs none.
+        Fencing token of the coordinator's lease; if it is empty, the lease is not looked at.
     code : str
-        Of the coordinator; see `kernel_code_hash`.
+        Hash of the coordinator's code; see `kernel_code_hash`.
     """
 
     name: str
@@ -98,7 +99,7 @@ class Session:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing more is to begin."""
+        """Whether its tasks in this process are to end after their current segments."""
         return self.name in _stopped or is_process_leaving()
 
     def stop(self) -> None:
@@ -106,7 +107,7 @@ class Session:
         _stopped.add(self.name)
 
     def check_stopped(self) -> None:
-        """Raise `Interrupted` if nothing more is to begin."""
+        """Raise `Interrupted` if its tasks in this process are to end."""
         if self.is_stopped:
             raise Interrupted("its worker was told to stop")
 
@@ -144,7 +145,8 @@ class Attempt:
     """An attempt of this process at a task, whose records have a token of its own.
 
     There may be two at one task where a cluster has given up a process that lives: a host that is
-    cut off, or a process that was suspended. Both put records, of the same bits; one counts.
+    cut off, or a process that was suspended. Both put records, of the same results; of each row the
+    record that is first by name counts, also for the times and the environment, which may differ.
 
     Parameters
     ----------
@@ -158,11 +160,15 @@ class Attempt:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing more is to begin."""
+        """As `Session.is_stopped`."""
         return self.session.is_stopped
 
     def check(self) -> None:
-        """As `Session.check`, at most once in `LOOK_SECONDS`: a record too late counts for none."""
+        """As `Session.check`, at most once in `LOOK_SECONDS`.
+
+        A record that is written after the session has ended does not count, so that nothing
+        depends on how often this looks.
+        """
         if time.monotonic() >= self._looked + LOOK_SECONDS:
             self.session.check(self._store)
             self._looked = time.monotonic()
