@@ -3,25 +3,27 @@
 How results come into a store, and stay right whatever dies meanwhile:
 
 - One process at a time holds the *lease* of the store: the coordinator. Its lease has a unique
-  *fencing token*, and before each write the coordinator checks that the lease still bears it.
+  *fencing token*, and before each write on which results depend the coordinator checks that the
+  lease still bears it.
 - The coordinator begins a *session*, whose name the store keeps, and sends session and token with
   every task to the workers of a Dask cluster.
-- A worker *commits* finished runs by a *record*: one immutable file, put atomically, whose name
-  has the session. Runs that are not finished it stores in *checkpoints*, records that also have
-  the state of the integrator.
+- A worker *commits* finished runs by *records*: immutable files, put atomically, whose names have
+  the session. Runs that are not finished it stores in *checkpoints*, records that also have the
+  state of the integrator.
 - Once all tasks of a row of shards have committed, the coordinator *folds* their records into the
   arrays of the store. Readers take records that are not folded yet as if they were.
 - A task whose worker died is handed out again, and *resumes*: rows in a record are done, the others
   go on from their last checkpoint, bit for bit as if nothing had happened. Where the first worker
-  lives after all, both put the same bits, and one record counts.
-- After the death of a coordinator the next one acquires the lease, folds what the earlier session
-  has committed, and begins its own. From then on the earlier one and its workers are *fenced off*:
-  the next check of the token or the session fails, and a record of another session than the
-  store's is ignored.
+  lives after all, both put the same results, and one record counts.
+- After the death of a coordinator the next one acquires the lease: now the earlier one and its
+  workers are *fenced off*, since the token that they check is no longer that of the lease. The next
+  one folds what the earlier session has committed, with what a worker has put after its last check,
+  and begins its own session: from then on records of the earlier one are ignored.
 
 So `sweep run` repeated is all that is ever needed to complete a study. The parts are in
-`sweep.store.lease`, `sweep.store.commit.records` and `sweep.store.commit.fold`,
-`sweep.campaign.worker.recording` and `sweep.campaign.task_window`.
+`sweep.store.lease`, `sweep.store.commit`, which has the steps of a commit one by one,
+`sweep.campaign.worker.recording` and `sweep.campaign.task_window`; `sweep.store.store` lists the
+files.
 """
 
 from __future__ import annotations
@@ -250,7 +252,8 @@ def run(
     max_time : float, optional
         Seconds after which the run ends, with what is committed; running it again resumes.
     checkpoint_every : float, optional
-        Seconds between the checkpoints of a task; a killed one resumes from the last.
+        Seconds between two commits or checkpoints of a task, about: unfinished runs are stored
+        after half as long. A task whose worker is killed loses no more, and resumes.
     watcher : Watcher, optional
         Callbacks for the progress; unless given, a notebook shows it.
     name : str, optional
@@ -276,6 +279,9 @@ def run(
         If a task raised; what was committed stays.
     StoreLost
         If the store was moved, deleted or replaced meanwhile.
+    Interrupted
+        If the disk is full, or the bucket fails, where this process writes; or if a shutdown is
+        requested before it has the lease. Any other early end is an `Outcome` that says why.
     """
     watcher = watcher or (NotebookWatcher() if is_notebook() else Watcher())
     study, store = resolve_study_and_store(study, store, trust_plugins)
@@ -336,7 +342,9 @@ class _Coordinator:
                 store = self.store.anew()  # to be read once it is created or extended
                 stopped = self._compute_pending(store, entries, connected)
                 return fold_and_tally_store(store, entries, stopped, self.lease)
-        except Interrupted as reason:  # before anything was computed
+        # Before anything was computed; or the lease was lost when all was, and the tallies are
+        # those of the beginning.
+        except Interrupted as reason:
             return Outcome(
                 self.store.place, tuple(_tally_of_entry(entry) for entry in entries), str(reason)
             )

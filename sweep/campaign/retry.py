@@ -81,6 +81,9 @@ def retry(
 ) -> coordinator.Outcome | None:
     """Mark failed runs as not computed, and run the study of the store.
 
+    The lease is released in between: the run acquires it as any other does. Where another process
+    is quicker, that one computes the marked runs.
+
     Parameters
     ----------
     store : str, Path or Store

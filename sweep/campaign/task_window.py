@@ -1,9 +1,11 @@
 """Hand tasks to a Dask cluster, a sliding window of them at a time, and collect their receipts.
 
 Dask keeps nothing that is needed: results go into the store, as `sweep.campaign.coordinator` says.
-So a task whose worker was lost is submitted again, and resumes from its last checkpoint; where only
-its receipt was lost, its next worker finds all runs in records. A lost scheduler ends the run,
-which `sweep run` resumes.
+So a task whose worker was lost is computed again, and resumes from its last checkpoint; where only
+its receipt was lost, its next worker finds all runs in records. Dask does that by itself, until
+more than ``allowed-failures`` workers of a task have died. Then it is submitted again here, with
+checkpoints twice as often, unless `MOST_DEATHS` workers died with nothing recorded. A lost
+scheduler ends the run, which `sweep run` resumes.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ LOOK_SECONDS = 1.0  # between two looks how many workers there are
 FETCH_SECONDS = 0.1  # between two fetches of the receipts that have come meanwhile
 RECEIPT_SECONDS = 5.0  # for receipts to come, before one asks whether their workers are there
 SINGLE_SECONDS = 1.0  # for one of those, by itself
-MOST_DEATHS = 150  # in a row, with nothing committed, before the coordinator gives up too
+MOST_DEATHS = 150  # in a row, with nothing recorded, before the coordinator gives up too
 LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
 
 
@@ -135,8 +137,8 @@ class _Window:
         self._ended: queue.SimpleQueue[Future[Receipt]] = queue.SimpleQueue()
         self._client, self._drain = client, drain
         self._session = session
-        self._deaths = 0  # of workers in a row, with nothing committed
-        # Committed samples of tasks whose workers died, by the key of the task.
+        self._deaths = 0  # of workers in a row, with nothing recorded
+        # Recorded samples of tasks whose workers died, by the key of the task.
         self._recorded: dict[tuple[str, str, int], int] = {}
         self._pace = Pace(1, drain.deadline)
         self._looked = self._fetched = -math.inf
@@ -255,7 +257,7 @@ class _Window:
             self.waiting.append(task)
 
     def _may_retry(self, task: Task, error: KilledWorker) -> bool:
-        """Whether fewer than `MOST_DEATHS` workers died since a task was last committed in part."""
+        """Whether fewer than `MOST_DEATHS` workers died since something of a task was recorded."""
         before, now = self._recorded.get(task.key, 0), recorded_samples_of_task(task)
         self._recorded[task.key] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1

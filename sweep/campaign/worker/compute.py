@@ -1,8 +1,9 @@
 """What a worker does with a task: compute it, commit it as records, return a receipt. No Dask here.
 
-Before each record the worker checks that the store still names the session of the task and that the
-lease has its fencing token. Where another coordinator has taken over, the task is fenced off: it
-ends at once, and its receipt says so.
+Before a record, at most once a second, the worker checks that the store still names the session of
+the task, and that no lease has another fencing token than the session's. Where the session has
+ended or another coordinator has taken over, the task is fenced off: it ends at once, and its
+receipt says so.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def _compute_and_commit_task(
 
 
 def recorded_samples_of_task(task: Task) -> int:
-    """Number of samples of a task's rows in its records and checkpoints.
+    """Number of samples of a task's rows in records and checkpoints, of whatever session.
+
+    It grows as long as attempts at the task get anywhere.
 
     Parameters
     ----------

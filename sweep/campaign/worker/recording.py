@@ -6,8 +6,14 @@ session, and the token of this attempt at the task: two attempts never write the
 
 A new `Recording` first reads the records of its rows. Rows in a record of the session are done;
 others resume from the attempt whose checkpoints reach furthest, even of an earlier session, if they
-are of the same settings, sample times and version of the code. Once rows are committed, their
-checkpoints are removed.
+are of the same settings, sample times and version of the code. Once rows are committed, the
+checkpoints of this attempt and of those from which it resumed are removed; others stay until the
+study is complete.
+
+The checkpoints of an attempt form a chain that needs no other attempt's: the first one after
+resuming has all samples again. A kill between the write of a checkpoint and the removal of those
+that it replaces leaves overlaps, of which the longest counts. A damaged checkpoint fails the task;
+`sweep verify --repair` removes it.
 """
 
 from __future__ import annotations
@@ -52,7 +58,8 @@ class Recording:
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the group, by name.
     rows : ndarray of int
-        Rows of the group, ascending.
+        Rows of the group, ascending. A task's lie in one row of shards, which is not needed here:
+        rows of several are read and committed one row of shards after the other.
     stored : ndarray of int, shape (rows,)
         Number of samples of each row that are in the arrays.
     samples : int
@@ -66,9 +73,11 @@ class Recording:
     columns : dict of str to ndarray
         Values of the rows by array; samples before `first` are the fill value.
     first : ndarray of int, shape (rows,)
-        Index of the first sample of each row that is computed here.
+        Index of the first sample of each row that its record will hold: computed here, or read
+        from checkpoints. Those before are in the arrays.
     done : ndarray of bool, shape (rows,)
-        Whether a row is finished, by this attempt or in a record of an earlier one.
+        Whether a row is finished, by this attempt or in a record of another one of the session
+        that was there, and not folded yet, when this one began.
     checkpointed : ndarray of int, shape (rows,)
         Number of samples of each row up to its last checkpoint; 0 without one.
     written : float
@@ -98,7 +107,8 @@ class Recording:
         self.checkpointed = np.zeros(len(rows), dtype=np.int64)
         # Of rows that resume: the state in their checkpoint, and the index of each row in it.
         self._states: dict[int, tuple[dict[str, np.ndarray], int]] = {}
-        # By rows: checkpoints of this attempt with their numbers, and the samples of each.
+        # By indices of rows: checkpoints of this attempt, each with its number n, and the number of
+        # samples at checkpoint n, where that of number 0 is `first`.
         self._chains: dict[tuple[int, ...], tuple[list[tuple[int, Record]], list[int]]] = {}
         # Rows and checkpoints of the attempts from which rows resume.
         self._resumed: list[tuple[RowNumbers, Sequence[Record]]] = []
@@ -219,7 +229,7 @@ class Recording:
         Parameters
         ----------
         indices : ndarray of int
-            Of the rows, all with equally many samples.
+            Of the rows, all with equally many samples, in one row of shards.
         samples : int
             Number of samples that they have by now.
         state : dict of str to ndarray, shape (indices, …)

@@ -1,8 +1,9 @@
 """Compute the runs of a task, in segments of samples.
 
 A segment has as many samples as are expected, by the measured speed, to take `SEGMENT` seconds.
-About every `checkpoint_every` seconds a checkpoint follows a segment; if the worker dies, another
-one resumes from there.
+A checkpoint follows a segment that ends more than half of `checkpoint_every` seconds after the last
+commit or checkpoint; finished rows are committed after all of it. If the worker dies, another one
+resumes from there.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from sweep.store.lease.sessions import Attempt
 
 PROBE = 0.1  # fraction of `SEGMENT` that the first segment is expected to take
-LONG = 0.5  # fraction of `SEGMENT`, or of the time between checkpoints, that is worth one
+# From this fraction on of `SEGMENT` it is worth to cut off a segment, and of `checkpoint_every` to
+# write a checkpoint.
+LONG = 0.5
 MOST_BYTES = 2**26  # of results in memory, about, that are not committed
 CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
 LOW = "states_low"  # of references in double-double
@@ -107,6 +110,7 @@ class RunWork:
 
     def _read_ends(self, arrays: Mapping[str, ArrayFiles]) -> tuple[dict[str, Any], RowNumbers]:
         """End states of runs that are extended, and the samples of each in the arrays, else 0."""
+        # Of a run with one sample nothing is known but its start.
         stored = np.where(self.task.stored > 1, self.task.stored, 0)
         on = np.flatnonzero(stored)
         if not len(on):
@@ -149,7 +153,7 @@ class RunWork:
         )
         sample, from_checkpoint = self._last_known_sample(first)
         if not (sample and recorder.resumable):
-            self.recording.first[batch] = 0
+            self.recording.first[batch] = 0  # all samples are computed again, and committed
             return runs
         if from_checkpoint:
             state: dict[str, Any] = self.recording.checkpoint_state(

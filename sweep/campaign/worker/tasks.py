@@ -35,7 +35,8 @@ class Task:
     Parameters
     ----------
     checkpoint_every : float
-        Seconds between checkpoints, in which unfinished runs are stored as well.
+        Seconds between two commits of finished rows, or checkpoints of references; unfinished
+        runs are stored after half of it, see `sweep.campaign.worker.run_work`.
     """
 
     checkpoint_every: float = CHECKPOINT_EVERY
@@ -235,7 +236,8 @@ class Receipt:
     ----------
     experiment : str
     runs : int
-        Number of runs that were committed; 0 for references.
+        Number of runs that this attempt has committed, without those that it found done; 0 for
+        references.
     failed : int
         Number of these whose status is not ``complete``.
     seconds : float
