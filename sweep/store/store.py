@@ -10,8 +10,8 @@ else of a store is below ``_geosweep``:
 - ``records/GROUP/ROW/*.record`` and ``*.checkpoint``: what tasks have put for a row of shards, see
   `sweep.store.commit.records`. Workers write each file once, under a name of its own, without the
   lease, and remove checkpoints; the lease holder removes both kinds.
-- ``folded/GROUP.json``: the ledger of a group, how far each row of shards is folded. zarr reads a
-  file that is missing as blank; by the ledger it is missed. Written by the lease holder.
+- ``folded/GROUP.json``: the ledger of a group, how far each row of shards is folded. Zarr reads a
+  file that is missing as blank: with the ledger it is noticed. Written by the lease holder.
 - ``references/EXPERIMENT`` and ``ends.GROUP``: groups of reference trajectories, and of the states
   of integrators at the end of runs; as those of experiments.
 - ``environments/NUMBER.json``: what a worker computes with. Workers write it without the lease; two

@@ -51,11 +51,12 @@ from sweep.store.files import ArrayFiles, Index, RowNumbers, end_checkpoints_gro
 from sweep.store.store import Store
 from sweep.study import schema
 
-# By the row of shards and the array: how far it is folded along its other dimensions.
-Book = dict[int, dict[str, list[int]]]
+# By the row of shards and the array: how far it is folded along its other dimensions. Zarr reads a
+# file that is missing as blank: with the ledger it is noticed.
+Ledger = dict[int, dict[str, list[int]]]
 CHECKPOINT_ARRAY = "checkpoint"  # not in the ledger: it is deleted when the code changes
 MOST_LOADED = 8  # records that are in memory at once
-BOOKS = "folded"  # the index of each group: what is folded of each row of shards
+LEDGERS = "folded"  # with a file for each group
 
 
 class Task(Protocol):
@@ -103,22 +104,22 @@ def fold_group(
     int
         Records that were folded.
     """
-    arrays, book, folded = None, {}, 0
+    arrays, ledger, folded = None, {}, 0
     for row in rows:
         records = list_records(records_folder(store.place, place, row), RECORD, session)
         if not records:
             continue
         if arrays is None:
             arrays = written_by_tasks(store.arrays_of_group(place))
-            book = book_of_group(store, place)
+            ledger = ledger_of_group(store, place)
         check()
         try:
-            _fold_shard_row(row, arrays, records, check, is_new=row not in book)
+            _fold_shard_row(row, arrays, records, check, is_new=row not in ledger)
         except FileNotFoundError:  # the next lease holder has folded the records
             check()
             raise
         samples = max(record.name.last for record in records)
-        book = note_folded(store, place, book, {row: _extents_of_rows(arrays, samples)}, check)
+        ledger = note_folded(store, place, ledger, {row: _extents_of_rows(arrays, samples)}, check)
         for record in records:
             record.remove()
         folded += len(records)
@@ -190,7 +191,7 @@ def write_shard(
         if (data := grown(old)) not in (None, old):
             put_durably(file, data, check, syncs_directory)
         return
-    # A fold that was cut short may have put it, without the index that says so.
+    # A fold that was cut short may have put it, without the ledger that says so.
     if is_new and ((data := grown(None)) is None or file.put_if(data)):
         return
     while True:
@@ -206,21 +207,21 @@ def write_shard(
         check()  # changed meanwhile by the next lease holder, or late by one before: then again
 
 
-# --- the index of folded rows ----------------------------------------------------------------
+# --- the ledger of folded rows ---------------------------------------------------------------
 
 
-def book_file(store: Store, place: str) -> Place:
-    """The file with the index of a group's folded rows."""
-    return store.internal(BOOKS, f"{place}.json")
+def ledger_file(store: Store, place: str) -> Place:
+    """The file of a group's ledger."""
+    return store.internal(LEDGERS, f"{place}.json")
 
 
-def book_of_group(store: Store, place: str) -> Book:
-    """The index of a group's folded rows; empty if nothing is folded.
+def ledger_of_group(store: Store, place: str) -> Ledger:
+    """The ledger of a group; empty if nothing is folded.
 
     By row of shards and array, how far it is folded along the array's other dimensions.
     """
     try:
-        found = json.loads(book_file(store, place).read_bytes())
+        found = json.loads(ledger_file(store, place).read_bytes())
         return {
             int(row): {name: list(map(int, extent)) for name, extent in extents.items()}
             for row, extents in found.items()
@@ -228,38 +229,38 @@ def book_of_group(store: Store, place: str) -> Book:
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError, TypeError):
-        raise Damaged(f"{book_file(store, place)} is not what was written") from None
+        raise Damaged(f"{ledger_file(store, place)} is not what was written") from None
 
 
 def note_folded(
     store: Store,
     place: str,
-    book: Book,
+    ledger: Ledger,
     rows: Mapping[int, Mapping[str, Sequence[int]]],
     check: WriteCheck = lambda: None,
-) -> Book:
-    """Write into a group's index how far rows of shards are folded; the new index."""
-    new = dict(book)
+) -> Ledger:
+    """Write into a group's ledger how far rows of shards are folded; the new ledger."""
+    new = dict(ledger)
     for row, extents in rows.items():
-        known = book.get(row, {})
+        known = ledger.get(row, {})
         new[row] = {
             name: list(map(max, extent, known.get(name, extent)))
             for name, extent in extents.items()
         }
-    if new != book:
+    if new != ledger:
         text = json.dumps({str(row): extent for row, extent in sorted(new.items())})
-        put_durably(book_file(store, place), text.encode(), check)
+        put_durably(ledger_file(store, place), text.encode(), check)
     return new
 
 
 def note_all_folded(store: Store, place: str) -> None:
-    """Write a group's index from its arrays, as after rows were copied from another store."""
+    """Write a group's ledger from its arrays, as after rows were copied from another store."""
     arrays, rows = store.arrays_of_group(place), {}
     counts = arrays[schema.MARKER.name]
     for i in range(counts.grid[0]):
         if (samples := counts.chunk((i,))) is not None and samples.any():
             rows[i] = _extents_of_rows(written_by_tasks(arrays), int(samples.max()))
-    note_folded(store, place, book_of_group(store, place), rows)
+    note_folded(store, place, ledger_of_group(store, place), rows)
 
 
 def _extents_of_rows(arrays: Mapping[str, ArrayFiles], samples: int) -> dict[str, tuple[int, ...]]:
@@ -272,7 +273,7 @@ def _extents_of_rows(arrays: Mapping[str, ArrayFiles], samples: int) -> dict[str
 def missing_shards(
     store: Store, place: str, arrays: Mapping[str, ArrayFiles], paths: set[str]
 ) -> list[tuple[ArrayFiles, Index]]:
-    """The shards that a group's index lists and that do not exist, as (array, index).
+    """The shards that a group's ledger has and that do not exist, as (array, index).
 
     Parameters
     ----------
@@ -283,10 +284,10 @@ def missing_shards(
     paths : set of str
         Files of the store, relative to it.
     """
-    book, found = book_of_group(store, place), []
+    ledger, found = ledger_of_group(store, place), []
     for name, array in arrays.items():
         directory = path_below(array.directory, store.place)
-        for row, extents in book.items():
+        for row, extents in ledger.items():
             if name not in extents or row >= array.grid[0]:
                 continue
             sizes = zip(extents[name], array.shape[1:], array.chunks[1:], strict=True)
@@ -435,7 +436,9 @@ def _list_all_records(store: Store, kind: str | None = None) -> list[Record]:
 
 
 def forget_group(store: Store, place: str, check: WriteCheck) -> None:
-    """Remove the records and the index of a deleted group; a new one may number its rows otherwise.
+    """Remove the records and the ledger of a deleted group.
+
+    A new one of its name may number its rows otherwise.
 
     Parameters
     ----------
@@ -444,7 +447,7 @@ def forget_group(store: Store, place: str, check: WriteCheck) -> None:
     check : callable
         As in `discard`.
     """
-    mine = store.place / place, records_folder(store.place, place), book_file(store, place)
+    mine = store.place / place, records_folder(store.place, place), ledger_file(store, place)
     discard(store, mine, check)
 
 

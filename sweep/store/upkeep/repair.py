@@ -266,7 +266,7 @@ def _mend_reference_states(
     """Initial states of references; one without an id is computed again when it is needed."""
     group = storage.open_zarr_group(root, place)
     if set(arrays) - {schema.INITIAL_STATE.name}:
-        fold.discard(store, [store.place / place, fold.book_file(store, place)], check)
+        fold.discard(store, [store.place / place, fold.ledger_file(store, place)], check)
         create.create_or_grow_reference_arrays(root, table)
         return
     references = diff.references_of_run_table(table)

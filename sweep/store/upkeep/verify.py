@@ -19,7 +19,7 @@ from sweep.analysis.rows import Rows
 from sweep.errors import Damaged
 from sweep.store import files
 from sweep.store.backends.places import METADATA, Place, map_over_place, path_below
-from sweep.store.commit.fold import book_file, missing_shards, written_by_tasks
+from sweep.store.commit.fold import ledger_file, missing_shards, written_by_tasks
 from sweep.store.commit.records import (
     PARTIAL,
     RECORD,
@@ -248,12 +248,12 @@ def _find_damaged_records(store: Store, records: RecordsByGroup) -> Iterator[Fin
 
 def _find_missing_shards(store: Store, group: Group, paths: set[str]) -> Iterator[Finding]:
     """Files of results that were there and are gone."""
-    if path_below(book_file(store, group.place), store.place) not in paths:
+    if path_below(ledger_file(store, group.place), store.place) not in paths:
         return
     try:
         missing = missing_shards(store, group.place, written_by_tasks(group.arrays), paths)
     except Damaged as damage:
-        file = book_file(store, group.place)
+        file = ledger_file(store, group.place)
         yield Finding(group.place, "", (), str(damage), REMOVE, NO_ROWS, 0, file)
         return
     for array, index in missing:

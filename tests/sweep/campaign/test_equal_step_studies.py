@@ -171,11 +171,11 @@ def made_older(path):
     status.attrs["flag_meanings"] = status.attrs["flag_meanings"].rpartition(" ")[0]
     zarr.consolidate_metadata(path, path="only")
     zarr.consolidate_metadata(path)
-    book = fold.book_file(Store.at(path), "only")
-    noted = json.loads(book.read_text())
+    ledger = fold.ledger_file(Store.at(path), "only")
+    noted = json.loads(ledger.read_text())
     for extents in noted.values():
         del extents["stop_time"]
-    book.write_text(json.dumps(noted))
+    ledger.write_text(json.dumps(noted))
     return group
 
 

@@ -67,7 +67,7 @@ def unfolded(path):
     for array in arrays.values():
         for file in array.directory.glob("c.*"):
             file.unlink()
-    fold.book_file(copy, "only").unlink()
+    fold.ledger_file(copy, "only").unlink()
     records.put_durably(copy.session_file, b"s")
     return copy.place
 
