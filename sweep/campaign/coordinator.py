@@ -458,11 +458,11 @@ class _Coordinator:
         after_references = sum(task.cost for task in runs)
         parts: list[tuple[Sequence[Task], float]] = [(references, after_references), (runs, 0.0)]
         for tasks, later in parts:
-            folder = fold.Folder(store, session.name, self.lease.check, tasks)
-            with InFlight(self.store) as flight, folder:
+            folding = fold.BackgroundFolding(store, session.name, self.lease.check, tasks)
+            with InFlight(self.store) as flight, folding:
                 # What follows is not known before all experiments are planned.
                 left = later if is_last else math.nan
-                self._execute(client, tasks, session, flight, folder, left)
+                self._execute(client, tasks, session, flight, folding, left)
 
     def _execute(
         self,
@@ -470,7 +470,7 @@ class _Coordinator:
         tasks: Sequence[Task],
         session: Session,
         flight: InFlight,
-        folder: fold.Folder,
+        folding: fold.BackgroundFolding,
         later: float,
     ) -> None:
         def on_running(running: Sequence[Task], seconds_left: float) -> None:
@@ -481,7 +481,7 @@ class _Coordinator:
         def on_receipt(task: Task, receipt: Receipt) -> None:
             self.watcher.progressed(task, receipt)
             if receipt.whole:
-                folder.committed(task)
+                folding.committed(task)
 
         execute_tasks(client, tasks, session, self.drain, on_receipt, on_running, later)
 

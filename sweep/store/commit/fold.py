@@ -1,9 +1,9 @@
 """Folding: records become rows of the arrays, which any Zarr reader opens.
 
 Only the holder of the lease folds: a row of shards once each of its tasks has sent a receipt that
-it is done (`Folder`); what an earlier session has left, right after the lease was acquired to run,
-retry, merge or repair (`settle`); what came after that, when a session begins (`begin_session`);
-and the rest at the end of a run (`fold_all`).
+it is done (`BackgroundFolding`); what an earlier session has left, right after the lease was
+acquired to run, retry, merge or repair (`settle`); what came after that, when a session begins
+(`begin_session`); and the rest at the end of a run (`fold_all`).
 
 The steps are in `sweep.store.commit`. Folding is idempotent: repeated after a crash at any instant,
 it gives the same values, since shards only grow at their end and a record is kept until all of it
@@ -480,7 +480,7 @@ def discard(store: Store, places: Iterable[Place], check: WriteCheck) -> None:
     remove_tree(discarded, ignore_errors=True)
 
 
-class Folder:
+class BackgroundFolding:
     """Folds rows of shards in a thread, within ``with``, each when all of its tasks are done.
 
     The end of ``with`` waits until they are folded, and raises what a fold has raised. Where it is
