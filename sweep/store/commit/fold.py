@@ -59,16 +59,16 @@ MOST_LOADED = 8  # records that are in memory at once
 LEDGERS = "folded"  # with a file for each group
 
 
-class Task(Protocol):
-    """What a task says of the rows that it computes."""
+class HasRows(Protocol):
+    """A task, by the rows that it computes: `sweep.campaign.worker.tasks.Task`."""
 
     @property
     def group(self) -> str:
-        """Of the rows."""
+        """The group that has its rows."""
 
     @property
     def rows(self) -> RowNumbers | range:
-        """In one row of shards."""
+        """Its rows, all in one row of shards."""
 
 
 def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
@@ -496,7 +496,7 @@ class BackgroundFolding:
     """
 
     def __init__(
-        self, store: Store, session: str, check: WriteCheck, tasks: Sequence[Task]
+        self, store: Store, session: str, check: WriteCheck, tasks: Sequence[HasRows]
     ) -> None:
         self._store, self._session, self._check = store, session, check
         self._left: collections.Counter[tuple[str, int]] = collections.Counter()
@@ -509,10 +509,10 @@ class BackgroundFolding:
         self._pool = ThreadPoolExecutor(1)
         self._folding: list[Future[None]] = []
 
-    def _shard_row(self, task: Task) -> tuple[str, int]:
+    def _shard_row(self, task: HasRows) -> tuple[str, int]:
         return task.group, int(task.rows[0]) // self._rows[task.group]
 
-    def committed(self, task: Task) -> None:
+    def committed(self, task: HasRows) -> None:
         """Note that a task has committed; a row of shards is folded after its last one."""
         place, row = self._shard_row(task)
         self._left[place, row] -= 1
