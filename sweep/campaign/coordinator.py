@@ -71,7 +71,7 @@ from sweep.store.files import are_runs_computed_to_sample
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import Lease, acquire_lease
 from sweep.store.lease.presence import Presence
-from sweep.store.lease.sessions import Session, kernel_code_hash
+from sweep.store.lease.sessions import Session, code_hash
 from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predictions
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
@@ -360,7 +360,7 @@ class _Coordinator:
             noted = _attributes_of_workers({}, {})
             create.create_or_grow_store(self.store, self.study, entries, self.lease.check, noted)
             return ""
-        session = Session(uuid.uuid4().hex, self.lease.token, kernel_code_hash())
+        session = Session(uuid.uuid4().hex, self.lease.token, code_hash())
         with Planner(entries, self.drain.check, self.watcher.preparing) as planner:
             plans = planner.next_plans()
             cores = os.cpu_count() or 1

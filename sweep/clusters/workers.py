@@ -51,7 +51,7 @@ class Worker:
     ----------
     host, system : str
     code : str
-        See `sweep.store.lease.sessions.kernel_code_hash`.
+        See `sweep.store.lease.sessions.code_hash`.
     environment : dict
         See `sweep.store.provenance.describe_cpu_libm_and_versions`.
     cache : str
@@ -76,7 +76,7 @@ def describe_this_worker(store: Store, token: str) -> Worker:
     return Worker(
         host=platform.node(),
         system=platform.platform(),
-        code=sessions.kernel_code_hash(),
+        code=sessions.code_hash(),
         environment=provenance.describe_cpu_libm_and_versions(),
         cache=_kernel_cache_identity(),
         blind=blind,
@@ -139,7 +139,7 @@ def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> d
     ).items():
         if isinstance(seen, OSError):  # of a worker that is lost just now
             continue
-        own = sessions.kernel_code_hash()
+        own = sessions.code_hash()
         if not isinstance(seen, Worker) or seen.code != own:
             said = (
                 _why_worker_cannot_load_geosweep(seen)

@@ -23,7 +23,7 @@ from sweep.store import storage
 from sweep.store.backends.places import ObjectPlace
 from sweep.store.chunk_layout import Layout
 from sweep.store.files import RowNumbers, references_group_name
-from sweep.store.lease.sessions import kernel_code_hash
+from sweep.store.lease.sessions import code_hash
 from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study import schema
@@ -228,7 +228,7 @@ def hash_of_run_table(experiment: ResolvedExperiment) -> str:
 
     A group has it, as `ROWS_OF`, if its rows are those of the table, in its order.
     """
-    parts = [experiment.expanded(), experiment.plugin_hashes(), kernel_code_hash()]
+    parts = [experiment.expanded(), experiment.plugin_hashes(), code_hash()]
     return hashlib.sha256(storage.to_attribute_json(parts).encode()).hexdigest()
 
 

@@ -13,7 +13,7 @@ from sweep.campaign import planning
 from sweep.campaign.worker import compute, recorder
 from sweep.store import create, diff, storage, studies
 from sweep.store.commit import fold
-from sweep.store.lease.sessions import Session, kernel_code_hash
+from sweep.store.lease.sessions import Session, code_hash
 from sweep.store.store import Store
 
 FEW = {"record": '["energy"]', "reference": '{ integrator = "dop853", tolerance = 1e-6 }'}
@@ -23,7 +23,7 @@ GROWN = FEW | {
 }
 
 
-SESSION = Session("a_session", "", kernel_code_hash())
+SESSION = Session("a_session", "", code_hash())
 
 
 class Killed(BaseException):

@@ -19,13 +19,13 @@ from sweep.campaign.worker.recording import Recording
 from sweep.errors import Interrupted
 from sweep.store import create, diff, studies
 from sweep.store.commit import fold
-from sweep.store.lease.sessions import Attempt, Session, kernel_code_hash
+from sweep.store.lease.sessions import Attempt, Session, code_hash
 from sweep.store.store import Store
 from sweep.store.upkeep import repair, verify
 
 KEYS = {"integrators": '"rk4"', "record": '["energy"]', "statistics": '"none"'}
 GROWN = KEYS | {"step_size": "[0.1, 0.05, 0.02]"}
-SESSION = Session("a_session", "", kernel_code_hash())
+SESSION = Session("a_session", "", code_hash())
 EVERY = int(os.environ.get("INTERRUPT_EVERY", "0"))
 OWNER = "owner"  # a file beside the store: whose it is
 
@@ -242,7 +242,7 @@ def take_over(place):
     fold.settle(store, check)
     study = parsed(KEYS)
     entries = diff.diff_store_against_study(store, study)
-    session = Session("another_session", "", kernel_code_hash())
+    session = Session("another_session", "", code_hash())
     fold.begin_session(store, session.name, check)
     if entries[0].pending.any():
         known = np.load(place / "known.npz")

@@ -31,7 +31,7 @@ KEYS = {
 }
 
 
-SESSION = sessions.Session("a_session", "", sessions.kernel_code_hash())
+SESSION = sessions.Session("a_session", "", sessions.code_hash())
 
 
 class Killed(BaseException):

@@ -130,5 +130,5 @@ def test_what_a_task_raises_reaches_the_coordinator(raised, said, monkeypatch):
     monkeypatch.setattr(compute, "_compute_and_commit_task", fails)
     task = some_task()
     with pytest.raises(Exception, match=f"^{said}$") as caught:
-        compute.compute_task(task, sessions.Session("a session", "", sessions.kernel_code_hash()))
+        compute.compute_task(task, sessions.Session("a session", "", sessions.code_hash()))
     assert pickle.loads(pickle.dumps(caught.value)).args == (said,)

@@ -26,8 +26,11 @@ _told: list[Callable[[str], object]] = []  # what is called when this process is
 
 
 @functools.cache
-def kernel_code_hash() -> str:
-    """Hash of the code that computes, which must be the same in all processes of a run."""
+def code_hash() -> str:
+    """Hash of all code that results depend on, the same in all processes of a run.
+
+    With `sweep` itself; `sweep.store.checkpoints.checkpoint_code_hash` is without it.
+    """
     found: str = sources_hash(frozenset({"integrators", "systems", "sweep"}))
     return found
 
@@ -90,7 +93,7 @@ class Session:
     token : str
         Fencing token of the coordinator's lease; if it is empty, the lease is not looked at.
     code : str
-        Hash of the coordinator's code; see `kernel_code_hash`.
+        Hash of the coordinator's code; see `code_hash`.
     """
 
     name: str
@@ -134,9 +137,9 @@ class Session:
 
     def check_code(self) -> None:
         """Raise `VersionMismatch` if this process has another version of the code."""
-        if kernel_code_hash() != self.code:
+        if code_hash() != self.code:
             raise VersionMismatch(
-                f"this worker has version {kernel_code_hash()} of the code, "
+                f"this worker has version {code_hash()} of the code, "
                 f"the coordinator {self.code}: results may differ. Install the same version on both"
             )
 

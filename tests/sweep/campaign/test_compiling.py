@@ -145,7 +145,7 @@ class Compiling:
 
 def test_a_worker_stops_compiling_when_its_session_does():
     assert pilot.Rehearsal.compile  # what this stands for
-    session = sessions.Session("of this test", "", sessions.kernel_code_hash())
+    session = sessions.Session("of this test", "", sessions.code_hash())
     rehearsal = Compiling(session)
     compute.compile_rehearsed_kernels(rehearsal, session)
     assert rehearsal.compiled == [rehearsal.kernels[0].scalar]

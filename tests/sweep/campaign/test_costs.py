@@ -14,7 +14,7 @@ from sweep.campaign.worker import compute
 from sweep.campaign.worker.recorder import Integrated, Recorder
 from sweep.store import create, diff, storage, studies
 from sweep.store.commit import fold
-from sweep.store.lease.sessions import Session, kernel_code_hash
+from sweep.store.lease.sessions import Session, code_hash
 from sweep.store.store import Store
 
 FIXED = {
@@ -292,7 +292,7 @@ def test_a_batch_is_what_runs_are_computed_in(tmp_path, monkeypatch):
     seen.clear()
     fold.begin_session(Store.at(store), "batches")
     for task in runs:
-        compute.compute_task(task.build(), Session("batches", "", kernel_code_hash()))
+        compute.compute_task(task.build(), Session("batches", "", code_hash()))
     found = batches.Batches.of(entry, plan.work.unit)
     assert sorted(seen) == sorted(found.sizes.tolist())
     assert found.sizes.sum() == entry.table.size

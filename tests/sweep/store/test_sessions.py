@@ -47,7 +47,7 @@ def work(store):
 
 
 def session(token):
-    return sessions.Session(f"of_{token}", token, sessions.kernel_code_hash())
+    return sessions.Session(f"of_{token}", token, sessions.code_hash())
 
 
 def begun(store, token=""):
