@@ -545,7 +545,7 @@ def fold_and_tally_store(
     """Fold all records and end a complete session, if the lease is held; count what is done."""
     writes = lease.is_held()
     try:
-        if writes and (session := store.session):
+        if writes and (session := store.session_name):
             fold.fold_all(store, session, lease.check)
     except OSError as error:  # the next run does it
         if not stopped or not is_storage_full_or_failing(error):

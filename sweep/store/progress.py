@@ -150,7 +150,7 @@ class Counter:
         store = self.store.anew()
         paths = store.list_files()  # before arrays, into which records may be folded just now
         records = records_by_group(store.place, paths)
-        session = store.session if records else ""
+        session = store.session_name if records else ""
         running = runs_in_flight(store) if f"{INTERNAL}/{IN_FLIGHT}" in paths else {}
         counted = []
         for name in store.experiments:

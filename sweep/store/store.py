@@ -149,7 +149,7 @@ class Store:
         return self.internal("session")
 
     @property
-    def session(self) -> str:
+    def session_name(self) -> str:
         """Name of the session whose records count, as it is now; empty if none do."""
         try:
             return self.session_file.read_text()
@@ -297,12 +297,12 @@ class Store:
 
     def unfolded(self, place: str) -> Unfolded | None:
         """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
-        return Unfolded.of(self.place, files.group_with_records_of(place), self.session)
+        return Unfolded.of(self.place, files.group_with_records_of(place), self.session_name)
 
     def unfolded_by_group(self) -> dict[str, Unfolded]:
         """What is not folded yet, by group."""
         records = records_by_group(self.place)
-        return unfolded_by_group(records, self.session) if records else {}
+        return unfolded_by_group(records, self.session_name) if records else {}
 
     def arrays_of_group(
         self, place: str, unfolded: Unfolded | None = None

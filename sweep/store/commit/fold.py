@@ -354,7 +354,7 @@ def settle(store: Store, check: WriteCheck = lambda: None) -> None:
     """
     remove_unfinished(store)
     with store.naming_damage():
-        if session := store.session:
+        if session := store.session_name:
             fold_all(store, session, check)
 
 
@@ -400,7 +400,7 @@ def begin_session(
     is_new : bool
         Whether this process has just made the store, in which no session was yet.
     """
-    before, dead = ("", []) if is_new else (store.session, _list_all_records(store, RECORD))
+    before, dead = ("", []) if is_new else (store.session_name, _list_all_records(store, RECORD))
     put_durably(store.session_file, session.encode(), check)
     if before:  # what came since `settle`, before the session's name
         fold_all(store, before, check)
@@ -423,7 +423,7 @@ def end_session(store: Store, check: WriteCheck = lambda: None, checkpoints: boo
         Whether to remove checkpoints, too, since no run needs them any more.
     """
     left = _list_all_records(store, None if checkpoints else RECORD)
-    if store.session:
+    if store.session_name:
         put_durably(store.session_file, b"", check)
     for record in left:
         record.remove()

@@ -62,7 +62,7 @@ class Presence:
         False if another coordinator holds it: that is a takeover, and no replaced store.
         """
         try:
-            if self._store.session == session.name:
+            if self._store.session_name == session.name:
                 return False
         except OSError:  # says nothing
             return False
@@ -71,7 +71,7 @@ class Presence:
     def check(self) -> None:
         """Raise `StoreLost` if the store was moved, deleted or replaced."""
         with contextlib.suppress(OSError):
-            if self._session is not None and self._store.session == self._session.name:
+            if self._session is not None and self._store.session_name == self._session.name:
                 return
         if text := self.lost():
             raise StoreLost(text)

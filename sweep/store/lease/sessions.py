@@ -126,7 +126,7 @@ class Session:
         """
         if self.token and is_lease_held_by_another(store, self.token):
             raise LeaseLost
-        if (found := store.session) == self.name:
+        if (found := store.session_name) == self.name:
             return
         if found or place_is_file(store.session_file):  # which is empty once a session has ended
             raise LeaseLost

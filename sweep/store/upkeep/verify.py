@@ -159,7 +159,7 @@ def verify(
     found = [] if writer is not None else [*_find_stray_files(store, paths)]
     found += _find_damaged_metadata(store, names, metadata)
     found += (damaged := list(_find_damaged_records(store, records)))
-    session = store.session if records else ""
+    session = store.session_name if records else ""
     unfolded = unfolded_by_group(records, session)
     for own in filter(None, unfolded.values()):
         own.leave_out({finding.path for finding in damaged})

@@ -123,7 +123,7 @@ def test_workers_that_end_before_the_study_lose_nothing(
     assert run.returncode == 0 and "Traceback" not in errors, errors
     assert workers.LEAVING in brief.finish()[1]  # before Dask would have ended it
     assert_same_runs(undisturbed, store, "pendulum")
-    assert os.listdir(store / "_geosweep") and Store.at(store).session == ""
+    assert os.listdir(store / "_geosweep") and Store.at(store).session_name == ""
 
 
 def test_a_scheduler_that_is_killed_ends_the_run_in_order(

@@ -170,7 +170,7 @@ def test_checkpoints_stay_where_the_session_ends_before_all_is_done(store):
     """As at a retry: runs that did not fail go on from theirs."""
     store.put(range(4))
     left = store.put([4, 5], 0, 3, kind=CHECKPOINT)
-    store.session = "s"
+    store.session_name = "s"
     fold.fold_all(store, "s")
     fold.end_session(store)
     assert left.place.is_file() and store.session_file.read_bytes() == b""
