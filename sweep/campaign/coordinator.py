@@ -570,7 +570,7 @@ def fold_and_tally_store(
 
 def _tally_experiment(store: Store, entry: Entry, unfolded: Unfolded | None) -> Tally:
     arrays = store.arrays_of_group(entry.name, unfolded)
-    counts, status = arrays[schema.MARKER.name].values(), arrays["status"].values()
+    counts, status = arrays[schema.SAMPLE_COUNT.name].values(), arrays["status"].values()
     done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]
     status, attributes = status[entry.rows][done], arrays["status"].attributes
     meanings = dict(

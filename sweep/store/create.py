@@ -339,7 +339,7 @@ def _write_states(array: StoredArray, states: NDArray[np.float64], rows: RowNumb
 
 
 def _reference_variables(reference: Reference) -> tuple[schema.Variable, ...]:
-    """The variables of references that tasks write, the marker last."""
+    """The variables of references that tasks write, the count of samples last."""
     low = schema.Variable(
         "states_low", schema.STATE_DIMS, "1", "what the reference states have beyond doubles"
     )
@@ -351,7 +351,7 @@ def _reference_variables(reference: Reference) -> tuple[schema.Variable, ...]:
             schema.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"
         ),
         *schema.OF_REFERENCE_ENDS,
-        schema.MARKER,
+        schema.SAMPLE_COUNT,
     )
 
 

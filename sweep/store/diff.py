@@ -181,7 +181,7 @@ def _diff_entry_of_experiment(
     old = rows < known
     pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=np.int32)
     pending[old] = ~storage.are_runs_committed(group, len(experiment.times))[rows[old]]
-    standing[old] = group[schema.MARKER.name][:][rows[old]]
+    standing[old] = group[schema.SAMPLE_COUNT.name][:][rows[old]]
     gone = known - int(np.sum(old))
     references = _stored_reference_samples(root, experiment)
     layout = storage.layout_of_group(group)
@@ -240,9 +240,9 @@ def _stored_reference_samples(
         return {}
     group = storage.open_zarr_group(root, name)
     rows = stored_rows_by_run_id(group)
-    if schema.MARKER.name not in group:  # its creation was cut short
+    if schema.SAMPLE_COUNT.name not in group:  # its creation was cut short
         return dict.fromkeys(rows, 0)
-    counts = group[schema.MARKER.name][:].tolist()
+    counts = group[schema.SAMPLE_COUNT.name][:].tolist()
     return {run_id: counts[row] if row < len(counts) else 0 for run_id, row in rows.items()}
 
 

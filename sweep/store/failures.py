@@ -18,7 +18,7 @@ from sweep.store import files
 from sweep.store.backends.places import METADATA, Place
 from sweep.store.commit.fold import check_files_are_there
 from sweep.store.files import ArrayFiles, references_group_name
-from sweep.store.progress import IN_STUDY, MARKER, STATUS
+from sweep.store.progress import IN_STUDY, STATUS
 from sweep.store.store import Store
 from sweep.study import schema
 from sweep.text import format_number
@@ -180,12 +180,14 @@ class _Table:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        failed: NDArray[np.bool_] = (self.columns[MARKER] > 0) & (self.columns[STATUS] > COMPLETE)
+        failed: NDArray[np.bool_] = (self.columns[schema.SAMPLE_COUNT.name] > 0) & (
+            self.columns[STATUS] > COMPLETE
+        )
         return failed
 
     @property
     def complete(self) -> NDArray[np.bool_]:
-        complete: NDArray[np.bool_] = (self.columns[MARKER] > 0) & (
+        complete: NDArray[np.bool_] = (self.columns[schema.SAMPLE_COUNT.name] > 0) & (
             self.columns[STATUS] == COMPLETE
         )
         return complete
@@ -286,7 +288,10 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
         return
     with store.naming_damage():
         arrays = store.arrays_of_group(group, store.unfolded(group))
-        ends, counts = arrays[schema.REFERENCE_END].values(), arrays[MARKER].values()
+        ends, counts = (
+            arrays[schema.REFERENCE_END].values(),
+            arrays[schema.SAMPLE_COUNT.name].values(),
+        )
         early = np.flatnonzero((ends > 0) & (counts > 0))
         if not len(early):
             return
@@ -470,7 +475,7 @@ def _read_run_status_table(store: Store, name: str) -> _Table:
     axes = (*STEPPING, *attributes["scanned"], *attributes["start_axes"])
     axes = tuple(dict.fromkeys((*axes, "initial_condition", "ensemble")))
     there = [name for name in WHERE if (directory / name).is_dir()]
-    names = (MARKER, STATUS, IN_STUDY, "run", *axes, *there)
+    names = (schema.SAMPLE_COUNT.name, STATUS, IN_STUDY, "run", *axes, *there)
     columns = files.read_1d_arrays(directory, names, store.unfolded(name))
     size = min(map(len, columns.values()))  # a store that just grows has two lengths
     wanted = columns[IN_STUDY][:size].astype(bool)

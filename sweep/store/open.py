@@ -260,7 +260,7 @@ def _load_run_scalars(dataset: xr.Dataset, arrays: Mapping[str, ArrayFiles]) -> 
             )
     dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
     dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
-    status, counts = dataset["status"].values, dataset[schema.MARKER.name].values
+    status, counts = dataset["status"].values, dataset[schema.SAMPLE_COUNT.name].values
     computed = are_runs_computed_to_sample(counts, status, dataset.sizes["time"])
     status[~computed] = schema.PENDING  # also of a run that goes on to a longer duration
     return dataset

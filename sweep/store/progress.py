@@ -27,8 +27,9 @@ from sweep.store.files import INTERNAL, ArrayFiles, Index, RowNumbers, reference
 from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
+from sweep.study import schema
 
-MARKER, STATUS, IN_STUDY, CPU_TIME = "sample_count", "status", "in_study", "cpu_time"
+STATUS, IN_STUDY, CPU_TIME = "status", "in_study", "cpu_time"
 TIME = "time"
 
 
@@ -165,16 +166,17 @@ class Counter:
         self, store: Store, name: str, records: RecordsByGroup, session: str, running: int
     ) -> Progress:
         arrays = store.arrays_of_group(name)
-        marker, status, seconds = (
-            self._values(name, arrays, array) for array in (MARKER, STATUS, CPU_TIME)
+        counts, status, seconds = (
+            self._values(name, arrays, array)
+            for array in (schema.SAMPLE_COUNT.name, STATUS, CPU_TIME)
         )
         # a count, so that `in_study`, true of all runs in most stores, need not be read
         some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
-        in_study = self._values(name, arrays, IN_STUDY) if some_left else np.ones(len(marker))
-        size = min(map(len, (marker, status, in_study)))  # a store that just grows has two lengths
-        marker, status, wanted = marker[:size], status[:size], in_study[:size].astype(bool)
+        in_study = self._values(name, arrays, IN_STUDY) if some_left else np.ones(len(counts))
+        size = min(map(len, (counts, status, in_study)))  # a store that just grows has two lengths
+        counts, status, wanted = counts[:size], status[:size], in_study[:size].astype(bool)
         samples = arrays[TIME].shape[0]
-        done = files.are_runs_computed_to_sample(marker, status, samples)
+        done = files.are_runs_computed_to_sample(counts, status, samples)
         failed = int((wanted & done & (status > 0)).sum())
         of_runs, of_references = (
             [record for found in records.get(place, {}).values() for record in found]
@@ -200,7 +202,7 @@ class Counter:
             partly=min(partly, float((wanted & ~done).sum())),
             failed=failed,
             left_study=int(size - wanted.sum()),
-            cpu_seconds=_committed_cpu_seconds(marker, seconds)
+            cpu_seconds=_committed_cpu_seconds(counts, seconds)
             + self._cpu_seconds_of_references(store, name)
             + 1e-3 * milliseconds,
         )
@@ -211,7 +213,7 @@ class Counter:
         arrays = store.arrays_of_group(place)
         if CPU_TIME not in arrays:  # there are none
             return 0.0
-        names = MARKER, CPU_TIME
+        names = schema.SAMPLE_COUNT.name, CPU_TIME
         return _committed_cpu_seconds(*(self._values(place, arrays, own) for own in names))
 
     def _values(self, place: str, arrays: Mapping[str, ArrayFiles], name: str) -> np.ndarray:
@@ -256,10 +258,10 @@ def _count_partly_computed_runs(
     return sum(n * (last - 1) / max(1, samples - 1) for last, n in furthest.values())
 
 
-def _committed_cpu_seconds(marker: NDArray[np.integer], seconds: NDArray[np.float64]) -> float:
+def _committed_cpu_seconds(counts: NDArray[np.integer], seconds: NDArray[np.float64]) -> float:
     """Seconds of what is committed; a store that just grows has arrays of two lengths."""
-    size = min(len(marker), len(seconds))
-    return float(np.nansum(seconds[:size][marker[:size] > 0]))
+    size = min(len(counts), len(seconds))
+    return float(np.nansum(seconds[:size][counts[:size] > 0]))
 
 
 def _rows_of_record(record: Record) -> RowNumbers:

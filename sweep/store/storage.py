@@ -2,8 +2,7 @@
 
 ``/EXPERIMENT`` is a group that xarray opens; everything that is not a result lives under
 ``/_geosweep``. Only who has the lease creates, resizes, writes coordinates and folds: tasks write
-records, see `sweep.store.commit.records`. A run that `schema.MARKER` does not count is computed
-again.
+records, see `sweep.store.commit.records`. A run whose `schema.SAMPLE_COUNT` is 0 is computed again.
 """
 
 import dataclasses
@@ -324,7 +323,7 @@ def are_runs_committed(group: StoredGroup, samples: int) -> NDArray[np.bool_]:
 
     Of references, too, which have no status.
     """
-    counts = group[schema.MARKER.name][:]
+    counts = group[schema.SAMPLE_COUNT.name][:]
     status = group["status"][:] if "status" in group else np.full(counts.shape, COMPLETE)
     # The status is the last one that is grown.
     return are_runs_computed_to_sample(counts, status[: len(counts)], samples)

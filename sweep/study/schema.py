@@ -316,10 +316,10 @@ OF_REFERENCE_ENDS = (  # over references, along ``run`` in their group
     _count_variable(HELD_SAMPLES, "samples at which the reference holds, the first ones"),
     *STOPS,
 )
-MARKER = _count_variable("sample_count", "valid samples; 0: not computed yet")
+SAMPLE_COUNT = _count_variable("sample_count", "valid samples; 0: not computed yet")
 """The count of samples, the commit marker: samples beyond it do not exist."""
 
-ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), MARKER)
+ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), SAMPLE_COUNT)
 """Whatever a run table may have over ``(run)`` that workers write, the marker last."""
 
 INITIAL_STATE = Variable("initial_state", ("run", "row", "component"), "1", "state at time 0")
@@ -343,4 +343,4 @@ def run_variables(record: Collection[str], system: "System") -> list[Variable]:
         replace(variable, units=system.time_units) if variable.name == STOP_TIME else variable
         for variable in RUN_VARIABLES
     ]
-    return [*own, *measured, MARKER]
+    return [*own, *measured, SAMPLE_COUNT]

@@ -47,7 +47,7 @@ class Rows:
         gap = ids == b""  # rows from there on were never brought up
         size = int(np.argmax(gap)) if gap.any() else len(ids)
         self.ids = ids[:size]
-        counts = group[schema.MARKER.name][:size]
+        counts = group[schema.SAMPLE_COUNT.name][:size]
         status = group["status"][:size] if "status" in group else np.zeros(size, dtype=np.int8)
         self.progress = np.where(
             are_runs_computed_to_sample(counts, status, samples), samples, counts
@@ -147,7 +147,7 @@ def _copy_array_rows(
 def worker_written_arrays(group: StoredGroup) -> dict[str, StoredArray]:
     """The arrays of a group that workers write, by name, the count of samples last."""
     found = {name: array for name, array in group.arrays() if array.shards}
-    return dict(sorted(found.items(), key=lambda item: item[0] == schema.MARKER.name))
+    return dict(sorted(found.items(), key=lambda item: item[0] == schema.SAMPLE_COUNT.name))
 
 
 def _rows_by_block(array: StoredArray, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:

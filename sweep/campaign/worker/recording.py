@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from sweep.store.lease.sessions import Attempt
     from sweep.store.store import Store
 
-MARKER = schema.MARKER.name
-
 
 class Recording:
     """Rows of a group that this attempt at a task computes.
@@ -102,7 +100,7 @@ class Recording:
             name: np.full((len(rows), *array.row_shape(samples)), array.fill, array.dtype)
             for name, array in self._arrays.items()
         }
-        self._shard_row = rows // self._arrays[MARKER].chunks[0]
+        self._shard_row = rows // self._arrays[schema.SAMPLE_COUNT.name].chunks[0]
         self.done, self._committed = np.zeros((2, len(rows)), dtype=bool)
         self.checkpointed = np.zeros(len(rows), dtype=np.int64)
         # Of rows that resume: the state in their checkpoint, and the index of each row in it.

@@ -17,7 +17,7 @@ from integrators.methods import dormand_prince
 from integrators.status import COMPLETE, STATUS
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
-from sweep.campaign.worker.recording import MARKER, Recording
+from sweep.campaign.worker.recording import Recording
 from sweep.campaign.worker.run_work import PROBE
 from sweep.campaign.worker.tasks import SEGMENT, ReferenceTask
 from sweep.errors import Interrupted
@@ -113,7 +113,7 @@ class ReferenceWork:
             length = max(1, min(int(self.segment * rate), 16 * length))
             if count < len(times) and self._is_checkpoint_due():
                 self._checkpoint(i, count)
-        recording.columns[MARKER][i] = count
+        recording.columns[schema.SAMPLE_COUNT.name][i] = count
         return True
 
     def _initial_states(self, i: int, system: System) -> tuple[States, States | None]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.worker.recorder import Recorder, ReferenceStates, RunBatch
-from sweep.campaign.worker.recording import MARKER, Recording
+from sweep.campaign.worker.recording import Recording
 from sweep.campaign.worker.tasks import SEGMENT, RunTask
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
@@ -38,7 +38,8 @@ CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
 LOW = "states_low"  # of references in double-double
 # Reads the reference states, and their errors, of a batch of runs whose states have so many rows.
 ReferenceReader = Callable[[NDArray[np.intp], int], ReferenceStates | None]
-END_STATE = (CHECKPOINT.name, MARKER, "cpu_time", "wall_time")  # that an extended run resumes from
+# Arrays from which an extended run resumes.
+END_STATE = (CHECKPOINT.name, schema.SAMPLE_COUNT.name, "cpu_time", "wall_time")
 
 
 class RunWork:
@@ -165,7 +166,7 @@ class RunWork:
             runs,
             sample=sample,
             checkpoints=self.ends[CHECKPOINT.name][where, : recorder.checkpoint_size],
-            valid_samples=self.ends[MARKER][where].astype(np.int64),
+            valid_samples=self.ends[schema.SAMPLE_COUNT.name][where].astype(np.int64),
             cpu=self.ends["cpu_time"][where],
             wall=self.ends["wall_time"][where],
         )

@@ -79,7 +79,7 @@ def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
     arrays : dict of str to sweep.store.files.ArrayFiles
     """
     found = {name: array for name, array in arrays.items() if array.sharded}
-    return dict(sorted(found.items(), key=lambda item: item[0] == schema.MARKER.name))
+    return dict(sorted(found.items(), key=lambda item: item[0] == schema.SAMPLE_COUNT.name))
 
 
 def fold_group(
@@ -137,7 +137,7 @@ def _fold_shard_row(
         records = [record.load() for record in records]
     written: set[Path] = set()
     for array in arrays.values():
-        if is_last := array.name == schema.MARKER.name:
+        if is_last := array.name == schema.SAMPLE_COUNT.name:
             # All directories before the counts: no count becomes durable before its data. Together,
             # as one flush of a file system's journal serves all of them.
             sync_directories(written)
@@ -256,7 +256,7 @@ def note_folded(
 def note_all_folded(store: Store, place: str) -> None:
     """Write a group's ledger from its arrays, as after rows were copied from another store."""
     arrays, rows = store.arrays_of_group(place), {}
-    counts = arrays[schema.MARKER.name]
+    counts = arrays[schema.SAMPLE_COUNT.name]
     for i in range(counts.grid[0]):
         if (samples := counts.chunk((i,))) is not None and samples.any():
             rows[i] = _extents_of_rows(written_by_tasks(arrays), int(samples.max()))
@@ -501,7 +501,7 @@ class BackgroundFolding:
         self._store, self._session, self._check = store, session, check
         self._left: collections.Counter[tuple[str, int]] = collections.Counter()
         self._rows = {
-            place: store.arrays_of_group(place)[schema.MARKER.name].chunks[0]
+            place: store.arrays_of_group(place)[schema.SAMPLE_COUNT.name].chunks[0]
             for place in {task.group for task in tasks}
         }
         for task in tasks:

@@ -34,7 +34,7 @@ def mark_runs_not_computed(
     """
     arrays = store.anew().arrays_of_group(place)
     fold.remove_checkpoints(store, place, np.asarray(rows), check)
-    for name, value in ((schema.MARKER.name, 0), ("status", schema.PENDING)):
+    for name, value in ((schema.SAMPLE_COUNT.name, 0), ("status", schema.PENDING)):
         if name in arrays:
             _set_rows(arrays[name], np.asarray(rows), value, check)
 

@@ -100,7 +100,7 @@ class Group:
     place : str
     arrays : dict of str to ArrayFiles
     counts, status, adaptive : ndarray, shape (runs,)
-        Commit marker, status and coordinate; 0 and complete where they cannot be read.
+        Count of samples, status and coordinate; 0 and complete where they cannot be read.
     samples : int
         Sample times that the references cover; 0 without.
     held : dict of int to tuple of int
@@ -166,7 +166,7 @@ def verify(
     groups = list(_groups_to_verify(store, names, metadata, unfolded))
     for group in groups:
         found += _find_missing_shards(store, group, paths)
-        found += _find_bad_commit_markers(group)
+        found += _find_bad_sample_counts(group)
     total = sum(int(np.prod(a.grid)) for group in groups for a in group.arrays.values())
     jobs = (
         (group, array, index)
@@ -308,8 +308,8 @@ def _groups_to_verify(
 def _group_to_verify(
     place: str, arrays: dict[str, ArrayFiles], references: Mapping[str, ArrayFiles]
 ) -> Group:
-    size = arrays[schema.MARKER.name].shape[0] if schema.MARKER.name in arrays else 0
-    names, read = (schema.MARKER.name, "status", "adaptive"), ChunksRead()
+    size = arrays[schema.SAMPLE_COUNT.name].shape[0] if schema.SAMPLE_COUNT.name in arrays else 0
+    names, read = (schema.SAMPLE_COUNT.name, "status", "adaptive"), ChunksRead()
     counts, status, adaptive = (
         _readable_values_or_zero(arrays.get(name), size, read) for name in names
     )
@@ -351,7 +351,7 @@ def _readable_values_or_zero(
             fits = values[part.rows]
             if part.values is not None:
                 fits[:] = part.values[: len(fits)]
-            elif not part.damage and array.name != schema.MARKER.name:
+            elif not part.damage and array.name != schema.SAMPLE_COUNT.name:
                 fits[:] = array.fill
     return values
 
@@ -407,7 +407,7 @@ def _check_part(group: Group, array: ArrayFiles, part: Part, over_runs: bool) ->
         yield from _find_rows_without_id(group, array, part)
     first = part.index[1] * array.inner[1] if array.ndim > 1 else 0
     if part.damage:
-        mine = committed if result and array.name != schema.MARKER.name else rows
+        mine = committed if result and array.name != schema.SAMPLE_COUNT.name else rows
         remedy = _remedy(group, array)
         yield _finding_of_chunk(group, array, part.index, part.damage, remedy, mine, mine)
     elif part.values is None and result:
@@ -505,11 +505,11 @@ REFERENCE_STATES = "states"
 # --- rows ------------------------------------------------------------------------------------
 
 
-def _find_bad_commit_markers(group: Group) -> Iterator[Finding]:
-    """Markers and statuses that no run has."""
-    if schema.MARKER.name not in group.arrays:
+def _find_bad_sample_counts(group: Group) -> Iterator[Finding]:
+    """Counts of samples and statuses that no run has."""
+    if schema.SAMPLE_COUNT.name not in group.arrays:
         return
-    array = group.arrays[schema.MARKER.name]
+    array = group.arrays[schema.SAMPLE_COUNT.name]
     most = next((a.shape[1] for a in group.arrays.values() if a.dims[1:2] == ("time",)), None)
     wrong = group.counts < 0
     if most is not None:

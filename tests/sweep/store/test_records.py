@@ -22,7 +22,7 @@ from sweep.store.commit.records import (
 )
 from sweep.store.commit.shards import Draft, shard_with_rows
 from sweep.store.files import ABSENT, ArrayFiles, encode_chunk
-from sweep.study.schema import MARKER, Variable
+from sweep.study.schema import SAMPLE_COUNT, Variable
 
 ROWS, SAMPLES = 20, 7
 LAYOUT = Layout(shard_rows=8, time_chunk=3, time_chunks=2)
@@ -40,7 +40,7 @@ class OneGroup:
         self.place = place
         group = zarr.open_group(place / "only", mode="w", zarr_format=3)
         storage.configure_zarr()
-        for variable in (SERIES, STATE, MARKER):
+        for variable in (SERIES, STATE, SAMPLE_COUNT):
             storage.create_variable_array(group, variable, SIZES, LAYOUT)
 
     @property
@@ -51,7 +51,7 @@ class OneGroup:
         return self.place.joinpath("_geosweep", *names)
 
     def arrays_of_group(self, place):
-        names = (SERIES.name, STATE.name, MARKER.name)
+        names = (SERIES.name, STATE.name, SAMPLE_COUNT.name)
         return {name: ArrayFiles.read(self.place / place / name) for name in names}
 
     def values(self, name):
@@ -73,7 +73,7 @@ random = np.random.default_rng(1)
 WHOLE = {
     SERIES.name: random.normal(size=(ROWS, SAMPLES)),
     STATE.name: random.normal(size=(ROWS, SAMPLES, 2, 3)),
-    MARKER.name: np.full(ROWS, SAMPLES),
+    SAMPLE_COUNT.name: np.full(ROWS, SAMPLES),
 }
 
 
@@ -83,7 +83,7 @@ def store(tmp_path):
 
 
 def check(values, rows, name):
-    fill = 0 if name == MARKER.name else np.nan
+    fill = 0 if name == SAMPLE_COUNT.name else np.nan
     expected = np.full(WHOLE[name].shape, fill, WHOLE[name].dtype)
     expected[rows] = WHOLE[name][rows]
     np.testing.assert_array_equal(values, expected)
@@ -240,7 +240,7 @@ def test_shards_that_are_gone_are_known(store):
 def test_a_chunk_that_cannot_be_read_is_refused_or_taken_as_blank(store):
     store.put(range(8))
     fold.fold_all(store, "s")
-    array = store.arrays_of_group("only")[MARKER.name]
+    array = store.arrays_of_group("only")[SAMPLE_COUNT.name]
     data = bytearray(array.read_file((0,)))
     data[0] ^= 255
     with pytest.raises(Damaged, match="checksum"):
