@@ -43,18 +43,18 @@ def references_group_name(experiment: str) -> str:
     return f"{INTERNAL}/{REFERENCES}/{experiment}"
 
 
-def end_checkpoints_group_name(place: str) -> str:
+def end_checkpoints_group_name(group: str) -> str:
     """Name of the group with the integrators' state at the end of a group's runs.
 
     Just below what is internal: each group above it would be one more object.
     """
-    return f"{INTERNAL}/{ENDS}.{place.replace('/', '.')}"
+    return f"{INTERNAL}/{ENDS}.{group.replace('/', '.')}"
 
 
-def group_with_records_of(place: str) -> str:
+def group_with_records_of(group: str) -> str:
     """The group whose records a group's arrays are folded from: of end checkpoints, the runs'."""
-    runs = place.removeprefix(end_checkpoints_group_name(""))
-    return place if runs == place else runs.replace(".", "/")
+    runs = group.removeprefix(end_checkpoints_group_name(""))
+    return group if runs == group else runs.replace(".", "/")
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,8 +179,8 @@ class Counter:
         done = files.are_runs_computed_to_sample(counts, status, samples)
         failed = int((wanted & done & (status > 0)).sum())
         of_runs, of_references = (
-            [record for found in records.get(place, {}).values() for record in found]
-            for place in (name, references_group_name(name))
+            [record for found in records.get(group, {}).values() for record in found]
+            for group in (name, references_group_name(name))
         )
         milliseconds = sum(
             record.name.milliseconds for record in _records_of_session(of_references, session)
@@ -209,17 +209,17 @@ class Counter:
 
     def _cpu_seconds_of_references(self, store: Store, name: str) -> float:
         """CPU seconds of an experiment's committed references."""
-        place = references_group_name(name)
-        arrays = store.arrays_of_group(place)
+        group = references_group_name(name)
+        arrays = store.arrays_of_group(group)
         if CPU_TIME not in arrays:  # there are none
             return 0.0
         names = schema.SAMPLE_COUNT.name, CPU_TIME
-        return _committed_cpu_seconds(*(self._values(place, arrays, own) for own in names))
+        return _committed_cpu_seconds(*(self._values(group, arrays, own) for own in names))
 
-    def _values(self, place: str, arrays: Mapping[str, ArrayFiles], name: str) -> np.ndarray:
+    def _values(self, group: str, arrays: Mapping[str, ArrayFiles], name: str) -> np.ndarray:
         """The values of an array over runs; `Damaged`, with its name, if they are."""
         if (array := arrays.get(name)) is None:
-            raise Damaged(f"{place}/{name} has no metadata")
+            raise Damaged(f"{group}/{name} has no metadata")
         with array.naming_damage():
             indices = ((i,) for i in range(array.grid[0]))
             parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)

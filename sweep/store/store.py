@@ -295,9 +295,9 @@ class Store:
         *group, _ = names
         return ArrayFiles.read(self.place.joinpath(*names), self.unfolded("/".join(group)))
 
-    def unfolded(self, place: str) -> Unfolded | None:
+    def unfolded(self, group: str) -> Unfolded | None:
         """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
-        return Unfolded.of(self.place, files.group_with_records_of(place), self.session_name)
+        return Unfolded.of(self.place, files.group_with_records_of(group), self.session_name)
 
     def unfolded_by_group(self) -> dict[str, Unfolded]:
         """What is not folded yet, by group."""
@@ -305,13 +305,13 @@ class Store:
         return unfolded_by_group(records, self.session_name) if records else {}
 
     def arrays_of_group(
-        self, place: str, unfolded: Unfolded | None = None
+        self, group: str, unfolded: Unfolded | None = None
     ) -> dict[str, ArrayFiles]:
         """The arrays of a group, by name, without what is not folded yet unless that is given.
 
         Parameters
         ----------
-        place : str
+        group : str
             Group of runs or references; the checkpoints at the ends of its runs are among them.
         unfolded : sweep.store.commit.records.Unfolded, optional
             As of `unfolded`.
@@ -322,11 +322,11 @@ class Store:
             If their metadata are.
         """
         copies, found = self.consolidated, {}
-        for group in (place, end_checkpoints_group_name(place)):
-            names = [name for name in copies if name.rpartition("/")[0] == group]
+        for own in (group, end_checkpoints_group_name(group)):
+            names = [name for name in copies if name.rpartition("/")[0] == own]
             if not copies:
-                below = (self.place / group).glob(f"*/{METADATA}")
-                names = [f"{group}/{file.parent.name}" for file in below]
+                below = (self.place / own).glob(f"*/{METADATA}")
+                names = [f"{own}/{file.parent.name}" for file in below]
             for name in names:
                 metadata = copies.get(name) or files.read_zarr_metadata(self.place / name)
                 if metadata.get("node_type") != "group":

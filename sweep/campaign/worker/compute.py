@@ -130,6 +130,6 @@ def recorded_samples_of_task(task: Task) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _arrays_of_group(store: Store, place: str, session: Session) -> dict[str, ArrayFiles]:
+def _arrays_of_group(store: Store, group: str, session: Session) -> dict[str, ArrayFiles]:
     """The arrays of a group, read once for each session."""
-    return store.arrays_of_group(place)
+    return store.arrays_of_group(group)

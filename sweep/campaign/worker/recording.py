@@ -51,7 +51,7 @@ class Recording:
     Parameters
     ----------
     store : sweep.store.store.Store
-    place : str
+    group : str
         Name of the group.
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the group, by name.
@@ -85,7 +85,7 @@ class Recording:
     def __init__(
         self,
         store: Store,
-        place: str,
+        group: str,
         arrays: Mapping[str, ArrayFiles],
         rows: RowNumbers,
         stored: RowNumbers,
@@ -93,7 +93,7 @@ class Recording:
         attempt: Attempt,
         identity: str,
     ) -> None:
-        self._store, self._place, self._arrays = store, place, written_by_tasks(arrays)
+        self._store, self._group, self._arrays = store, group, written_by_tasks(arrays)
         self._attempt, self._identity = attempt, identity
         self.rows, self.samples, self.first = rows, samples, stored.copy()
         self.columns = {
@@ -112,7 +112,7 @@ class Recording:
         self._resumed: list[tuple[RowNumbers, Sequence[Record]]] = []
         self.written = time.perf_counter()
         for row in np.unique(self._shard_row).tolist():
-            self._read_records(records_folder(store.place, place, row))
+            self._read_records(records_folder(store.place, group, row))
 
     # --- records of earlier attempts ---------------------------------------------------------
 
@@ -280,7 +280,7 @@ class Recording:
             token=self._attempt.token,
             kind=kind,
         )
-        folder = records_folder(self._store.place, self._place, shard_row)
+        folder = records_folder(self._store.place, self._group, shard_row)
         record = write_record(
             folder, record_name, self._arrays, rows, columns, self._identity, state
         )

@@ -83,15 +83,15 @@ def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
 
 
 def fold_group(
-    store: Store, place: str, session: str, rows: Iterable[int], check: WriteCheck = lambda: None
+    store: Store, group: str, session: str, rows: Iterable[int], check: WriteCheck = lambda: None
 ) -> int:
     """Fold the records of a session that a group has.
 
     Parameters
     ----------
     store : Store
-    place : str
-        Of the group.
+    group : str
+        Name of the group.
     session : str
         Name of the session whose records count.
     rows : sequence of int
@@ -106,12 +106,12 @@ def fold_group(
     """
     arrays, ledger, folded = None, {}, 0
     for row in rows:
-        records = list_records(records_folder(store.place, place, row), RECORD, session)
+        records = list_records(records_folder(store.place, group, row), RECORD, session)
         if not records:
             continue
         if arrays is None:
-            arrays = written_by_tasks(store.arrays_of_group(place))
-            ledger = ledger_of_group(store, place)
+            arrays = written_by_tasks(store.arrays_of_group(group))
+            ledger = ledger_of_group(store, group)
         check()
         try:
             _fold_shard_row(row, arrays, records, check, is_new=row not in ledger)
@@ -119,7 +119,7 @@ def fold_group(
             check()
             raise
         samples = max(record.name.last for record in records)
-        ledger = note_folded(store, place, ledger, {row: _extents_of_rows(arrays, samples)}, check)
+        ledger = note_folded(store, group, ledger, {row: _extents_of_rows(arrays, samples)}, check)
         for record in records:
             record.remove()
         folded += len(records)
@@ -210,18 +210,18 @@ def write_shard(
 # --- the ledger of folded rows ---------------------------------------------------------------
 
 
-def ledger_file(store: Store, place: str) -> Place:
+def ledger_file(store: Store, group: str) -> Place:
     """The file of a group's ledger."""
-    return store.internal(LEDGERS, f"{place}.json")
+    return store.internal(LEDGERS, f"{group}.json")
 
 
-def ledger_of_group(store: Store, place: str) -> Ledger:
+def ledger_of_group(store: Store, group: str) -> Ledger:
     """The ledger of a group; empty if nothing is folded.
 
     By row of shards and array, how far it is folded along the array's other dimensions.
     """
     try:
-        found = json.loads(ledger_file(store, place).read_bytes())
+        found = json.loads(ledger_file(store, group).read_bytes())
         return {
             int(row): {name: list(map(int, extent)) for name, extent in extents.items()}
             for row, extents in found.items()
@@ -229,12 +229,12 @@ def ledger_of_group(store: Store, place: str) -> Ledger:
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError, TypeError):
-        raise Damaged(f"{ledger_file(store, place)} is not what was written") from None
+        raise Damaged(f"{ledger_file(store, group)} is not what was written") from None
 
 
 def note_folded(
     store: Store,
-    place: str,
+    group: str,
     ledger: Ledger,
     rows: Mapping[int, Mapping[str, Sequence[int]]],
     check: WriteCheck = lambda: None,
@@ -249,18 +249,18 @@ def note_folded(
         }
     if new != ledger:
         text = json.dumps({str(row): extent for row, extent in sorted(new.items())})
-        put_durably(ledger_file(store, place), text.encode(), check)
+        put_durably(ledger_file(store, group), text.encode(), check)
     return new
 
 
-def note_all_folded(store: Store, place: str) -> None:
+def note_all_folded(store: Store, group: str) -> None:
     """Write a group's ledger from its arrays, as after rows were copied from another store."""
-    arrays, rows = store.arrays_of_group(place), {}
+    arrays, rows = store.arrays_of_group(group), {}
     counts = arrays[schema.SAMPLE_COUNT.name]
     for i in range(counts.grid[0]):
         if (samples := counts.chunk((i,))) is not None and samples.any():
             rows[i] = _extents_of_rows(written_by_tasks(arrays), int(samples.max()))
-    note_folded(store, place, ledger_of_group(store, place), rows)
+    note_folded(store, group, ledger_of_group(store, group), rows)
 
 
 def _extents_of_rows(arrays: Mapping[str, ArrayFiles], samples: int) -> dict[str, tuple[int, ...]]:
@@ -271,20 +271,20 @@ def _extents_of_rows(arrays: Mapping[str, ArrayFiles], samples: int) -> dict[str
 
 
 def missing_shards(
-    store: Store, place: str, arrays: Mapping[str, ArrayFiles], paths: set[str]
+    store: Store, group: str, arrays: Mapping[str, ArrayFiles], paths: set[str]
 ) -> list[tuple[ArrayFiles, Index]]:
     """The shards that a group's ledger has and that do not exist, as (array, index).
 
     Parameters
     ----------
     store : Store
-    place : str
+    group : str
     arrays : dict of str to sweep.store.files.ArrayFiles
         That tasks write.
     paths : set of str
         Files of the store, relative to it.
     """
-    ledger, found = ledger_of_group(store, place), []
+    ledger, found = ledger_of_group(store, group), []
     for name, array in arrays.items():
         directory = path_below(array.directory, store.place)
         for row, extents in ledger.items():
@@ -316,21 +316,21 @@ def _missing_coordinates(
     ]
 
 
-def check_files_are_there(store: Store, place: str, paths: set[str] | None = None) -> None:
+def check_files_are_there(store: Store, group: str, paths: set[str] | None = None) -> None:
     """Raise `Damaged` if files of a group are missing that were written: results or coordinates.
 
     Parameters
     ----------
     store : Store
-    place : str
+    group : str
     paths : set of str, optional
         As in `missing_shards`; they are listed unless given.
     """
-    arrays = store.arrays_of_group(place)
+    arrays = store.arrays_of_group(group)
     if paths is None:
-        groups = place, end_checkpoints_group_name(place)
+        groups = group, end_checkpoints_group_name(group)
         paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
-    missing = missing_shards(store, place, written_by_tasks(arrays), paths)
+    missing = missing_shards(store, group, written_by_tasks(arrays), paths)
     if store.consolidated:  # else it is about to be made, or to grow
         missing = [*_missing_coordinates(store, arrays, paths), *missing]
     if missing:
@@ -373,15 +373,15 @@ def fold_all(store: Store, session: str, check: WriteCheck = lambda: None) -> in
     """Fold all records of a session, until there are none; how many they were."""
     folded = 0
     while waiting := _rows_to_fold(store, session):
-        for place, rows in waiting.items():
-            folded += fold_group(store, place, session, rows, check)
+        for group, rows in waiting.items():
+            folded += fold_group(store, group, session, rows, check)
     return folded
 
 
 def _rows_to_fold(store: Store, session: str) -> dict[str, list[int]]:
     """Rows of shards of which a session has records, by group."""
     unfolded = unfolded_by_group(records_by_group(store.place), session)
-    return {place: sorted(found.records) for place, found in unfolded.items()}
+    return {group: sorted(found.records) for group, found in unfolded.items()}
 
 
 def begin_session(
@@ -435,7 +435,7 @@ def _list_all_records(store: Store, kind: str | None = None) -> list[Record]:
     return [record for record in every if kind in (None, record.name.kind)]
 
 
-def forget_group(store: Store, place: str, check: WriteCheck) -> None:
+def forget_group(store: Store, group: str, check: WriteCheck) -> None:
     """Remove the records and the ledger of a deleted group.
 
     A new one of its name may number its rows otherwise.
@@ -443,11 +443,11 @@ def forget_group(store: Store, place: str, check: WriteCheck) -> None:
     Parameters
     ----------
     store : Store
-    place : str
+    group : str
     check : callable
         As in `discard`.
     """
-    mine = store.place / place, records_folder(store.place, place), ledger_file(store, place)
+    mine = store.place / group, records_folder(store.place, group), ledger_file(store, group)
     discard(store, mine, check)
 
 
@@ -501,8 +501,8 @@ class BackgroundFolding:
         self._store, self._session, self._check = store, session, check
         self._left: collections.Counter[tuple[str, int]] = collections.Counter()
         self._rows = {
-            place: store.arrays_of_group(place)[schema.SAMPLE_COUNT.name].chunks[0]
-            for place in {task.group for task in tasks}
+            group: store.arrays_of_group(group)[schema.SAMPLE_COUNT.name].chunks[0]
+            for group in {task.group for task in tasks}
         }
         for task in tasks:
             self._left[self._shard_row(task)] += 1
@@ -514,13 +514,13 @@ class BackgroundFolding:
 
     def committed(self, task: HasRows) -> None:
         """Note that a task has committed; a row of shards is folded after its last one."""
-        place, row = self._shard_row(task)
-        self._left[place, row] -= 1
-        if not self._left[place, row]:
-            self._folding.append(self._pool.submit(self._fold, place, row))
+        group, row = self._shard_row(task)
+        self._left[group, row] -= 1
+        if not self._left[group, row]:
+            self._folding.append(self._pool.submit(self._fold, group, row))
 
-    def _fold(self, place: str, row: int) -> None:
-        fold_group(self._store, place, self._session, [row], self._check)
+    def _fold(self, group: str, row: int) -> None:
+        fold_group(self._store, group, self._session, [row], self._check)
 
     def __enter__(self) -> Self:
         return self
@@ -533,19 +533,19 @@ class BackgroundFolding:
 
 
 def remove_checkpoints(
-    store: Store, place: str, rows: RowNumbers, check: WriteCheck = lambda: None
+    store: Store, group: str, rows: RowNumbers, check: WriteCheck = lambda: None
 ) -> None:
     """Remove the checkpoints of a group that have some of these rows.
 
     Parameters
     ----------
     store : Store
-    place : str
+    group : str
     rows : ndarray of int
     check : callable
         Raises unless this process still holds the lease.
     """
-    listed = records_by_group(store.place, group=place).get(place, {})
+    listed = records_by_group(store.place, group=group).get(group, {})
     check()
     for records in listed.values():
         for record in records:

@@ -559,12 +559,12 @@ def unfolded_by_group(records: RecordsByGroup, session: str) -> dict[str, Unfold
     dict of str to Unfolded
     """
     found: RecordsByGroup = {}
-    for place, rows in records.items():
+    for group, rows in records.items():
         for row, listed in rows.items():
             mine = [r for r in listed if r.name.kind == RECORD and r.name.session == session]
             if mine:
-                found.setdefault(place, {})[row] = mine
-    return {place: Unfolded(rows) for place, rows in found.items()}
+                found.setdefault(group, {})[row] = mine
+    return {group: Unfolded(rows) for group, rows in found.items()}
 
 
 def shard_with_records(

@@ -45,7 +45,7 @@ class StoreFiles(Protocol):
     def list_files(self) -> set[str]:
         """The files as they are now, relative to it."""
 
-    def arrays_of_group(self, place: str) -> dict[str, ArrayFiles]:
+    def arrays_of_group(self, group: str) -> dict[str, ArrayFiles]:
         """The arrays of a group, by name."""
 
     def unfolded_by_group(self) -> dict[str, Unfolded]:
@@ -64,11 +64,11 @@ def zarr_store_with_records(store: StoreFiles, unfolded: Mapping[str, Unfolded])
     if not unfolded:
         return store.zarr_store
     arrays = {}
-    for place in unfolded:
-        for array in store.arrays_of_group(place).values():
+    for group in unfolded:
+        for array in store.arrays_of_group(group).values():
             if array.sharded:
                 path = path_below(array.directory, store.place)
-                arrays[path] = array, unfolded[place]
+                arrays[path] = array, unfolded[group]
     inner: ZarrStore
     if isinstance(store.place, ObjectPlace):
         inner = store.place.zarr_store()

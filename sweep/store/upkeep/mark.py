@@ -18,22 +18,22 @@ from sweep.study import schema
 
 
 def mark_runs_not_computed(
-    store: Store, place: str, rows: RowNumbers, check: WriteCheck = lambda: None
+    store: Store, group: str, rows: RowNumbers, check: WriteCheck = lambda: None
 ) -> None:
     """Reset the count of samples and the status of runs.
 
     Parameters
     ----------
     store : Store
-    place : str
-        Group of the runs, or of references.
+    group : str
+        Name of the group of the runs, or of references.
     rows : ndarray of int
         Which of its rows.
     check : callable
         Raises unless this process still holds the lease.
     """
-    arrays = store.anew().arrays_of_group(place)
-    fold.remove_checkpoints(store, place, np.asarray(rows), check)
+    arrays = store.anew().arrays_of_group(group)
+    fold.remove_checkpoints(store, group, np.asarray(rows), check)
     for name, value in ((schema.SAMPLE_COUNT.name, 0), ("status", schema.PENDING)):
         if name in arrays:
             _set_rows(arrays[name], np.asarray(rows), value, check)
