@@ -277,12 +277,12 @@ class ArrayFiles:
             return None
         if not self.sharded:
             return [self._part(index, data)]
-        places, found = self.chunk_places(data), []
+        spans, found = self.chunk_spans(data), []
         for at in np.ndindex(self.inner_grid):
             own = tuple(i * g + k for i, g, k in zip(index, self.inner_grid, at, strict=True))
             within = zip(own, self.inner, self.shape, strict=True)
             if (among is None or own[0] in among) and all(k * n < size for k, n, size in within):
-                offset, size = map(int, places[at])
+                offset, size = map(int, spans[at])
                 there = offset != ABSENT
                 found.append(self._part(own, data[offset : offset + size] if there else None))
         return found
@@ -360,7 +360,7 @@ class ArrayFiles:
         """Number of chunks along each dimension of a shard."""
         return tuple(c // n for c, n in zip(self.chunks, self.inner, strict=True))
 
-    def chunk_places(self, data: bytes) -> NDArray[np.uint64]:
+    def chunk_spans(self, data: bytes) -> NDArray[np.uint64]:
         """Offset and size of each chunk of a shard, `ABSENT` of one that is not there.
 
         Returns
@@ -376,11 +376,11 @@ class ArrayFiles:
         index = checked_bytes(data[-(16 * count + 4) :])
         if len(index) != 16 * count:
             raise Damaged("is too short for its index")
-        places = np.frombuffer(index, "<u8").reshape(*self.inner_grid, 2)
-        there = places[..., 0] != ABSENT
-        if (places[..., 0] + places[..., 1])[there].max(initial=0) > len(data) - len(index) - 4:
+        spans = np.frombuffer(index, "<u8").reshape(*self.inner_grid, 2)
+        there = spans[..., 0] != ABSENT
+        if (spans[..., 0] + spans[..., 1])[there].max(initial=0) > len(data) - len(index) - 4:
             raise Damaged("has an index that points beyond it")
-        return places
+        return spans
 
     def decode_chunk(self, data: bytes, shape: tuple[int, ...] | None = None) -> np.ndarray:
         """The values of a chunk, or of a part of one that has a shape."""

@@ -119,8 +119,8 @@ class RunWork:
         values = {name: arrays[name].read_rows(self.task.rows[on]) for name in END_STATE}
         known = np.isfinite(values[CHECKPOINT.name][:, 0])
         stored[on[~known]] = 0
-        place = {int(i): k for k, i in enumerate(on) if known[k]}
-        return {"place": place, **values}, stored
+        position = {int(i): k for k, i in enumerate(on) if known[k]}
+        return {"position": position, **values}, stored
 
     def _last_known_sample(self, i: int) -> tuple[int, bool]:
         """The last known sample of a run, 0 at its start; and whether a checkpoint has it."""
@@ -161,7 +161,7 @@ class RunWork:
                 CHECKPOINT_STATE, batch.tolist()
             )
             return dataclasses.replace(runs, sample=sample, **state)
-        where = [self.ends["place"][i] for i in batch.tolist()]
+        where = [self.ends["position"][i] for i in batch.tolist()]
         return dataclasses.replace(
             runs,
             sample=sample,

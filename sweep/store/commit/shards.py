@@ -27,12 +27,12 @@ class Draft:
     """
 
     def __init__(self, array: ArrayFiles, old: bytes | None, lenient: bool = False) -> None:
-        self._array, self._old, self._lenient, self._places = array, old, lenient, None
+        self._array, self._old, self._lenient, self._spans = array, old, lenient, None
         # By the place in the shard: a chunk's values, or its bytes.
         self._changed: dict[Index, np.ndarray | bytes] = {}
         if old is not None:
             try:
-                self._places = array.chunk_places(old).copy()
+                self._spans = array.chunk_spans(old).copy()
             except Damaged:
                 if not lenient:
                     raise
@@ -53,9 +53,9 @@ class Draft:
 
     def _read(self, at: Index, data: bytes | None) -> np.ndarray:
         array = self._array
-        places, old = self._places, self._old
-        if data is None and places is not None and old is not None and places[at][0] != ABSENT:
-            offset, size = map(int, places[at])
+        spans, old = self._spans, self._old
+        if data is None and spans is not None and old is not None and spans[at][0] != ABSENT:
+            offset, size = map(int, spans[at])
             data = old[offset : offset + size]
         if data is not None:
             try:
@@ -77,17 +77,17 @@ class Draft:
         """The shard's bytes; the old ones if nothing was changed, None if nothing is there."""
         if not self._changed:
             return self._old
-        places = self._places
-        if places is None:
-            places = np.full((*self._array.inner_grid, 2), ABSENT, "<u8")
+        spans = self._spans
+        if spans is None:
+            spans = np.full((*self._array.inner_grid, 2), ABSENT, "<u8")
         parts, end = ([], 0) if self._old is None else ([self._old], len(self._old))
         for at in sorted(self._changed):
             own = self._changed[at]
             data = encode_chunk(own) if isinstance(own, np.ndarray) else own
-            places[at] = (end, len(data)) if data else ABSENT
+            spans[at] = (end, len(data)) if data else ABSENT
             parts.append(data)
             end += len(data)
-        return b"".join([*parts, with_checksum(places.tobytes())])
+        return b"".join([*parts, with_checksum(spans.tobytes())])
 
 
 def blank_shard(array: ArrayFiles) -> bytes:

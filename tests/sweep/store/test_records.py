@@ -147,9 +147,9 @@ def test_a_reader_with_the_old_index_reads_the_old_values(store):
     fold.fold_all(store, "s")
     new = array.read_file((0, 0))
     assert new[: len(old)] == old and len(new) > len(old)
-    places = array.chunk_places(old)
+    spans = array.chunk_spans(old)
     for at in np.ndindex(array.inner_grid):
-        offset, size = map(int, places[at])
+        offset, size = map(int, spans[at])
         if offset != ABSENT:
             kept = array.decode_chunk(new[offset : offset + size])
             np.testing.assert_array_equal(kept, array.decode_chunk(old[offset : offset + size]))
@@ -246,8 +246,8 @@ def test_a_chunk_that_cannot_be_read_is_refused_or_taken_as_blank(store):
     with pytest.raises(Damaged, match="checksum"):
         Draft(array, bytes(data)).values((0,))
     mended = shard_with_rows(array, (0,), bytes(data), np.array([3]), 4, lenient=True)
-    places = array.chunk_places(mended)
-    offset, size = map(int, places[0])
+    spans = array.chunk_spans(mended)
+    offset, size = map(int, spans[0])
     values = array.decode_chunk(mended[offset : offset + size])
     assert values[:8].tolist() == [0, 0, 0, 4, 0, 0, 0, 0]
 

@@ -63,13 +63,13 @@ def flip(path, name, chunk=-1):
         return array.index_of_file(file)
     found = []
     for index in np.ndindex(array.grid):
-        places = array.chunk_places(array.file(index).read_bytes())
+        spans = array.chunk_spans(array.file(index).read_bytes())
         for at in np.ndindex(array.inner_grid):
-            if places[at][0] != ABSENT:
+            if spans[at][0] != ABSENT:
                 whole = tuple(
                     i * n + k for i, n, k in zip(index, array.inner_grid, at, strict=True)
                 )
-                found.append((whole, array.file(index), int(places[at].sum()) - 20))
+                found.append((whole, array.file(index), int(spans[at].sum()) - 20))
     index, file, place = sorted(found)[chunk]
     flip_bit(file, place)
     return index
