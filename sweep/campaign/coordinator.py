@@ -253,7 +253,7 @@ def run(
         Seconds after which the run ends, with what is committed; running it again resumes.
     checkpoint_every : float, optional
         Seconds between two commits or checkpoints of a task, about: unfinished runs are stored
-        after half as long. A task whose worker is killed loses no more, and resumes.
+        after half as long. A task whose worker is killed loses about as much at most.
     watcher : Watcher, optional
         Callbacks for the progress; unless given, a notebook shows it.
     name : str, optional

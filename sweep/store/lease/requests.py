@@ -45,7 +45,8 @@ class Submission:
     host : str
         Where it runs, or ran last.
     attempt : str
-        Tells this process from one that had it before.
+        Token of the process that coordinates it, or did last; another one than that of the
+        attempts at tasks.
     why : str
         How it ended.
     """
