@@ -13,7 +13,7 @@ MOST_COMPARED = 100  # characters of a name that is looked for among those that 
 
 
 class GeosweepError(Exception):
-    """What Geosweep raises on purpose."""
+    """Base of the errors that Geosweep raises on purpose."""
 
 
 class InputError(GeosweepError, ValueError):

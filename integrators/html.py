@@ -53,7 +53,7 @@ def html_facts(title: str, facts: Mapping[str, object], notes: Sequence[str] = (
     Returns
     -------
     str
-        As of `html_table`.
+        HTML, as of `html_table`.
     """
     rows = "".join(
         f"<tr>{_cell('th', 'left', name)}<td style='text-align:left'>{_html_lines(value)}</td></tr>"

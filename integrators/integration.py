@@ -30,8 +30,8 @@ class Trajectories:
     ----------
     times : ndarray, shape (S + 1,)
     states : ndarray, shape (S + 1, rows, 3) or (members, S + 1, rows, 3)
-        At the sample times: (q, ω), and the work done so far where a force acts, or spins; NaN
-        after a failure. In double-double the nearest doubles.
+        States at the sample times: (q, ω), and the work done so far where a force acts, or spins;
+        NaN after a failure. In double-double the nearest doubles.
     status : int, or ndarray of shape (members,)
         0 complete, else an index into `status_of.STATUS`.
     counters : dict
@@ -40,7 +40,7 @@ class Trajectories:
     history : StepHistory or tuple of StepHistory, optional
         Every step that was tried, of each trajectory; None unless asked for.
     states_low : ndarray, optional
-        In double-double what is to be added to `states`, of their shape; None in double.
+        Low parts in double-double, to be added to `states`, of their shape; None in double.
     """
 
     times: np.ndarray
@@ -71,14 +71,14 @@ def integrate(
     ----------
     system : System or form
     integrator : Integrator
-        From `integrators.get`.
+        An integrator made by `integrators.get`.
     state : array_like, shape (rows, 3) or (members, rows, 3)
         Initial state: (q, ω) of a mechanical system (the row for the work of a force may be left
         out), spins, or the rows that the system defines. Several members run in lanes, eight at a
         time.
     duration : float
-        In the system's unit of time. With a fixed step it may be negative, for integration
-        backwards in time.
+        Duration in the system's unit of time. With a fixed step it may be negative, for
+        integration backwards in time.
     samples : int
         Number of sample intervals; a fixed step must divide ``duration / samples``.
     step_size : float, optional

@@ -11,7 +11,7 @@ from typing import Any
 def lazy(
     package: str, homes: dict[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """What a package needs so that its names are imported when they are first used.
+    """Make a package import its names when they are first used.
 
     Parameters
     ----------

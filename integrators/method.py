@@ -1,4 +1,4 @@
-"""What a method declares, and the integrator that a user asks for by name.
+"""Methods, and the integrators that users ask for by name.
 
 A method is one file with its kernels and a `Method`; `integrators.registry` lists them.
 An `Integrator` is a method with its modifiers (``+suzuki4``, ``+projected``) and options; bound
@@ -85,7 +85,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class Method:
-    """What a method is and declares.
+    """A numerical method and its declared properties.
 
     Parameters
     ----------
@@ -128,9 +128,9 @@ class Method:
     precise : bool
         Whether it computes in double-double too.
     fixed : Method, optional
-        For an adaptive method: its main method with a constant step, the modifier ``+fixed``.
+        Main method of an adaptive method, with a constant step: the modifier ``+fixed``.
     made_of : callable, optional
-        For a method defined by its options: ``made_of(given)`` gives it, or raises `InputError`.
+        ``made_of(given)`` returns the method that options define, or raises `InputError`.
     example : mapping of str to object
         Example of such options.
     family : str
@@ -195,7 +195,7 @@ class Integrator:
     given : mapping of str to object
         Options of the method.
     known : tuple of Method
-        Those that ``steps_of`` may name, and that messages offer.
+        Methods that ``steps_of`` may name, and that messages offer.
     arithmetic : {"double", "double-double"}
         Also given by an option ``arithmetic``.
 
@@ -349,7 +349,7 @@ class Integrator:
 
     @property
     def name(self) -> str:
-        """As it is asked for: ``variational+suzuki4``."""
+        """Name with the modifier: ``variational+suzuki4``."""
         return f"{self.method.name}+{self.modifier}" if self.modifier else self.method.name
 
     @property
@@ -379,7 +379,7 @@ class Integrator:
 
     @property
     def _own_options(self) -> dict[str, Any]:
-        """What is given of the method's own options."""
+        """The given options of the method itself, without ``steps_of``."""
         return {key: value for key, value in self.given.items() if key != STEPS_OF}
 
     @property
@@ -406,7 +406,7 @@ class Integrator:
 
     @property
     def shares(self) -> Constants:
-        """What parts of h a map and its adjoint take in turn, shape ``(2 stages,)``.
+        """Parts of h that a map and its adjoint take in turn, shape ``(2 stages,)``.
 
         Those of a processor follow, where a composition has one.
         """
@@ -529,7 +529,7 @@ class Integrator:
             In double-double a system's parameters are what their floats stand for, see
             `precision.precise`; those of a form alone are exact as they are.
         arithmetic : {"double", "double-double"}, optional
-            Of the numbers that kernels are given, the integrator's own unless given: in
+            Arithmetic of the numbers that kernels are given, by default the integrator's: in
             double-double constants and parameters have the shape (k, 2), high and low doubles.
 
         Raises

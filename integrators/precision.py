@@ -54,7 +54,7 @@ def simplest_fraction(x: float) -> Fraction:
     Returns
     -------
     Fraction
-        Of the whole numbers that round to a large float, the one that it is.
+        The fraction; for a large float, of the whole numbers that round to it, its own value.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def pairs(values: ArrayLike | Sequence[Fraction]) -> np.ndarray:
     Parameters
     ----------
     values : array_like
-        Of precise numbers, fractions, and whatever is exact as it stands.
+        Precise numbers, fractions, and whatever is exact as it stands.
 
     Returns
     -------

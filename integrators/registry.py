@@ -84,7 +84,7 @@ def made(name: str, options: Mapping[str, Any], also: Sequence[Method] = ()) -> 
     Raises
     ------
     InputError
-        As `get`.
+        For an unknown name, modifier or option, as `get`.
     """
     return Integrator.of(name, options, (*ALL_INTEGRATORS, *also))
 
@@ -95,7 +95,7 @@ def named(name: str, also: Sequence[Method] = ()) -> tuple[Method, str]:
     Parameters
     ----------
     name : str
-        As of `get`.
+        Name of an integrator, as in `get`.
     also : sequence of Method, optional
         Methods that it may be besides those of `ALL_INTEGRATORS`.
 
@@ -103,7 +103,7 @@ def named(name: str, also: Sequence[Method] = ()) -> tuple[Method, str]:
     -------
     method : Method
     modifier : str
-        What is after ``+``, or empty.
+        The part of the name after ``+``, or empty.
 
     Raises
     ------
@@ -119,14 +119,15 @@ def sources(name: str, also: Sequence[Method] = ()) -> dict[str, tuple[str, ...]
     Parameters
     ----------
     name : str
-        As of `get`.
+        Name of an integrator, as in `get`.
     also : sequence of Method, optional
-        Besides those of `ALL_INTEGRATORS`.
+        Methods that it may be besides those of `ALL_INTEGRATORS`.
 
     Returns
     -------
     dict of str to tuple of str
-        By the name of the method and, where it has sources, of the modifier; as `Method.sources`.
+        Sources of the method and, where it has any, of the modifier, by their names; as in
+        `Method.sources`.
     """
     method, modifier = named(name, also)
     found = {method.name: method.sources}

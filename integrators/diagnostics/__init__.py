@@ -1,1 +1,1 @@
-"""What a method keeps, measured; where it is stable, and how nearby trajectories part."""
+"""Diagnostics of methods: structure preservation, stability, and Lyapunov exponents."""

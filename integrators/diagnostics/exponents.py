@@ -185,17 +185,17 @@ def steps_taken(
     problem : AdaptiveProblem
     state : ndarray, shape (rows, 3)
     times : ndarray, shape (S + 1,)
-        Of the samples, from where the run stands.
+        Sample times, from the current time of the run on.
     tolerance : float
     checkpoint : ndarray, shape (problem.checkpoint_size,), optional
-        To go on from, as `run_adaptive` does.
+        Checkpoint to resume from, as in `run_adaptive`.
 
     Returns
     -------
     steps : ndarray, shape (n, 2)
-        When each begins, and its size.
+        Time at which each step begins, and its size.
     ends : ndarray of int, shape (S,)
-        One more than there are after a failure.
+        Number of steps taken at each sample; after a failure, one more than there are.
     status : int
     """
     stood = None if checkpoint is None else checkpoint[np.newaxis]
@@ -247,7 +247,7 @@ def check_compiled() -> None:
 
 
 def check_count(form: Form, state: np.ndarray, count: int) -> None:
-    """Raise InputError if there are not so many exponents, or the state space is not known."""
+    """Raise `InputError` if `count` exceeds the exponents, or the state space is unknown."""
     dimension = len(_tangent_basis(form, state))
     most = min(COUNT, dimension)
     if not 1 <= count <= most:
@@ -327,15 +327,15 @@ def tangent_parts(form: Form, state: np.ndarray, vectors: np.ndarray) -> np.ndar
 
 @dataclass(frozen=True)
 class Followed:
-    """A problem whose steps tangent vectors go along with.
+    """A problem whose steps are followed by tangent vectors.
 
     Parameters
     ----------
     problem : Problem
-        In double precision; of an adaptive integrator that of its main method.
+        A problem in double precision; for an adaptive integrator that of its main method.
     form : SpheresLagrangian or another
     count : int
-        Tangent vectors.
+        Number of tangent vectors.
     """
 
     problem: Problem
@@ -366,14 +366,14 @@ class Followed:
         Parameters
         ----------
         state : ndarray, shape (rows, 3)
-            (q, ω) at the start.
+            Initial state (q, ω).
         directions : ndarray, shape (count, rows, 3)
             Orthonormal tangent vectors there.
         step_size : float
         counts : ndarray of int, shape (S,)
             Steps in each sample interval.
         checkpoint : ndarray, shape (checkpoint_size,), optional
-            To go on from; state and directions count no more.
+            Checkpoint to resume from; `state` and `directions` are then ignored.
         start_time : float
 
         Returns
@@ -395,17 +395,18 @@ class Followed:
         ends: np.ndarray,
         checkpoint: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """As `run`, along steps of any sizes.
+        """Exponents and MEGNO as `run` returns them, along steps of any sizes.
 
         Parameters
         ----------
         state, directions, checkpoint
-            As of `run`.
+            Initial values, as in `run`.
         steps : ndarray, shape (n, 2)
-            When each begins, and its size; the first begins at 0, or where the checkpoint stands.
+            Time at which each step begins, and its size; the first begins at 0 or at the time of
+            the checkpoint.
         ends : ndarray of int, shape (S,)
-            How many of them have been taken at each sample; more than there are after a failure,
-            where the series is NaN.
+            Number of steps taken at each sample; after a failure, more than there are, and the
+            series is NaN.
         """
         taken = np.minimum(ends, len(steps)).astype(np.int64)
         clock = clock_of(TANGENTS, 0.0, 0.0)

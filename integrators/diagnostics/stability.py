@@ -30,12 +30,12 @@ def has_stability_limit(integrator: Integrator, system: SystemOrForm) -> bool:
 
 
 def frequencies(system: SystemOrForm, states: ArrayLike, time: float = 0.0) -> np.ndarray:
-    """How fast the fastest spin turns, max_i |∂H/∂w_i| / |κ_i|.
+    """Frequency of the fastest spin, max_i |∂H/∂w_i| / |κ_i|.
 
     Parameters
     ----------
     system : System or form
-        Whose form is a `SpinHamiltonian`.
+        A system whose form is a `SpinHamiltonian`, or this form.
     states : array_like, shape (members, n, 3)
     time : float
 
@@ -102,7 +102,7 @@ def warn_if_unstable(
 
 
 def explain_step_beyond_limit(integrator: Integrator, step_size: float, frequency: float) -> str:
-    """What of a step size at a frequency is beyond the limit, and what would be within it."""
+    """Sentence on a step size beyond the stability limit, with the step sizes within it."""
     gamma = float(np.max(np.abs(np.asarray(integrator.stages))))
     stage = "" if gamma == 1.0 else f" × largest |γ| {gamma:.4g}"
     product = step_size * frequency * gamma

@@ -1,4 +1,4 @@
-"""What a method keeps, measured: the symplectic form, and whether it leads back.
+"""Structure that a method preserves, measured: the symplectic form, and reversibility.
 
 A map of a phase space with the symplectic form Ω is symplectic where its Jacobian J satisfies
 JᵀΩ'J = Ω, with Ω' the form at the image. Steps of a fixed size are computed with tangents, which
@@ -45,7 +45,7 @@ TURNED, SEED = 3, 1  # bases by which the rounding of derivatives is measured
 
 @dataclass(frozen=True)
 class SymplecticDefect:
-    """By how much a map fails to preserve the symplectic form.
+    """Measure of how much a map fails to preserve the symplectic form.
 
     Attributes
     ----------
@@ -216,10 +216,10 @@ def defect_of_map(
     ----------
     space : SpinSpace, NambuSpace, CotangentSpace, GroupSpace or OrbitSpace
     ends : callable
-        From states, shape (members, rows, 3), to those that the map leads to; NaN where it fails.
+        The map: from states, shape (members, rows, 3), to their images; NaN where it fails.
     state : ndarray, shape (rows, 3)
     duration : float
-        That the map takes.
+        Duration of the motion that the map approximates.
     """
     image = ends(state[None])[0]
     if not np.all(np.isfinite(image)):
@@ -260,7 +260,7 @@ class _Extrapolation:
     Attributes
     ----------
     best, other : ndarray, shape (k, rows, 3)
-        Of each derivative the estimate with the least error, and the neighbour in the tableau
+        The estimate of each derivative with the least error, and the neighbour in the tableau
         that differs most from it; NaN where there is none.
     """
 
@@ -275,11 +275,11 @@ class _Extrapolation:
 
     @property
     def noise(self) -> float:
-        """What the rounding of the states makes of the derivatives, relative to the scales."""
+        """Rounding error of the derivatives, from that of the states, relative to the scales."""
         return ROUNDING / np.min(self._angle)
 
     def take(self, quotients: np.ndarray, angle: float) -> bool:
-        """Take the quotients of an angle in; whether those of the half of it may be better."""
+        """Add the quotients of an angle; return whether those of half of it may be better."""
         if self.best is None:
             self._smallest, self._angle = np.full((2, len(quotients)), np.inf)
             self.best, self.other = np.full((2, *quotients.shape), np.nan)
@@ -306,7 +306,7 @@ class _Extrapolation:
         return errors
 
     def _sizes(self, vectors: np.ndarray) -> np.ndarray:
-        """Of each of the vectors the largest component, relative to the scales, shape (k,)."""
+        """Largest component of each vector, relative to the scales, shape (k,)."""
         return np.max(np.abs(vectors) / self._scales, axis=(1, 2))
 
 
@@ -322,15 +322,15 @@ def reversal_error(
     steps: int,
     start_time: float = 0.0,
 ) -> float | np.ndarray:
-    """How far from its start a run ends that goes forward and as many steps back.
+    """Distance from its start at which a run ends that goes forward and as many steps back.
 
     Parameters
     ----------
     system : System or form
     integrator : Integrator
-        With a fixed step.
+        Integrator with a fixed step.
     state : array_like, shape (rows, 3) or (members, rows, 3)
-        In double-double with a last axis of high and low, or exact as it is.
+        Initial states; in double-double with a last axis of high and low, or exact doubles.
     step_size : float
     steps : int
     start_time : float
@@ -338,8 +338,8 @@ def reversal_error(
     Returns
     -------
     float, or ndarray of shape (members,)
-        In the integrator's arithmetic the Euclidean distance of the stacked states, but for the
-        work of a force; NaN where the run fails. A symmetric method leads back to round-off, which
+        Euclidean distance of the stacked states, without the work of a force, in the integrator's
+        arithmetic; NaN where the run fails. A symmetric method leads back to round-off, which
         a chaotic motion enlarges.
 
     Raises
@@ -381,7 +381,8 @@ def errors_of_return(
     form : SpheresLagrangian or another
     problem : Problem
     members, ends : ndarray, shape (members, rows, 3)
-        With a last axis of high and low where the problem is one in double-double.
+        Initial and final states of the runs; with a last axis of high and low for a problem in
+        double-double.
     step_size : float
     steps : int
     start_time : float

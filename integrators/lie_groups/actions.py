@@ -61,7 +61,7 @@ class Action:
     name : str
         The group and what it acts on, for messages.
     rows, algebra_rows : int
-        Of the state, and of an element of the algebra.
+        Rows of a state, and of an element of the algebra.
     act, velocity, dexpinv, bracket, retraction : Kernel
     rotations, unit_rows : tuple of int
         Rows of the state where a rotation matrix begins, and rows that are unit vectors.
@@ -86,7 +86,7 @@ def product(*factors: Factor) -> Action:
     Parameters
     ----------
     *factors : Factor
-        In the order of the state's rows and of the algebra's.
+        Factors in the order of the state's rows and of the algebra's.
 
     Returns
     -------

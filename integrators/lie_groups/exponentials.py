@@ -223,7 +223,7 @@ def dexpinv_so3(u, v, side):
 
 @inlined
 def moved_se3(rotation, translation, q, w):
-    """What exp(A, a) adds to (q, w) ↦ (R q, R w + r × R q): the adjoint action of SE(3)."""
+    """Change of (q, w) under exp(A, a): (q, w) ↦ (R q, R w + r × R q), adjoint action of SE(3)."""
     s, b, c = motion_coefficients(dot(rotation, rotation))
     d = cross(rotation, q)
     dq = axpy(b, cross(rotation, d), scale(s, d))

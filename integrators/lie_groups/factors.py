@@ -40,7 +40,7 @@ class Factor:
     retract : callable
         ``(y, j, out)`` leads the rows from j on to the orbit that they are on; see `retractions`.
     rotations, unit_rows : tuple of int
-        Of its rows, those where a rotation matrix begins, and those that are unit vectors.
+        Rows of the factor where a rotation matrix begins, and rows that are unit vectors.
     """
 
     name: str
@@ -94,7 +94,7 @@ def act_tangent(sigma, i, k, y, j, m, out):
 
 @inlined
 def velocity_tangent(sigma, i, k, y, j, m, out):
-    """What (A, a) generates at (q, ω), of the same rows."""
+    """The vector that (A, a) generates at (q, ω), in the same rows."""
     u, q = get(sigma, i), get(y, j)
     put(out, j, cross(u, q))
     put(out, m, add(cross(u, get(y, m)), cross(get(sigma, k), q)))

@@ -57,7 +57,7 @@ def economize_series_exactly(
 
 
 def economize_series(series: Sequence[Fraction], largest: float, degree: int) -> tuple[float, ...]:
-    """The same as a tuple of float."""
+    """The coefficients of `economize_series_exactly` as floats."""
     return tuple(map(float, economize_series_exactly(series, largest, degree)))
 
 

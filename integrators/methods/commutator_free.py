@@ -51,9 +51,9 @@ class Exponential:
     Parameters
     ----------
     coefficients : tuple of float
-        Of f_0, f_1, …, where f_0 = f(y_n); trailing zeros may be left out.
+        Coefficients of f_0, f_1, …, where f_0 = f(y_n); trailing zeros may be left out.
     start : int
-        The number of the exponential whose end it begins at, or −1 for y_n.
+        Number of the exponential at whose result this one begins, or −1 for y_n.
     stage : int
         The number of the generator that is evaluated at its end, or −1.
 
@@ -82,7 +82,7 @@ class Scheme:
     exponentials : tuple of Exponential
     order : int
     estimate : tuple of Exponential
-        Those that, after them, lead to the embedded method's result; empty without one.
+        Further exponentials, which lead to the embedded method's result; empty without one.
     estimate_order : int
 
     Raises
@@ -296,7 +296,7 @@ def commutator_free(
     scheme : Scheme
     description : str, optional
     sources : tuple of str, optional
-        As those of `Method`.
+        Sources of the method, as in `Method`.
 
     Returns
     -------

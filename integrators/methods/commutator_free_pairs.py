@@ -124,10 +124,10 @@ def commutator_free_pair(
     ----------
     name : str
     scheme : Scheme
-        With an estimate.
+        A scheme with an estimate.
     description : str, optional
     sources : tuple of str, optional
-        As those of `Method`.
+        Sources of the method, as in `Method`.
 
     Returns
     -------

@@ -49,10 +49,10 @@ def solve(
     times : ndarray, shape (S + 1,)
         Increasing; the first belongs to `state`.
     tolerance : float
-        Relative and absolute, at least 2.3e-14.
+        Relative and absolute tolerance, at least 2.3e-14.
     checkpoint : ndarray, shape (checkpoint_size(rows),), optional
-        From an earlier call, of the same tolerance, that ended at ``times[0]`` in `state`: the
-        integration goes on as if it had not stopped there.
+        Checkpoint of an earlier call with the same tolerance that ended at ``times[0]`` in
+        `state`: the integration is resumed as if it had not stopped there.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def solve(
     status : int
         `COMPLETE`, `NOT_FINITE` or `STEP_TOO_SMALL` of `integrators.status`.
     checkpoint : ndarray, shape (checkpoint_size(rows),)
-        Where it stands at the end.
+        Checkpoint at the last time.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def _reach_end(solver: Any, step: float | None, path: "_Path") -> tuple[np.ndarr
 
 
 class _Path:
-    """What is kept of a trajectory on the way."""
+    """Accepted steps, samples and statistics of a trajectory, collected as it is integrated."""
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class _Path:
         return out[:, 0, : status_of.MONITORED]
 
     def solution(self, status: int, stop_time: float | None = None) -> Solution:
-        """What there is, with a status; it stops at its start unless a time is given."""
+        """The `Solution` so far, with a status; `stop_time` is the start unless given."""
         report = np.zeros(status_of.REPORT_SIZE)
         report[[status_of.STATUS_ROW, status_of.STOP_STEP]] = status, self.steps
         report[status_of.STOP_RESIDUAL] = np.nan
@@ -274,7 +274,7 @@ class _Path:
 
 
 def _initial_numbers() -> np.ndarray:
-    """What is carried at the start."""
+    """Numbers of a checkpoint besides the state, at the start."""
     carried = np.zeros(CARRIED)
     carried[[STEP, FIRST_STEP]], carried[EVALUATIONS] = np.nan, 1.0
     return carried

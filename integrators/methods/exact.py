@@ -30,7 +30,7 @@ def advance(flow: Kernel) -> Kernel:
     Parameters
     ----------
     flow : Kernel
-        Of an `ExactFlow`.
+        Flow of an `ExactFlow`.
 
     Returns
     -------

@@ -53,7 +53,7 @@ from integrators.stepping.problem import Problem
 
 
 def _gauss_coefficients(root_3: Any, root_15: Any, one: Any) -> dict[int, Any]:
-    """By the order: nodes, and the rows a_j with b below them; of floats or fractions."""
+    """Gauss methods by order: nodes, and the rows a_j with b below; floats or fractions."""
     return {
         2: ((one / 2,), ((one / 2,), (one,))),
         4: (
@@ -105,7 +105,7 @@ def _settle(u, keep, p, n, i):
 
 
 def _gauss_evaluation(order: int) -> Inlined:
-    """What the solver evaluates of a method of Gauss: r_1 … r_s and r."""
+    """The right-hand sides r_1 … r_s and r of a Gauss method, which the solver evaluates."""
     (nodes, rows_a), (exact_nodes, exact_rows) = GAUSS[order], _EXACT[order]
     s, shares = len(nodes), sum(rows_a, ())
     nodes_low, shares_low = (

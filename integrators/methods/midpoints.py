@@ -53,7 +53,7 @@ from integrators.stepping.problem import Problem
 
 @inlined
 def _turning(u, p, n, i, nambu):
-    """What X crosses the gradient with: u_i/κ_i, or ∇C(u) = C u."""
+    """The vector whose cross product with the gradient is X: u_i/κ_i, or ∇C(u) = C u."""
     return quadratic_gradient(p, u) if nambu else scale(p[n + i], u)
 
 

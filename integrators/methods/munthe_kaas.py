@@ -288,7 +288,7 @@ def rkmk(
     tableau : Tableau
     description : str, optional
     sources : tuple of str, optional
-        As those of `Method`.
+        Sources of the method, as in `Method`.
 
     Returns
     -------

@@ -213,10 +213,10 @@ def rkmk_pair(
     ----------
     name : str
     tableau : Tableau
-        With an embedded method.
+        A tableau with an embedded method.
     description : str, optional
     sources : tuple of str, optional
-        As those of `Method`.
+        Sources of the method, as in `Method`.
 
     Returns
     -------

@@ -243,7 +243,7 @@ def _method_settings(options: Mapping[str, Any], tolerance: float) -> list[float
 
 
 def constants_of(integrator: Integrator) -> np.ndarray:
-    """As kernels read them: of the tableau, the error and the interpolant."""
+    """Constants that the kernel reads: of the tableau, the error and the interpolant."""
     of_error, dense = (map(integrator.constant, np.ravel(of).tolist()) for of in (ERROR, DENSE))
     return np.array([*integrator.constants_of(_WITHOUT_ESTIMATE), *of_error, *dense])
 

@@ -105,7 +105,7 @@ def explicit_method(
     order : int
     tableau : Tableau
     sources : tuple of str, optional
-        As those of `Method`.
+        Sources of the method, as in `Method`.
 
     Returns
     -------

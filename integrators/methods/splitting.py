@@ -124,7 +124,7 @@ def advance(flow: Kernel, rotations: tuple[int, ...]) -> Kernel:
     Parameters
     ----------
     flow : Kernel
-        Of a `SplitFlow`.
+        Flow of a `SplitFlow`.
     rotations : tuple of int
         The rows of the state where a rotation begins.
 

@@ -1,1 +1,1 @@
-"""What implicit steps and coupled inertias are solved with."""
+"""Solvers of implicit steps and of coupled inertias."""

@@ -61,12 +61,12 @@ WORK = 27  # elements of scratch for each vector
 
 @inlined
 def depth_of(y):
-    """How many of the last solutions are kept, of the element type of the stack `y`."""
+    """Number of past solutions that are kept, for the element type of the stack `y`."""
     return by_precision(y[0, 0], DEPTH, PRECISE_DEPTH)
 
 
 def depth_of_arithmetic(arithmetic: str) -> int:
-    """The same by the name of an arithmetic."""
+    """Number of past solutions that are kept in an arithmetic."""
     return PRECISE_DEPTH if arithmetic == DOUBLE_DOUBLE else DEPTH
 
 

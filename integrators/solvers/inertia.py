@@ -96,7 +96,7 @@ class ChainInertia:
 
     @property
     def packed(self) -> np.ndarray:
-        """As the functions of `chains` read it, shape (8n,)."""
+        """Flat array of the inertia as the functions of `chains` read it, shape (8n,)."""
         n = len(self)
         forward = np.column_stack(
             [self.lengths, self.masses, np.append(self.couplings, 0.0), self.diagonal]

@@ -1,4 +1,4 @@
-"""How solutions move with what they are solved for: sweeps of the tangents alone.
+"""Tangents of solutions of implicit equations: sweeps of the tangents alone.
 
 A solver's iterations end when the values do; their tangents then lag behind. For elements with
 tangents a solver goes on with the value kept, until what its equation leaves of the tangents is
@@ -27,7 +27,7 @@ def carry(y, i, a):
 
 @inlined
 def tangents_of(a):
-    """Those of a 3-vector, as one of lanes."""
+    """The tangents of a 3-vector, as a 3-vector of lanes."""
     return directions(a[0]), directions(a[1]), directions(a[2])
 
 

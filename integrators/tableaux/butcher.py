@@ -163,7 +163,7 @@ def as_tableau(name: str, value: Any) -> Tableau:
     Parameters
     ----------
     name : str
-        Of the value, for messages.
+        Name of the value in messages.
     value : Tableau or mapping of str to object
 
     Returns

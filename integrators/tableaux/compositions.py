@@ -64,7 +64,7 @@ class Composition:
 
     @property
     def refined_shares(self) -> list[Fraction]:
-        """The same: all decimals are given."""
+        """The exact shares: all decimals are given."""
         return self.exact_shares
 
     @property

@@ -1,4 +1,4 @@
-"""Which order a Runge–Kutta method has, by the conditions of the rooted trees.
+"""Order of Runge–Kutta methods, by the order conditions of rooted trees.
 
 It has order p if for every rooted tree t with at most p vertices
 
