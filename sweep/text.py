@@ -105,6 +105,12 @@ def format_duration(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
+def join_with_and(words: Iterable[str]) -> str:
+    """Join words in a list: ``a``, ``a and b``, ``a, b and c``."""
+    *before, last = words
+    return f"{', '.join(before)} and {last}" if before else last
+
+
 def count_with_noun(count: int, noun: str) -> str:
     """A number of things in words: ``1 run``, ``2 runs``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -19,7 +19,7 @@ from sweep.analysis.drift.verdicts import AT_ROUND_OFF, LINEAR, NONE, UNDECIDED,
 from sweep.analysis.efficiency.pareto import ReachedLevel, rank_at_levels
 from sweep.analysis.reasons import deciders_in_words
 from sweep.analysis.runs.selection import axis_values_in_words
-from sweep.text import format_number
+from sweep.text import format_number, join_with_and
 
 MOST = 200  # characters: two lines of 100
 NAMED = 3  # integrators of a clause that are named; more are counted
@@ -90,7 +90,7 @@ class Group:
         one, many = VERBS.get(self.verdict, (f"is judged {quoted}", f"are judged {quoted}"))
         verb = self.verb or (one if self.count == 1 else many)
         if 0 < len(self.names) <= named:
-            subject = joined_by_and(self.names)
+            subject = join_with_and(self.names)
         else:
             subject = everyone.count_in_words(self.count, first)
         tells = numbers == ALL or (numbers == OPEN and self.verdict == UNDECIDED)
@@ -150,12 +150,6 @@ def compose_sentence(
             return text
     counts = ", ".join(f"{group.count:,} {group.verdict}" for group in groups)
     return f"{lead}of {everyone.count:,} {everyone.noun}s {counts}."
-
-
-def joined_by_and(names: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    *before, last = names
-    return f"{', '.join(before)} and {last}" if before else last
 
 
 # --- rows of a table -------------------------------------------------------------------------
@@ -303,7 +297,7 @@ def _largest_comparison(rows: list[Any]) -> str:
         return ""
     *_, row, one = max(found)
     values = [f"{axis} = {format_number(value)}" for axis, value in row.parameters.items()]
-    at = f" and {joined_by_and(values)}" if values else ""
+    at = f" and {join_with_and(values)}" if values else ""
     return f"{row.integrator} drifts {one} at equal step size{at} (95 %)"
 
 
@@ -520,7 +514,7 @@ def _cheapest_in_words(
     if tied:
         within = 100 * (max(one.work_high for one in (reached[0], *tied)) / reached[0].work - 1)
         many = names if len(names) <= NAMED else [*names[: NAMED - 1], f"{len(names) - 2} more"]
-        said = f"{joined_by_and(many)} {equally}{f' within {within:.0f} %' if within else ''}"
+        said = f"{join_with_and(many)} {equally}{f' within {within:.0f} %' if within else ''}"
     else:
         said = f"{names[0]} {least}"
     others = [one for one in _levels_of_other_families(reached) or reached if one.interpolated]

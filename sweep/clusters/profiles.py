@@ -93,8 +93,9 @@ class Profile:
         if self.kind == SCHEDULER:
             _check_scheduler_profile(where, self)
             return
+        units = ("workers", "jobs") if self.kind in JOBS else ("workers",)
         for key, value in self.scale.items():
-            check_known(f"key of scale in {where}", key, self._units)
+            check_known(f"key of scale in {where}", key, units)
             check_whole(f"{where}: scale {key}", value)
         for key in self.adapt:
             check_known(f"key of adapt in {where}", key, self._adapt_keys)
@@ -107,10 +108,6 @@ class Profile:
         least = check_whole(f"{where}: {low}", self.adapt.get(low, 0), 0)
         if high in self.adapt:
             check_whole(f"{where}: {high}", self.adapt[high], max(1, least))
-
-    @property
-    def _units(self) -> tuple[str, ...]:
-        return ("workers", "jobs") if self.kind in JOBS else ("workers",)
 
     @property
     def _adapt_keys(self) -> tuple[str, ...]:

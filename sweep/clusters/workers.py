@@ -141,10 +141,11 @@ def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> d
             continue
         own = sessions.code_hash()
         if not isinstance(seen, Worker) or seen.code != own:
+            why = f"{type(seen).__name__}: {seen}"
             said = (
-                _why_worker_cannot_load_geosweep(seen)
-                if not isinstance(seen, Worker)
-                else f"has version {seen.code} of"
+                f"has version {seen.code} of"
+                if isinstance(seen, Worker)
+                else f"cannot load Geosweep ({why}), or not this version of"
             )
             raise InputError(
                 f"the worker {address} {said} the code; expected {own}, as this process has: "
@@ -254,10 +255,6 @@ def call_in_side_thread(call: Callable[[], object], seconds: float) -> None:
 def stop_session_on_workers(client: Client, session: Session) -> None:
     """Tell the workers to end the tasks of a session after the segments that they are at."""
     call_in_side_thread(lambda: client.run(session.stop, on_error="ignore"), ASIDE_SECONDS)
-
-
-def _why_worker_cannot_load_geosweep(error: object) -> str:
-    return f"cannot load Geosweep ({type(error).__name__}: {error}), or not this version of"
 
 
 def hosts_of_workers(workers: Iterable[Worker]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Selections of the runs of a claim, and the numbers measured from them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from integrators.errors import InputError
 from sweep.analysis import drift_table
 from sweep.analysis.runs.selection import axis_values_in_words, integrator_descriptions, take_runs
 from sweep.papers.diagnostics import Measure
+from sweep.text import join_with_and
 
 Datasets = Mapping[str, Mapping[str, xr.Dataset]]  # by study and experiment
 SUMMARIES: dict[str, Callable[[np.ndarray], Any]] = {
@@ -93,16 +94,10 @@ class Selection:
 
     def setting_in_words(self, runs: xr.Dataset) -> str:
         """Integrators, step sizes or tolerances, scanned values, start and duration, in words."""
-        words = [_words_joined_by_and(self.integrator_labels), _step_sizes_in_words(runs)]
+        words = [join_with_and(self.integrator_labels), _step_sizes_in_words(runs)]
         words += [axis_values_in_words(self.scan)] if self.scan else []
         words += [self.start] if self.start else []
         return ", ".join([*words, f"T = {runs['time'].values[-1]:g}"])
-
-
-def _words_joined_by_and(words: Sequence[str]) -> str:
-    """``a``, ``a and b`` or ``a, b and c``."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _step_sizes_in_words(runs: xr.Dataset) -> str:

@@ -132,7 +132,8 @@ def gather_report(store: Store, where: str | None = None) -> StoreReport:
     """What a report says of a store, see `report`."""
     tree = open_study(store)
     tree = tree if where is None else query(tree, where)
-    progress = {each.experiment: each for each in _report_progress(store)}
+    with store.naming_damage():
+        progress = {each.experiment: each for each in Counter(store).count()}
     tables = {str(name): node.to_dataset() for name, node in tree.children.items()}
     tables = {
         name: table.isel(run=table["in_study"].values.astype(bool))
@@ -162,11 +163,6 @@ def gather_report(store: Store, where: str | None = None) -> StoreReport:
 def report_as_html(found: StoreReport, certificates: str = "") -> str:
     """A report as HTML; `certificates` is the address of a page that it links back to."""
     return render_page("report.html", certificates=certificates, **vars(found))
-
-
-def _report_progress(store: Store) -> list[Progress]:
-    with store.naming_damage():
-        return Counter(store).count()
 
 
 # --- what all experiments say together -------------------------------------------------------

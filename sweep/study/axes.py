@@ -263,11 +263,11 @@ def _largest_step_size(table: Node, samples: PerDecade) -> tuple[Node, float, bo
     for node in (table["step_size"] for table in tables if "step_size" in table):
         generated = type(node.value) is dict
         places = [node] if generated else node.one_or_more()
-        values = (
-            [float(max(_range_ends(node)))]
-            if generated
-            else read_nodes_gathering_problems(Node.real, places)
-        )
+        if generated:
+            given = node.fields(RANGE)
+            values: Sequence[float] = [float(max(given["start"], given["stop"]))]
+        else:
+            values = read_nodes_gathering_problems(Node.real, places)
         found += [(place, value, generated) for place, value in zip(places, values, strict=True)]
     if found:
         return max(found, key=lambda one: one[1])
@@ -277,11 +277,6 @@ def _largest_step_size(table: Node, samples: PerDecade) -> tuple[Node, float, bo
             "'step_size', or the time of the 'first' sample"
         )
     return table["samples"], samples.first, False
-
-
-def _range_ends(node: Node) -> tuple[float, float]:
-    given = node.fields(RANGE)
-    return given["start"], given["stop"]
 
 
 @shaped(any_of(STEP_SIZES, {"const": DECLARED}))

@@ -205,17 +205,13 @@ def _remedy_of_smaller_step_size(
     gap: float, order: float, fit: OrderFit, curve: Curve, wanted: float = TOLERANCE
 ) -> tuple[Remedy, ...]:
     """The step size at which a gap proportional to it closes, unless it is at the floor."""
-    sizes, errors, own = _mean_errors_of_used_step_sizes(fit, curve)
+    in_fit = np.array(fit.use, dtype=object) == USED
+    sizes, errors, own = _mean_errors_of_step_sizes(curve, in_fit)
     smallest = sizes[0] * min(wanted / gap, 0.5)
     there = errors[0] * (smallest / sizes[0]) ** order
     if there < MARGIN * own[0]:
         return ()
     return (Remedy("smaller step size", float(smallest), float(sizes[0])),)
-
-
-def _mean_errors_of_used_step_sizes(fit: OrderFit, curve: Curve) -> tuple[Floats, Floats, Floats]:
-    """Step sizes in the fit, mean errors, and uncertainties of these."""
-    return _mean_errors_of_step_sizes(curve, np.array(fit.use, dtype=object) == USED)
 
 
 def _mean_errors_of_step_sizes(curve: Curve, chosen: Booleans) -> tuple[Floats, Floats, Floats]:

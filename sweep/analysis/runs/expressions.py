@@ -180,7 +180,8 @@ class Expression:
         parts, names, depth = [], [], 0
         for token in TOKEN.finditer(self._text):
             found, kind = token.group(), token.lastgroup
-            if kind in ("foreign", "other") or (kind == "name" and self._is_foreign_keyword(found)):
+            foreign = kind in ("foreign", "other")
+            if foreign or (kind == "name" and keyword.iskeyword(found) and found not in WORDS):
                 raise self.error_of_expression(
                     INSTEAD.get(found, f"{found!r} cannot stand in it: {ALLOWED}")
                 )
@@ -192,10 +193,6 @@ class Expression:
                 found = f"n{len(names) - 1}"
             parts.append(" " if kind == "space" else found)
         return "".join(parts), names
-
-    @staticmethod
-    def _is_foreign_keyword(word: str) -> bool:
-        return keyword.iskeyword(word) and word not in WORDS
 
     def _parse_as_python(self, plain: str) -> ast.expr:
         try:

@@ -229,7 +229,7 @@ def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
         raise InputError(
             f"{name!r} is a series over time: say what of it, {name}{AT}end, {name}{AT}max, "
             f"another of {', '.join(OF_SERIES)}, or a sample time, e.g. "
-            f"{name}{AT}{_last_sample_time(dataset):g}.",
+            f"{name}{AT}{float(dataset['time'].values[-1]):g}.",
             key="column",
         )
     if name not in series:
@@ -242,10 +242,6 @@ def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
     if of in OF_SERIES:
         return Column(name, of, 0, str(text))
     return Column(name, "time", _place_of_sample_time(dataset, text, of), str(text))
-
-
-def _last_sample_time(dataset: xr.Dataset) -> float:
-    return float(dataset["time"].values[-1])
 
 
 def _place_of_sample_time(dataset: xr.Dataset, text: str, of: str) -> int:

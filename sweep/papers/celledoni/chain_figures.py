@@ -47,7 +47,8 @@ def draw_chain_convergence(datasets: Datasets) -> Figure:
         figure = new_figure(10.0, 4.6)
         axes = figure.subplots(1, 2, sharey=True)
         for ax, (name, title) in zip(axes, STARTS.items(), strict=True):
-            rows = sorted(order_table(study[name]), key=_place_of_order)
+            places = {order: place for place, order in enumerate(ORDERS)}
+            rows = sorted(order_table(study[name]), key=lambda row: places[row.declared])
             styles = _curve_styles_by_order(rows)
             for row in rows:
                 draw_error_curve(ax, row, styles[row.integrator], curve_label_with_order(row))
@@ -66,10 +67,6 @@ def draw_chain_convergence(datasets: Datasets) -> Figure:
             title="order measured\non the spatial start", handlelength=2.4,
         )  # fmt: skip
     return figure
-
-
-def _place_of_order(row: OrderEstimate) -> int:
-    return list(ORDERS).index(row.declared)
 
 
 def _curve_styles_by_order(rows: Iterable[OrderEstimate]) -> dict[str, CurveStyle]:
