@@ -15,10 +15,10 @@ from integrators.errors import InputError, check_known, check_number, check_whol
 from integrators.forms.flows import SystemOrForm
 from integrators.forms.forms import checked_low, checked_members, high_and_low
 from integrators.method import Integrator
-from integrators.precision import ARITHMETICS, DOUBLE_DOUBLE, precise
+from integrators.precision import ARITHMETICS, DOUBLE_DOUBLE, to_precise
 from integrators.stepping.adaptive import AdaptiveProblem, StepHistory, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch, steps_per_interval
-from integrators.stepping.formulations import canonical
+from integrators.stepping.formulations import to_stored_states
 from integrators.stepping.problem import Problem
 
 
@@ -95,7 +95,7 @@ def integrate(
         By default that of the integrator. Double-double computes with 31 digits, 5 to 30 times as
         slowly; adaptive integrators then take tolerances down to 5e-30. Parameters, the step size
         and times are taken as the simplest fractions that round to their floats, 0.1 as 1/10; see
-        `precision.precise`.
+        `precision.to_precise`.
     state_low : array_like, optional
         In double-double, low part of the initial state ``state + state_low``; 0 by default.
 
@@ -142,10 +142,10 @@ def integrate(
         own_times = times
         if arithmetic == DOUBLE_DOUBLE:
             members = np.stack([members, checked_low(system, state_low, members)], axis=-1)
-            own_times = precise(float(duration)) * np.arange(samples + 1) / samples
+            own_times = to_precise(float(duration)) * np.arange(samples + 1) / samples
         runs = run_adaptive(adaptive, members, own_times, tolerance, history=history)
         ended = runs.report[:, status_of.STATUS_ROW].astype(np.int8)
-        result = canonical(adaptive, runs.states), ended, runs.counters
+        result = to_stored_states(adaptive, runs.states), ended, runs.counters
         histories = tuple(StepHistory.of(rows) for rows in runs.histories) if history else None
     else:
         if tolerance is not None:
@@ -210,7 +210,7 @@ def _integrate_with_fixed_step(
     h = math.copysign(step_size, duration)
     exact = h
     if problem.elements[0] is not elements.DOUBLE:  # steps fill the duration, which is no double
-        exact = precise(float(duration)) / (samples * steps)
+        exact = to_precise(float(duration)) / (samples * steps)
     batches = [
         run_batch(problem, members[i : i + WIDTH], exact, steps, samples, start_time=times[0])
         for i in range(0, len(members), WIDTH)
@@ -218,7 +218,7 @@ def _integrate_with_fixed_step(
     report = np.concatenate([batch.report for batch in batches])
     states = np.concatenate([batch.states for batch in batches])
     return (
-        canonical(problem, states),
+        to_stored_states(problem, states),
         report[:, status_of.STATUS_ROW].astype(np.int8),
         counters_of(integrator, problem, report, steps * samples, h, float(times[0])),
     )

@@ -19,8 +19,8 @@ from integrators.forms.flows import Form, SystemOrForm
 from integrators.forms.forms import (
     FORMULATIONS,
     SpheresLagrangian,
+    form_in_precise_numbers,
     form_of,
-    in_precise_numbers,
     system_name,
 )
 from integrators.html import html_facts
@@ -31,10 +31,10 @@ from integrators.precision import (
     DOUBLE,
     DOUBLE_DOUBLE,
     LostDigits,
-    only_precise,
-    pairs,
     precise_from_doubles,
+    require_precise,
     simplest_fraction,
+    to_double_doubles,
 )
 from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.equal_steps import equal_steps
@@ -527,7 +527,7 @@ class Integrator:
         ----------
         system : System or form
             In double-double a system's parameters are what their floats stand for, see
-            `precision.precise`; those of a form alone are exact as they are.
+            `precision.to_precise`; those of a form alone are exact as they are.
         arithmetic : {"double", "double-double"}, optional
             Arithmetic of the numbers that kernels are given, by default the integrator's: in
             double-double constants and parameters have the shape (k, 2), high and low doubles.
@@ -557,12 +557,14 @@ class Integrator:
         twin = getattr(system, "in_arithmetic", None)
         try:
             if twin:
-                form = in_precise_numbers(twin(DOUBLE_DOUBLE).form, only_precise)
+                form = form_in_precise_numbers(twin(DOUBLE_DOUBLE).form, require_precise)
             else:
-                form = in_precise_numbers(system, precise_from_doubles)
+                form = form_in_precise_numbers(system, precise_from_doubles)
             problem = self._bind_form(form)
             return replace(
-                problem, constants=pairs(problem.constants), parameters=pairs(problem.parameters)
+                problem,
+                constants=to_double_doubles(problem.constants),
+                parameters=to_double_doubles(problem.parameters),
             )
         except LostDigits as error:
             raise InputError(

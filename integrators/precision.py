@@ -7,7 +7,7 @@ of one raises `LostDigits`, and so do sums and products with a float that has di
 such as 0.1, which must be made a precise number first.
 
 A float that is given by a user stands for the simplest fraction that rounds to it
-(`simplest_fraction`), so that 0.1 is 1/10 and 0.3333333333333333 is 1/3; see `precise`.
+(`simplest_fraction`), so that 0.1 is 1/10 and 0.3333333333333333 is 1/3; see `to_precise`.
 """
 
 import functools
@@ -101,7 +101,7 @@ def simplest_fractions(values: ArrayLike) -> np.ndarray:
     return _map_elements(simplest_fraction, np.asarray(values, dtype=float))
 
 
-def precise(value: Any) -> Any:
+def to_precise(value: Any) -> Any:
     """The precise number that a number given by a user stands for.
 
     Parameters
@@ -116,9 +116,9 @@ def precise(value: Any) -> Any:
         Whole numbers, and what is no number, are as they are given.
     """
     if isinstance(value, np.ndarray):
-        return _map_elements(precise, value)
+        return _map_elements(to_precise, value)
     if isinstance(value, (tuple, list)):
-        return tuple(map(precise, value))
+        return tuple(map(to_precise, value))
     if isinstance(value, float) and math.isfinite(value):
         return _precise_of_float(float(value))
     if isinstance(value, (float, Fraction)):
@@ -168,7 +168,7 @@ def is_precise(values: ArrayLike) -> bool:
     return hasattr(values, "_mpf_")
 
 
-def numbers(values: ArrayLike, copy: bool = False) -> np.ndarray:
+def to_numbers(values: ArrayLike, copy: bool = False) -> np.ndarray:
     """Numbers as an array: of float, or of precise numbers if one of them is.
 
     Parameters
@@ -191,11 +191,11 @@ def numbers(values: ArrayLike, copy: bool = False) -> np.ndarray:
     if not (isinstance(values, np.ndarray) and values.dtype == float):
         found = np.asarray(values)
         if found.dtype == object and any(map(is_precise, found.flat)):
-            return only_precise(found)
+            return require_precise(found)
     return np.array(values, dtype=float) if copy else np.asarray(values, dtype=float)
 
 
-def only_precise(values: ArrayLike) -> np.ndarray:
+def require_precise(values: ArrayLike) -> np.ndarray:
     """Numbers as an array of precise ones; `LostDigits` for floats with digits of their own."""
     return _map_elements(_precise_without_loss, np.asarray(values))
 
@@ -209,15 +209,15 @@ def _precise_without_loss(value: Any) -> Number:
     return _mpmath_context().mpf(_require_short_number(value))
 
 
-def rounded(values: ArrayLike) -> np.ndarray:
+def to_doubles(values: ArrayLike) -> np.ndarray:
     """Numbers of either arithmetic, or fractions, as the nearest doubles."""
     values = np.asarray(values)
     if values.dtype != object:
         return np.asarray(values, dtype=float)
-    return pairs(values)[..., 0]
+    return to_double_doubles(values)[..., 0]
 
 
-def pairs(values: ArrayLike | Sequence[Fraction]) -> np.ndarray:
+def to_double_doubles(values: ArrayLike | Sequence[Fraction]) -> np.ndarray:
     """Precise numbers as double-double ones.
 
     Parameters
@@ -260,7 +260,7 @@ def _fraction_of_precise(number: Number) -> Fraction | float:
 
 def all_finite(values: ArrayLike) -> bool:
     """Whether every number of an array of either arithmetic is finite."""
-    return bool(np.all(np.isfinite(rounded(values))))
+    return bool(np.all(np.isfinite(to_doubles(values))))
 
 
 def inverse_of(matrix: np.ndarray) -> np.ndarray:

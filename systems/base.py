@@ -20,9 +20,9 @@ from integrators.precision import (
     DOUBLES,
     LostDigits,
     arithmetic_of,
-    pairs,
-    precise,
     precise_from_doubles,
+    to_double_doubles,
+    to_precise,
 )
 from systems import ensembles
 from systems.checking import check_members
@@ -232,8 +232,8 @@ class System(ABC):
     def in_arithmetic(self, name: str) -> Self:
         """The system itself, or its twin of precise numbers.
 
-        The twin's parameters are what their floats stand for, see `precision.precise`, and so its
-        form and starts are made of precise numbers, by the same code.
+        The twin's parameters are what their floats stand for, see `precision.to_precise`, and so
+        its form and starts are made of precise numbers, by the same code.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ class System(ABC):
             if not isinstance(getattr(kind, key, None), functools.cached_property):
                 object.__setattr__(twin, key, value)
         for key in self.parameter_names():
-            object.__setattr__(twin, key, precise(getattr(self, key)))
+            object.__setattr__(twin, key, to_precise(getattr(self, key)))
         object.__setattr__(twin, "arithmetic", arithmetic)
         return twin
 
@@ -367,8 +367,8 @@ class System(ABC):
             return state
         twin = self.in_arithmetic(arithmetic)
         with self._refusing_lost_digits(what):
-            made = make(twin, **{key: precise(value) for key, value in values.items()})
-            return pairs(twin.form.completed(made))
+            made = make(twin, **{key: to_precise(value) for key, value in values.items()})
+            return to_double_doubles(twin.form.completed(made))
 
     @contextlib.contextmanager
     def _refusing_lost_digits(self, what: str) -> Iterator[None]:
@@ -387,7 +387,7 @@ class System(ABC):
         ----------
         family : str
         arithmetic : {"double", "double-double"}
-            In double-double a value is what its float stands for, see `precision.precise`.
+            In double-double a value is what its float stands for, see `precision.to_precise`.
         **values : float
 
         Returns
@@ -542,7 +542,7 @@ class System(ABC):
                 twin.normalized(state)
                 for state in precise_from_doubles(states).reshape(-1, self.rows, 3)
             ]
-            return np.reshape(pairs(made), (*states.shape, 2))
+            return np.reshape(to_double_doubles(made), (*states.shape, 2))
 
     def check_positions(self, directions: np.ndarray) -> None:
         """Raise `InputError` where the system is singular; here it is so nowhere.

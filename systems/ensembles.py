@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from integrators.forms.forms import parts
+from integrators.forms.forms import split_state
 from integrators.precision import DOUBLES
 
 
@@ -27,8 +27,8 @@ def draw_near(state: np.ndarray, spread: float, seed: int, members: Sequence[int
     changes by `spread` times the root mean square of the |ω|, or times 1 if all rest. The row of
     the work, where there is one, is dropped.
     """
-    q, omega, _ = parts(state)
-    push, pull, _ = parts(_gaussian_numbers((2 * len(q), 3), seed, members))
+    q, omega, _ = split_state(state)
+    push, pull, _ = split_state(_gaussian_numbers((2 * len(q), 3), seed, members))
     moved = geodesic(q, spread * _tangent_parts(q, push))
     size = np.sqrt(np.mean(np.sum(omega**2, axis=1))) or 1.0
     return project_to_manifold(np.concatenate([moved, omega + spread * size * pull], axis=-2))
@@ -64,7 +64,7 @@ def turn_body(state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray
     The row of the work, where there is one, is dropped.
     """
     moved = np.array(state, dtype=float)
-    q, omega, _ = parts(moved)  # views
+    q, omega, _ = split_state(moved)  # views
     total = q[body] + direction
     square = np.sum(total * total)
     if square > 1e-20:  # else antipodal: turned half way round about ω, which stays as it is
@@ -75,7 +75,7 @@ def turn_body(state: np.ndarray, body: int, direction: np.ndarray) -> np.ndarray
 
 def project_to_manifold(state: np.ndarray) -> np.ndarray:
     """|q_i| = 1, then ω_i orthogonal to q_i; shape (…, 2n, 3), without the row of the work."""
-    q, omega, _ = parts(state)
+    q, omega, _ = split_state(state)
     for _ in range(2):  # the second pass removes the first one's rounding
         q = q / np.linalg.norm(q, axis=-1, keepdims=True)
         omega = _tangent_parts(q, omega)

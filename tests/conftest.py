@@ -82,7 +82,7 @@ def pytest_collection_finish(session):
 def _compilings():
     """A function that compiles, by label and whether for lanes, of all that `cases` come to."""
     both = DOUBLE, LANES
-    found = {("trajectory", e.name): partial(loop.trajectory(e).compiled, e) for e in both}
+    found = {("trajectory", e.name): partial(loop.trajectory_kernel(e).compiled, e) for e in both}
     found["images", TANGENTS.name] = partial(loop.image_kernel(TANGENTS).compiled, TANGENTS)
     for pairing in cases.kernel_pairings():
         for label, kernel in pairing.kernels.items():

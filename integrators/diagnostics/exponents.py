@@ -39,7 +39,7 @@ from integrators.compiler.tangents import COUNT
 from integrators.compiler.vectors import get
 from integrators.errors import InputError, check_array, check_number, check_whole
 from integrators.forms.flows import Form, SystemOrForm
-from integrators.forms.forms import checked_members, form_of, moving_rows
+from integrators.forms.forms import checked_members, count_moving_rows, form_of
 from integrators.forms.phase_spaces import state_space
 from integrators.method import Integrator
 from integrators.precision import DOUBLE
@@ -49,7 +49,7 @@ from integrators.stepping.adaptive import AdaptiveProblem, StepHistory, run_adap
 from integrators.stepping.batch import clock_of, steps_per_interval, with_tangents
 from integrators.stepping.checkpoint import Layout, Standing
 from integrators.stepping.formulations import conversion_kernels
-from integrators.stepping.loop import evaluating, method_signature
+from integrators.stepping.loop import evaluation_kernel, method_signature
 from integrators.stepping.problem import Problem
 
 EVERY = 10  # steps after which vectors are made orthonormal
@@ -317,11 +317,11 @@ def tangent_parts(form: Form, state: np.ndarray, vectors: np.ndarray) -> np.ndar
     space = state_space(form)
     given, found = aligned((2, 1, *state.shape, *TANGENTS.shape))
     given[0, ..., 0], given[0, ..., 1 : 1 + len(vectors)] = state, np.moveaxis(vectors, 0, 2)
-    evaluating(TANGENTS).compiled(TANGENTS)(
+    evaluation_kernel(TANGENTS).compiled(TANGENTS)(
         space.retraction.compiled(TANGENTS), np.zeros(1), given, space.parameters, found,
         aligned((1, *TANGENTS.shape)),
     )  # fmt: skip
-    found[0, moving_rows(form) :] = 0.0
+    found[0, count_moving_rows(form) :] = 0.0
     return np.moveaxis(found[0, ..., 1 : 1 + len(vectors)], 2, 0)
 
 
@@ -441,7 +441,7 @@ class Followed:
             *problem.step_kernels(TANGENTS),
             *(of.compiled(TANGENTS) for of in (stored, space.retraction, stepped)),
             clock, np.ascontiguousarray(steps), standing.first, ends, self.count,
-            moving_rows(self.form), problem.constants, problem.options, standing.y,
+            count_moving_rows(self.form), problem.constants, problem.options, standing.y,
             standing.memory, problem.parameters, space.parameters,
             aligned((work, *TANGENTS.shape)), standing.report, scratch,
             standing.part("sums").reshape(-1), series,

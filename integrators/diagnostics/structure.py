@@ -23,16 +23,16 @@ from integrators.forms.flows import Form, SystemOrForm
 from integrators.forms.forms import (
     checked_low,
     checked_members,
+    count_moving_rows,
     form_of,
     high_and_low,
-    moving_rows,
 )
 from integrators.forms.phase_spaces import PhaseSpace, phase_space
 from integrators.method import Integrator
 from integrators.precision import DOUBLE
 from integrators.stepping.adaptive import AdaptiveProblem, prepare, run_adaptive
 from integrators.stepping.batch import run_ends, run_tangents
-from integrators.stepping.formulations import canonical
+from integrators.stepping.formulations import to_stored_states
 from integrators.stepping.problem import Problem
 
 FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
@@ -143,7 +143,7 @@ def adaptive_map(
     def ends(members: np.ndarray) -> np.ndarray:
         shared = known * len(members)
         runs = run_adaptive(problem, members, times, tolerance, prepared=shared)
-        return canonical(problem, runs.states[:, -1])
+        return to_stored_states(problem, runs.states[:, -1])
 
     return ends
 
@@ -398,4 +398,4 @@ def errors_of_return(
         apart = back - members
         if problem.elements[0].parts:  # of high and of low, which are far apart in size
             apart = np.sum(apart, axis=-1)
-        return np.sqrt(np.sum(apart[:, : moving_rows(form)] ** 2, axis=(1, 2)))
+        return np.sqrt(np.sum(apart[:, : count_moving_rows(form)] ** 2, axis=(1, 2)))

@@ -26,7 +26,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms.flows import HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups.actions import product
 from integrators.lie_groups.factors import ROTATION, SEMIDIRECT, SEMIDIRECT_R3, TRANSLATION
-from integrators.precision import all_finite, numbers
+from integrators.precision import all_finite, to_numbers
 
 GROUPS = ("SO(3)", "SO(3) x R3")
 ACTIONS = ("product", "semidirect")
@@ -56,7 +56,7 @@ class GroupHamiltonian:
                 raise InputError(
                     f"{name} is {given!r}; expected a function decorated by {decorated}", key=name
                 )
-        parameters = numbers(self.parameters, copy=True)
+        parameters = to_numbers(self.parameters, copy=True)
         if parameters.ndim != 1 or not all_finite(parameters):
             raise InputError(
                 f"parameters = {self.parameters!r}; expected a list of finite numbers",
@@ -76,7 +76,7 @@ class GroupHamiltonian:
 
     def completed(self, state: ArrayLike) -> np.ndarray:
         """The state as an array; there is no row for the work of a force."""
-        return numbers(state)
+        return to_numbers(state)
 
     @functools.cached_property
     def energy(self) -> Kernel:

@@ -13,7 +13,7 @@ from integrators.compiler.vectors import dot, get
 from integrators.compiler.views import rows_of, tail
 from integrators.errors import InputError
 from integrators.lie_groups.actions import Action
-from integrators.precision import numbers
+from integrators.precision import to_numbers
 
 
 class Form(Protocol):
@@ -256,11 +256,11 @@ class HomogeneousFlow:
     @property
     def packed(self) -> np.ndarray:
         """The parameters as kernels read them."""
-        return numbers(self.parameters)
+        return to_numbers(self.parameters)
 
     def completed(self, state: ArrayLike) -> np.ndarray:
         """A state with its row for the work, which is 0 where that is left out."""
-        return append_work_row(state, self.rows) if self.forced else numbers(state)
+        return append_work_row(state, self.rows) if self.forced else to_numbers(state)
 
     def check_state(self, state: np.ndarray) -> None:
         """Raise `InputError` unless rotations are orthogonal and unit vectors of length 1."""
@@ -318,7 +318,7 @@ def append_work_row(state: ArrayLike, rows: int) -> np.ndarray:
     -------
     ndarray, shape (…, rows, 3)
     """
-    state = numbers(state)
+    state = to_numbers(state)
     if state.ndim < 2 or state.shape[-2:] != (rows - 1, 3):
         return state
     return np.concatenate([state, np.zeros_like(state[..., :1, :])], axis=-2)

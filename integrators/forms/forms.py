@@ -19,7 +19,7 @@ from integrators.errors import InputError, check_array
 from integrators.forms import momenta, sphere_fields, spheres
 from integrators.forms.flows import HomogeneousFlow, SystemOrForm, VectorField, append_work_row
 from integrators.lie_groups.actions import tangent_spheres
-from integrators.precision import DOUBLE_DOUBLE, inverse_of, numbers, rounded
+from integrators.precision import DOUBLE_DOUBLE, inverse_of, to_doubles, to_numbers
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
 
 FORMULATIONS = ("q_omega", "q_qdot")  # of the vector field
@@ -105,7 +105,7 @@ class SpheresLagrangian:
         ndarray
             The completed state; the given one where there is no force.
         """
-        return append_work_row(state, self.rows) if self.forced else numbers(state)
+        return append_work_row(state, self.rows) if self.forced else to_numbers(state)
 
     @functools.cached_property
     def layout(self) -> int:
@@ -139,7 +139,7 @@ class SpheresLagrangian:
             matrix = self.inertia_matrix
             inverse = inverse_of(matrix)
             matrices = [matrix.ravel(), (0.5 * (inverse + inverse.T)).ravel()]
-        return np.concatenate([*matrices, numbers(self.parameters)])
+        return np.concatenate([*matrices, to_numbers(self.parameters)])
 
     @functools.cached_property
     def net_gradient(self) -> Kernel:
@@ -240,22 +240,22 @@ def checked_inertia(inertia: ArrayLike) -> np.ndarray:
     InputError
         If it is not finite, square, symmetric and positive definite.
     """
-    inertia = numbers(inertia, copy=True)
+    inertia = to_numbers(inertia, copy=True)
     if inertia.ndim not in (1, 2) or inertia.size == 0 or len(set(inertia.shape)) > 1:
         raise InputError(
             f"inertia has shape {inertia.shape}; expected a square matrix, or its diagonal"
         )
-    if not _is_positive_definite(rounded(inertia)):
+    if not _is_positive_definite(to_doubles(inertia)):
         raise InputError("the inertia matrix must be finite, symmetric and positive definite")
     return inertia
 
 
-def moving_rows(form: typing.Any) -> int:
+def count_moving_rows(form: typing.Any) -> int:
     """Number of rows of a form's states without the last one, the work, where a force acts."""
     return form.rows - bool(getattr(form, "forced", False))
 
 
-def in_precise_numbers(form: Any, made: Callable[[Any], np.ndarray]) -> Any:
+def form_in_precise_numbers(form: Any, made: Callable[[Any], np.ndarray]) -> Any:
     """A form with all its numbers precise.
 
     Parameters
@@ -263,7 +263,7 @@ def in_precise_numbers(form: Any, made: Callable[[Any], np.ndarray]) -> Any:
     form : SpheresLagrangian, SpinHamiltonian, HomogeneousFlow, …
     made : callable
         ``made(values)`` gives an array of precise numbers: `precision.precise_from_doubles` takes
-        doubles for exact, `precision.only_precise` raises where they have digits of their own.
+        doubles for exact, `precision.require_precise` raises where they have digits of their own.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def _is_positive_definite(inertia: np.ndarray) -> bool:
     return True
 
 
-def parts(state: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def split_state(state: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows of q, of ω (or q̇) and, where the system has one, of the work.
 
     Parameters
@@ -308,21 +308,21 @@ def parts(state: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     q, omega : ndarray, shape (…, n, 3)
     work : ndarray, shape (…, 0, 3) or (…, 1, 3)
     """
-    state = numbers(state)
+    state = to_numbers(state)
     n = state.shape[-2] // 2
     return state[..., :n, :], state[..., n : 2 * n, :], state[..., 2 * n :, :]
 
 
 def velocities(state: ArrayLike) -> np.ndarray:
     """(q, ω) to (q, q̇): q̇_i = ω_i × q_i. Shape ``(…, rows, 3)`` to the same."""
-    q, omega, work = parts(state)
+    q, omega, work = split_state(state)
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
         return np.concatenate([q, np.cross(omega, q), work], axis=-2)
 
 
 def angular_velocities(state: ArrayLike) -> np.ndarray:
     """(q, q̇) to (q, ω): ω_i = q_i × q̇_i / (q_i·q_i), the inverse of `velocities`."""
-    q, velocity, work = parts(state)
+    q, velocity, work = split_state(state)
     with np.errstate(all="ignore"):
         squared = np.sum(q * q, axis=-1, keepdims=True)
         return np.concatenate([q, np.cross(q, velocity) / squared, work], axis=-2)

@@ -12,7 +12,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms import spins
 from integrators.forms.flows import ExactFlow, HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups import actions
-from integrators.precision import all_finite, numbers
+from integrators.precision import all_finite, to_numbers
 
 LENGTHS = ("unit", "any")
 
@@ -70,7 +70,7 @@ class SpinHamiltonian:
     forced = False
 
     def __post_init__(self) -> None:
-        strengths = numbers(self.strengths, copy=True)
+        strengths = to_numbers(self.strengths, copy=True)
         if strengths.ndim != 1 or not strengths.size or not all_finite(strengths):
             raise InputError(
                 f"strengths = {self.strengths!r}; expected one number for each spin",
@@ -108,12 +108,12 @@ class SpinHamiltonian:
 
     def completed(self, state: ArrayLike) -> np.ndarray:
         """The state as an array; there is no row for the work of a force."""
-        return numbers(state)
+        return to_numbers(state)
 
     @functools.cached_property
     def packed(self) -> np.ndarray:
         """``[κ, 1/κ]``, then the system's own parameters; 1 instead of 1/κ of a tracer."""
-        own = numbers(self.parameters)
+        own = to_numbers(self.parameters)
         return np.concatenate([self.strengths, 1.0 / self.divisors, own])
 
     def vector_field(self, formulation: str = "q_omega") -> VectorField:
@@ -175,7 +175,7 @@ class NambuHamiltonian:
     yields = (VectorField,)
 
     def __post_init__(self) -> None:
-        matrix = numbers(self.matrix, copy=True)
+        matrix = to_numbers(self.matrix, copy=True)
         fits = matrix.shape == (3, 3) and all_finite(matrix)
         if not fits or not np.array_equal(matrix, matrix.T) or not np.any(matrix):
             raise InputError("the matrix of C must be 3×3, symmetric, finite and not 0")
@@ -183,12 +183,12 @@ class NambuHamiltonian:
 
     def completed(self, state: ArrayLike) -> np.ndarray:
         """The state as an array."""
-        return numbers(state)
+        return to_numbers(state)
 
     @functools.cached_property
     def packed(self) -> np.ndarray:
         """C row by row, then the system's own parameters."""
-        return np.concatenate([self.matrix.ravel(), numbers(self.parameters)])
+        return np.concatenate([self.matrix.ravel(), to_numbers(self.parameters)])
 
     def vector_field(self, formulation: str = "q_omega") -> VectorField:
         """The equations of motion; there is one formulation."""

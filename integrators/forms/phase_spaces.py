@@ -38,7 +38,7 @@ from integrators.compiler.vectors import axpy, dot, get, put
 from integrators.errors import InputError
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import AlongAction, Form, HomogeneousFlow
-from integrators.forms.forms import SpheresLagrangian, moving_rows, parts
+from integrators.forms.forms import SpheresLagrangian, count_moving_rows, split_state
 from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
 
@@ -171,7 +171,7 @@ class ActionSpace:
             out = np.zeros((action.rows, 3))
             action.velocity.scalar(0.0, np.ascontiguousarray(state), NO_PARAMETERS, out, element)
             found.append(out)
-        moved = np.array(found)[:, : moving_rows(self.form)]
+        moved = np.array(found)[:, : count_moving_rows(self.form)]
         _, sizes, basis = np.linalg.svd(moved.reshape(len(moved), -1), full_matrices=False)
         told = sizes > sizes[0] * len(moved) * np.finfo(float).eps
         tangents = np.zeros((np.sum(told), *state.shape))
@@ -302,7 +302,7 @@ class CotangentSpace(ActionSpace):
         That is the largest of |ω|, there and at the image that `duration` leads to, and √|ω̇|
         between the two.
         """
-        (_, omega, _), (_, later, _) = parts(state), parts(image)
+        (_, omega, _), (_, later, _) = split_state(state), split_state(image)
         change = np.max(_lengths(later - omega)) / abs(duration)
         found = max(np.max(_lengths(omega)), np.max(_lengths(later)), np.sqrt(change))
         frequency = found if found > 0 else 1.0 / abs(duration)
@@ -310,7 +310,7 @@ class CotangentSpace(ActionSpace):
 
     def tangents(self, state: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """A basis of the tangent space: for each body two turns of (q, ω), two changes of ω."""
-        q, omega, _ = parts(state)
+        q, omega, _ = split_state(state)
         n = len(q)
         pairs = _perpendicular_pairs(q)
         basis = np.zeros((4 * n, *state.shape))
@@ -325,8 +325,8 @@ class CotangentSpace(ActionSpace):
 
     def moved(self, state: np.ndarray, tangents: np.ndarray, angle: float) -> np.ndarray:
         """The states that lie `angle` along each tangent: ω is carried along q's great circle."""
-        q, omega, _ = parts(state)
-        dq, domega, _ = parts(tangents)
+        q, omega, _ = split_state(state)
+        dq, domega, _ = split_state(tangents)
         theta = angle * np.linalg.norm(dq, axis=2, keepdims=True)
         along = np.sum(omega * dq, axis=2, keepdims=True)
         # R ω − ω with R the rotation in the plane of q and δq: ω has no part along q
@@ -337,14 +337,14 @@ class CotangentSpace(ActionSpace):
 
     def projected(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Vectors of R^{6n} without what is normal to Π TS²: q·δq = 0, q·δω + ω·δq = 0."""
-        (q, omega, _), (dq, domega, _) = parts(state), parts(vectors)
+        (q, omega, _), (dq, domega, _) = split_state(state), split_state(vectors)
         dq = _remove_normal_parts(dq, q)
         off = np.sum(q * domega + omega * dq, axis=2, keepdims=True)
         return np.concatenate([dq, domega - off / _squared_lengths(q) * q], axis=1)
 
     def products(self, state: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The symplectic form of every pair of vectors, shape (k, k): δq·δ'p − δ'q·δp."""
-        (q, omega, _), (dq, domega, _) = parts(state), parts(vectors)
+        (q, omega, _), (dq, domega, _) = split_state(state), split_state(vectors)
         velocity = np.cross(domega, q) + np.cross(omega, dq)
         momentum = self.form.inertia_matrix @ velocity
         one_way = _pairing_matrix(dq, momentum)

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from integrators.errors import InputError
-from integrators.precision import all_finite, numbers, rounded
+from integrators.precision import all_finite, to_doubles, to_numbers
 from integrators.solvers.chains import HALF, invert
 
 # How M lies in the packed parameters.
@@ -44,14 +44,14 @@ class ChainInertia:
     couplings: np.ndarray = cast(np.ndarray, None)  # zeros
 
     def __post_init__(self) -> None:
-        lengths, masses = (numbers(x, copy=True) for x in (self.lengths, self.masses))
+        lengths, masses = (to_numbers(x, copy=True) for x in (self.lengths, self.masses))
         if lengths.ndim != 1 or masses.shape != lengths.shape or not lengths.size:
             raise InputError(
                 f"lengths and masses of the links have shapes {lengths.shape} and {masses.shape}; "
                 "expected two lists of the same length"
             )
         none = np.zeros(len(lengths) - 1)
-        couplings = numbers(none if self.couplings is None else self.couplings, copy=True)
+        couplings = to_numbers(none if self.couplings is None else self.couplings, copy=True)
         if couplings.shape != none.shape:
             raise InputError(
                 f"couplings of the links have shape {couplings.shape}; expected {none.shape}, one "
@@ -61,9 +61,9 @@ class ChainInertia:
             if not all_finite(value):
                 raise InputError(f"the {name} of the links must be finite")
             object.__setattr__(self, name, value)
-        if not np.all(rounded(lengths)):
+        if not np.all(to_doubles(lengths)):
             raise InputError(
-                f"link {np.argmin(np.abs(rounded(lengths)))} has length 0; expected it not zero"
+                f"link {np.argmin(np.abs(to_doubles(lengths)))} has length 0; expected it not zero"
             )
         if not self._is_positive_definite():
             raise InputError("the inertia matrix must be finite, symmetric and positive definite")
@@ -72,8 +72,8 @@ class ChainInertia:
         return len(self.lengths)
 
     def _is_positive_definite(self) -> bool:
-        pivot, beside = np.inf, [0.0, *rounded(self.couplings)]
-        for mass, coupling in zip(rounded(self.masses), beside, strict=True):
+        pivot, beside = np.inf, [0.0, *to_doubles(self.couplings)]
+        for mass, coupling in zip(to_doubles(self.masses), beside, strict=True):
             pivot = mass - coupling * coupling / pivot
             if not pivot > 0.0:
                 return False

@@ -14,7 +14,7 @@ from integrators.errors import InputError, check_number
 from integrators.forms.flows import Form
 from integrators.forms.forms import FORMULATIONS
 from integrators.stepping.checkpoint import Layout
-from integrators.stepping.formulations import in_formulation
+from integrators.stepping.formulations import to_stepped_states
 
 BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
 SMALLEST_TOLERANCES = {  # and in words: below it rounding decides, not the method
@@ -297,7 +297,7 @@ def run_adaptive(
     """
     tolerance = check_tolerance(tolerance, problem.arithmetic)
     precise = problem.elements[0].numbers
-    times = precision.pairs(times) if precise else np.array(times, dtype=float)
+    times = precision.to_double_doubles(times) if precise else np.array(times, dtype=float)
     stands: Iterable[np.ndarray | None]
     if checkpoints is not None:
         if not problem.checkpoint_size:
@@ -306,7 +306,7 @@ def run_adaptive(
         initial, known = problem.layout.parts(numbers)["y"], [None] * len(checkpoints)
         stands = checkpoints
     else:
-        initial = in_formulation(problem, members)
+        initial = to_stepped_states(problem, members)
         known = prepare(problem, members, times, tolerance) if prepared is None else prepared
         stands = [None] * len(initial)
     runs = [

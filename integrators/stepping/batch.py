@@ -9,10 +9,10 @@ from integrators.compiler.elements import TANGENTS, Element, aligned
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.compiler.tangents import COUNT
 from integrators.errors import InputError, check_number
-from integrators.precision import Number, is_precise, pairs, precise
+from integrators.precision import Number, is_precise, to_double_doubles, to_precise
 from integrators.stepping import loop as kernels
 from integrators.stepping.checkpoint import Standing, values_at
-from integrators.stepping.formulations import canonical, in_formulation
+from integrators.stepping.formulations import to_stepped_states, to_stored_states
 from integrators.stepping.problem import Problem, Stepper
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
@@ -101,7 +101,7 @@ def run_batch(
     -------
     Batch
     """
-    initial = in_formulation(problem, members) if checkpoints is None else members
+    initial = to_stepped_states(problem, members) if checkpoints is None else members
     return run_states(
         problem, initial, step_size, steps, samples, statistics, start_time, checkpoints
     )
@@ -155,7 +155,9 @@ def clock_of(element: Element, start_time: Number, step_size: Number) -> np.ndar
     """The time of step 0 and the step size as a loop takes them; floats or precise numbers."""
     if not element.numbers:
         return np.array([start_time, step_size], dtype=float)
-    return pairs([x if is_precise(x) else precise(float(x)) for x in (start_time, step_size)])
+    return to_double_doubles(
+        [x if is_precise(x) else to_precise(float(x)) for x in (start_time, step_size)]
+    )
 
 
 def run_images(
@@ -221,7 +223,7 @@ def run_ends(
     ndarray, shape (members, rows, 3)
         Final states (q, ω); NaN where a run failed.
     """
-    initial = in_formulation(problem, members)
+    initial = to_stepped_states(problem, members)
     element = problem.elements[lanes and IS_COMPILED]  # plain Python has no lanes
     width, shape = element.trajectories, element.shape
     count, batches = len(initial), -(-len(initial) // width)
@@ -237,7 +239,7 @@ def run_ends(
     ends = states.reshape(-1, problem.rows, 3, *element.parts)[:count]
     ended = reports.reshape(-1, status.REPORT_SIZE, *element.parts)[:count, status.STATUS_ROW]
     ends[ended[values_at(element)] > status.COMPLETE] = np.nan
-    return canonical(problem, ends)
+    return to_stored_states(problem, ends)
 
 
 def run_tangents(
@@ -277,8 +279,8 @@ def run_tangents(
     states[...] = with_tangents(problem, state, moving)
     reports = run_images(problem, TANGENTS, states, step_size, steps, start_time)
     states[reports[:, status.STATUS_ROW, 0] > status.COMPLETE] = np.nan
-    end = canonical(problem, states[:1, ..., 0])[0]
-    found = np.moveaxis(canonical(problem, states, TANGENTS)[..., 1:], 3, 1)
+    end = to_stored_states(problem, states[:1, ..., 0])[0]
+    found = np.moveaxis(to_stored_states(problem, states, TANGENTS)[..., 1:], 3, 1)
     return end, found.reshape(-1, *state.shape)[: len(directions)]
 
 
@@ -294,13 +296,13 @@ def with_tangents(problem: Problem, state: np.ndarray, directions: np.ndarray) -
     Returns
     -------
     ndarray, shape (…, rows, 3, 9)
-        Array of `elements.TANGENTS`, whose values are those of `in_formulation`, to the last bit.
+        Array of `elements.TANGENTS`, with the values of `to_stepped_states`, to the last bit.
     """
     starts = np.empty((*directions.shape[:-3], problem.rows, 3, 1 + COUNT))
     starts[..., 0] = state
     starts[..., 1:] = np.moveaxis(directions, -3, -1)
-    made = np.array(in_formulation(problem, starts, TANGENTS))
-    made[..., 0] = in_formulation(problem, starts[..., 0])
+    made = np.array(to_stepped_states(problem, starts, TANGENTS))
+    made[..., 0] = to_stepped_states(problem, starts[..., 0])
     return made
 
 

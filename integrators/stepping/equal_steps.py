@@ -159,7 +159,7 @@ def equal_steps(integrator: Stepper, problem: Problem, counted: AdaptiveProblem)
         solve=solve,
         function=problem.function,
         monitor=problem.monitor,
-        compiled=(*own, loop.trajectory(DOUBLE), loop.single_steps, *counted.made_from),
+        compiled=(*own, loop.trajectory_kernel(DOUBLE), loop.single_steps, *counted.made_from),
         parameters=problem.parameters,
         rows=problem.rows,
         options=integrator.options,

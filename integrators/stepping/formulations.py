@@ -41,7 +41,9 @@ class Bound(Protocol):
         """The `Element` of one trajectory alone, and that of trajectories side by side."""
 
 
-def in_formulation(problem: Bound, states: ArrayLike, element: Element | None = None) -> np.ndarray:
+def to_stepped_states(
+    problem: Bound, states: ArrayLike, element: Element | None = None
+) -> np.ndarray:
     """Convert stored states to the problem's formulation; shape ``(…, rows, 3)`` to the same.
 
     Here and below, the axes of `element` follow: unless given, of one trajectory alone, so that in
@@ -54,7 +56,9 @@ def in_formulation(problem: Bound, states: ArrayLike, element: Element | None = 
     return _convert_velocities(problem, velocities, _to_velocities, states, element)
 
 
-def canonical(problem: Bound, states: np.ndarray, element: Element | None = None) -> np.ndarray:
+def to_stored_states(
+    problem: Bound, states: np.ndarray, element: Element | None = None
+) -> np.ndarray:
     """Convert states from the problem's formulation to the stored one: (q, ω) of a Lagrangian."""
     if problem.conversions:
         return _apply_conversion(problem, problem.conversions[1], states, element)
@@ -64,7 +68,7 @@ def canonical(problem: Bound, states: np.ndarray, element: Element | None = None
 
 
 def conversion_kernels(problem: Bound) -> tuple[Kernel, ...]:
-    """The kernels that `in_formulation` and `canonical` call, of signature `whole_state`."""
+    """The `whole_state` kernels that `to_stepped_states` and `to_stored_states` call."""
     if problem.conversions:
         return problem.conversions
     if problem.formulation != "q_qdot":
@@ -72,10 +76,10 @@ def conversion_kernels(problem: Bound) -> tuple[Kernel, ...]:
     return _to_velocities, _to_angular_velocities
 
 
-def lagrangian(problem: Bound, states: np.ndarray) -> np.ndarray:
+def to_lagrangian_states(problem: Bound, states: np.ndarray) -> np.ndarray:
     """Convert states from the problem's formulation to (q, q̇), which quantities read."""
     if problem.conversions:
-        states = canonical(problem, states)
+        states = to_stored_states(problem, states)
     elif problem.formulation != "q_omega":
         return states
     return _convert_velocities(problem, velocities, _to_velocities, states)
@@ -129,7 +133,7 @@ def _apply_conversion(
     out, work = np.empty_like(flat), np.zeros((1 + conversion.work(problem.rows), *element.shape))
     times = np.zeros((len(flat), *element.numbers))
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
-        loop.evaluating(element).compiled(element)(
+        loop.evaluation_kernel(element).compiled(element)(
             conversion.compiled(element), times, flat, problem.parameters, out, work
         )
     return out.reshape(np.shape(states))

@@ -1,9 +1,9 @@
 """The loop over samples and steps: compiled once for all methods and systems, or for one of each.
 
 A method is a kernel ``advance`` (signature `method_signature`) that takes a number of steps; a
-system is the kernel it needs (gradient, field) and a ``monitor``. `trajectory` lets the method
-step from sample to sample and keeps the statistics of every step. All that a method carries
-from step to step is in ``y`` and ``memory``: a run continues from them bit for bit.
+system is the kernel it needs (gradient, field) and a ``monitor``. The kernel of `trajectory_kernel`
+lets the method step from sample to sample and keeps the statistics of every step. All that a method
+carries from step to step is in ``y`` and ``memory``: a run continues from them bit for bit.
 """
 
 import functools
@@ -139,7 +139,7 @@ def _run(
 
 
 @functools.cache
-def trajectory(element: Element) -> Kernel:
+def trajectory_kernel(element: Element) -> Kernel:
     """The kernel of the loop for an `Element`, with as many trajectories as that has side by side.
 
     ``trajectory(advance, function, move, pull, monitor, clock, first, ends, constants, options, y,
@@ -178,7 +178,7 @@ def _array_types(element: Element) -> tuple[Callable[..., types.Array], Callable
 
 
 def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignature:
-    """Signature of `trajectory` for any Numba type: arrays have the axes of `element`."""
+    """Signature of `trajectory_kernel` for any Numba type: arrays have the axes of `element`."""
     floats, numbers = _array_types(element)
     count = types.int64
     made = types.void(
@@ -215,7 +215,7 @@ def inlined_trajectory_kernel(
     Returns
     -------
     Kernel
-        Kernel for lanes only, with the arguments of `trajectory` but the functions.
+        Kernel for lanes only, with the arguments of `trajectory_kernel` but the functions.
     """
     functions = advance, function, move, pull, monitor
     as_lanes = as_elements(LANES)
@@ -255,7 +255,7 @@ def image_kernel(element: Element) -> Kernel:
 
     ``images(advance, function, move, pull, clock, count, constants, options, states, memory, p,
     work, reports)`` takes `count` steps from each of `states`, shape (S, rows, 3), in place;
-    `reports` has the shape (S, REPORT_SIZE). Arrays are as of `trajectory`.
+    `reports` has the shape (S, REPORT_SIZE). Arrays are as of `trajectory_kernel`.
     """
     elements, numbers = as_elements(element), as_numbers(element)
     floats, numbers_of = _array_types(element)
@@ -314,7 +314,7 @@ p, work, reports)``: a step of its own size, at a time of its own, from each of 
 
 
 @functools.cache
-def evaluating(element: Element) -> Kernel:
+def evaluation_kernel(element: Element) -> Kernel:
     """The kernel that evaluates a `whole_state` kernel of an `Element` at many states.
 
     ``evaluate(function, times, states, p, out, work)``, shapes ``(S,)``, ``(S, rows, 3)`` and, for
@@ -333,4 +333,4 @@ def evaluating(element: Element) -> Kernel:
     return Kernel(evaluate, lambda _: signature, (element.name,))
 
 
-evaluate = evaluating(DOUBLE)
+evaluate = evaluation_kernel(DOUBLE)

@@ -108,12 +108,12 @@ class Problem:
     def trajectory(self, element: Element) -> Compiled:
         """The compiled loop over samples and steps, for the trajectories of an `Element`.
 
-        It takes the arguments of `loop.trajectory` that follow the functions.
+        It takes the arguments of `loop.trajectory_kernel` that follow the functions.
         """
         if element is elements.LANES and self.own_loop is not None:
             return self.own_loop.compiled(element)
         addresses = [kernel.address(element) for kernel in self.made_from]
-        return functools.partial(loop.trajectory(element).compiled(element), *addresses)
+        return functools.partial(loop.trajectory_kernel(element).compiled(element), *addresses)
 
     @property
     def scratch(self) -> int:

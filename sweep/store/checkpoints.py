@@ -49,7 +49,7 @@ def reference_checkpoint_length(reference: "Reference", system: "System") -> int
     Those of two trajectories; in double-double the number of steps in an interval comes first.
     """
     if reference.is_precise:
-        own: int = reference.made().bind(system).checkpoint_size
+        own: int = reference.make_integrator().bind(system).checkpoint_size
         return 1 + 2 * own
     one: int = dormand_prince.checkpoint_size(system.rows)
     return 2 * one

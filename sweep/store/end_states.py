@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
-from integrators.stepping.formulations import canonical
+from integrators.stepping.formulations import to_stored_states
 from sweep.analysis.runs.query import runs_where_expression_holds
 from sweep.store import checkpoints, storage
 from sweep.store.backends.places import Place
@@ -216,7 +216,7 @@ def _states_from_end_checkpoints(
             )
         parts = problem.elements[0].parts
         own = own.reshape(1, -1, *parts)
-        ends = canonical(problem, problem.layout.parts(own)["y"][:, None])[0, 0]
+        ends = to_stored_states(problem, problem.layout.parts(own)["y"][:, None])[0, 0]
         state[: problem.rows] = ends[..., 0] if parts else ends
     return states
 

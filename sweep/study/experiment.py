@@ -156,7 +156,7 @@ class Reference:
         """Whether it is computed in double-double."""
         return ARITHMETIC in self.options
 
-    def made(self) -> Integrator:
+    def make_integrator(self) -> Integrator:
         """The `integrators.Integrator`."""
         return integrators.get(self.integrator, **self.options)
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from integrators.compiler.kernels import Kernel, generalized_force, kernel
 from integrators.compiler.vectors import cross, get, put, scale
 from integrators.errors import InputError
-from integrators.forms.forms import SpheresLagrangian, parts
+from integrators.forms.forms import SpheresLagrangian, split_state
 from integrators.forms.spheres import tangency_error, unit_length_error, work_done
-from integrators.precision import numbers
+from integrators.precision import to_numbers
 from systems import ensembles
 from systems.base import ERROR_OF, Quantity, StateError, System
 from systems.checking import (
@@ -81,7 +81,7 @@ class MechanicalSystem(System):
         return ensembles.turn_body(state, body, direction)
 
     def _check_manifold(self, state: np.ndarray) -> None:
-        q, omega, work = parts(state)
+        q, omega, work = split_state(state)
         if np.any(work[:, 1:]):
             raise InputError(f"the last row is {work[0]}; expected (work, 0, 0)")
         check_directions(q, "q of body {}", key="q")
@@ -128,7 +128,7 @@ def with_force(
             "a force acts on the system already, as where it has a damping: write one function "
             "for all forces, and leave the damping out"
         )
-    every = np.concatenate([numbers(form.parameters), np.ravel(parameters)])
+    every = np.concatenate([to_numbers(form.parameters), np.ravel(parameters)])
     return replace(form, parameters=every, force=force)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from integrators.precision import DOUBLES, rounded
+from integrators.precision import DOUBLES, to_doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def icosphere(level: int, arithmetic: Any = DOUBLES) -> Icosphere:
     golden = (1.0 + arithmetic.sqrt(5.0)) / 2.0
     signs = [(-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)]
     corners = np.array([np.roll((0.0, s, r * golden), k) for k in range(3) for s, r in signs])
-    mesh = Icosphere(_unit_vectors(corners), _faces_of_icosahedron(rounded(corners)))
+    mesh = Icosphere(_unit_vectors(corners), _faces_of_icosahedron(to_doubles(corners)))
     for _ in range(level):
         mesh = mesh.subdivided()
     return mesh

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from integrators.errors import InputError, check_known
-from integrators.precision import numbers
+from integrators.precision import to_numbers
 from systems import ensembles
 from systems.base import Quantity, StateError, System
 from systems.checking import ON_MANIFOLD
@@ -172,7 +172,7 @@ class RigidSystem(System):
         """
         check_known(f"part of a state of {self.name}", key, self.state_keys)
         part = next(part for part in self.parts if part.key == key)
-        rows = numbers(state)[slice(*self._row_range(part))]
+        rows = to_numbers(state)[slice(*self._row_range(part))]
         return rows if part.kind == "rotation" else rows[0]
 
     def _split_parts(self, state: np.ndarray) -> dict[str, np.ndarray]:

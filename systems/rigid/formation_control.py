@@ -21,7 +21,7 @@ from integrators.compiler.kernels import inlined, kernel
 from integrators.compiler.lanes import sqrt
 from integrators.compiler.vectors import axpy, dot, get, put, scale, sub
 from integrators.errors import InputError
-from integrators.precision import rounded
+from integrators.precision import to_doubles
 from systems.checking import ON_MANIFOLD
 
 Y, V, Q1, Q2 = 0, 1, 10, 12  # rows of a state
@@ -178,7 +178,7 @@ def wanted_directions(
     terms = np.array([2.0 * two, -weight, -p[K_Y] * e, -p[K_V] * rate])
     force = np.sum(terms, axis=0)
     size, across = np.linalg.norm(force), np.linalg.norm(force[1:])
-    if not rounded(across) > ON_MANIFOLD * np.linalg.norm(rounded(terms)):
+    if not to_doubles(across) > ON_MANIFOLD * np.linalg.norm(to_doubles(terms)):
         raise InputError(
             f"the controller wants the force {force} per mass on the load at y = {np.array(y)}, "
             f"v = {np.array(v)}; expected one that is neither 0 nor along e1, since it gives the "

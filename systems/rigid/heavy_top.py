@@ -43,7 +43,7 @@ from integrators.errors import InputError, check_known, check_number, short_repr
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import SplitFlow
 from integrators.forms.lie_poisson import LiePoissonHamiltonian
-from integrators.precision import numbers
+from integrators.precision import to_numbers
 from systems import ensembles
 from systems.base import Convergence, Quantity, Start
 from systems.checking import ON_MANIFOLD, ROUND_OFF, body_moments, is_list, set_checked
@@ -414,7 +414,7 @@ class HeavyTop(RigidSystem):
 
     def state_of(self, attitude: np.ndarray, momentum: np.ndarray) -> np.ndarray:
         """The state, shape (rows, 3), of an attitude Q and a momentum π in space."""
-        attitude, momentum = numbers(attitude), numbers(momentum)
+        attitude, momentum = to_numbers(attitude), to_numbers(momentum)
         if self.formulation == "lie_poisson":
             return np.stack([momentum @ attitude, -self.gravity * attitude[2]])
         if self.formulation == "cotangent":

@@ -3,7 +3,7 @@
 import numpy as np
 
 from integrators.errors import InputError
-from integrators.precision import all_finite, inverse_of, is_precise, rounded
+from integrators.precision import all_finite, inverse_of, is_precise, to_doubles
 
 PRECISE_ENOUGH = 1e-20  # last change of Newton's method, which then squares what is left
 SINGULAR = 1e-12  # singular value, relative to the largest, below which no rotation is nearest
@@ -30,7 +30,7 @@ def nearest(matrix: np.ndarray, name: str) -> np.ndarray:
     """
     if not all_finite(matrix):
         return np.array(matrix)
-    left, values, right = np.linalg.svd(rounded(matrix))
+    left, values, right = np.linalg.svd(to_doubles(matrix))
     if values[2] <= SINGULAR * values[0]:
         raise InputError(
             f"{name} is a singular matrix, to which no rotation is nearest; expected three "

@@ -28,7 +28,7 @@ from integrators.compiler.lanes import WIDTH
 from integrators.forms.forms import angular_velocities, velocities
 from integrators.methods.dormand_prince import solve
 from integrators.stepping.batch import run_batch
-from integrators.stepping.formulations import canonical
+from integrators.stepping.formulations import to_stored_states
 
 try:
     import heyoka
@@ -225,7 +225,9 @@ def ours(track, name):
             for i in range(0, MEMBERS, WIDTH)
         ]
         seconds = time.thread_time() - begin
-        return canonical(problem, np.concatenate([batch.states for batch in batches])), seconds
+        return to_stored_states(
+            problem, np.concatenate([batch.states for batch in batches])
+        ), seconds
 
     return run
 
@@ -256,7 +258,7 @@ def dop853(track):
             for state in initial
         ]  # fmt: skip
         seconds = (time.thread_time() - begin) * MEMBERS / SCIPY_MEMBERS
-        return canonical(problem, np.reshape(states, (SCIPY_MEMBERS, -1, rows, 3))), seconds
+        return to_stored_states(problem, np.reshape(states, (SCIPY_MEMBERS, -1, rows, 3))), seconds
 
     return run
 

@@ -15,7 +15,7 @@ import integrators
 import systems
 from integrators import InputError
 from integrators.forms.flows import HomogeneousFlow
-from integrators.forms.forms import parts, velocities
+from integrators.forms.forms import split_state, velocities
 from integrators.forms.hamiltonians import NambuHamiltonian
 from integrators.stepping import loop
 from integrators.stepping.adaptive import run_adaptive
@@ -59,7 +59,7 @@ class Case:
         if not self.mechanical:
             angle = 1.0 if isinstance(self.system.form, NambuHamiltonian) else 2.0
             return angle / np.abs(np.linalg.eigvals(self._jacobian())).max()
-        turning, speeding, _ = parts(self.field("q_omega", self.state))
+        turning, speeding, _ = split_state(self.field("q_omega", self.state))
         turning, speeding = (np.linalg.norm(part, axis=1) for part in (turning, speeding))
         return 1.0 / max(turning.max(), np.sqrt(speeding.max()))
 

@@ -19,14 +19,14 @@ import numpy as np
 import integrators
 import systems
 from integrators.compiler import lanes
-from integrators.forms.forms import in_precise_numbers
+from integrators.forms.forms import form_in_precise_numbers
 from integrators.precision import (
     DOUBLE_DOUBLE,
     PRECISE,
     LostDigits,
     is_precise,
-    only_precise,
-    pairs,
+    require_precise,
+    to_double_doubles,
 )
 
 REFERENCES = {  # files of reference states, and the parameters of the systems
@@ -59,16 +59,18 @@ def steps(system, name, step_size, count):
     """The state after some steps from the first start, of precise numbers."""
     twin = system.in_arithmetic(DOUBLE_DOUBLE)
     start = next(start for start in twin.named_starts if _suits(system, start.name))
-    y = only_precise(twin.form.completed(start.make(twin)))
+    y = require_precise(twin.form.completed(start.make(twin)))
     integrator = replace(integrators.get(name), arithmetic=DOUBLE_DOUBLE)
-    problem = integrator.method.bind(in_precise_numbers(twin.form, only_precise), integrator)
+    problem = integrator.method.bind(
+        form_in_precise_numbers(twin.form, require_precise), integrator
+    )
     memory, work, report = (
-        only_precise(np.zeros(size)) for size in (problem.memory, problem.work, 6)
+        require_precise(np.zeros(size)) for size in (problem.memory, problem.work, 6)
     )
     made = (problem.function, problem.move, problem.pull)
     problem.advance.function(
         *((kernel or problem.function).function for kernel in made), PRECISE.number(0.0),
-        PRECISE.number(step_size), 0, count, only_precise(problem.constants), problem.options, y,
+        PRECISE.number(step_size), 0, count, require_precise(problem.constants), problem.options, y,
         memory, problem.parameters, work, report,
     )  # fmt: skip
     return y
@@ -95,7 +97,7 @@ def errors():
                     continue  # solved to the round-off of doubles
                 y = steps(kind(**known), "variational", entry["step_size"], entry["steps"])
                 rows = np.ravel(entry["q"] + entry["omega"])
-                own = [sum(map(Fraction, pair)) for pair in pairs(y.ravel()).tolist()]
+                own = [sum(map(Fraction, pair)) for pair in to_double_doubles(y.ravel()).tolist()]
                 off = [abs(x - Fraction(digits)) for x, digits in zip(own, rows, strict=True)]
                 found[f"{name}-{entry['steps']}"] = float(max(off))
     return found

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from integrators.forms.forms import parts, velocities
+from integrators.forms.forms import split_state, velocities
 from systems.rigid.base import RigidSystem
 
 
@@ -20,7 +20,7 @@ def natural_size(quantity, case, state):
         strengths = np.abs(getattr(form, "strengths", 1.0))
         sizes = {"momentum_map": strengths * length, "energy": length * slope}
         return np.max({"unit_length": 1.0, **sizes}.get(quantity.kind, length**2))
-    speed = np.linalg.norm(parts(velocities(state))[1], axis=1)
+    speed = np.linalg.norm(split_state(velocities(state))[1], axis=1)
     sizes = {"unit_length": 1.0, "tangency": speed.max()}
     return sizes.get(quantity.name, np.max(np.abs(form.inertia_matrix) @ speed))
 

@@ -19,13 +19,13 @@ from integrators.precision import (
     arithmetic_of,
     inverse_of,
     is_precise,
-    numbers,
-    pairs,
-    precise,
     precise_from_doubles,
-    rounded,
     simplest_fraction,
     simplest_fractions,
+    to_double_doubles,
+    to_doubles,
+    to_numbers,
+    to_precise,
 )
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -89,7 +89,7 @@ def test_what_is_not_finite_has_none(x):
 )
 def test_simple_multiples_of_pi_are_meant(x, multiple):
     numerator, denominator = multiple
-    high, low = pairs(precise(x))
+    high, low = to_double_doubles(to_precise(x))
     assert abs(high - x) <= math.ulp(x)
     digits = Fraction("3.14159265358979323846264338327950288419716939937510")
     expected = digits * numerator / denominator
@@ -99,28 +99,28 @@ def test_simple_multiples_of_pi_are_meant(x, multiple):
 @given(FLOATS)
 def test_others_are_their_simplest_fractions(x):
     if simplest_fraction(x).denominator <= 10**6:
-        high, low = pairs(precise(x))
+        high, low = to_double_doubles(to_precise(x))
         assert high == x
         assert abs(exact((high, low)) - simplest_fraction(x)) <= abs(simplest_fraction(x)) / 2**105
 
 
 @given(FLOATS)
 def test_doubles_are_exact_where_they_are_taken_so(x):
-    high, low = pairs(precise_from_doubles(x))
+    high, low = to_double_doubles(precise_from_doubles(x))
     assert high == x and low == 0.0
 
 
 @given(st.fractions())
 def test_pairs_are_rounded_twice(x):
-    high, low = pairs(np.array([x], dtype=object))[0]
+    high, low = to_double_doubles(np.array([x], dtype=object))[0]
     assert high == float(x) and low == float(x - Fraction(high))
 
 
 def test_whole_numbers_and_what_is_none_stay():
-    found = precise((3, True, "closed", 0.25, (0.1, math.inf)))
+    found = to_precise((3, True, "closed", 0.25, (0.1, math.inf)))
     assert found[:3] == (3, True, "closed")
-    assert found[3] == 0.25 and exact(pairs(found[4][0])) - Fraction(1, 10) < 1e-33
-    np.testing.assert_array_equal(pairs(found[4][1]), [math.inf, 0.0])
+    assert found[3] == 0.25 and exact(to_double_doubles(found[4][0])) - Fraction(1, 10) < 1e-33
+    np.testing.assert_array_equal(to_double_doubles(found[4][1]), [math.inf, 0.0])
 
 
 TENTH = 0.1
@@ -142,8 +142,8 @@ TENTH = 0.1
         lambda x: np.array([x, x]) / np.array([TENTH, TENTH]),
         lambda x: x**TENTH,
         lambda x: np.arctan2(x, TENTH),
-        lambda x: pairs([x, TENTH]),
-        lambda x: numbers([x, TENTH]),
+        lambda x: to_double_doubles([x, TENTH]),
+        lambda x: to_numbers([x, TENTH]),
         lambda x: PRECISE.number(math.sqrt(3.0)),
         lambda x: PRECISE.array([x, 1 / 3]),
         lambda x: PRECISE.sin(0.1 + 0.2),
@@ -151,12 +151,12 @@ TENTH = 0.1
 )
 def test_no_digit_is_lost_unasked(lose):
     with pytest.raises((LostDigits, np.linalg.LinAlgError, TypeError)) as caught:
-        lose(precise(1 / 3))
+        lose(to_precise(1 / 3))
     assert isinstance(caught.value, LostDigits) or "inv" in str(caught.value)
 
 
 def test_functions_of_numpy_keep_all_digits():
-    third, half = precise(1 / 3), np.array([precise(0.5), precise(0.25)])
+    third, half = to_precise(1 / 3), np.array([to_precise(0.5), to_precise(0.25)])
     assert abs(np.sqrt(third) ** 2 - third) < 1e-44
     assert abs(np.cos(third) ** 2 + np.sin(third) ** 2 - 1) < 1e-44
     assert abs(np.exp(np.log(third)) - third) < 1e-44
@@ -167,22 +167,22 @@ def test_functions_of_numpy_keep_all_digits():
 
 def test_arrays_of_both_arithmetics():
     array = np.array([1.5, 2.0])
-    assert numbers(array) is array and numbers(array, copy=True) is not array
-    assert numbers([1, 2]).dtype == float
-    mixed = numbers([precise(0.1), 2.0, 3])
+    assert to_numbers(array) is array and to_numbers(array, copy=True) is not array
+    assert to_numbers([1, 2]).dtype == float
+    mixed = to_numbers([to_precise(0.1), 2.0, 3])
     assert is_precise(mixed) and all(map(is_precise, mixed)) and not is_precise(array)
-    np.testing.assert_array_equal(rounded(mixed), [0.1, 2.0, 3.0])
-    assert rounded(array) is array
-    assert all_finite(mixed) and not all_finite([precise(0.1), math.inf])
+    np.testing.assert_array_equal(to_doubles(mixed), [0.1, 2.0, 3.0])
+    assert to_doubles(array) is array
+    assert all_finite(mixed) and not all_finite([to_precise(0.1), math.inf])
     assert list(simplest_fractions([1 / 3, 0.5])) == [Fraction(1, 3), Fraction(1, 2)]
     with pytest.raises(ValueError, match="could not convert"):
-        numbers(["one"])
+        to_numbers(["one"])
 
 
 def test_inverses():
     matrix = [[2.0, 0.1, 0.3], [0.1, 3.0, 0.7], [0.3, 0.7, 5.0]]
     np.testing.assert_array_equal(inverse_of(np.array(matrix)), np.linalg.inv(matrix))
-    own = precise(np.array(matrix))
+    own = to_precise(np.array(matrix))
     product = own @ inverse_of(own)
     assert np.max(np.abs(product - np.eye(3))) < 1e-43
 
@@ -193,12 +193,12 @@ def test_both_arithmetics_have_the_same_functions():
         arithmetic_of("quadruple")
     for name in ("sqrt", "sin", "cos", "expm1", "radians", "number"):
         one, other = (getattr(of, name)(0.3) for of in (DOUBLES, PRECISE))
-        assert one == pytest.approx(float(rounded(other)), rel=2e-16)
-    assert DOUBLES.pi == rounded(PRECISE.pi)
-    assert rounded(PRECISE.number(math.inf)) == math.inf
-    array = PRECISE.array([[0.1, 1], [2.0, precise(0.3)]])
-    np.testing.assert_array_equal(rounded(array), DOUBLES.array([[0.1, 1], [2.0, 0.3]]))
-    assert rounded(PRECISE.total(array[:, 0])) == DOUBLES.total([0.1, 2.0])
+        assert one == pytest.approx(float(to_doubles(other)), rel=2e-16)
+    assert DOUBLES.pi == to_doubles(PRECISE.pi)
+    assert to_doubles(PRECISE.number(math.inf)) == math.inf
+    array = PRECISE.array([[0.1, 1], [2.0, to_precise(0.3)]])
+    np.testing.assert_array_equal(to_doubles(array), DOUBLES.array([[0.1, 1], [2.0, 0.3]]))
+    assert to_doubles(PRECISE.total(array[:, 0])) == DOUBLES.total([0.1, 2.0])
 
 
 def test_the_library_is_imported_for_double_double_alone():

@@ -12,7 +12,7 @@ import pytest
 import integrators
 import systems
 from integrators import InputError
-from integrators.precision import pairs, simplest_fraction
+from integrators.precision import simplest_fraction, to_double_doubles
 from integrators.tableaux.compositions import ADJOINT_COMPOSITIONS, PROCESSED_COMPOSITIONS
 from systems.base import Start
 from systems.mechanical.base import MechanicalSystem
@@ -154,7 +154,7 @@ def test_inverses_of_inertia_matrices_have_all_digits(count):
     length, mass = Fraction(7, 10), [simplest_fraction(m) for m in mass]
     carried = np.cumsum(mass[::-1])[::-1]
     matrix = [[carried[max(i, j)] * length**2 for j in range(count)] for i in range(count)]
-    packed = exact(pairs(form.packed))
+    packed = exact(to_double_doubles(form.packed))
     if count == 3:
         inverse = packed[9:18].reshape(3, 3)
     else:

@@ -7,8 +7,8 @@ from sizes import natural_size
 import integrators
 import systems
 from integrators import status
-from integrators.forms.forms import parts
-from integrators.stepping.formulations import lagrangian
+from integrators.forms.forms import split_state
+from integrators.stepping.formulations import to_lagrangian_states
 
 STEPS, SAMPLES = 20_000, 200
 LEFT_BY_SOLVES = 2.0**-61  # in a step: a fixed-point iteration stops near round-off, always short
@@ -37,7 +37,7 @@ def assert_kept(quantity, pairing, states):
     if quantity.kind == "constraint":  # of the state in the integrator's own formulation
         found = errors = case.evaluate(quantity.function, states)
     else:
-        found = case.evaluate(quantity.function, lagrangian(pairing.problem, states))
+        found = case.evaluate(quantity.function, to_lagrangian_states(pairing.problem, states))
         errors = np.abs(found - found[0])[:, quantity.columns]
     assert found.shape[0] == SAMPLES + 1
     size = max(natural_size(quantity, case, state) for state in states[::20])
@@ -73,7 +73,7 @@ def test_reversed_velocities_lead_back(reversible_pairing):
 
 def flipped(state):
     """The state with its velocities reversed."""
-    q, omega, _ = parts(state)
+    q, omega, _ = split_state(state)
     return np.concatenate([q, -omega])
 
 

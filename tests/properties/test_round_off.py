@@ -10,7 +10,7 @@ from integrators import status
 from integrators.compiler.kernels import OPTIONS
 from integrators.lie_groups import rotations
 from integrators.stepping.batch import run_batch
-from integrators.stepping.formulations import canonical
+from integrators.stepping.formulations import to_stored_states
 from sweep.analysis.drift.growth import fit_growth_exponent
 
 MEMBERS, DECADES = 64, 3
@@ -79,7 +79,7 @@ def test_steps_far_below_round_off_add_up(method, system):
     h, steps = 2.0**-60 * np.abs(start).max() / size, 4096
     batch = run_batch(problem, start[None], h, steps, 1)
     assert batch.report[0, status.STATUS_ROW] == status.COMPLETE
-    end = canonical(problem, batch.states)[0, -1]
+    end = to_stored_states(problem, batch.states)[0, -1]
     moved = np.sum((end - start) * slope) / size
     assert moved == pytest.approx(h * steps * size, rel=0.25)  # 16 ε, of which ends round some off
 

@@ -14,7 +14,7 @@ from integrators.method import EXACT
 from integrators.stepping import batch
 from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.batch import run_batch
-from integrators.stepping.formulations import lagrangian
+from integrators.stepping.formulations import to_lagrangian_states
 from integrators.tableaux.compositions import PROCESSED_COMPOSITIONS
 
 MEMBERS = (1, 3)  # one alone, and some in lanes
@@ -76,7 +76,9 @@ def test_statistics_are_those_of_every_step(covering):
     statistics = covering.batch([case.state], steps, samples).statistics[0]
     every = covering.batch([case.state], 1, steps * samples).states[0]
     times = 0.01 * case.time_scale * np.arange(len(every))
-    energy = case.evaluate(case.followed, lagrangian(covering.problem, every), times)[:, 0]
+    energy = case.evaluate(case.followed, to_lagrangian_states(covering.problem, every), times)[
+        :, 0
+    ]
     followed = [q for q in case.system.quantities if q.function is case.followed]
     rounded = [natural_size(quantity, case, case.state) for quantity in followed]
     sizes = max([1.0, *rounded]), 1.0

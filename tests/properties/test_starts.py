@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import systems
 from integrators import InputError
-from integrators.forms.forms import parts
+from integrators.forms.forms import split_state
 from systems import ensembles
 
 CHAIN = systems.get("spherical_pendulum_chain")
@@ -16,7 +16,7 @@ seeds = st.integers(0, 2**63)
 
 
 def assert_on_manifold(states):
-    q, omega, work = parts(states)
+    q, omega, work = split_state(states)
     assert np.abs(np.sum(q * q, axis=-1) - 1.0).max() <= 4.5e-16
     size = np.maximum(1.0, np.linalg.norm(omega, axis=-1))
     assert (np.abs(np.sum(q * omega, axis=-1)) / size).max() <= 4.5e-16

@@ -8,7 +8,7 @@ from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space
 from integrators.precision import DOUBLE_DOUBLE
 from integrators.stepping.batch import run_ends, run_images, run_tangents
-from integrators.stepping.formulations import in_formulation
+from integrators.stepping.formulations import to_stepped_states
 
 STEPS, STEP = 3, 0.1  # in time scales
 SHIFT = 1e-10  # along directions, for differences, whose errors are its square and 1e-31 over it
@@ -24,7 +24,7 @@ def directions_at(state, count):
 def test_values_are_those_of_doubles(covering):
     problem, h = covering.problem, STEP * covering.case.time_scale
     alone = aligned((1, problem.rows, 3))
-    alone[...] = in_formulation(problem, covering.case.state[None])
+    alone[...] = to_stepped_states(problem, covering.case.state[None])
     moving = aligned((1, problem.rows, 3, 1 + COUNT))
     moving[..., 0], moving[..., 1:] = alone, np.moveaxis(directions_at(alone[0], COUNT), 0, 2)
     report = run_images(problem, DOUBLE, alone, h, STEPS)

@@ -15,7 +15,7 @@ import sweep
 import systems
 from integrators.forms import forms
 from integrators.stepping.batch import run_batch
-from integrators.stepping.formulations import lagrangian
+from integrators.stepping.formulations import to_lagrangian_states
 from sweep.store import studies
 from sweep.study.run_table import expand_experiment
 
@@ -260,7 +260,7 @@ def compare(quantity, problem, states, row):
         values = evaluated(quantity, problem, states)
         assert row[f"{quantity.name}_error"].values.tobytes() == values.tobytes()
         return
-    values = evaluated(quantity, problem, lagrangian(problem, states))
+    values = evaluated(quantity, problem, to_lagrangian_states(problem, states))
     names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
     for name, expected in zip(names, values, strict=True):
         assert row[name].values.tobytes() == expected.tobytes(), name

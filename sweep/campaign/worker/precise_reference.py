@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.errors import InputError
-from integrators.precision import Number, precise, rounded
+from integrators.precision import Number, to_doubles, to_precise
 from integrators.stepping.batch import run_batch
-from integrators.stepping.formulations import canonical
+from integrators.stepping.formulations import to_stored_states
 from sweep.campaign.worker.recorder import (
     norms_of_state_errors,
     starts_in_double_double,
@@ -60,7 +60,7 @@ class PreciseSolver:
     ----------
     reference : sweep.study.experiment.PreciseReference
     duration : float
-        Of the experiment; its precise value is that of `integrators.precision.precise`.
+        Of the experiment; its precise value is that of `integrators.precision.to_precise`.
     intervals : int
         Number of equal intervals of the duration, of which all sample times are multiples.
     marks : ndarray of int, shape (samples,)
@@ -83,12 +83,12 @@ class PreciseSolver:
     @functools.cached_property
     def interval(self) -> Number:
         """Length of an interval, `duration` over `intervals`, as a precise number."""
-        return precise(float(self.duration)) / self.intervals
+        return to_precise(float(self.duration)) / self.intervals
 
     @functools.cached_property
     def integrator(self) -> Integrator:
         """The `integrators.Integrator`."""
-        return self.reference.made()
+        return self.reference.make_integrator()
 
     @property
     def identity(self) -> PreciseReference:
@@ -251,7 +251,7 @@ class _TrajectoryPair:
             batch = run_batch(
                 self.problem, self.start[None], step_size, counts, len(counts), checkpoints=given
             )
-            return canonical(self.problem, batch.states)[0, 1:], batch.checkpoints[0]
+            return to_stored_states(self.problem, batch.states)[0, 1:], batch.checkpoints[0]
 
     def catch_up(self, steps: int, last: int) -> tuple[States, Checkpoint]:
         """Integrate from the start to a sample, 1 or later; the state and the checkpoint there."""
@@ -359,7 +359,7 @@ class _TrajectoryPair:
         self, at: int, reason: str, steps: int, error: float = np.nan, needed: float = np.nan
     ) -> ReferenceEnd:
         """The `ReferenceEnd` before a sample that the tolerance is not met at, and why."""
-        interval = float(rounded(self.solver.interval))
+        interval = float(to_doubles(self.solver.interval))
         before, now = (interval * self.solver.marks[[at - 1, at]]).tolist()
         return ReferenceEnd(
             dataclasses.asdict(self.solver.reference),

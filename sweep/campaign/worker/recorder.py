@@ -21,13 +21,24 @@ from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
 from integrators.diagnostics.exponents import first_directions, steps_taken
 from integrators.errors import InputError
-from integrators.forms.forms import in_precise_numbers
+from integrators.forms.forms import form_in_precise_numbers
 from integrators.precision import DOUBLE as DOUBLE_PRECISION
-from integrators.precision import DOUBLE_DOUBLE, Number, only_precise, pairs, precise, rounded
+from integrators.precision import (
+    DOUBLE_DOUBLE,
+    Number,
+    require_precise,
+    to_double_doubles,
+    to_doubles,
+    to_precise,
+)
 from integrators.stepping import loop
 from integrators.stepping.adaptive import prepare, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch
-from integrators.stepping.formulations import canonical, in_formulation, lagrangian
+from integrators.stepping.formulations import (
+    to_lagrangian_states,
+    to_stepped_states,
+    to_stored_states,
+)
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import schema, structure
 
@@ -347,14 +358,14 @@ class Recorder:
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
         raw = batch.states
-        raw[:, 0] = in_formulation(self.problem, runs.initial)
-        ends = canonical(self.problem, raw)  # quantities change from the first one on
+        raw[:, 0] = to_stepped_states(self.problem, runs.initial)
+        ends = to_stored_states(self.problem, raw)  # quantities change from the first one on
         states = self._doubles(ends)
         valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
         where = np.concatenate([[0], np.arange(first + 1, last + 1)])
         at = self._sample_times(where)
-        at = pairs(at) if self._element.numbers else at
+        at = to_double_doubles(at) if self._element.numbers else at
         sampled = self._recorded_quantities(raw, at) | self._step_statistics(batch)
         sampled |= self._reference_errors(ends, reference, where)
         chaos, followed = self._tangent_series(runs, times, known, followed)
@@ -511,8 +522,8 @@ class Recorder:
         columns: Columns = {}
         if schema.SYMPLECTIC_DEFECT in record:
             columns |= structure.symplectic_defects(
-                form, self._problem_in_doubles, self._doubles(initial), float(rounded(step_size)),
-                tolerance, self.recipe.times[1],
+                form, self._problem_in_doubles, self._doubles(initial),
+                float(to_doubles(step_size)), tolerance, self.recipe.times[1],
             )  # fmt: skip
         if schema.REVERSAL_ERROR in record:
             columns |= structure.reversal_errors(
@@ -533,7 +544,7 @@ class Recorder:
         if self._element is DOUBLE or self._integrator.adaptive:
             return runs.step_size
         axis = self.recipe.time_axis
-        return precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
+        return to_precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
 
     def integrate_fixed(
         self,
@@ -589,10 +600,10 @@ class Recorder:
     ) -> Integrated:
         """As `integrate_fixed`, by an adaptive integrator up to sample times.
 
-        In double-double `times` are precise numbers, or floats that `precise` converts.
+        In double-double `times` are precise numbers, or floats that `to_precise` converts.
         """
         if self._element is not DOUBLE:
-            times = precise(times)
+            times = to_precise(times)
         found = run_adaptive(
             self.adaptive_problem, initial, times, tolerance, self._keeps_statistics,
             prepared=prepared, checkpoints=checkpoints,
@@ -608,7 +619,7 @@ class Recorder:
         axis = self.recipe.time_axis
         if self._element is DOUBLE:
             return self.recipe.times[where]
-        interval = precise(float(axis.duration)) / axis.intervals
+        interval = to_precise(float(axis.duration)) / axis.intervals
         times: np.ndarray = axis.marks[where].astype(object) * interval
         return times
 
@@ -625,7 +636,7 @@ class Recorder:
                 (error, *_) = self._evaluate(quantity, raw, times)
                 columns[f"{quantity.name}_error"] = self._doubles(error)
                 continue
-            read = lagrangian(self.problem, raw)
+            read = to_lagrangian_states(self.problem, raw)
             if quantity.each_row:
                 columns[quantity.name] = self._doubles(self._evaluate_rows(quantity, read, times))
                 continue
@@ -659,7 +670,7 @@ class Recorder:
         flat = np.ascontiguousarray(states.reshape(-1, *states.shape[2:]))
         out = np.full((len(flat), count or rows, 3, *element.shape), np.nan)
         work = np.zeros((quantity.function.work(rows) + 1, *element.shape))
-        loop.evaluating(element).compiled(element)(
+        loop.evaluation_kernel(element).compiled(element)(
             quantity.function.compiled(element),
             np.tile(times, (runs, *(1 for _ in element.numbers))),
             flat,
@@ -675,8 +686,10 @@ class Recorder:
             return self.problem.parameters
         if self._element is DOUBLE:
             return np.array(self._system.form.parameters, dtype=float)
-        form = in_precise_numbers(self._system.in_arithmetic(DOUBLE_DOUBLE).form, only_precise)
-        return pairs(form.parameters)
+        form = form_in_precise_numbers(
+            self._system.in_arithmetic(DOUBLE_DOUBLE).form, require_precise
+        )
+        return to_double_doubles(form.parameters)
 
     def _step_statistics(self, batch: Batch | Solutions) -> Columns:
         """Statistics over the steps of the interval that ends at each sample; NaN at time 0."""

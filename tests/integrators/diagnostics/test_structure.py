@@ -16,7 +16,7 @@ from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from integrators.forms.phase_spaces import phase_space
 from integrators.method import OF_ADJOINTS
 from integrators.stepping.batch import run_batch, run_ends, run_tangents
-from integrators.stepping.formulations import canonical
+from integrators.stepping.formulations import to_stored_states
 from systems.rigid import rotation_matrices
 from systems.spins.base import SpinSystem
 
@@ -332,7 +332,7 @@ def test_many_ends_are_those_of_batches(pairing_of_each_form):
         case, problem = pairing.case, pairing.problem
         members, h = case.members(11, seed=4), 0.01 * case.time_scale
         singly = [run_batch(problem, m[None], h, 3, 1).states[:, -1] for m in members]
-        expected = canonical(problem, np.concatenate(singly))
+        expected = to_stored_states(problem, np.concatenate(singly))
         for lanes in (True, False):
             found = run_ends(problem, members, h, 3, lanes=lanes)
             assert np.array_equal(found, expected)

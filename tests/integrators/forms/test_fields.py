@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import integrators
-from integrators.forms.forms import angular_velocities, parts, velocities
+from integrators.forms.forms import angular_velocities, split_state, velocities
 
 
 def states_of(case):
@@ -30,8 +30,8 @@ def applied(system, q, v, t):
 
 def accelerations(state, slope):
     """q̈ of a state (q, ω) and its slope (q̇, ω̇)."""
-    q, omega, _ = parts(state)
-    velocity, turning, _ = parts(slope)
+    q, omega, _ = split_state(state)
+    velocity, turning, _ = split_state(slope)
     return np.cross(turning, q) + np.cross(omega, velocity)
 
 
@@ -39,17 +39,17 @@ def test_formulations_describe_one_motion(mechanical_case):
     for state in states_of(mechanical_case):
         turning = mechanical_case.field("q_omega", state, t=0.3)
         moving = mechanical_case.field("q_qdot", velocities(state), t=0.3)
-        velocity, acceleration, power = parts(moving)
+        velocity, acceleration, power = split_state(moving)
         size = np.abs(acceleration).max()
-        np.testing.assert_allclose(parts(turning)[0], velocity, atol=1e-14 * size)
-        np.testing.assert_allclose(parts(turning)[2], power, atol=1e-14 * size)
+        np.testing.assert_allclose(split_state(turning)[0], velocity, atol=1e-14 * size)
+        np.testing.assert_allclose(split_state(turning)[2], power, atol=1e-14 * size)
         np.testing.assert_allclose(accelerations(state, turning), acceleration, atol=1e-12 * size)
 
 
 def test_fields_are_tangent(mechanical_case):
     for state in states_of(mechanical_case):
-        q, omega, _ = parts(state)
-        velocity, turning, _ = parts(mechanical_case.field("q_omega", state, t=0.3))
+        q, omega, _ = split_state(state)
+        velocity, turning, _ = split_state(mechanical_case.field("q_omega", state, t=0.3))
         size = np.abs(turning).max()
         assert np.abs(np.sum(q * velocity, axis=1)).max() <= 1e-14 * size
         # q·ω = 0 stays so: q̇·ω + q·ω̇ = 0, where q̇·ω = 0 already
@@ -65,8 +65,8 @@ def test_euler_lagrange_equations_hold(mechanical_case):
     """M q̈ + ∂V − F has no part tangent to the spheres; V by differences of the potential."""
     form = mechanical_case.system.form
     for state in states_of(mechanical_case):
-        q, omega, _ = parts(state)
-        acceleration = parts(mechanical_case.field("q_qdot", velocities(state), t=0.3))[1]
+        q, omega, _ = split_state(state)
+        acceleration = split_state(mechanical_case.field("q_qdot", velocities(state), t=0.3))[1]
         force = applied(mechanical_case.system, q, np.cross(omega, q), 0.3)
         slope = gradient_by_differences(mechanical_case, q, 0.3)
         residual = form.inertia_matrix @ acceleration + slope - force
@@ -101,7 +101,7 @@ def gap(q):
 def test_gradients_are_those_of_the_potential(mechanical_case):
     form = mechanical_case.system.form
     for state in states_of(mechanical_case):
-        q = np.ascontiguousarray(parts(state)[0])
+        q = np.ascontiguousarray(split_state(state)[0])
         out, work = np.empty_like(q), np.zeros(1 + form.potential_gradient.work(form.rows))
         form.potential_gradient.scalar(0.3, q, form.parameters, out, work)
         expected = gradient_by_differences(mechanical_case, q, 0.3)
@@ -113,7 +113,7 @@ def test_energy_changes_by_what_is_done_on_it(mechanical_case):
     form = mechanical_case.system.form
     for state in states_of(mechanical_case):
         y = velocities(state)
-        q, v, _ = parts(y)
+        q, v, _ = split_state(y)
         slope = mechanical_case.field("q_qdot", y, t=0.3)
 
         def energy(s, y=y, slope=slope):
@@ -148,6 +148,6 @@ def test_damping_takes_energy_out_and_leaves_the_manifold_alone():
         system, integrators.get("rk4"), system.start("tilted"),
         step_size=0.01, duration=20.0, samples=1,
     ).states[-1]  # fmt: skip
-    q, omega, _ = parts(state)
+    q, omega, _ = split_state(state)
     assert np.abs(omega).max() < 0.02
     assert q == pytest.approx(np.array([[0, 0, 1], [0, 0, 1]]), abs=0.02)

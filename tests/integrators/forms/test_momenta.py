@@ -6,8 +6,12 @@ import pytest
 import integrators
 import systems
 from integrators import InputError
-from integrators.forms.forms import parts, velocities
-from integrators.stepping.formulations import canonical, in_formulation, lagrangian
+from integrators.forms.forms import split_state, velocities
+from integrators.stepping.formulations import (
+    to_lagrangian_states,
+    to_stepped_states,
+    to_stored_states,
+)
 
 CHAIN = {"mass": (1.0, 0.6, 1.7), "length": (0.8, 1.1, 0.7), "gravity": -9.81}
 SYSTEMS = {
@@ -49,26 +53,26 @@ def test_states_go_to_momenta_and_back(system):
     """π_i = −q̂_i² ∂L/∂ω_i, and ∂L/∂ω = R(q) ω."""
     problem = integrators.get("rkmk4", formulation="q_pi").bind(system)
     states = system.ensemble(4, seed=3)
-    found = in_formulation(problem, states)
+    found = to_stepped_states(problem, states)
     for state, own in zip(states, found, strict=True):
-        q, omega, work = parts(state)
+        q, omega, work = split_state(state)
         slope = (inertia_of_tangents(system, q) @ omega.ravel()).reshape(-1, 3)
         expected = [-hat(a) @ hat(a) @ b for a, b in zip(q, slope, strict=True)]
         np.testing.assert_allclose(own, np.vstack([q, expected, work]), atol=1e-14)
-    np.testing.assert_allclose(canonical(problem, found), states, atol=1e-14)
-    np.testing.assert_allclose(lagrangian(problem, found), velocities(states), atol=1e-14)
+    np.testing.assert_allclose(to_stored_states(problem, found), states, atol=1e-14)
+    np.testing.assert_allclose(to_lagrangian_states(problem, found), velocities(states), atol=1e-14)
 
 
 def test_conjugate_momenta_are_those_of_lee(system):
     """(2.12): what of Σ_j M_ij q̇_j is orthogonal to q_i."""
     state = system.ensemble(1, seed=4)[0]
-    q, speed, _ = parts(velocities(state))
+    q, speed, _ = split_state(velocities(state))
     (quantity,) = (one for one in system.quantities if one.name == "conjugate_momentum")
     found = evaluated(quantity.function, velocities(state), system.form.packed, len(q))
     whole = system.form.inertia_matrix @ speed
     expected = whole - np.sum(q * whole, axis=1, keepdims=True) * q
     np.testing.assert_allclose(found, expected, atol=1e-14)
-    pi = in_formulation(integrators.get("cf4", formulation="q_pi").bind(system), state[None])[0]
+    pi = to_stepped_states(integrators.get("cf4", formulation="q_pi").bind(system), state[None])[0]
     np.testing.assert_allclose(np.cross(q, found), pi[len(q) : 2 * len(q)], atol=1e-14)
 
 
@@ -78,7 +82,7 @@ def test_the_generator_moves_by_hamiltons_equations(name):
     system = SYSTEMS[name]
     n, flow = system.bodies, system.form.homogeneous_flow("q_pi")
     problem = integrators.get("rkmk4", formulation="q_pi").bind(system)
-    (state,) = in_formulation(problem, system.ensemble(1, seed=5))
+    (state,) = to_stepped_states(problem, system.ensemble(1, seed=5))
 
     def energy(y):
         q, pi = y[:n], y[n:]
@@ -110,7 +114,7 @@ def test_both_formulations_lead_to_one_state(system, name):
             system, integrators.get(name, formulation="q_pi"), state,
             step_size=0.5 / steps, duration=0.5, samples=1,
         )  # fmt: skip
-        q, omega, _ = parts(run.states[-1])
+        q, omega, _ = split_state(run.states[-1])
         assert np.abs(np.sum(q * q, axis=1) - 1.0).max() <= 2e-15
         assert np.abs(np.sum(q * omega, axis=1)).max() <= 1e-14
         errors.append(np.abs(run.states[-1] - exact).max())
@@ -123,7 +127,7 @@ def test_energy_is_followed_at_every_step():
     state = system.ensemble(1, seed=7)[0]
     monitor = system.form.monitor("q_pi")
     problem = integrators.get("rkmk4", formulation="q_pi").bind(system)
-    (own,) = in_formulation(problem, state[None])
+    (own,) = to_stepped_states(problem, state[None])
     found = evaluated(monitor, own, system.form.packed, 1)[0]
     energy = evaluated(system.form.energy, velocities(state), system.form.packed, 1)[0, 0]
     assert found[0] == pytest.approx(energy, rel=1e-14) and found[1] < 1e-15

@@ -11,7 +11,7 @@ from integrators import InputError
 from integrators import status as status_of
 from integrators.forms.forms import SpheresLagrangian, velocities
 from integrators.integration import integrate
-from integrators.precision import inverse_of, precise, rounded
+from integrators.precision import inverse_of, to_doubles, to_precise
 from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
 from integrators.stepping.batch import run_batch
 
@@ -220,11 +220,11 @@ def test_inertia_of_links_is_checked(lengths, masses, couplings, message):
 
 def test_inertia_of_links_has_the_digits_that_it_is_given():
     n = CHAIN_FROM
-    lengths, masses = precise(np.full(n, 0.1)), precise(np.arange(n) + 1.3)
-    inertia = ChainInertia(lengths, masses, precise(np.full(n - 1, 0.2)))
+    lengths, masses = to_precise(np.full(n, 0.1)), to_precise(np.arange(n) + 1.3)
+    inertia = ChainInertia(lengths, masses, to_precise(np.full(n - 1, 0.2)))
     packed = inertia.packed.reshape(2, n, -1)
     off = packed[1, :, 0] - np.diag(inverse_of(inertia.matrix))
-    assert np.max(np.abs(rounded(off))) < 1e-35
-    np.testing.assert_array_equal(rounded(packed[0, :, 0]), np.full(n, 0.1))
+    assert np.max(np.abs(to_doubles(off))) < 1e-35
+    np.testing.assert_array_equal(to_doubles(packed[0, :, 0]), np.full(n, 0.1))
     with pytest.raises(InputError, match="positive definite"):
         ChainInertia(lengths, -masses)

@@ -7,7 +7,7 @@ from cases import pairings
 import integrators
 import systems
 from integrators import InputError, status
-from integrators.forms.forms import parts, velocities
+from integrators.forms.forms import split_state, velocities
 from integrators.stepping.batch import run_batch, steps_per_interval
 
 BALANCE = 0  # of the quantities whose statistics are kept
@@ -65,7 +65,7 @@ def test_the_reference_keeps_the_balance():
 
 def energy_of(system, state):
     """½ Σ M_ij q̇_i·q̇_j − Σ_i w_i e3·q_i of a chain."""
-    q, v, _ = parts(velocities(state))
+    q, v, _ = split_state(velocities(state))
     weights = system.form.parameters[: system.bodies]
     return 0.5 * np.sum(system.form.inertia_matrix * (v @ v.T)) - weights @ q[:, 2]
 
@@ -90,7 +90,7 @@ def test_a_weakly_damped_pendulum_decays_at_the_exact_rate():
     found = {}
     for name in ("variational", "rk2_midpoint", "rk2_heun"):
         states = batch_of(system, name, start, 0.1, 1000.0, samples=1000).states[0]
-        q, omega, _ = parts(states)
+        q, omega, _ = split_state(states)
         energy = np.sum(omega**2, axis=(1, 2)) + np.sum((q - [0.0, 0.0, 1.0]) ** 2, axis=(1, 2))
         found[name] = -np.polyfit(np.linspace(0.0, 1000.0, 1001), np.log(energy), 1)[0] / rate
     assert found["variational"] == pytest.approx(1.0, abs=2e-5)

@@ -11,10 +11,10 @@ from integrators.compiler.elements import DOUBLE, aligned
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.forms.forms import velocities
 from integrators.methods import ode45
-from integrators.precision import precise
+from integrators.precision import to_precise
 from integrators.stepping import adaptive_loop, step_control
 from integrators.stepping.adaptive import run_adaptive
-from integrators.stepping.formulations import canonical, lagrangian
+from integrators.stepping.formulations import to_lagrangian_states, to_stored_states
 
 CHAIN = systems.get("spherical_pendulum_chain")
 TOLERANCES = (1e-5, 1e-7, 1e-9)
@@ -29,7 +29,7 @@ def test_errors_fall_with_the_tolerance(adaptive_pairing):
     for tolerance in TOLERANCES:
         run = adaptive_pairing.run(tolerance, samples=3, scales=LONG)
         assert run.report[0, status.STATUS_ROW] == status.COMPLETE
-        states = canonical(adaptive_pairing.problem(tolerance), run.states)
+        states = to_stored_states(adaptive_pairing.problem(tolerance), run.states)
         errors.append(np.linalg.norm(states[0, -1] - exact))
     assert errors[0] > errors[1] > errors[2]
     slope = np.log(errors[0] / errors[2]) / np.log(TOLERANCES[0] / TOLERANCES[2])
@@ -96,7 +96,7 @@ def test_statistics_are_those_of_the_steps(adaptive_pairing):
     assert alone.sum() > 390  # the first step is small
     case, problem = adaptive_pairing.case, adaptive_pairing.problem(1e-3)
     times = case.time_scale * np.arange(401) / 400
-    energy = case.evaluate(case.followed, lagrangian(problem, run.states[0]), times)
+    energy = case.evaluate(case.followed, to_lagrangian_states(problem, run.states[0]), times)
     length = case.length_errors(run.states[0])
     expected = np.stack([energy[1:, 0] - energy[0, 0], length[1:]], axis=1)
     np.testing.assert_allclose(mean[alone], expected[alone], rtol=1e-9, atol=1e-13)
@@ -195,7 +195,7 @@ def test_errors_fall_with_the_tolerance_below_round_off_of_doubles(name, system)
 def test_runs_in_double_double_go_on_where_they_stood(name, output):
     problem = integrators.get(name, output=output, arithmetic="double-double").bind(CHAIN)
     members = CHAIN.start("lee", arithmetic="double-double")[None]
-    times = np.arange(7) * (precise(0.3) / 6)
+    times = np.arange(7) * (to_precise(0.3) / 6)
     whole = run_adaptive(problem, members, times, 1e-18, True)
     first = run_adaptive(problem, members, times[:3], 1e-18, True)
     assert first.checkpoints.shape == (1, problem.checkpoint_size)

@@ -7,7 +7,7 @@ from study_text import one_experiment, problems
 import integrators
 import systems
 from integrators import InputError
-from integrators.forms.forms import parts
+from integrators.forms.forms import split_state
 from sweep.study.run_id import run_id
 
 SYSTEMS = {
@@ -36,7 +36,7 @@ def test_the_force_is_that_of_the_torques(name):
     state[system.bodies : 2 * system.bodies] += 0.3 * np.cross(
         [0.2, -0.5, 0.7], state[: system.bodies]
     )
-    q, omega, _ = parts(state)
+    q, omega, _ = split_state(state)
     out, form = np.zeros((system.bodies, 3)), system.form
     form.force.scalar(0.4, q.copy(), omega.copy(), form.parameters, out, np.zeros(1))
     turns = np.cross(q, np.random.default_rng(3).normal(size=q.shape))

@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 import integrators
 import systems
 from integrators import InputError
-from integrators.forms.forms import parts
+from integrators.forms.forms import split_state
 
 
 def test_one_link_in_a_plane_is_the_damped_driven_pendulum():
@@ -33,7 +33,7 @@ def test_one_link_in_a_plane_is_the_damped_driven_pendulum():
         run = integrators.integrate(
             system, integrators.get(name), start, duration=5.0, samples=1, **options
         )
-        q, omega, work = parts(run.states[-1])
+        q, omega, work = split_state(run.states[-1])
         assert q[0] == pytest.approx([np.sin(planar[0]), 0.0, np.cos(planar[0])], abs=1e-11)
         assert omega[0] == pytest.approx([0.0, planar[1], 0.0], abs=1e-11)
         assert work[0] == pytest.approx([planar[2], 0.0, 0.0], abs=1e-11)
@@ -45,7 +45,7 @@ def test_the_force_pushes_the_free_end():
         "forced_pendulum_chain", count=3, length=(0.5, 1.0, 2.0), damping=(0.0, 0.3, 0.1),
         amplitude=2.0, frequency=0.7,
     )  # fmt: skip
-    q, omega, _ = parts(system.ensemble(1, 3)[0])
+    q, omega, _ = split_state(system.ensemble(1, 3)[0])
     v = np.cross(omega, q)
     out, form = np.zeros((3, 3)), system.form
     form.force.scalar(1.3, q.copy(), omega.copy(), form.parameters, out, np.zeros(1))
