@@ -141,7 +141,7 @@ def _echo_study_facts(facts: Mapping[str, Any], title: str) -> None:
 
 def _distinct_values(table: "RunTable", name: str) -> list[float]:
     """The distinct step sizes or tolerances of the runs of a table, ascending, without NaN."""
-    values = getattr(table.methods, name)[table.occurring(1)]
+    values = getattr(table.methods, name)[table.occurring_indices(1)]
     distinct: list[float] = np.unique(values[~np.isnan(values)]).tolist()
     return distinct
 

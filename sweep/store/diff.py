@@ -405,7 +405,7 @@ def references_of_run_table(table: RunTable) -> References | None:
     for system in range(len(table.systems)):
         starts = np.flatnonzero(run_of[system] < table.size)
         method = method_digest(table.systems[system], *made, plugins)
-        states = map(initial_state_digest, table.starts.some(system, starts))
+        states = map(initial_state_digest, table.starts.states_of_starts(system, starts))
         for start, digest in zip(starts.tolist(), run_digests(method, states), strict=True):
             if digest.hex() not in place:  # a union may have a state as two of its starts
                 place[digest.hex()] = len(place)

@@ -66,9 +66,9 @@ class InitialStates(Sequence[States]):
         return len(self._systems)
 
     def __getitem__(self, system: Any) -> Any:
-        return self.some(system, np.arange(self._ends[-1]))
+        return self.states_of_starts(system, np.arange(self._ends[-1]))
 
-    def some(self, system: int, starts: Numbers) -> States:
+    def states_of_starts(self, system: int, starts: Numbers) -> States:
         """The states of some starts of a system, shape ``(len(starts), rows, 3)``.
 
         Those of ensembles of any size, random or from files, are not kept.
@@ -368,7 +368,7 @@ class RunTable(Columns):
             runs = np.arange(first, min(first + length, self.size))
             yield runs, self.take(runs)
 
-    def occurring(self, axis: int) -> Numbers:
+    def occurring_indices(self, axis: int) -> Numbers:
         """The indices that occur on an axis of the grid: 0 repeats, 1 methods, 2 systems."""
         if len(self.first_row) == 1:
             return np.arange(self.shape[axis])
@@ -425,7 +425,7 @@ class RunTable(Columns):
             digests: list[bytes] = []
             for system in range(first // count, (last - 1) // count + 1):
                 begin, end = max(first, system * count), min(last, (system + 1) * count)
-                made = self.starts.some(system, np.arange(begin, end) - system * count)
+                made = self.starts.states_of_starts(system, np.arange(begin, end) - system * count)
                 states[begin - first : end - first, : made.shape[1]] = made
                 digests += map(initial_state_digest, made)
             yield first, states, digests
@@ -458,7 +458,7 @@ class RunTable(Columns):
         for number in np.unique(of).tolist():
             condition = conditions[number]
             members = distinct[of == number] - (ends[number] - condition.size)
-            labels += condition.some_labels(members.tolist())
+            labels += condition.labels_of_members(members.tolist())
         return np.array(labels), index
 
     @functools.cached_property
@@ -473,7 +473,7 @@ class RunTable(Columns):
     def initial_states(self, runs: Numbers) -> States:
         """Initial states of runs of one system, shape ``(runs, rows, 3)``."""
         places = self.take(runs)
-        return self.starts.some(int(places.system_index[0]), places.start_index)
+        return self.starts.states_of_starts(int(places.system_index[0]), places.start_index)
 
     def precise_starts(self, runs: Numbers, is_precise: bool | None = None) -> States | None:
         """Initial states of those of some runs that are in double-double.
@@ -549,7 +549,7 @@ def _has_distinct_methods_and_starts(table: RunTable) -> bool:
         return False  # these may have been drawn as well
     if len({c.content for c in random}) < len(random):
         return False
-    methods, made = _MethodDigests(table), table.occurring(1)
+    methods, made = _MethodDigests(table), table.occurring_indices(1)
     if len(set(map(methods.text, made.tolist()))) < len(made):
         return False
     if len({SystemDigest(system).method(b"") for system in table.systems}) < len(table.systems):

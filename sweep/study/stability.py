@@ -109,7 +109,7 @@ def _frequency_at_start_of_runs(
     for system in np.unique(runs.system_index).tolist():
         if system not in turning:
             starts = np.array_split(np.arange(table.start_count), -(-table.start_count // SLAB))
-            states = (table.starts.some(system, part) for part in starts)
+            states = (table.starts.states_of_starts(system, part) for part in starts)
             of_states = (frequencies(table.systems[system], part) for part in states)
             turning[system] = np.concatenate(list(of_states))
         mine = runs.system_index == system

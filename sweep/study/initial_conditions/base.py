@@ -56,7 +56,7 @@ class Start:
         """Numbers that tell the states apart, by name, each of shape ``(size,)``; here none."""
         return {}
 
-    def some_labels(self, members: Sequence[int]) -> list[str]:
+    def labels_of_members(self, members: Sequence[int]) -> list[str]:
         """The labels of some of the states, a list of int."""
         labels = self.labels
         return [labels[member] for member in members]
@@ -117,9 +117,9 @@ class Ensemble(Start):
     @property
     def labels(self) -> tuple[str, ...]:
         """One label for each member."""
-        return tuple(self.some_labels(range(self.size)))
+        return tuple(self.labels_of_members(range(self.size)))
 
-    def some_labels(self, members: Sequence[int]) -> list[str]:
+    def labels_of_members(self, members: Sequence[int]) -> list[str]:
         """The labels of some members."""
         return [f"{self.label}[{member}]" for member in members]
 

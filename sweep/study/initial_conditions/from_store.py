@@ -50,7 +50,7 @@ class StoreStarts(FileStarts):
     @property
     def labels(self) -> tuple[str, ...]:
         """One label for each member."""
-        return tuple(self.some_labels(range(self.size)))
+        return tuple(self.labels_of_members(range(self.size)))
 
     def states(self, system: System, members: range | None = None) -> States:
         """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows."""
