@@ -144,7 +144,7 @@ def action_step(element: Any) -> Any:
     )  # fmt: skip
 
 
-def _along_field(step: Kernel) -> Kernel:
+def _field_method_kernel(step: Kernel) -> Kernel:
     take = step.inline
 
     def along_field(
@@ -173,7 +173,7 @@ def _along_field(step: Kernel) -> Kernel:
     return Kernel(along_field, method_signature, (step,))
 
 
-def _along_action(step: Kernel) -> Kernel:
+def _action_method_kernel(step: Kernel) -> Kernel:
     take = step.inline
 
     def along_action(
@@ -201,7 +201,7 @@ def _along_action(step: Kernel) -> Kernel:
 
 
 def _bind_field(step: Kernel, form_of_step: type) -> Callable[[Any, Integrator], Problem]:
-    advance = _along_field(step)
+    advance = _field_method_kernel(step)
 
     def bind(form: Any, integrator: Integrator) -> Problem:
         if form_of_step is SpheresLagrangian:
@@ -231,7 +231,7 @@ def _bind_field(step: Kernel, form_of_step: type) -> Callable[[Any, Integrator],
 
 
 def _bind_action(step: Kernel) -> Callable[[Any, Integrator], Problem]:
-    advance = _along_action(step)
+    advance = _action_method_kernel(step)
 
     def bind(form: Any, integrator: Integrator) -> Problem:
         flow = flow_of(form, integrator.options)

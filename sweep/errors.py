@@ -46,11 +46,11 @@ class StudyError(InputError):
 
     def __init__(self, *problems: str) -> None:
         more = ["and further problems"] if len(problems) > MOST_PROBLEMS else []
-        super().__init__("\n".join([*_without_repeated_lists(problems[:MOST_PROBLEMS]), *more]))
+        super().__init__("\n".join([*_shorten_repeated_lists(problems[:MOST_PROBLEMS]), *more]))
         self.problems = problems
 
 
-def _without_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
+def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
     """The problems; later ones refer to a long list of names that an earlier one ends with."""
     seen = set()
     for problem in problems:

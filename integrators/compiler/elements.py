@@ -21,7 +21,7 @@ from numba.core import types
 from integrators.compiler.double_double import double_double, double_double_lanes
 from integrators.compiler.lanes import ALIGNMENT, WIDTH, lane, number_of
 from integrators.compiler.tangents import COUNT, tangents
-from integrators.compiler.views import viewing
+from integrators.compiler.views import array_view
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ DOUBLE_DOUBLE_LANES = Element(
 
 def as_elements(element: Element) -> Callable[[Any], Any]:
     """A function for kernels: views float64, with the axes of an `Element`, as its elements."""
-    return viewing(element.type, len(element.shape))
+    return array_view(element.type, len(element.shape))
 
 
 def as_numbers(element: Element) -> Callable[[Any], Any]:
     """The same for times, step sizes, constants and parameters beside its elements."""
-    return viewing(number_of(element.type), len(element.numbers))
+    return array_view(number_of(element.type), len(element.numbers))
 
 
 def aligned(shape: int | tuple[int, ...]) -> np.ndarray:

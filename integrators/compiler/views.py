@@ -26,7 +26,7 @@ from integrators.compiler.lanes import (
 )
 
 
-def _borrowed(
+def _borrowed_array_struct(
     context: BaseContext,
     builder: ir.IRBuilder,
     array_type: types.Array,
@@ -76,7 +76,7 @@ def view(
         def emit(context, builder, sig, args):
             source = context.make_array(sig.args[0])(context, builder, value=args[0])
             data, shape = lower(builder, source, *args[1:])
-            return _borrowed(context, builder, sig.return_type, data, shape)
+            return _borrowed_array_struct(context, builder, sig.return_type, data, shape)
 
         return lower
 
@@ -84,8 +84,8 @@ def view(
 
 
 @functools.cache
-def viewing(kind: types.Type, axes: int) -> Callable[[Any], Any]:
-    """A function for kernels: views float64 as an array of a type, less the last so many axes."""
+def array_view(kind: types.Type, axes: int) -> Callable[[Any], Any]:
+    """A function for kernels that views float64 as elements of a type, which take the last axes."""
 
     def viewed(floats):
         return floats
@@ -179,7 +179,7 @@ def frame(count: int) -> Callable[[Any], Any]:
             with builder.goto_entry_block():
                 data = builder.alloca(block)
                 data.align = ALIGNMENT
-            return _borrowed(context, builder, kind, data, [ir.IntType(64)(count)])
+            return _borrowed_array_struct(context, builder, kind, data, [ir.IntType(64)(count)])
 
         return kind(like), emit
 

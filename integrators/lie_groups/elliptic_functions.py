@@ -52,8 +52,8 @@ def _circular(a, t):
     return sign, left, sine, sign * fma(-versine, x, 1.0)
 
 
-def _descending(levels: int) -> Inlined:
-    """The functions by so many means."""
+def _functions_by_means(levels: int) -> Inlined:
+    """The functions by `levels` steps of the arithmetic-geometric mean."""
     if not levels:
 
         @inlined
@@ -65,7 +65,7 @@ def _descending(levels: int) -> Inlined:
             return s, cosine, 1.0 + 0.0 * s
 
         return circular
-    of_means = _descending(levels - 1)
+    of_means = _functions_by_means(levels - 1)
 
     @inlined
     def functions(a, b, g, t):
@@ -81,7 +81,7 @@ def _descending(levels: int) -> Inlined:
 
 
 _few, _many = (  # of double-double one more: a level squares what is missing
-    varying(_descending(levels), double_double=_descending(levels + 1))
+    varying(_functions_by_means(levels), double_double=_functions_by_means(levels + 1))
     for levels in (LEVELS, MOST_LEVELS)
 )
 

@@ -234,11 +234,11 @@ def resolve_study_and_store(
         file = str(study) if isinstance(study, Store) else study
         known = _store_that_study_was_run_into(file, store)
         made = load_study_file(file, known, trust_plugins)
-        made = _with_additions_of_store(made, known, trust_plugins)
+        made = _unite_with_additions_of_store(made, known, trust_plugins)
     return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
 
 
-def _with_additions_of_store(
+def _unite_with_additions_of_store(
     study: Study, store: str | Place | Store | None, trust_plugins: bool
 ) -> Study:
     """A study with what a store of just this one has more: durations, and runs that decide.

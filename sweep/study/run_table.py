@@ -73,7 +73,7 @@ class InitialStates(Sequence[States]):
 
         Those of ensembles of any size, random or from files, are not kept.
         """
-        return self._of_conditions(system, starts, self._states)
+        return self._states_by_condition(system, starts, self._states)
 
     def in_double_double(self, system: int, starts: Numbers) -> States:
         """The same with a last axis of high and low doubles, made anew each time.
@@ -84,9 +84,9 @@ class InitialStates(Sequence[States]):
         def made(system: int, number: int, members: Numbers) -> States:
             return self._conditions[number].in_double_double(self._systems[system], members)
 
-        return self._of_conditions(system, starts, made, (2,))
+        return self._states_by_condition(system, starts, made, (2,))
 
-    def _of_conditions(
+    def _states_by_condition(
         self,
         system: int,
         starts: Numbers,
@@ -582,7 +582,9 @@ def _table_of_all_runs(experiment: ResolvedExperiment) -> RunTable:
     if experiment.axis_of_steps is None:
         return dataclasses.replace(table, size=math.prod(table.shape))
     blocks = _blocks_of_advancing_steps(table, steps)
-    return _with_ranges(table, blocks * table.start_count, np.full(len(blocks), table.start_count))
+    return _table_of_ranges(
+        table, blocks * table.start_count, np.full(len(blocks), table.start_count)
+    )
 
 
 def _blocks_of_advancing_steps(
@@ -597,7 +599,7 @@ def _blocks_of_advancing_steps(
     return every
 
 
-def _with_ranges(table: RunTable, cells: Numbers, lengths: Numbers) -> RunTable:
+def _table_of_ranges(table: RunTable, cells: Numbers, lengths: Numbers) -> RunTable:
     """The table whose runs are ranges of cells that begin at `cells`, one after the other."""
     rows = np.cumsum(lengths) - lengths
     first = np.ones(len(cells), dtype=bool)
@@ -606,10 +608,10 @@ def _with_ranges(table: RunTable, cells: Numbers, lengths: Numbers) -> RunTable:
     return dataclasses.replace(table, first_cell=cells[first], first_row=rows[first], size=size)
 
 
-def _with_cells(table: RunTable, slabs: Iterable[Numbers]) -> RunTable:
+def _table_of_cells(table: RunTable, slabs: Iterable[Numbers]) -> RunTable:
     """The table whose runs are the cells in some arrays, one after the other."""
     parts = zip(*map(_firsts_and_lengths, slabs), strict=True)
-    return _with_ranges(table, *map(np.concatenate, parts))
+    return _table_of_ranges(table, *map(np.concatenate, parts))
 
 
 def _unite_run_tables(experiment: ResolvedExperiment, tables: Sequence[RunTable]) -> RunTable:
@@ -652,11 +654,11 @@ def _unite_run_tables(experiment: ResolvedExperiment, tables: Sequence[RunTable]
     )
     if math.prod(united.shape) > np.iinfo(np.int64).max:
         raise StudyError(f"{experiment.where}: its axes are too long to be united; use two stores")
-    united = _with_cells(united, _cells_in_union(united, parts))
+    united = _table_of_cells(united, _cells_in_union(united, parts))
     digests = np.concatenate([table.digests for table in tables])
     kept = np.zeros(united.size, dtype=bool)
     kept[np.unique(digests, return_index=True)[1]] = True
-    return _with_cells(united, (runs.cells[kept[rows]] for rows, runs in united.slabs()))
+    return _table_of_cells(united, (runs.cells[kept[rows]] for rows, runs in united.slabs()))
 
 
 def _cells_in_union(
@@ -690,7 +692,7 @@ def _without_excluded_runs(table: RunTable) -> RunTable:
     experiment = table.experiment
     if not experiment.exclude:
         return table
-    left = _with_cells(table, (runs.cells[~_exclusion_mask(runs)] for _, runs in table.slabs()))
+    left = _table_of_cells(table, (runs.cells[~_exclusion_mask(runs)] for _, runs in table.slabs()))
     if not left.size:
         raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
     return left

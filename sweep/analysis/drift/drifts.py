@@ -389,7 +389,7 @@ def drift_verdict_of_cell(errors: CellErrors) -> Verdict:
     """
     if errors.parts is not None:
         found = judge_drift(errors.parts, errors.signed)
-        return _without_longer_runs(found) if errors.stopped else found
+        return _drop_advice_of_longer_runs(found) if errors.stopped else found
     lacks = _why_drift_not_measurable(errors)
     if errors.starts and len(errors.interval_middles) > errors.windows:
         fit = fit_growth_of_cell_errors(errors)
@@ -399,7 +399,7 @@ def drift_verdict_of_cell(errors: CellErrors) -> Verdict:
     return undecided_verdict_on_cell(errors, lacks)
 
 
-def _without_longer_runs(found: Verdict) -> Verdict:
+def _drop_advice_of_longer_runs(found: Verdict) -> Verdict:
     """Drop the advice of longer runs from a verdict on runs that fail."""
     why = tuple(
         replace(one, remedies=tuple(of for of in one.remedies if of.what != "duration"))

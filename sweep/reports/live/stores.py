@@ -277,7 +277,7 @@ class OpenedStore:
     def choices(self) -> dict[str, Any]:
         """The choices of each experiment, and the `ProgressCache.version` that they are of."""
         experiments, version = self.experiments().values(), self._version
-        choices = self._cached(
+        choices = self._cached_answer(
             "choices", lambda: [experiment.choices() for experiment in experiments]
         )
         return {"experiments": choices, "version": version}
@@ -286,7 +286,7 @@ class OpenedStore:
         """The `Figure` of a choice."""
         experiment = self.experiment(choice.experiment)
         check_known("view", choice.view, VIEWS)
-        return self._cached(choice, lambda: experiment.figure(choice))
+        return self._cached_answer(choice, lambda: experiment.figure(choice))
 
     def run(self, name: str, row: int, quantity: str) -> dict[str, Any]:
         """Describe a run of an experiment, see `describe_run`."""
@@ -299,7 +299,7 @@ class OpenedStore:
         """The row of the first run that a choice selects."""
         return int(self.experiment(choice.experiment).selected(choice)["run"].values[0])
 
-    def _cached(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
+    def _cached_answer(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
         """The answer of a key, made by the first thread that asks, for which others wait."""
         with self._lock:
             answers, future = self._answers, self._answers.get(key)

@@ -47,12 +47,12 @@ def _set_rows(array: ArrayFiles, rows: RowNumbers, value: int, check: WriteCheck
         fold.write_shard(
             array,
             (i,),
-            functools.partial(_with_rows_set, array, (i,), mine, value),
+            functools.partial(_shard_with_rows_set, array, (i,), mine, value),
             check,
         )
 
 
-def _with_rows_set(
+def _shard_with_rows_set(
     array: ArrayFiles, index: Index, rows: RowNumbers, value: int, old: bytes | None
 ) -> bytes | None:
     return shard_with_rows(array, index, old, rows, value, True)

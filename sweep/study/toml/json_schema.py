@@ -54,7 +54,7 @@ def study_schema() -> Shape:
         "title": "A study of Geosweep",
         **schema,
         "allOf": [
-            *map(_in_experiments_or_defaults, EXPERIMENT.required),
+            *map(_required_key_shape, EXPERIMENT.required),
             {
                 "if": {"properties": {"plugins": {"maxItems": 0}}},
                 "then": _names_shape(library),
@@ -63,8 +63,8 @@ def study_schema() -> Shape:
     }
 
 
-def _in_experiments_or_defaults(key: str) -> Shape:
-    """A key that each experiment must have, unless the defaults have it."""
+def _required_key_shape(key: str) -> Shape:
+    """Shape of a study in which each experiment, or the defaults, have a required key."""
     in_each = {"properties": {"experiment": {"items": {"required": [key]}}}}
     if key not in DEFAULTS:
         return in_each
