@@ -16,6 +16,7 @@ import xarray as xr
 from sweep.analysis.convergence.certificates import CONFIRMED, EXACT, REFUTED, UNDECIDED
 from sweep.analysis.drift import verdicts as drifts
 from sweep.analysis.efficiency.pareto import ReachedLevel, rank_at_levels
+from sweep.analysis.efficiency.work import GLOBAL
 from sweep.analysis.runs.selection import axis_values_in_words, integrator_descriptions
 from sweep.analysis.structure import NONE, NOT
 from sweep.analysis.structure import UNDECIDED as DEFECT_UNDECIDED
@@ -170,7 +171,7 @@ def _findings_of_section(section: Section, evidence: Iterable[Evidence]) -> Iter
         answer = one.answers.get(section.name)
         if answer is not None:
             tables = [table_on_report_page(table) for table in answer.tables]
-            yield Findings(one, section.sentences([answer]), tables)
+            yield Findings(one, section.sentences_of_integrator(answer), tables)
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,8 @@ def _order_cell(evidence: Sequence[Evidence]) -> Cell | None:
         text = f"{row.order:.2f}"
         measured = f"order {row.order:.2f}, 95 %: {row.low:.3f} to {row.high:.3f}"
     why = f" ({row.reason})" if row.reason else ""
-    meaning = f"{row.verdict}: {measured}, declared {declared}{why}; {one.name}"
+    others = f", one of {len(found)} measurements" if len(found) > 1 else ""
+    meaning = f"{row.verdict}: {measured}, declared {declared}{why}; {one.name}{others}"
     return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
 
 
@@ -299,32 +301,38 @@ def _tolerance_cell(evidence: Sequence[Evidence]) -> Cell | None:
     return Cell(text, "", meaning)
 
 
-def _drift_cell(evidence: Sequence[Evidence]) -> Cell | None:
-    """The worst verdict on the drift of an invariant or constraint, over the most steps."""
+def _energy_drift_cell(evidence: Sequence[Evidence]) -> Cell | None:
+    """The verdict on the drift of the energy, or of its balance, over the longest time."""
+    return _drift_cell(evidence, lambda quantity: quantity.startswith("energy"))
+
+
+def _other_drift_cell(evidence: Sequence[Evidence]) -> Cell | None:
+    """The worst verdict on the drift of a momentum, Casimir or constraint, and of which."""
+    return _drift_cell(evidence, lambda quantity: not quantity.startswith("energy"))
+
+
+def _drift_cell(evidence: Sequence[Evidence], is_shown: Callable[[str], bool]) -> Cell | None:
+    """The worst verdict on the drift of some quantities, in the experiment of the longest time."""
     found = [
         (row, one)
         for one in evidence
         for row in one.rows("drift")
-        if row.starts and row.verdict in DRIFTS_BY_NEWS
+        if row.starts and row.verdict in DRIFTS_BY_NEWS and is_shown(row.quantity)
     ]
     if not found:
         return None
-    longest = max(found, key=lambda pair: _step_count(pair[0]))[1]
+    longest = max(found, key=lambda pair: pair[0].duration)[1]
     rows = [row for row, one in found if one is longest]
     row = min(rows, key=lambda row: DRIFTS_BY_NEWS.index(row.verdict))
-    quantity, of = row.quantity.replace("_", " "), len({row.quantity for row in rows})
-    text = row.verdict if row.verdict == drifts.NONE else f"{quantity}: {row.verdict}"
+    quantities = {row.quantity for row in rows}
+    quantity = row.quantity.replace("_", " ")
+    is_plain = row.verdict == drifts.NONE or quantities == {"energy"}
+    text = row.verdict if is_plain else f"{quantity}: {row.verdict}"
     bound = max(abs(row.low), abs(row.high))
-    limit = f", |drift| at most {bound:.2g} with 95 % confidence" if math.isfinite(bound) else ""
-    recorded = f"the worst of {of} quantities" if of > 1 else "the only quantity"
-    steps = f" over {_step_count(row):,.0f} steps" if _step_count(row) else ""
-    meaning = f"{quantity}: {row.verdict}{limit}{steps}; {recorded} in {longest.name}"
+    limit = f", |drift| at most {bound:.2g} {row.rate} (95 %)" if math.isfinite(bound) else ""
+    of = f"; the worst of {len(quantities)} quantities" if len(quantities) > 1 else ""
+    meaning = f"{quantity}: {row.verdict}{limit} over {row.span}{of}; {longest.name}"
     return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
-
-
-def _step_count(row: Any) -> float:
-    """Of a run of fixed step size; 0 of others."""
-    return 0.0 if math.isnan(row.step_size) else row.duration / row.step_size
 
 
 def _defect_cell(evidence: Sequence[Evidence]) -> Cell | None:
@@ -336,8 +344,9 @@ def _defect_cell(evidence: Sequence[Evidence]) -> Cell | None:
         found, key=lambda pair: (DEFECTS_BY_NEWS.index(pair[0].verdict), -pair[0].defect.high)
     )
     meaning = (
-        f"{row.verdict}: at most {row.defect.high:.2g} over {row.starts} starts, of which "
-        f"rounding alone can make {row.largest_resolved:.2g}; {one.name}"
+        f"{row.verdict}: the largest of {row.starts} starts is {row.defect.high:.2g}"
+        f"{_step_in_words(row)}, where rounding alone makes up to {row.largest_resolved:.2g}; "
+        f"{one.name}"
     )
     look = "good" if row.verdict == NONE else LOOKS.get(row.verdict, "")
     return Cell(scientific_cell(row.defect.high), look, meaning, row.verdict)
@@ -357,21 +366,29 @@ def _reversal_cell(evidence: Sequence[Evidence]) -> Cell | None:
     time = "" if row.time_units == "1" else f" {row.time_units}"
     declared = {True: "; symmetric", False: "; not symmetric", None: ""}[row.symmetric]
     meaning = (
-        f"at most {row.reversal.high:.2g} from the start after {row.duration:g}{time} and back"
-        f"{declared}; {one.name}"
+        f"{row.reversal.high:.2g} from the start after t = {row.duration:g}{time} and back, the "
+        f"largest of {row.starts} starts{_step_in_words(row)}{declared}; {one.name}"
     )
     return Cell(scientific_cell(row.reversal.high), "", meaning)
 
 
+def _step_in_words(row: Any) -> str:
+    """Its step size or tolerance."""
+    if math.isnan(row.step_size):
+        return f" at tolerance {row.tolerance:g}"
+    return f" at the step size {row.step_size:g}"
+
+
 def _work_cell(evidence: Sequence[Evidence]) -> Cell | None:
-    """How many times the evaluations of the cheapest it needs, where most integrators compare."""
+    """Evaluations over those of the cheapest integrator, where most were measured."""
     best: tuple[int, Cell] | None = None
     for one in evidence:
         for parameters, (level, ranked) in one.ranking.items():
+            measured = [reached for reached in ranked if reached.interpolated]
             mine = [reached for reached in ranked if reached.integrator == one.label]
-            if mine and (best is None or len(ranked) > best[0]):
+            if mine and (best is None or len(measured) > best[0]):
                 cell = _work_cell_at_level(one, parameters, level, mine[0], ranked)
-                best = len(ranked), cell
+                best = len(measured), cell
     return None if best is None else best[1]
 
 
@@ -382,33 +399,45 @@ def _work_cell_at_level(
     mine: ReachedLevel,
     ranked: Sequence[ReachedLevel],
 ) -> Cell:
-    first, place = ranked[0], ranked.index(mine) + 1
+    """The cell of one integrator; what is only bounded from above is not ranked."""
+    measured = [reached for reached in ranked if reached.interpolated]
+    first = measured[0]
+    bounded = len(ranked) - len(measured)
     where = f" at {parameters}" if parameters else ""
+    at_most = "" if mine.interpolated else "at most "
     meaning = (
-        f"{mine.work:,.0f} evaluations a run for an error of {level:g}{where}, "
-        f"place {place} of {len(ranked)} integrators; fewest: {first.integrator}, "
-        f"{first.work:,.0f}; {one.name}"
+        f"{at_most}{mine.work:,.0f} evaluations a run for a global error of {level:g}{where}; "
+        f"fewest of the {len(measured)} measured: {first.integrator}, {first.work:,.0f}"
     )
-    look = "good" if mine.work == first.work else ""
-    return Cell(f"{mine.work / first.work:.2f}", look, meaning)
+    if bounded:
+        meaning += f"; {bounded} more may need fewer, whose error is smaller at their coarsest step"
+    text = f"{mine.work / first.work:.2f}"
+    is_least = mine.interpolated and mine.work == first.work and not bounded
+    return Cell(
+        text if mine.interpolated else f"≤ {text}",
+        "good" if is_least else "",
+        f"{meaning}; {one.name}",
+    )
 
 
 def _compared_levels(experiment: ExperimentPart) -> dict[str, tuple[float, list[ReachedLevel]]]:
-    """The error that most integrators of an experiment reach, the smallest of these, and who does.
+    """The error at which most integrators of an experiment were measured, and their work.
 
-    Of the first error that is measured against a reference, for each combination of scanned values.
+    The smallest of these; of the global error, for each combination of scanned values.
     """
     answer = experiment.answers.get("work")
-    rows = [] if answer is None else [row for row in answer.rows[0] if row.reference]
+    rows = [] if answer is None else [row for row in answer.rows[0] if row.error == GLOBAL]
     settings: dict[str, list[Any]] = {}
     for row in rows:
-        if row.error == rows[0].error and row.starts and not row.failed:
+        if row.starts and not row.failed:
             settings.setdefault(axis_values_in_words(row.parameters), []).append(row)
     found = {}
     for parameters, mine in settings.items():
         levels = rank_at_levels([r for r in mine if r.work_is_comparable(EVALUATIONS)], EVALUATIONS)
-        if levels:
-            found[parameters] = max(levels, key=lambda level: (len(level[1]), -level[0]))
+        counts = [sum(one.interpolated for one in ranked) for _, ranked in levels]
+        if any(counts):
+            most = max(range(len(levels)), key=lambda i: (counts[i], -levels[i][0]))
+            found[parameters] = levels[most]
     return found
 
 
@@ -416,17 +445,26 @@ MEASURES = (
     Measure(
         "order",
         "Order of convergence",
-        "Measured orders, green where their 95 % interval confirms the declared one. Of adaptive "
-        "integrators the error at their smallest tolerance.",
+        "Measured orders, green where their 95 % interval confirms the declared one; of several "
+        "measurements a refuted one, else the most certain. Of adaptive integrators the error at "
+        "their smallest tolerance.",
         "order",
         _order_cell,
     ),
     Measure(
+        "energy drift",
+        "Drift of the energy",
+        "Or of its balance with the work of forces, over the longest time that was run. Green: no "
+        "drift is seen, or it is at round-off; red: it surely drifts.",
         "drift",
-        "Drift of invariants and constraints",
-        "The worst that is found of any recorded quantity, in the experiment with most steps.",
+        _energy_drift_cell,
+    ),
+    Measure(
+        "other drift",
+        "Drift of momenta, Casimirs and constraints",
+        "The worst that is found of any of them, over the longest time that was run.",
         "drift",
-        _drift_cell,
+        _other_drift_cell,
     ),
     Measure(
         "symplectic defect",
@@ -447,8 +485,9 @@ MEASURES = (
     Measure(
         "work",
         "Work",
-        "Evaluations that are needed for an error, over those of the integrator that needs fewest "
-        "in the same experiment. It is the smallest error that most of its integrators reach.",
+        "Evaluations that are needed for a global error, over those of the integrator that was "
+        "measured to need fewest in the same experiment: the smallest power of ten at which most "
+        "were measured. ≤: its error is smaller already at its coarsest step.",
         "work",
         _work_cell,
     ),

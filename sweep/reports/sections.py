@@ -1,7 +1,7 @@
 """What a report says of an experiment: a section for each analysis, with tables and pictures."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import xarray as xr
@@ -57,7 +57,7 @@ class Section:
     answer : callable or None
         Takes an experiment's run table and returns an `Answer`; `InputError` says what is missing.
     tabulate : callable or None
-        Makes tables of the rows of an answer, or of some of them.
+        Makes tables of those rows of an answer that are about one integrator.
     summarize : callable or None
         Makes sentences of the rows of its answers, of one experiment or of several together.
     pictures : dict of str to str
@@ -105,6 +105,16 @@ class Section:
             return None
         return Answer(self.tabulate(*rows), rows)
 
+    def sentences_of_integrator(self, answer: Answer) -> list[str]:
+        """What it finds of one integrator alone; nothing where it compares integrators.
+
+        Parameters
+        ----------
+        answer : Answer
+            Of `answer_of_integrator`.
+        """
+        return self.sentences([answer]) if self.together else []
+
 
 def order_section_answer(dataset: xr.Dataset) -> Answer:
     """The orders of the fixed-step integrators, and the errors of the adaptive ones."""
@@ -142,6 +152,13 @@ def structure_section_answer(dataset: xr.Dataset) -> Answer:
     """Symplectic defects and reversal errors, at every step size."""
     rows = structure_table(dataset)
     return Answer([tables.structure_as_table(rows)], (rows,))
+
+
+def tabulate_work_of_one(rows: list[Any]) -> list[Table]:
+    """Steps, evaluations, CPU time and errors of one integrator, without marks that compare it."""
+    first, *_ = tables.work_as_tables([replace(row, best=()) for row in rows])
+    title = first.title.partition("\n")[0]
+    return [replace(first, title=title, notes=[], summary="")]
 
 
 def work_section_answer(dataset: xr.Dataset) -> Answer:
@@ -210,7 +227,7 @@ SECTIONS = (
         "What errors cost. Best of a family is an integrator that no other of its family beats in "
         "both error and work.",
         work_section_answer,
-        tables.work_as_tables,
+        tabulate_work_of_one,
         summarize_work,
         {
             "work": "Errors against evaluations, and CPU time where it can be compared. Filled "

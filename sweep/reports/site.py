@@ -6,7 +6,7 @@ server shows them, and a browser does without one::
     index.html                 a table for each measure: integrators × systems
     SYSTEM/INTEGRATOR.html     a certificate: orders, drifts, defects, work, and the runs
     STORE.html, STORE.toml     the report of each store, and its study
-    certificates.json          the cells of the tables
+    certificates.json          the cells of the tables, and the names of all files
 """
 
 import datetime
@@ -34,7 +34,7 @@ from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
 from sweep.text import count_with_noun
 
-CELLS = "certificates.json"  # marks a directory as a site that may be replaced
+CELLS = "certificates.json"
 MOST_RUNS = 200  # that a certificate lists of an experiment
 
 
@@ -66,7 +66,7 @@ def report_site(
     ------
     InputError
         If no store is given or one cannot be read, if no experiment has an answer, or if the
-        directory holds something else than a site or cannot be written.
+        directory has files that are not of a site, or cannot be written.
 
     Examples
     --------
@@ -115,12 +115,34 @@ def check_site_directory(directory: str | Path) -> Path:
     """
     path = require_local_path(directory)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise InputError(f"{path} is no directory; give one for the pages", key="site")
-    if path.is_dir() and any(path.iterdir()) and not (path / CELLS).is_file():
+        kind = "a symbolic link" if path.is_symlink() else "no directory"
+        raise InputError(f"{path} is {kind}; give a directory for the pages", key="site")
+    above = path.absolute().parent
+    while not above.exists():
+        above = above.parent
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise InputError(f"{path} cannot be made: {above} is not writable", key="site")
+    others = sorted(_files_below(path) - _files_of_site(path))
+    if others:
         raise InputError(
-            f"{path} has files that are no pages of a site; give a new directory", key="site"
+            f"{path} has files that are no pages of a site, such as {others[0]}; move them, or "
+            "give a new directory",
+            key="site",
         )
     return path
+
+
+def _files_below(directory: Path) -> set[str]:
+    found = directory.rglob("*") if directory.is_dir() else ()
+    return {path.relative_to(directory).as_posix() for path in found if not path.is_dir()}
+
+
+def _files_of_site(directory: Path) -> set[str]:
+    """The files that a site wrote into a directory, as it says itself; none if there is no site."""
+    try:
+        return set(json.loads((directory / CELLS).read_text(encoding="utf-8"))["files"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return set()
 
 
 def _reports_by_page(
@@ -171,9 +193,11 @@ def _write_pages(
         version=provenance.versions()["geosweep"],
     )
     _write_text(directory / "index.html", index)
-    _write_text(
-        directory / CELLS, json.dumps(_cells_as_json(addresses), indent=1, ensure_ascii=False)
-    )
+    data = {
+        "files": sorted({CELLS, *_files_below(directory)}),
+        "certificates": _cells_as_json(addresses),
+    }
+    _write_text(directory / CELLS, json.dumps(data, indent=1, ensure_ascii=False))
 
 
 def _write_text(file: Path, text: str) -> None:

@@ -132,7 +132,9 @@ class Store:
     def product(self, ending: str) -> Path:
         """Path of what is made of the store: beside it or, of one in a bucket, here."""
         name = f"{self.name.removesuffix('.zarr')}{ending}"
-        return Path(name) if isinstance(self.place, ObjectPlace) else self.place.with_name(name)
+        if isinstance(self.place, ObjectPlace):
+            return Path(name)
+        return (self.place if self.place.name else self.place.absolute()).with_name(name)
 
     @property
     def lease_file(self) -> Place:

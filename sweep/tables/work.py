@@ -197,7 +197,10 @@ def _least_work_table(rows: Sequence[LeastWork], against: str) -> Table:
     )
     notes = []
     if not all(row.interpolated for row in rows):
-        notes = [f"{AT_MOST}: at that point the error is smaller already; others are interpolated"]
+        notes = [
+            f"{AT_MOST}: its error there is smaller already, so that it may need less; others are "
+            "interpolated"
+        ]
     if any(row.equals for row in rows) or _several_least(by_level):
         notes.append(f"or, and more than one {LEAST} in a row: {EQUAL[against]}")
     return Table(headers, cells, title, notes)
