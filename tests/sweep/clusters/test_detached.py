@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -140,6 +141,7 @@ def test_a_scheduler_that_is_killed_ends_the_run_in_order(
     process.signal_all(signal.SIGKILL)
     printed, errors = run.finish()
     assert run.returncode == 4 and "Stopped (the scheduler is gone) with" in printed, errors
-    assert errors == ""
+    # But for its progress, where it takes long.
+    assert [line for line in errors.splitlines() if not re.match(" *[0-9]+% ", line)] == []
     command(long_study, "run", "long.toml", "--no-summary")
     assert_same_runs(undisturbed, store, "pendulum")
