@@ -150,7 +150,7 @@ def _approaches(folder):
     for experiment in ("free-body", "chain"):
         printed = run(folder, "work", "mclachlan-approaches.zarr", "-e", experiment)
         table = printed[printed.index("Least evaluations") :]
-        found.append(f"{experiment}\n{table[: table.index('≤: at that')].rstrip()}\n")
+        found.append(f"{experiment}\n{table[: table.index('≤: its error')].rstrip()}\n")
     return "\n".join(found)
 
 
