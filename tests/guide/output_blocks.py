@@ -277,7 +277,8 @@ BLOCKS = {
     "round-off": Block(_round_off, STATISTICS),
     "lee": Block(_paper("lee")),
     "mclachlan": Block(_paper("mclachlan")),
-    "approaches": Block(_approaches),
+    # Interpolated between errors that processors round differently, and printed as integers.
+    "approaches": Block(_approaches, {"midpoint": 1.0, "hopf_lift": 1.0}),
     "double-double": Block(_order("double-double", "--error", "energy_error", "--at", "sup")),
     "below-round-off": Block(_order("below-round-off")),
     "chaos": Block(_chaos),
@@ -401,9 +402,9 @@ def same(one, other, tolerance=0.0, relative=0.0):
 
 
 def _same_number(one, other, tolerance, relative):
-    if not (set(one) & set(".e") and set(other) & set(".e")):
-        return False  # integers
     a, b = (float(text.replace(",", "")) for text in (one, other))
+    if not (set(one) & set(".e") and set(other) & set(".e")):
+        return abs(a - b) <= tolerance  # integers, which agree unless the column allows more
     small, large = sorted(max(abs(value), FLOOR) for value in (a, b))
     if large < LEAST:
         return large <= 10.0 * small

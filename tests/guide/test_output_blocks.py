@@ -157,6 +157,11 @@ def test_what_differs(one, other):
     assert not same(one, other) and not same(other, one)
 
 
+def test_integers_may_differ_where_their_column_allows_it():
+    assert same("29959*", "29960*", 1.0)
+    assert not same("29959*", "29961*", 1.0) and not same("29959*", "29960*", 0.02)
+
+
 def test_a_number_that_is_off_is_shown_with_what_is_printed():
     other = PRINTED.replace("3.00  –", "3.02  –").replace("3 of 4", "4 of 4")
     assert differences(PRINTED, PRINTED) == []
