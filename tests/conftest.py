@@ -1,19 +1,26 @@
-"""Inherited tests: one that asks for an argument in `GENERATED` runs for all that is registered."""
+"""Two stages of tests, and tests that run for all that is registered.
+
+``python -m pytest`` runs the first stage: all that is cheap, and of each kind of slow test one.
+``--everything`` adds those that are marked slow; ``-m slow`` runs these alone, and a test that is
+named by its id runs in any case.
+
+A test that asks for an argument in `GENERATED` runs for all that is registered.
+"""
 
 import compileall
 import gc
-from functools import partial
+import multiprocessing
+import operator
+import sys
 from pathlib import Path
 
 import cases
 import hypothesis
-import pytest
-
-from integrators.compiler.elements import DOUBLE, LANES, TANGENTS
-from integrators.stepping import loop
 
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("repeatable")  # compiling takes time, and a test must not flicker
+sys.dont_write_bytecode = False  # rewriting the assertions takes every process seconds
+gc.disable()  # until all is collected: it finds nothing there
 
 ROOT = Path(__file__).parents[1]
 pytest_plugins = ("service_fixtures",)
@@ -25,32 +32,48 @@ GENERATED = {
     "split_case": cases.split_cases,
     "pairing": cases.pairings,
     "covering": cases.covering_pairings,
+    "costly": cases.covering_pairings,
     "with_new_kernels": cases.kernel_pairings,
     "symmetric_pairing": cases.symmetric_pairings,
     "adaptive_pairing": cases.adaptive_pairings,
     "reversible_pairing": cases.reversible_pairings,
     "promise": cases.promises,
 }
+CHEAP = {"costly": cases.is_one_of_its_family}  # where it is not the item that says so
 
 
-def pytest_generate_tests(metafunc):
-    for argument, make in GENERATED.items():
-        if argument in metafunc.fixturenames:
-            metafunc.parametrize(argument, [pytest.param(item, id=str(item)) for item in make()])
+def pytest_addoption(parser):
+    parser.addoption("--everything", action="store_true", help="run the tests marked slow too")
 
 
 def pytest_configure(config):
     """Compile the sources: where Python may write no bytecode, every process would for itself."""
+    chosen = config.option.markexpr or any("::" in name for name in config.args)
+    cases.everything = bool(config.option.everything or chosen)
     if not hasattr(config, "workerinput"):
         for package in ("integrators", "systems", "sweep"):
             compileall.compile_dir(ROOT / package, quiet=2)
 
 
+def pytest_generate_tests(metafunc):
+    for argument, make in GENERATED.items():
+        if argument in metafunc.fixturenames:
+            is_cheap = CHEAP.get(argument, operator.attrgetter("cheap"))
+            metafunc.parametrize(argument, cases.parameters(make(), is_cheap))
+
+
 WAITING = ("guide", "service", "sweep/clusters", "sweep/store/buckets", "sweep/campaign", "sweep")
 
 
-def pytest_collection_modifyitems(items):
-    """Begin with the files whose tests take longest, so that no process ends long before others."""
+def pytest_collection_modifyitems(config, items):
+    """Leave out the slow tests, and begin with the files whose tests take longest.
+
+    So no process ends long before others.
+    """
+    if not cases.everything:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
 
     def place(item):
         folder = item.path.parent.relative_to(ROOT / "tests").as_posix()
@@ -59,44 +82,28 @@ def pytest_collection_modifyitems(items):
     items.sort(key=place)
 
 
-MANY = 3000  # tests in a run that comes to nearly all kernels
-
-
 def pytest_collection_finish(session):
-    """Share the compiling among the processes of a whole run: each would compile everything."""
+    """Compile what the tests of cases and pairings need, shared among the processes of a run.
+
+    In a fork of each, which gives the memory back: the process itself loads what it uses.
+    """
+    gc.freeze()  # what was collected stays, and is not looked through again
     process = getattr(session.config, "workerinput", None)
-    if process is None or len(session.items) < MANY:
-        return
-    number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
-    compilings = _compilings()
-    labels = sorted(compilings)  # scalars and lanes in turn, which share no helper
-    gc.freeze()  # what was collected stays, and compiling leaves little to find
-    gc.disable()
-    for label in labels[number::count]:
-        compilings[label]()
-        gc.collect()
-        gc.freeze()
+    if process is not None and not session.config.option.collectonly:
+        compilings = {}
+        for item in session.items:
+            for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
+                compilings |= cases.compilings(value)
+        number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
+        labels = sorted(compilings)[number::count]  # scalars and lanes in turn: they share nothing
+        compiler = multiprocessing.get_context("fork").Process(
+            target=_compile, args=([compilings[label] for label in labels],)
+        )
+        compiler.start()
+        compiler.join()
     gc.enable()
 
 
-def _compilings():
-    """A function that compiles, by label and whether for lanes, of all that `cases` come to."""
-    both = DOUBLE, LANES
-    found = {("trajectory", e.name): partial(loop.trajectory_kernel(e).compiled, e) for e in both}
-    found["images", TANGENTS.name] = partial(loop.image_kernel(TANGENTS).compiled, TANGENTS)
-    for pairing in cases.kernel_pairings():
-        for label, kernel in pairing.kernels.items():
-            found |= {(label, e.name): partial(kernel.compiled, e) for e in both}
-            if kernel is not pairing.problem.monitor:
-                found[label, TANGENTS.name] = partial(kernel.compiled, TANGENTS)
-    for pairing in cases.with_own_loops():
-        if own := pairing.problem.own_loop:
-            found[own.label, LANES.name] = partial(own.compiled, LANES)
-    for pairing in cases.adaptive_pairings():
-        for kernel in pairing.problem(1e-3).made_from:
-            found[kernel.label, DOUBLE.name] = partial(kernel.compiled, DOUBLE)
-    for case in cases.cases():
-        for quantity in case.system.quantities:
-            label = quantity.function.label
-            found[label, DOUBLE.name] = partial(quantity.function.compiled, DOUBLE)
-    return found
+def _compile(compilings):
+    for compiling in compilings:
+        compiling()

@@ -8,6 +8,7 @@ into themselves. With ``NUMBA_DISABLE_JIT=1`` all are the plain Python function.
 
 import contextlib
 import contextvars
+import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -17,13 +18,14 @@ import secrets
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines differ from libm's
 
 from collections.abc import Callable, Collection, Iterator
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 import numba
 from numba import types as types
@@ -230,12 +232,14 @@ class Kernel:
         if not IS_COMPILED:
             return dispatcher
         packages, helpers = self._depends_on
+        alone: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if all(_package_hash(package) for package in packages):
             cache = _SourceKeyedCache(self.function)
             cache.locate(packages, f"{self.label}.{element}{helpers}")
             dispatcher._cache = cache
+            alone = cache.alone()
         _check.get()()
-        with _handlers_raising_afterwards():
+        with alone, _handlers_raising_afterwards():
             dispatcher.compile(self.signature(element).args)
         dispatcher.disable_compile()
         return dispatcher
@@ -364,6 +368,26 @@ class _SourceKeyedCache(FunctionCache):
         self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, "")
         self.enable()
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait while another process compiles the same kernel, which is then served from the cache.
+
+        For a minute at most: that process may be suspended.
+        """
+        index = Path(self._cache_file._index_path)
+        if index.exists():
+            yield
+            return
+        self._impl.locator.ensure_cache_path()
+        path, end = index.with_suffix(".lock"), time.monotonic() + 60.0
+        with open(path, "wb") as lock:
+            while not _is_locked(lock) and time.monotonic() < end:
+                time.sleep(0.01)
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)  # whoever has it open finds the kernel in the cache
+
     def load_overload(self, sig: Signature, target_context: BaseContext) -> Compiled | None:
         """As Numba's, which would load first all that it knows to compile, for half a second."""
         found = self._load_overload(sig, target_context)
@@ -373,6 +397,15 @@ class _SourceKeyedCache(FunctionCache):
 
     def _index_key(self, sig: Signature, codegen: CPUCodegen) -> tuple[object, ...]:
         return sig, codegen.magic_tuple()  # the CPU and its features
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    """Lock a file; whether no other process has it, or the file system knows no locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
+    return True
 
 
 @functools.cache

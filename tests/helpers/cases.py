@@ -1,19 +1,24 @@
 """What the inherited tests run on: every registered system, integrator and choice of options.
 
-Nothing here is named that the registries know, but for what repeats others.
+Nothing here is named that the registries know, but for what repeats others. Of all these, the
+first stage of the tests has those that run on its kernels: of a pairing of each method and a
+pairing of each system, at its defaults. See `parameters`.
 """
 
 import functools
 import itertools
+import operator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pytest
 from driven_chain import DrivenChain
 from variants import CROWDED, MILD, VARIANTS
 
 import integrators
 import systems
 from integrators import InputError
+from integrators.compiler.elements import DOUBLE, LANES
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.forms import split_state, velocities
 from integrators.forms.hamiltonians import NambuHamiltonian
@@ -24,6 +29,8 @@ from systems.mechanical.base import MechanicalSystem
 from systems.rigid.base import RigidSystem
 from systems.spins.base import SpinSystem
 
+FAMILIES = (MechanicalSystem, SpinSystem, RigidSystem)
+everything = False  # whether both stages of the tests run; the options of pytest say
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
 
@@ -42,6 +49,11 @@ class Case:
     def variant(self):
         """Whether it is a system with other parameters than its defaults."""
         return self.label != self.system.name
+
+    @property
+    def family(self):
+        """The kind of states that it has."""
+        return next(kind for kind in FAMILIES if isinstance(self.system, kind))
 
     @property
     def mechanical(self):
@@ -74,6 +86,11 @@ class Case:
             self.field("state", self.state + s) - self.field("state", self.state - s) for s in steps
         ]
         return np.reshape(slopes, (self.state.size, -1)) / 2e-5
+
+    @property
+    def cheap(self):
+        """Whether the first stage has it."""
+        return not self.variant
 
     def gradient(self, state, t=0.0):
         """∂H/∂w of a spin system at a state, shape (n, 3)."""
@@ -156,6 +173,11 @@ class Pairing:
         """The integrator."""
         return integrators.get(self.name, **dict(self.options))
 
+    @property
+    def cheap(self):
+        """Whether the first stage has it: all its kernels are compiled there."""
+        return self.kernels.keys() <= _first_kernels()
+
     @functools.cached_property
     def problem(self):
         """The integrator bound to the system.
@@ -165,10 +187,10 @@ class Pairing:
         problem = self.integrator.bind(self.case.system)
         return problem if self in with_own_loops() else replace(problem, inlined=False)
 
-    @property
+    @functools.cached_property
     def kernels(self):
         """By their labels, those that make up a step."""
-        made = self.problem
+        made = self.integrator.bind(self.case.system)
         functions = (made.advance, made.function, made.move, made.pull, made.monitor)
         return {kernel.label: kernel for kernel in functions if kernel}
 
@@ -203,6 +225,16 @@ class AdaptivePairing:
         """The integrator with its choices."""
         return integrators.get(self.name, **dict(self.options))
 
+    @property
+    def cheap(self):
+        """Whether the first stage has it: it is the first of its method, or of its system."""
+        return self in _first_adaptive_pairings()
+
+    @functools.cached_property
+    def kernels(self):
+        """By their labels, those that make up a step."""
+        return {kernel.label: kernel for kernel in self.problem(1e-3).made_from}
+
     def problem(self, tolerance):
         """Bound to the system; numbers are small beside an absolute tolerance of their own."""
         options = dict(self.options)
@@ -226,6 +258,45 @@ class Promise:
 
     def __str__(self):
         return str(self.pairing)
+
+    @property
+    def cheap(self):
+        """Whether the first stage has it."""
+        return self.pairing.cheap
+
+
+def parameters(items, is_cheap=operator.attrgetter("cheap")):
+    """Parameters for pytest of what a test runs on, of which the slow ones are marked.
+
+    In the first stage there are only those that it has.
+    """
+    return [
+        pytest.param(item, id=str(item), marks=() if is_cheap(item) else pytest.mark.slow)
+        for item in items
+        if everything or is_cheap(item)
+    ]
+
+
+def compilings(item):
+    """What a test of a case or pairing has compiled, by label and element type: functions."""
+    if isinstance(item, Promise):
+        item = item.pairing
+    both = DOUBLE, LANES
+    if isinstance(item, Case):
+        kernels = {q.function.label: q.function for q in item.system.quantities}
+        both = (DOUBLE,)
+    elif isinstance(item, AdaptivePairing):
+        kernels, both = item.kernels, (DOUBLE,)
+    elif isinstance(item, Pairing):
+        kernels = item.kernels
+    else:
+        return {}
+    own = item.problem.own_loop if isinstance(item, Pairing) else None
+    return {
+        (label, element.name): functools.partial(kernel.compiled, element)
+        for label, kernel in kernels.items()
+        for element in both
+    } | ({(own.label, LANES.name): functools.partial(own.compiled, LANES)} if own else {})
 
 
 @functools.cache
@@ -288,10 +359,45 @@ def _with_new(all_of_them, what):
 
 @functools.cache
 def with_own_loops():
-    """Those of `pairings` with a kernel of a method that none before has."""
-    return _with_new(
+    """Those of `pairings` with a kernel of a method that none before has.
+
+    In the first stage one of each kind of states.
+    """
+    found = _with_new(
         pairings(), lambda pair: {pair.integrator.bind(pair.case.system).advance.label}
     )
+    return found if everything else _one_of_each_family(found)
+
+
+@functools.cache
+def is_one_of_its_family(pairing):
+    """Whether it is the first of `covering_pairings` with states like its own.
+
+    The first stage has no others of what takes seconds to compile: double-double and tangents.
+    """
+    return pairing in _one_of_each_family(covering_pairings())
+
+
+def _one_of_each_family(all_of_them):
+    return _with_new(all_of_them, lambda pairing: {pairing.case.family})
+
+
+def _new_methods_and_cases(all_of_them):
+    """Those with a method, whatever its composition, or a case that none before has."""
+    at_defaults = (pairing for pairing in all_of_them if not pairing.case.variant)
+    return _with_new(
+        at_defaults, lambda pairing: {pairing.integrator.method.name, str(pairing.case)}
+    )
+
+
+@functools.cache
+def _first_kernels():
+    return {label for pair in _new_methods_and_cases(pairings()) for label in pair.kernels}
+
+
+@functools.cache
+def _first_adaptive_pairings():
+    return _new_methods_and_cases(adaptive_pairings())
 
 
 @functools.cache
