@@ -16,6 +16,7 @@ from pathlib import Path
 
 import cases
 import hypothesis
+import pytest
 
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("repeatable")  # compiling takes time, and a test must not flicker
@@ -60,6 +61,27 @@ def pytest_generate_tests(metafunc):
         if argument in metafunc.fixturenames:
             is_cheap = CHEAP.get(argument, operator.attrgetter("cheap"))
             metafunc.parametrize(argument, cases.parameters(make(), is_cheap))
+
+
+MOST_LINES = 24  # of a failing test that are printed, with those about it 30
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Print the first and the last lines of a long failure, unless another style is asked for."""
+    report = yield
+    told = getattr(report.longrepr, "chain", None)
+    if told and item.config.option.tbstyle == "short":
+        traceback, crash, _ = told[-1]
+        told[:] = [(traceback, crash, None)]
+        traceback.reprentries[:] = traceback.reprentries[-2:]
+        for entry in traceback.reprentries:
+            if len(entry.lines) > MOST_LINES // 2:
+                quarter = MOST_LINES // 4
+                entry.lines[:] = [*entry.lines[:quarter], "…", *entry.lines[-quarter:]]
+        if crash:
+            crash.message = crash.message.partition("\n")[0]
+    return report
 
 
 WAITING = ("guide", "service", "sweep/clusters", "sweep/store/buckets", "sweep/campaign", "sweep")
