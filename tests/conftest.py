@@ -18,6 +18,8 @@ import cases
 import hypothesis
 import pytest
 
+from integrators.compiler.cache_directory import cache_root
+
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("repeatable")  # compiling takes time, and a test must not flicker
 sys.dont_write_bytecode = False  # rewriting the assertions takes every process seconds
@@ -48,12 +50,16 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Compile the sources: where Python may write no bytecode, every process would for itself."""
+    """Compile the sources, and have one kernel cache: every process would for itself.
+
+    Where Python may write no bytecode, and where the home directory cannot be written.
+    """
     chosen = config.option.markexpr or any("::" in name for name in config.args)
     cases.everything = bool(config.option.everything or chosen)
     if not hasattr(config, "workerinput"):
         for package in ("integrators", "systems", "sweep"):
             compileall.compile_dir(ROOT / package, quiet=2)
+        cache_root()
 
 
 def pytest_generate_tests(metafunc):
