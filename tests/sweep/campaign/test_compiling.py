@@ -4,20 +4,14 @@ import os
 import signal
 import subprocess
 
-import numba
 import numpy as np
 import pytest
 from dask_processes import SMALL
-from numba.core.codegen import CPUCodeLibrary
+from numba.core.event import Listener, install_listener
 
-from integrators.compiler import kernels
-from integrators.compiler.kernels import Kernel, checking
+from integrators.compiler.kernels import Kernel, checking, state_value
 from integrators.compiler.vectors import dot
-from sweep.campaign import pilot
-from sweep.campaign.worker import compute
 from sweep.errors import Interrupted
-from sweep.plugins.loader import Plugin
-from sweep.store.lease import sessions
 
 STOPPED = "Stopped (SIGTERM) with 0 of 4 runs committed. To go on: sweep run small.toml"
 INTERRUPTED = "Interrupted; the same command goes on from what is recorded."
@@ -30,34 +24,44 @@ def cache(tmp_path, monkeypatch):
     return lambda: len(list((tmp_path / "cache").rglob("*.nbi")))
 
 
-def ended_while_compiling(run, number, cache, until):
-    """Send a signal when the first kernel is compiled; what is printed."""
-    until(lambda: cache() or run.poll() is not None)
-    run.send_signal(number)
-    compiled = cache()
-    printed, errors = run.finish()
-    assert run.returncode == 4, printed + errors
-    assert "Traceback" not in printed + errors
-    assert cache() <= compiled + 2  # the one that was being compiled, and one that was not seen
-    return printed, errors
+@pytest.fixture
+def ended(start, until, cache, tmp_path):
+    """Start a command and send a signal when its first kernel is compiled; what it prints."""
+
+    def end(number, *arguments):
+        (tmp_path / "small.toml").write_text(SMALL)
+        run = start("sweep", *arguments, cwd=tmp_path)
+        until(lambda: cache() or run.poll() is not None)
+        run.send_signal(number)
+        compiled = cache()
+        printed, errors = run.finish()
+        assert run.returncode == 4, printed + errors
+        assert "Traceback" not in printed + errors
+        assert cache() <= compiled + 2  # the one that was being compiled, and one not seen
+        assert not (tmp_path / "small.zarr").exists()
+        return printed, errors
+
+    return end
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("command", ["plan", "run"])
-def test_a_signal_while_kernels_compile(command, number, start, until, cache, tmp_path):
-    (tmp_path / "small.toml").write_text(SMALL)
-    process = start("sweep", command, "small.toml", cwd=tmp_path)
-    printed, errors = ended_while_compiling(process, number, cache, until)
-    orderly = command == "run" and number == signal.SIGTERM
-    assert STOPPED in printed if orderly else INTERRUPTED in errors
-    assert not (tmp_path / "small.zarr").exists()
+@pytest.mark.parametrize(
+    ("number", "command"),
+    [
+        (signal.SIGINT, "plan"),
+        pytest.param(signal.SIGTERM, "plan", marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_while_kernels_compile(command, number, ended):
+    _, errors = ended(number, command, "small.toml")
+    assert INTERRUPTED in errors
 
 
-def test_the_same_command_goes_on(start, until, cache, tmp_path):
-    (tmp_path / "small.toml").write_text(SMALL)
-    command = ("sweep", "run", "small.toml", "--no-summary", "--workers", 1)
-    ended_while_compiling(start(*command, cwd=tmp_path), signal.SIGTERM, cache, until)
-    before, again = cache(), start(*command, cwd=tmp_path)
+@pytest.mark.slow
+def test_the_same_command_goes_on(start, ended, cache, tmp_path):
+    command = ("run", "small.toml", "--no-summary", "--workers", 1)
+    printed, _ = ended(signal.SIGTERM, *command)
+    assert STOPPED in printed
+    before, again = cache(), start("sweep", *command, cwd=tmp_path)
     printed, errors = finished(again, cache)
     assert again.returncode == 0, errors
     assert "Complete: 4 runs" in printed
@@ -79,33 +83,31 @@ def kernel(name):
     text = f"def {name}(t, q, p):\n    return t + {os.getpid()} * p[0] + dot(q[0], q[0])\n"
     names = {"dot": dot}
     exec(text, names)  # of no module: it is not cached
-    return Kernel(names[name], kernels.state_value)
+    return Kernel(names[name], state_value)
 
 
-@pytest.fixture
-def signalled(monkeypatch):
-    """Ctrl-C arrives as LLVM hands over machine code."""
-    known = CPUCodeLibrary._object_compiled_hook.__func__
+class CtrlC(Listener):
+    """Ctrl-C arrives when a function begins to compile; `passed` says that nothing was raised."""
 
-    def hook(cls, *arguments):
+    passed = False
+
+    def on_start(self, event):
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(100):  # where a handler would raise
             pass
-        return known(cls, *arguments)
+        self.passed = True
 
+    def on_end(self, event):
+        pass
+
+
+def test_what_a_handler_raises_waits_for_the_kernel():
+    made, arriving = kernel("interrupted"), CtrlC()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background none
-    engine = numba.core.registry.cpu_target.target_context.codegen()._engine
-    with monkeypatch.context() as patch:
-        patch.setattr(engine._ee, "_object_cache_notify", hook.__get__(CPUCodeLibrary))
-        yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_what_a_handler_raises_waits_for_the_kernel(signalled):
-    made = kernel("interrupted")
-    with pytest.raises(KeyboardInterrupt):
+    with install_listener("numba:compile", arriving), pytest.raises(KeyboardInterrupt):
         made.scalar  # noqa: B018 (compiles it)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert arriving.passed
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
 def test_a_kernel_that_was_interrupted_is_compiled_another_time():
@@ -120,33 +122,3 @@ def test_a_kernel_that_was_interrupted_is_compiled_another_time():
     assert asked
     q, p = np.ones((1, 3)), np.zeros(1)
     assert made.scalar(1.0, q, p) == 4.0
-
-
-def test_an_interruption_is_no_fault_of_a_plugin():
-    with (
-        pytest.raises(Interrupted, match="enough"),
-        Plugin("own.py", "").blame_plugin_for_errors("fails"),
-    ):
-        raise Interrupted("enough")
-
-
-class Compiling:
-    """In place of a rehearsal, of two kernels."""
-
-    def __init__(self, session):
-        self.kernels, self.session = [kernel("first"), kernel("second")], session
-        self.compiled = []
-
-    def compile(self):
-        for made in self.kernels:
-            self.compiled.append(made.scalar)
-            self.session.stop()
-
-
-def test_a_worker_stops_compiling_when_its_session_does():
-    assert pilot.Rehearsal.compile  # what this stands for
-    session = sessions.Session("of this test", "", sessions.code_hash())
-    rehearsal = Compiling(session)
-    compute.compile_rehearsed_kernels(rehearsal, session)
-    assert rehearsal.compiled == [rehearsal.kernels[0].scalar]
-    assert not sessions.is_process_computing_tasks()

@@ -14,13 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from study_runs import write
 from waiting import HANG
 
 import sweep
 from sweep.errors import Damaged
-from sweep.store import failures, progress, studies
-from sweep.store.lease import lease
-from sweep.store.store import Store
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 TEXT = """\
@@ -50,11 +48,11 @@ duration = 1.0
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ended(cluster, tmp_path_factory):
-    path = tmp_path_factory.mktemp("steps") / "steps.zarr"
-    assert sweep.run(studies.parse_study(TEXT), path, cluster).complete
-    return path
+    place = tmp_path_factory.mktemp("steps")
+    assert sweep.run(write(TEXT, place), place / "steps.zarr", cluster).complete
+    return place / "steps.zarr"
 
 
 @pytest.fixture
@@ -67,11 +65,17 @@ def pendulum(ended):
     return sweep.open_study(ended)["pendulum"].to_dataset().load()
 
 
+@pytest.fixture(scope="module")
+def failures(command):
+    """What `sweep failures --json` says of a store."""
+    return lambda store: json.loads(command(store.parent, "failures", store.name, "--json").stdout)
+
+
 # --- failures --------------------------------------------------------------------------------
 
 
 def test_which_failed_where_and_when(ended, pendulum):
-    rows = failures.failed_runs(ended)
+    rows = sweep.failures(ended)
     assert {row["experiment"] for row in rows} == {"pendulum"}
     failed = pendulum.isel(run=(pendulum.status > 0).values)
     assert [row["run"] for row in rows] == failed.run.values.tolist()
@@ -82,59 +86,48 @@ def test_which_failed_where_and_when(ended, pendulum):
         assert row["stop_time"] == pytest.approx(row["stop_step"] * row["step_size"])
 
 
-def test_what_they_share(ended, pendulum):
+def test_what_they_share(ended, pendulum, failures):
     """Too large a step: neither the gravity nor the starts are blamed."""
-    shared = {one.status: one for one in failures.values_shared_by_failed_runs(ended)}
+    found = failures(ended)
+    shared = {one["status"]: one for one in found["shared"]}
     assert set(shared) == {"not_converged", "not_finite"}
+    assert len(found["failures"]) == sum(one["failed"] for one in shared.values())
     flags = pendulum.status.flag_values, pendulum.status.flag_meanings.split()
     for value, meaning in zip(*flags, strict=True):
         if one := shared.get(meaning):
-            assert one.failed == int((pendulum.status == value).sum())
-            assert one.complete == int((pendulum.status == 0).sum())
-            assert f"all {one.failed} runs with status {meaning} have " in str(one)
-    implicit = pendulum.query(run="integrator == 'variational' and step_size >= 0.1")
-    assert shared["not_converged"].conditions == ("integrator variational", "step_size ≥ 0.1")
-    assert shared["not_converged"].also == int((implicit.status == 0).sum())
-    assert "step_size = 1" in shared["not_finite"].conditions
-    assert shared["not_finite"].also == int(
-        (pendulum.query(run="step_size == 1").status == 0).sum()
-    )
+            assert one["failed"] == int((pendulum.status == value).sum())
+            assert one["complete"] == int((pendulum.status == 0).sum())
+    for meaning, where, conditions in (
+        ("not_converged", "integrator == 'variational' and step_size >= 0.1",
+         ["integrator variational", "step_size ≥ 0.1"]),
+        ("not_finite", "step_size == 1", ["step_size = 1"]),
+    ):  # fmt: skip
+        assert sorted(shared[meaning]["conditions"]) == conditions
+        also = pendulum.query(run=where).status == 0
+        assert shared[meaning]["also"] == int(also.sum())
 
 
-def column(**columns):
-    """What is shared in a table of those columns, whose first runs failed."""
-    failed = np.array(columns.pop("failed"))
-    table = failures._Table(
-        "made",
-        {"sample_count": np.ones(len(failed)), "status": failed * 2}
-        | {name: np.array(values) for name, values in columns.items()},
-        tuple(columns),
-        {2: "not_converged"},
-    )
-    return failures._conditions_shared_by_failures(table, table.failed)
-
-
-def test_conditions_are_the_fewest_that_tell():
-    rk4, other = "rk4", "variational"
-    steps = {"step_size": [0.2, 0.1, 0.05, 0.2, 0.1], "integrator": [rk4, rk4, rk4, other, other]}
-    got = column(failed=[True, True, False, False, False], **steps)
-    assert got == (("step_size ≥ 0.1", "integrator rk4"), 0)
-    got = column(failed=[True, False, False, True, False], **steps)
-    assert got == (("step_size = 0.2",), 0)
-    got = column(failed=[True, False, False, False, True], **steps)
-    assert got == (("step_size ≥ 0.1",), 2)
-    got = column(failed=[True, False], step_size=[0.1, 0.1], integrator=[rk4, rk4])
-    assert got == ((), 1)
-    got = column(failed=[True, True], step_size=[0.1, 0.2], integrator=[rk4, rk4])
-    assert got == ((), 0)
+@pytest.mark.parametrize(
+    ("where", "conditions", "also"),
+    [
+        ("integrator == 'rk4' and step_size >= 0.1", ["integrator rk4", "step_size ≥ 0.1"], 0),
+        ("step_size == 1", ["step_size = 1"], 0),
+        ("step_size == 1 or step_size == 0.1 and integrator == 'rk4'", ["step_size ≥ 0.1"], 8),
+        ("gravity > 5", ["gravity = 9.81"], 0),
+        ("run == run", [], 0),
+    ],
+)
+def test_conditions_are_the_fewest_that_tell(copy, pendulum, failures, where, conditions, also):
+    group = zarr.open_group(copy, path="pendulum", mode="r+", use_consolidated=False)
+    group["status"][:] = 2 * np.isin(pendulum.run, pendulum.query(run=where).run)
+    (one,) = failures(copy)["shared"]
+    assert (sorted(one["conditions"]), one["also"]) == (conditions, also)
 
 
 def test_the_command_says_so(ended, command):
     said = command(ended.parent, "failures", "steps.zarr").stdout
     assert "step_size = 1" in said and "stop step" in said and "stop time" in said
-    assert "bodies" not in said
-    found = json.loads(command(ended.parent, "failures", "steps.zarr", "--json").stdout)
-    assert len(found["failures"]) == sum(one["failed"] for one in found["shared"])
+    assert "runs with status not_converged have " in said and "bodies" not in said
     only = command(ended.parent, "failures", "steps.zarr", "-e", "bodies").stdout
     assert only == "No run failed.\n"
     wrong = command(ended.parent, "failures", "steps.zarr", "-e", "bodeis", code=2).stderr
@@ -154,23 +147,27 @@ def test_just_the_failed_ones_run_again(copy, ended, command, arrays, assert_sam
     assert_same_runs(ended, copy, "pendulum")
 
 
-def test_by_status_and_none(copy, command, fingerprint):
-    before = fingerprint(copy)
-    place = copy.parent
-    wrong = command(place, "retry", "steps.zarr", "--status", "not_convergd", code=2).stderr
-    assert "not_converged" in wrong
-    wrong = command(place, "retry", "steps.zarr", "--where", "stepsize > 1", code=2).stderr
-    assert "--where: pendulum: 'stepsize > 1' cannot be evaluated" in wrong
-    assert "Did you mean 'step_size'?" in wrong
+def test_those_of_a_status_run_again(copy, ended, cluster, arrays):
+    assert sweep.retry(copy, among="not_converged", client=cluster).complete
+    before, after = arrays(ended, "pendulum"), arrays(copy, "pendulum")
+    changed = before["cpu_time"] != after["cpu_time"]
+    assert changed.tolist() == (before["status"] == 2).tolist() and changed.any()
+
+
+def test_what_chooses_no_run_changes_nothing(copy, command, fingerprint):
+    before, place = fingerprint(copy), copy.parent
     code = "step_size.to_csv('made') == 1"
-    wrong = command(place, "retry", "steps.zarr", "--where", code, code=2).stderr
-    assert "cannot be evaluated" in wrong and not (place / "made").exists()
+    for chosen, said in (
+        (("--status", "not_convergd"), ["not_converged"]),
+        (("--where", "stepsize > 1"), ["--where: pendulum: 'stepsize > 1' cannot be evaluated",
+                                       "Did you mean 'step_size'?"]),
+        (("--where", code), ["cannot be evaluated"]),
+    ):  # fmt: skip
+        wrong = command(place, "retry", "steps.zarr", *chosen, code=2).stderr
+        assert all(words in wrong for words in said)
+    assert not (place / "made").exists()
     none = command(place, "retry", "steps.zarr", "--where", "step_size < 0.1").stdout
     assert none == "No run that failed is to be tried again.\n"
-    assert fingerprint(copy) == before
-    with lease.acquire_lease(Store.at(copy)):
-        held = subprocess.run([PROGRAM, "retry", "steps.zarr"], cwd=place, capture_output=True)
-    assert held.returncode == 2 and b"is held by" in held.stderr
     assert fingerprint(copy) == before
 
 
@@ -179,9 +176,11 @@ def test_by_status_and_none(copy, command, fingerprint):
 
 def test_status_needs_neither_numba_nor_dask(ended):
     code = (
-        "import sys; from click.testing import CliRunner; from sweep.cli.status import command;"
-        f"print(CliRunner().invoke(command, [{str(ended)!r}, '--json']).output);"
-        "print([m for m in ('numba', 'dask', 'xarray', 'zarr') if m in sys.modules])"
+        "import atexit, sys; from importlib.metadata import entry_points;"
+        "wanted = 'numba', 'dask', 'xarray', 'zarr';"
+        "atexit.register(lambda: print([m for m in wanted if m in sys.modules]));"
+        "(program,) = entry_points(group='console_scripts', name='sweep');"
+        f"sys.argv = ['sweep', 'status', {str(ended)!r}, '--json']; program.load()()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *text, loaded = done.stdout.strip().splitlines()
@@ -191,28 +190,16 @@ def test_status_needs_neither_numba_nor_dask(ended):
     assert rows["pendulum"]["failed"] > 0 == rows["bodies"]["failed"]
 
 
-def test_what_changes_is_counted_again(copy):
-    counter = progress.Counter(Store.at(copy))
-    first = counter.count()[0]
+def test_status_counts_what_is_there_and_undamaged(copy):
+    first = sweep.status(copy)[0]
     group = zarr.open_group(copy, path="pendulum", mode="r+", use_consolidated=False)
     group["sample_count"][:8] = 0
-    second = counter.count()[0]
+    second = sweep.status(copy)[0]
     assert (second.done, second.pending, second.running) == (first.done - 8, 8, 0)
     (file, *_) = (copy / "pendulum/status").glob("c.*")
     file.write_bytes(b"nothing at all")
     with pytest.raises(Damaged, match="pendulum/status: fails its checksum"):
-        counter.count()
-
-
-def test_rate_and_time_left():
-    rate = progress.Rate(span=10.0)
-    rate.add(0.0, 5)
-    assert rate.per_second == 0 and rate.seconds_left(0) == 0
-    assert np.isnan(rate.seconds_left(3))
-    for second in range(1, 31):
-        rate.add(float(second), 5 if second < 20 else 5 + 2 * (second - 20))
-    assert rate.per_second == pytest.approx(2.0)
-    assert rate.seconds_left(10) == pytest.approx(5.0)
+        sweep.status(copy)
 
 
 def test_watching_on_a_terminal_and_elsewhere(copy):

@@ -1,14 +1,16 @@
 """Experiments are planned in a thread: runs begin meanwhile, and nothing waits for it."""
 
+import os
+import signal
 import threading
-import time
 
 import pytest
+from study_runs import write
 from waiting import HANG
+from waiting import until as wait_until
 
 import sweep
-from integrators.errors import InputError
-from sweep.campaign import coordinator, planner, planning
+from integrators.compiler.kernels import Kernel
 
 STUDY = """\
 format = 1
@@ -31,90 +33,36 @@ system = "nbody_sphere"
 """
 
 
-class Notes(coordinator.Watcher):
-    """Notes what was told, in which order; `committed` is set by the first task that is done."""
-
-    def __init__(self):
-        self.told, self.committed = [], threading.Event()
-
-    def preparing(self, now):
-        self.told.append(f"preparing {now.what}")
-
-    def planned(self, plans, tasks, workers):
-        self.told.append(f"planned {[plan.entry.name for plan in plans]}, {tasks} tasks")
-
-    def began(self, runs, seconds):
-        self.told.append(f"began {runs}")
-
-    def progressed(self, task, receipt):
-        self.told.append(f"committed {task.experiment}")
-        self.committed.set()
-
-
 @pytest.fixture
-def study(tmp_path):
-    path = tmp_path / "two.toml"
-    path.write_text(STUDY)
-    return path
+def stuck(monkeypatch):
+    """An event that the kernels of the second experiment wait for, where a thread plans it."""
+    released, compiled = threading.Event(), Kernel.compiled
+
+    def slowly(kernel, element):
+        if "nbody" in kernel.label and threading.current_thread() is not threading.main_thread():
+            released.wait(HANG)
+        return compiled(kernel, element)
+
+    monkeypatch.setattr(Kernel, "compiled", slowly)
+    yield released
+    released.set()
 
 
-@pytest.fixture
-def second_plan(monkeypatch):
-    """Set a function that is called before the second experiment is planned."""
-    plan, called = planning.plan_experiment, {}
+def test_runs_begin_while_others_are_planned_and_a_signal_waits_for_none(stuck, tmp_path, cluster):
+    """A kernel takes seconds to compile, in which its thread hears of nothing."""
+    study, store = write(STUDY, tmp_path), tmp_path / "two.zarr"
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
 
-    def planned(entry, *arguments, **options):
-        if entry.name == "second":
-            called["before"]()
-        return plan(entry, *arguments, **options)
+    def end_when_the_first_is_done():
+        wait_until(lambda: store.exists() and sweep.status(store)[0].done)
+        os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(planning, "plan_experiment", planned)
-    monkeypatch.setattr(planner, "PATIENCE", 0.0)
-    return called
-
-
-def test_runs_begin_while_others_are_planned(study, tmp_path, cluster, second_plan):
-    watcher, found = Notes(), []
-    second_plan["before"] = lambda: found.append(watcher.committed.wait(HANG))
-    outcome = sweep.run(study, tmp_path / "two.zarr", cluster, watcher=watcher)
-    assert found == [True] and outcome.complete
-    assert watcher.told == [
-        "preparing rk4 on spherical_pendulum_chain",
-        "began 2",
-        "committed first",
-        "preparing rk4 on nbody_sphere",
-        "planned ['first', 'second'], 2 tasks",
-        "committed second",
-    ]
-
-
-def test_all_is_planned_first_where_that_is_not_long(study, tmp_path, cluster, monkeypatch):
-    monkeypatch.setattr(planner, "PATIENCE", HANG)
-    watcher = Notes()
-    assert sweep.run(study, tmp_path / "two.zarr", cluster, watcher=watcher).complete
-    assert watcher.told[2] == "planned ['first', 'second'], 2 tasks"
-
-
-def test_what_compiles_is_not_waited_for_at_the_end(study, tmp_path, cluster, second_plan):
-    """A kernel takes seconds, in which its thread hears of nothing."""
-    over = threading.Event()
-    second_plan["before"] = lambda: over.wait(HANG)
-    began = time.monotonic()
-    outcome = sweep.run(study, tmp_path / "two.zarr", cluster, max_time=3.0)
-    assert time.monotonic() - began < HANG / 3
-    assert not outcome.complete and [tally.done for tally in outcome.tallies] == [1, 0]
-    assert planner.is_planning()
-    over.set()
-    planner.wait_for_planners()
-    assert not planner.is_planning()
-    assert sweep.run(study, tmp_path / "two.zarr", cluster).complete
-
-
-def test_what_cannot_be_planned_ends_the_run(study, tmp_path, cluster, second_plan):
-    def refuse():
-        raise InputError("no step meets the tolerance")
-
-    second_plan["before"] = refuse
-    with pytest.raises(InputError, match="no step meets the tolerance"):
-        sweep.run(study, tmp_path / "two.zarr", cluster)
-    assert not planner.is_planning()
+    watching = threading.Thread(target=end_when_the_first_is_done)
+    watching.start()
+    outcome = sweep.run(study, store, cluster)
+    watching.join()
+    signal.signal(signal.SIGTERM, before)
+    assert outcome.stopped == "SIGTERM" and not stuck.is_set()
+    assert [row.done for row in sweep.status(store)] == [1, 0]
+    stuck.set()
+    assert sweep.run(study, store, cluster).complete
