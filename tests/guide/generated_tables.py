@@ -12,10 +12,13 @@ meaning of a key that the reader does not know.
 import argparse
 import re
 import sys
+import tempfile
+from pathlib import Path
 
 from documents import GUIDE
 
 import integrators
+import sweep
 import systems
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
@@ -27,9 +30,6 @@ from integrators.tableaux.compositions import (
     PROCESSED_COMPOSITIONS,
 )
 from sweep.errors import StudyError
-from sweep.store import studies
-from sweep.study.experiment import ENTRY_KEYS
-from sweep.study.reader import DEFAULTS as DEFAULT_KEYS
 from systems.registry import ALL_SYSTEMS
 
 # --- keys of a study ------------------------------------------------------------------------------
@@ -221,17 +221,28 @@ def accepted(study):
 
 
 def _problems(text):
-    try:
-        studies.parse_study(text)
-    except StudyError as error:
-        return str(error)
+    with tempfile.TemporaryDirectory() as folder:
+        study = Path(folder) / "study.toml"
+        study.write_text(text)
+        try:
+            sweep.load_study(study)
+        except StudyError as error:
+            return str(error)
     return ""
+
+
+def shape_of_a_key(name):
+    """What the schema says of a key of an experiment: of one of its values, not of a list."""
+    keys = sweep.study.study_schema()["properties"]["experiment"]["items"]["properties"]
+    return keys[name]["anyOf"][0 if name == "initial_condition" else 1]["anyOf"]
 
 
 def study_keys():
     """Every key of a study, in which table it stands, and what it means."""
     found = {kind: accepted(study) for kind, study in PROBES.items()}
-    found[ENTRY] = [*ENTRY_KEYS, STEPS_OF, ARITHMETIC], ["name"]
+    *_, entry = shape_of_a_key("integrators")[0]["else"]["anyOf"]
+    found[ENTRY] = [*entry["properties"], STEPS_OF, ARITHMETIC], entry["required"]
+    of_defaults, _ = accepted(TOP + "[defaults]\n" + GAP + _experiment().removeprefix(TOP))
     rows = []
     for kind, meanings in KEYS.items():
         keys, missing = found[kind]
@@ -241,7 +252,7 @@ def study_keys():
         required = {*missing, *GIVEN.get(kind, ())}
         for key in keys:
             word = "required" if key in required else ""
-            if kind == OF_EXPERIMENT and key in DEFAULT_KEYS:
+            if kind == OF_EXPERIMENT and key in of_defaults:
                 word = f"{word}, {DEFAULTS}".removeprefix(", ")
             rows.append((kind, f"`{key}`", word, meanings[key]))
     return _table(("in", "key", "", "meaning"), rows)

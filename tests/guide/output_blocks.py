@@ -40,7 +40,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from documents import DOCUMENTS, FENCED, fenced
+from documents import DOCUMENTS, FENCED, command_lines, fenced
 
 SWEEP = Path(sys.executable).parent / "sweep"
 DAMAGED = 3  # the exit code where something is found
@@ -286,6 +286,21 @@ BLOCKS = {
     "whose-drift": Block(_whose_drift, CHAOS),
     "verify": Block(_verify),
 }
+
+
+def lines_of_shown_studies():
+    """By its name, of each study that a block shows and whose outputs are compared: its commands.
+
+    Returns
+    -------
+    dict of str to str
+        The name of the study that is run or asked, by line.
+    """
+    studies = "|".join({block.name for block in fenced("toml")} & BLOCKS.keys())
+    lines = (line for path in DOCUMENTS for line in command_lines(path))
+    found = ((line, re.search(rf" ({studies})\.(toml|zarr)", line)) for line in lines)
+    return {line: match[1] for line, match in found if match}
+
 
 # --- what is compared ----------------------------------------------------------------------------
 

@@ -1,24 +1,32 @@
-"""Every command of README and the guide is run, in their order, on small studies of their names."""
+"""Every command of README and the guide: the program knows all of them, and those of a page run.
+
+They run in the order of their page, on small studies of the names that the page uses.
+"""
 
 import re
 import shlex
 import shutil
 
+import click
 import dask
 import pytest
 from documents import DOCUMENTS, ROOT, command_lines, fenced
+from output_blocks import lines_of_shown_studies
 
+PAGE_OF = {line: path.stem for path in reversed(DOCUMENTS) for line in command_lines(path)}
 LINES = list(dict.fromkeys(line for path in DOCUMENTS for line in command_lines(path)))
-# What is run elsewhere: papers by test_reproduce*, clusters by test_clusters, test_tls and
-# test_detached, buckets by test_bucket_stores, the plugin by test_plugins and
-# test_foreign_stores; what installs; and what checks all of it, by .ci/run.
-ELSEWHERE = ("sweep reproduce ", "sweep show plugins", "sweep show system bead", "export AWS_")
-ELSEWHERE += ("sweep serve ",)  # by test_serve
-ELSEWHERE += ("sweep recommend ",)  # by test_recommend: kernels of all integrators
-ELSEWHERE += ("sweep submit", "sweep cancel", "sweep certificates", "sweep run bead.zarr")
-OTHERS = ("--cluster ", "--scheduler-file ", "s3://")
-INSTALLS = ("python3 -m venv", ".venv/bin/pip install")  # the site too: tests/deploy/test_docs
+COMMANDS = [line for line in LINES if line.startswith("sweep ")]
+# What is run elsewhere: papers and shown studies by output_blocks, which compares what they print;
+# the page in a browser, clusters, buckets, recommendations and plugins by the tests of these.
+ELSEWHERE = ("sweep reproduce", "sweep serve", "sweep submit", "sweep cancel", "sweep certificates")
+ELSEWHERE += ("sweep recommend", "bead", "mclachlan-approaches", "s3://")
+ELSEWHERE += ("--cluster ", "--scheduler-file ", *lines_of_shown_studies())
+# What compiles many kernels or draws many pictures, and what is shown in other words too.
+LATER = ("recipes.", "run my_leapfrog.toml", "--site", "--format pdf", "plot order quickstart")
+LATER += ("run all-orders", "--across")
 CHECKS = (".ci/run", ".venv/bin/ruff", ".venv/bin/python -m pytest", ".venv/bin/python tests/")
+SETTINGS = ("export AWS_",)
+INSTALLS = ("python3 -m venv", ".venv/bin/pip install")  # the site too: tests/deploy/test_docs
 
 STUDY = """\
 format = 1
@@ -57,13 +65,9 @@ INSTEAD = {
     "--duration 1e6": "--duration 2",
     "--members 128": "--members 9",
     "--step-size 0.01 ": "--step-size 0.025 ",
-    "celledoni-top.zarr --across formulation": "weights.zarr --across gravity",
+    "round-off.zarr": "quickstart.zarr",
+    "celledoni-top.zarr --across formulation": "scanned.zarr --across gravity",
 }
-
-
-def commands():
-    found = [line for line in LINES if not line.startswith((*INSTALLS, *CHECKS, *ELSEWHERE))]
-    return [line for line in found if not any(text in line for text in OTHERS)]
 
 
 def small(name, experiment="pendulum"):
@@ -71,21 +75,26 @@ def small(name, experiment="pendulum"):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, command):
+def shared(tmp_path_factory, command):
+    """A directory with the studies that the pages name, and the stores that they begin with."""
     path = tmp_path_factory.mktemp("guide")
     # A file wins over the packaged study.
     for name in ("quickstart", "round-off", "all-orders", "all-properties"):
         (path / name).write_text(small(name))
     (path / "mclachlan-sections").write_text(SECTIONS)
+    (path / "my-study.toml").write_text(small("my-study", "order"))
     for block in fenced("toml"):
         if block.name:
             (path / f"{block.name}.toml").write_text(block.text)
-    command(path, "run", "round-off", "--no-summary")
-    light, _, table = small("weights").partition("[[experiment]]")
-    heavy = "[[experiment]]" + table.replace('"pendulum"', '"heavy"') + "parameters.gravity = 2.0\n"
-    (path / "weights").write_text(f"{light}[[experiment]]{table}\n{heavy}")
-    command(path, "run", "weights", "--no-summary")
+    for study in ("quickstart", "my-study.toml"):
+        command(path, "run", study, "--no-summary")
     return path
+
+
+@pytest.fixture
+def folder(shared, tmp_path):
+    """A copy of it: pages write into its stores."""
+    return shutil.copytree(shared, tmp_path / "guide")
 
 
 def certificate(security):
@@ -97,39 +106,86 @@ def certificate(security):
     }
 
 
-def test_every_command_runs(folder, command, cluster, monkeypatch):
-    sorts = dict.fromkeys(line.split()[1] for line in commands() if line.startswith("sweep "))
-    assert len(commands()) >= 30 and len(sorts) >= 16
-    command(folder, "run", "quickstart", "--no-summary")  # the one in the line that installs
-    summaries = 0
-    for line in commands():
-        assert line.startswith("sweep "), f"{line!r} is none that this test can run"
+def commands_run_here(page, later):
+    """The lines that stand on a page and on none before it, of one of the stages."""
+    return [
+        line
+        for line in COMMANDS
+        if PAGE_OF[line] == page
+        and not any(text in line for text in ELSEWHERE)
+        and any(text in line for text in LATER) == later
+    ]
+
+
+def pages(later):
+    return [path.stem for path in DOCUMENTS if commands_run_here(path.stem, later)]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_program_knows_what_is_shown(line, command, tmp_path, monkeypatch):
+    """The subcommand, its arguments and options, whatever they need to run."""
+    monkeypatch.setattr(click.Command, "invoke", lambda *_: None)
+    command(tmp_path, *shlex.split(line.partition(" > ")[0])[1:])
+
+
+@pytest.mark.parametrize("page", pages(later=False))
+def test_the_commands_of_a_page_run(page, folder, command, cluster):
+    """Those that are cheap: at least one of each subcommand."""
+    run_all(commands_run_here(page, later=False), folder, command, cluster)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", pages(later=True))
+def test_the_other_commands_of_a_page_run(page, folder, command, cluster):
+    run_all(commands_run_here(page, later=True), folder, command, cluster)
+
+
+def run_all(lines, folder, command, cluster):
+    for line in lines:
         for written, here in INSTEAD.items():
             line = line.replace(written, here)
         line = re.sub(r"tcp://[\w.:]+", str(cluster.scheduler.address), line)
         line, _, target = line.partition(" > ")
         arguments = shlex.split(line)[1:]
-        if arguments[0] == "run":  # they differ in what is run, and the summary in nothing
-            arguments += ["--no-summary"] * bool(summaries)
-            summaries += 1
-        if "copied.zarr" in line:
-            shutil.copytree(folder / "my-study.zarr", folder / "copied.zarr")
+        prepare(line, folder, command)
+        if arguments[0] == "run":  # tests of the command line read summaries
+            arguments.append("--no-summary")
         with dask.config.set(certificate(cluster.security)):
             done = command(folder, *arguments)
         assert done.stdout, line
         if target:
             (folder / target).write_text(done.stdout)
-        if line == "sweep init my-study.toml":  # a smaller one of the same name
-            (folder / "my-study.toml").write_text(small("my-study", "order"))
-        if line == "sweep run my-study.zarr":  # what `merge` is shown with
-            for name in ("laptop", "cluster"):
-                (folder / f"{name}.zarr").parent.mkdir(exist_ok=True)
-                text = small("both")
-                text = text if name == "laptop" else text.replace("0.005]", "0.005, 0.004]")
-                (folder / f"{name}.toml").write_text(text)
-                command(folder, "run", f"{name}.toml", f"{name}.zarr", "--no-summary")
-    for made in ("quickstart.nc", "order.pdf", "report.html", "both.zarr", "figures"):
-        assert (folder / made).exists(), made
+        for made in re.findall(r" (?:-o|--site|export \S+) (\S+)", line):
+            assert (folder / made).exists(), line
+
+
+def prepare(line, folder, command):
+    """Have what a line is shown with, where no line before it makes that."""
+    study, store = folder / "my-study.toml", folder / "my-study.zarr"
+    if line == "sweep init my-study.toml":
+        study.unlink()
+    elif line == "sweep run my-study.toml":  # a smaller one, from the beginning
+        study.write_text(small("my-study", "order"))
+        shutil.rmtree(store)
+    elif "copied.zarr" in line:
+        shutil.copytree(store, folder / "copied.zarr")
+    elif "scanned.zarr" in line:
+        (folder / "scanned").write_text(small("scanned") + "scan = { gravity = [1.0, 2.0] }\n")
+        command(folder, "run", "scanned", "--no-summary")
+    elif line == "sweep run my_leapfrog.toml" and not (folder / "my_leapfrog.toml").exists():
+        command(folder, "new", "integrator", "my_leapfrog")
+    elif "merge" in line:
+        for name in ("laptop", "cluster"):
+            shutil.copytree(store, folder / f"{name}.zarr")
+
+
+def test_at_least_one_of_each_subcommand_runs():
+    """Here or, as the lines `ELSEWHERE`, by the tests that its comment names."""
+    here = {line.split()[1] for page in pages(False) for line in commands_run_here(page, False)}
+    elsewhere = {text.split()[1] for text in ELSEWHERE if text.startswith("sweep ")}
+    assert here | elsewhere == {line.split()[1] for line in COMMANDS} and len(here) >= 20
+    for line in LINES:
+        assert line in COMMANDS or line.startswith((*INSTALLS, *CHECKS, *SETTINGS)), line
 
 
 def test_what_it_says_to_install_and_to_run_is_there():

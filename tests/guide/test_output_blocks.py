@@ -1,6 +1,10 @@
-"""Outputs are shown as they are printed; the papers, which take longer, are compared by .ci/run."""
+"""Outputs are shown as they are printed, and Python that is shown runs.
+
+What takes longer is compared in the second stage, and the papers by .ci/run.
+"""
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -10,10 +14,15 @@ import pytest
 from documents import DOCUMENTS, README, ROOT, fenced
 from output_blocks import BLOCKS, differences, same
 
+import sweep
+
 QUICK = ("quickstart-in-short", "quickstart", "check", "order", "double-double", "chaos")
-QUICK += ("below-round-off", "whose-drift", "work", "verify")
+QUICK += ("below-round-off", "work", "verify")
+SLOW = ("whose-drift",)
 SHOWN = output_blocks.shown_blocks()
 CI = (ROOT / ".ci" / "run").read_text()
+PYTHON = [path.stem for path in DOCUMENTS if fenced("python", [path]) and path.stem != "plugins"]
+LATER = ("precision", "python")  # in double-double, and all of the library
 
 
 @pytest.fixture(scope="module")
@@ -22,42 +31,62 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def in_process(called, monkeypatch):
-    """Commands are called without the start of a process, on the shared cluster."""
-    monkeypatch.setattr(output_blocks, "called", called)
+def lines_called(called, monkeypatch):
+    """Commands are called without the start of a process, on the shared cluster, and noted."""
+    lines = []
+
+    def call(folder, *arguments):
+        lines.append(" ".join(("sweep", *arguments)).removesuffix(" --no-summary"))
+        return called(folder, *arguments)
+
+    monkeypatch.setattr(output_blocks, "called", call)
+    return lines
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_what_is_shown_is_what_the_command_prints(name, folder, in_process):
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+)
+def test_what_is_shown_is_what_the_command_prints(name, folder, lines_called):
     found = differences(SHOWN[name], BLOCKS[name].make(folder), BLOCKS[name].tolerances)
     if found:
         pytest.fail("\n".join([*found, "python tests/guide/output_blocks.py --write mends it"]))
+    told = output_blocks.lines_of_shown_studies()
+    assert {line for line, study in told.items() if study == name} <= set(lines_called)
 
 
-def test_python_that_is_shown_runs(folder, in_process, cluster, lent, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page in LATER else []) for page in PYTHON],
+)
+def test_python_that_is_shown_runs(
+    page, folder, lines_called, cluster, lent, tmp_path, monkeypatch, capsys
+):
     """On the shared cluster, where it would start one."""
-    BLOCKS["quickstart"].make(folder)  # the store that it reads
-    blocks = [block for block in fenced("python") if block.document.stem != "plugins"]
-    assert len(blocks) >= 5
+    BLOCKS["quickstart"].make(folder)
+    shutil.copytree(folder / "quickstart.zarr", tmp_path / "quickstart.zarr")
 
     class Client(distributed.Client):
         def __init__(self, **workers):
             super().__init__(cluster.cluster)
 
     monkeypatch.setattr(distributed, "Client", Client)
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(tmp_path)
+    blocks = [
+        block.text for path in DOCUMENTS if path.stem == page for block in fenced("python", [path])
+    ]
     with lent():
-        exec("\n".join(block.text for block in blocks), {"__name__": "__main__"})
+        exec("\n".join(blocks), {"__name__": "__main__", "sweep": sweep})
     assert capsys.readouterr().out
 
 
 def test_the_others_are_compared_by_the_checks_of_everything():
     (arguments,) = re.findall(r"^python tests/guide/output_blocks.py (.*)$", CI, re.M)
-    assert {*arguments.split(), *QUICK} == set(BLOCKS) == set(SHOWN)
+    assert {*arguments.split(), *QUICK, *SLOW} == set(BLOCKS) == set(SHOWN)
     assert not re.search(r"output_blocks.py.*(\|\||&)", CI)  # its exit code counts
+    assert re.search(r"^python -m pytest -m slow$", CI, re.M)
 
 
-def test_a_command_that_fails_makes_no_block(tmp_path, in_process):
+def test_a_command_that_fails_makes_no_block(tmp_path, lines_called):
     with pytest.raises(SystemExit, match="sweep reproduce leee ended with exit code 2, not 0"):
         output_blocks.run(tmp_path, "reproduce", "leee")
 
