@@ -1,7 +1,6 @@
 """Single series of errors that do not drift, of kinds that make a drift hard to see."""
 
 import numpy as np
-from scipy.signal import lfilter
 
 
 def white(rng, n):
@@ -11,6 +10,8 @@ def white(rng, n):
 
 def correlated(rng, n, memory=1 / 30):
     """Autocorrelated over a part of the run."""
+    from scipy.signal import lfilter
+
     return lfilter([1], [1, -np.exp(-1 / (memory * n))], rng.normal(size=8 * n))[-n:]
 
 

@@ -8,7 +8,7 @@ drawn directly, with the statistics that means over the steps have; `every_step`
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lfilter
+from run_tables import run_table, with_series
 
 STEPS = 1_000_000
 
@@ -87,8 +87,50 @@ def ensemble(rng, truth, starts=64, share=0.01, oscillation=Oscillation()):
     return oscillation.means(rng, starts) + there
 
 
+def table_of(means, times=None, step_sizes=(0.5,), seconds=None, value=True):
+    """A run table of starts with these interval means of the energy error.
+
+    Parameters
+    ----------
+    means : array_like or dict
+        Of shape ``(starts, intervals)``; a dict has those of each integrator, or of each integrator
+        and step size.
+    times : array_like, optional
+        Of the samples; by default a second apart.
+    seconds : dict, optional
+        CPU time of the runs, with the keys of `means`.
+    value : bool
+        Whether the energy is there too, so that its errors have a sign.
+    """
+    means = means if isinstance(means, dict) else {"a": means}
+    labels = [key if isinstance(key, str) else key[0] for key in means]
+    every = np.concatenate([np.asarray(one) for one in means.values()])
+    count = len(every) // len(means)
+    starts = tuple(f"start[{i}]" for i in range(count))
+    times = np.arange(every.shape[1] + 1.0) if times is None else times
+    table = run_table(dict.fromkeys(labels, 2), step_sizes, starts, times)
+    interval = np.insert(every, 0, np.nan, axis=1)
+    ends = np.insert(every, 0, 0.0, axis=1)
+    if value:
+        table = with_series(table, "energy", 1.0 + ends)
+    table = with_series(table, "energy_error", ends, mean=interval, abs_mean=np.abs(interval))
+    if seconds is not None:
+        table["cpu_time"] = "run", np.repeat([seconds[key] for key in means], count)
+    return table
+
+
+def judged(means, **settings):
+    """The drift, with its verdict, of one integrator's starts; see `table_of`."""
+    from sweep.analysis import drift_table
+
+    (row,) = drift_table(table_of(means, **settings))
+    return row
+
+
 def _sizes(rng, starts, count, decay):
     """Amplitudes, log-normal with mean square 1, whose logarithm forgets."""
+    from scipy.signal import lfilter
+
     keeps = np.exp(-decay)
     kicks = rng.normal(size=(starts, count))
     kicks[:, 1:] *= np.sqrt(1 - keeps**2)
@@ -101,6 +143,8 @@ def _cycles(rng, starts, count, length, memory, period):
     dz = λz dt + √(2/memory) dW with λ = −1/memory + 2πi/period: with state z at its start an
     interval ends at e^{λL} z + ξ and has the mean ((e^{λL} − 1)/λ z + η)/L.
     """
+    from scipy.signal import lfilter
+
     rate = -1 / memory + 2j * np.pi / period
     turn, lost = np.exp(rate * length), 1 - np.exp(-2 * length / memory)
     both = (2 / (memory * rate)) * (

@@ -107,3 +107,27 @@ def test_runs_that_fail_are_judged_until_the_first_of_them_does():
     assert row.in_words == (
         "until a run fails, which can be no longer; until t = 60 s, after which 3 of 3 runs fail"
     )
+
+
+def test_the_sentence_above_counts_runs():
+    def summary(*tables):
+        rows = [row for table in tables for row in sweep.chaos_table(table)]
+        return sweep.analysis.summarize_chaos(rows)
+
+    exponents = [0.1 + 0 * TIMES, 0.3 + 0 * TIMES]
+    chaotic = dataset([CHAOTIC, CHAOTIC], exponents)
+    assert summary(chaotic) == ["Both runs are chaotic, with exponents of 0.1 – 0.3 s-1."]
+    mixed = dataset([CHAOTIC, REGULAR, REGULAR, BETWEEN], 4 * [0.0 * TIMES])
+    (row,) = sweep.chaos_table(mixed)
+    assert summary(chaotic, mixed) == [
+        f"3 of 6 runs are chaotic; 2 show no chaos (exponents below {row.hidden:.2g} s-1 could "
+        f"hide); 1 is undecided (runs of {row.longer:.2g} s would tell, if the exponents last)."
+    ]
+    (text,) = summary(dataset([CHAOTIC]).isel(time=[0, -1]))
+    assert text == "The only run is undecided (4 sample intervals or more are needed)."
+    lost = dataset([BETWEEN], status=[1])
+    lost["sample_count"] = "run", [31]
+    assert summary(lost) == ["The only run is undecided (runs fail before it can be told)."]
+    bare = dataset([REGULAR], [1.0 / LATE]).drop_vars("megno")
+    assert summary(bare) == ["Nothing is told of order and chaos: MEGNO is not recorded."]
+    assert summary(dataset([CHAOTIC], status=[3]))[0].endswith(": no run is complete.")

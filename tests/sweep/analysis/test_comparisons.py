@@ -2,41 +2,19 @@
 
 import numpy as np
 import pytest
-from run_tables import run_table, with_series
-from wandering import Oscillation
+from wandering import Oscillation, table_of
 
-from sweep.analysis.drift.drifts import drift_table
-from sweep.analysis.summary import summarize_drifts
+from sweep.analysis import drift_table, summarize_drifts
 from sweep.plots import drift_over_time
 from sweep.tables import drifts_as_tables, table_rows_for_json, tables_as_text
 
-TIMES = np.linspace(0.0, 64.0, 65)
-MIDDLES = (TIMES[1:] + TIMES[:-1]) / 2
+MIDDLES = np.arange(64) + 0.5
 WAVES = Oscillation(intervals=64)
 
 
 def waves(rng, drift=0.0, starts=8):
     """Bounded oscillations of rms near 1, and beside them a drift of the mean."""
     return WAVES.means(rng, starts) + drift * MIDDLES
-
-
-def table_of(means, step_sizes=(0.5,), seconds=None):
-    """A run table of integrators, of starts with these interval means of the energy error.
-
-    `means` is by integrator, or by integrator and step size; `seconds`, likewise, the CPU times of
-    runs that were measured.
-    """
-    keys, labels = list(means), [key if isinstance(key, str) else key[0] for key in means]
-    starts = tuple(f"start[{i}]" for i in range(len(means[keys[0]])))
-    table = run_table(dict.fromkeys(labels, 2), step_sizes, starts, TIMES)
-    every = np.concatenate([means[key] for key in keys])
-    interval = np.concatenate([np.full((len(every), 1), np.nan), every], axis=1)
-    ends = np.concatenate([np.zeros((len(every), 1)), every], axis=1)
-    table = with_series(table, "energy", 1.0 + ends)  # an error of a value has a sign
-    table = with_series(table, "energy_error", ends, mean=interval, abs_mean=np.abs(interval))
-    if seconds is not None:
-        table["cpu_time"] = "run", np.repeat([seconds[key] for key in keys], len(starts))
-    return table
 
 
 def compared(table, step_sizes="smallest"):
@@ -67,26 +45,30 @@ def test_no_drift_is_compared_with_a_drift():
     assert any(title.endswith(f"\n{closest} (95 %)") for title in drawn)
 
 
-@pytest.mark.parametrize("ratio", [1.0, 3.0, 100.0])
-def test_what_is_said_holds_of_the_true_drifts(ratio):
+@pytest.mark.parametrize(
+    ("ratio", "trials"),
+    [(1.0, 12), (3.0, 12), *(pytest.param(r, 100, marks=pytest.mark.slow) for r in (1.0, 3.0))],
+)
+def test_what_is_said_holds_of_the_true_drifts(ratio, trials):
     said = held = 0
-    for trial in range(100):
+    for trial in range(trials):
         rng = np.random.default_rng((trial, int(ratio)))
         table = table_of({"one": waves(rng, 1.0), "other": waves(rng, ratio)})
         for one in compared(table)["one", 0.5]:
             said, held = said + 1, held + (one.times <= ratio)
-    assert said - held <= 0.05 * 100
-    assert said > 75 or ratio < 2
+    assert said - held <= 0.05 * trials
+    assert said > 0.75 * trials or ratio < 2
 
 
 def test_printed_bounds_are_rounded_down():
     rng = np.random.default_rng(1)
     still = waves(rng)
-    for size in np.geomspace(0.5, 1e4, 15):
+    for size in (0.5, 3.0, 40.0, 1e4):
         (one,) = compared(table_of({"a": still, "b": waves(rng, size)}))["a", 0.5] or (None,)
         if one is not None:
             printed = float(str(one).split("×")[0].removeprefix("≥ "))
             assert 1 <= printed <= one.times < 10 * printed
+    assert one is not None
 
 
 def test_walks_and_drifts_of_either_sign_are_not_compared():
@@ -103,16 +85,13 @@ def test_walks_and_drifts_of_either_sign_are_not_compared():
     assert row.verdict == "linear" and not any(one.times > 1.5 for one in row.compared)
 
 
-def test_other_starts_are_not_compared():
+def test_neither_other_starts_nor_an_error_of_nothing_are_compared():
     rng = np.random.default_rng(3)
     table = table_of({"good": waves(rng), "bad": waves(rng, 30.0)})
     assert len(compared(table)["good", 0.5]) == 1
     table["status"][-1] = 1
     assert compared(table)["good", 0.5] == ()
-
-
-def test_an_error_of_nothing_is_not_compared():
-    table = table_of({"good": np.zeros((8, 64)), "bad": waves(np.random.default_rng(3), 30.0)})
+    table = table_of({"good": np.zeros((8, 64)), "bad": waves(rng, 30.0)})
     assert compared(table)["good", 0.5] == ()
 
 
@@ -121,7 +100,7 @@ def test_equal_cost_is_of_the_cheapest_runs_that_cost_as_much():
     keys = [(label, h) for label in ("good", "bad") for h in (0.25, 0.5, 1.0)]
     means = {(label, h): waves(rng, 30 * h if label == "bad" else 0.0) for label, h in keys}
     seconds = {key: 2.0 / key[1] * (1.6 if key[0] == "good" else 1.0) for key in keys}
-    table = table_of(means, (0.25, 0.5, 1.0), seconds)
+    table = table_of(means, step_sizes=(0.25, 0.5, 1.0), seconds=seconds)
     found = compared(table, "all")
     equal_step, costly = sorted(found["good", 0.5], key=lambda one: -one.step_size)
     assert equal_step.equal_step and not equal_step.equal_cost

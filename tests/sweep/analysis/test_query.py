@@ -10,8 +10,6 @@ import sweep
 from integrators.errors import InputError
 from sweep import tables
 from sweep.analysis import query, results, units
-from sweep.analysis.runs import blocks, summaries
-from sweep.tables.runs import runs_as_json_rows
 
 TIMES = np.linspace(0.0, 2.0, 5)
 STATUS = {"flag_values": [-1, 0, 1, 2], "flag_meanings": "pending complete left_domain not_finite"}
@@ -98,21 +96,31 @@ def test_of_a_tree_the_experiments_that_have_such_runs(table):
         query(tree, "gravity > 50")
 
 
-def test_results_reduce_series_whatever_the_blocks(table, monkeypatch):
+SERIES = ("end", "max", "mean")
+
+
+def test_results_reduce_series(table):
     table["global_error"][3, 2:] = np.nan  # as of a run that failed
     table["global_error"][4] = np.nan
-    columns = [f"global_error@{of}" for of in (*summaries.OF_SERIES, "1.5")]
-    whole = results(table, columns)
+    found = results(table, [f"global_error@{of}" for of in (*SERIES, "1.5")])
     values = np.abs(table.global_error.values)
-    assert whole["global_error@end"].values[[0, 3]].tolist() == [values[0, -1], values[3, 1]]
-    assert np.isnan(whole["global_error@end"].values[4])
-    assert np.array_equal(whole["global_error@1.5"].values, values[:, 3], equal_nan=True)
+    assert found["global_error@end"].values[[0, 3]].tolist() == [values[0, -1], values[3, 1]]
+    assert np.isnan(found["global_error@end"].values[4])
+    assert np.array_equal(found["global_error@1.5"].values, values[:, 3], equal_nan=True)
     some = np.isfinite(values).any(axis=1)
     expected = np.nanmean(values[some], axis=1)
-    assert np.allclose(whole["global_error@mean"].values[some], expected, rtol=1e-14)
-    monkeypatch.setattr(blocks, "ROWS", 3)
-    monkeypatch.setattr(blocks, "VALUES", 6)  # three runs and two samples at once
-    xr.testing.assert_identical(results(table, columns), whole)
+    assert np.allclose(found["global_error@mean"].values[some], expected, rtol=1e-14)
+
+
+def test_what_is_read_in_several_parts_is_one():
+    """More runs, and more samples, than are in memory at once."""
+    table = run_table({"rk4": 4}, (0.1,), [f"s{i}" for i in range(1100)], np.arange(2100.0))
+    size = np.random.default_rng(1).uniform(size=table["global_error"].shape)
+    table["global_error"].values[:] = size
+    found = results(table, [f"global_error@{of}" for of in SERIES])
+    assert np.array_equal(found["global_error@end"].values, size[:, -1])
+    assert np.array_equal(found["global_error@max"].values, size.max(axis=1))
+    assert np.allclose(found["global_error@mean"].values, size.mean(axis=1), rtol=1e-13)
 
 
 def test_a_run_that_did_not_come_to_its_end_has_none(table):
@@ -168,7 +176,7 @@ def test_rows_are_sorted_and_limited(table):
 
 def test_rows_for_json_have_the_same(table):
     table["global_error"][0] = np.nan
-    rows = list(runs_as_json_rows(table, ["status", "global_error@end", "steps"]))
+    rows = list(tables.runs_as_json_rows(table, ["status", "global_error@end", "steps"]))
     assert json.loads(json.dumps(rows, allow_nan=False))[0] == {
         "status": "complete", "global_error@end": None, "steps": 20
     }  # fmt: skip

@@ -1,71 +1,58 @@
 """Rows of answers: as data frames of flat columns, as HTML, as text."""
 
-import dataclasses
-import math
 import pickle
 
-from sweep.analysis.rows import Rows
-from sweep.tables.base import Table
+import pytest
+import xarray as xr
+from run_tables import run_table
+
+import sweep
+
+ODD = "<script>"
 
 
-@dataclasses.dataclass(frozen=True)
-class Spread:
-    low: float
-    high: float
+@pytest.fixture(scope="module")
+def rows():
+    scan = {"gravity": (1.0, 9.81)}
+    one, two = run_table({"rk4": 4, ODD: 2}, scan=scan), run_table({"rk4": 4}, scan=scan)
+    return sweep.order_table(xr.DataTree.from_dict({"one": one, "two": two}))
 
 
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    integrator: str
-    parameters: dict
-    error: Spread
-    best: tuple
-    points: tuple
-
-    @property
-    def width(self):
-        return self.error.high - self.error.low
-
-
-def answer(name, gravity, points=()):
-    return Answer(name, {"gravity": gravity}, Spread(1.0, 3.0), ("steps", "cpu_time"), points)
-
-
-def test_columns_are_flat_and_points_of_curves_are_left_out():
-    rows = Rows([answer("rk4", 9.81), answer("<b>", math.nan, (Spread(0.0, 1.0),))])
+def test_columns_are_flat_and_points_of_curves_are_left_out(rows):
+    frame = sweep.work_table(run_table({"rk4": 4, "rk2_heun": 2})).to_dataframe()
+    assert frame["best"].iloc[0] == "steps" and "experiment" not in frame
     frame = rows.to_dataframe()
-    assert list(frame) == ["integrator", "gravity", "error_low", "error_high", "best", "width"]
-    assert frame.iloc[0].tolist() == ["rk4", 9.81, 1.0, 3.0, "steps, cpu_time", 2.0]
+    assert list(frame)[:4] == ["experiment", "integrator", "gravity", "order"]
+    assert not {"points", "parameters"} & set(frame)
+    assert frame["experiment"].tolist() == 4 * ["one"] + 2 * ["two"]
+    assert frame["gravity"].tolist() == 3 * [1.0, 9.81]
+    spread = sweep.chaos_table(_chaos()).to_dataframe()
+    assert {"megno_median", "megno_low", "megno_high"} <= set(spread)
 
 
-def test_rows_of_several_experiments_say_which():
-    rows = Rows([answer("rk4", 1.0), answer("rk4", 2.0)], experiments=["one", "two"])
-    assert rows.to_dataframe()["experiment"].tolist() == ["one", "two"]
-    rows.sort(key=lambda row: -row.parameters["gravity"])
-    assert pickle.loads(pickle.dumps(rows)).experiments == rows.experiments == ["two", "one"]
+def _chaos():
+    table = run_table({"rk4": 4})
+    return table.assign(megno=table["global_error"].assign_attrs(kind="chaos"))
 
 
-def test_text_is_escaped_and_no_colour_is_set():
-    page = Rows([answer("<script>", 1.0)])._repr_html_()
-    assert "&lt;script&gt;" in page and "<script>" not in page
-    assert "color" not in page and "background" not in page
+def test_sorted_and_pickled_rows_keep_their_experiments(rows):
+    sorted_rows = pickle.loads(pickle.dumps(rows))
+    sorted_rows.sort(key=lambda row: -row.parameters["gravity"])
+    assert sorted_rows.experiments == ["one", "one", "two", "one", "one", "two"]
+    assert sorted_rows.to_dataframe()["gravity"].tolist() == 3 * [9.81] + 3 * [1.0]
 
 
-def test_rows_with_tables_of_their_own_show_these():
-    rows = Rows(
-        [answer("rk4", 1.0)], lambda own: [Table(["a & b"], [["1"]], "title")], ["one"], ["n"]
-    )
-    assert str(rows) == "one\ntitle\na & b\n─────\n    1\n\nn"
+def test_text_is_escaped_and_no_colour_is_set(rows):
     page = rows._repr_html_()
-    assert "a &amp; b" in page and page.index("one") < page.index("title") < page.index(">n<")
+    assert "&lt;script&gt;" in page and ODD not in page
+    assert "color" not in page and "background" not in page
+    assert page.index("one") < page.index("two") < len(page)
+    assert str(rows).startswith("one\nAll 4 cases") and "\n\ntwo\n" in str(rows)
 
 
 def test_no_rows():
-    assert str(Rows()) == "none" and "none" in Rows()._repr_html_()
-    assert Rows().to_dataframe().empty and Rows() == []
-
-
-def test_rows_of_dicts_and_many_of_them():
-    rows = Rows({"run": i, "status": "not_finite"} for i in range(100))
-    assert list(rows.to_dataframe()) == ["run", "status"]
-    assert "… and 40 more" in rows._repr_html_() and str(rows).endswith("… and 40 more")
+    twins = run_table({"rk4": 4}).assign(energy_error=lambda table: table["global_error"])
+    twins.attrs["integrators"] = '{"rk4": {"options": {"arithmetic": "double-double"}}}'
+    none = sweep.arithmetic_table(twins, ["energy"])
+    assert str(none) == "none" and "none" in none._repr_html_()
+    assert none.to_dataframe().empty and none == []

@@ -10,9 +10,7 @@ import integrators
 import sweep
 from integrators.errors import InputError
 from sweep import plots, tables
-from sweep.analysis import least_work, work_table
-from sweep.analysis.efficiency.pareto import pareto_front
-from sweep.analysis.efficiency.work import integrator_families
+from sweep.analysis import least_work, summarize_work, work_table
 
 ORDERS = {"variational": 2, "variational+suzuki4": 4, "rk4": 4}
 STAGES = {"variational": 1, "variational+suzuki4": 5, "rk4": 4, "rk45": 6}
@@ -86,12 +84,6 @@ def test_errors_are_taken_where_the_reference_resolves_all_integrators(table):
     assert cell(rows, "variational", 0.1).value == pytest.approx(2 * 0.1**2 * 0.5)
 
 
-def test_the_front_is_what_nothing_else_dominates():
-    errors, work = np.array([4.0, 3.0, 3.0, 2.0, 1.0]), np.array([1.0, 2.0, 2.5, 2.0, 9.0])
-    assert pareto_front(errors, work) == [0, 3, 4]
-    assert pareto_front(np.array([1.0, 1.0, np.nan]), np.array([2.0, 2.0, 1.0])) == [0, 1]
-
-
 def test_best_of_a_family_is_its_front(table):
     rows = [row for row in work_table(table) if row.error == "global_error"]
     for family in ("variational", "runge_kutta"):
@@ -161,7 +153,7 @@ def test_the_store_says_the_family_or_the_name_does(table):
         "variational+suzuki4": {"name": "ralston+x"},
     }
     table.attrs["integrators"] = json.dumps(described)
-    assert integrator_families(table) == {
+    assert {row.integrator: row.family for row in work_table(table)} == {
         "variational": "mine", "rk4": "runge_kutta", "variational+suzuki4": "ralston"
     }  # fmt: skip
 
@@ -232,3 +224,88 @@ def test_the_picture_enlarges_the_best_and_says_what_it_shows(table):
     assert sum(len(line.get_xdata()) for line in large) == sum("steps" in r.best for r in rows)
     with pytest.raises(InputError, match="other than 0"):
         plots.work_precision(table.assign(evaluations=0 * table.evaluations))
+
+
+# --- the sentence above the table --------------------------------------------------------------
+
+
+def worked(orders, factors, starts=("a", "b", "c"), **settings):
+    """A table whose integrators take so many evaluations a step."""
+    table = run_table(orders, starts=starts, **settings)
+    stages = np.array([factors[label] for label in table["integrator"].values])
+    return table.assign(evaluations=("run", stages * table["steps"].values))
+
+
+def test_the_cheapest_is_told_where_another_family_was_measured_too():
+    """Errors are 2 h² and 2 h⁴ after 1/h steps: that of 1e-3 takes one 45, of 2e-4 the other 40."""
+    table = worked({"variational": 2, "rk4": 4}, {"variational": 1, "rk4": 4})
+    assert summarize_work(work_table(table)) == [
+        "For global errors of 1e-03 rk4 needs the fewest evaluations, at least 1.1 times fewer "
+        "than variational; of the families only runge kutta is seen to reach 1e-07."
+    ]
+    table = worked({"rk4": 4, "rk2_heun": 2}, {"rk4": 4, "rk2_heun": 2})
+    assert summarize_work(work_table(table)) == [
+        "For global errors of 1e-03 rk4 needs the fewest evaluations, at least 2.2 times fewer "
+        "than rk2_heun."
+    ]
+
+
+def test_several_scanned_values_are_counted():
+    scan = {"gravity": (1.0, 9.81)}
+    table = worked({"variational": 2, "rk4": 4}, {"variational": 1, "rk4": 4}, scan=scan)
+    assert summarize_work(work_table(table)) == [
+        "Who needs the fewest evaluations for small errors, of 2 combinations of scanned values: "
+        "rk4 at 2."
+    ]
+
+
+def timed_table(seconds):
+    """Each integrator takes so long at its finest step size, in three repeats 5 % apart."""
+    table = run_table(dict.fromkeys(seconds, 4), times=(0.0, 1.0, 2.0))
+    first = np.array([seconds[label] for label in table["integrator"].values])
+    first = first * 0.01 / table["step_size"].values
+    copies = [
+        table.assign(cpu_time=("run", factor * first, {"units": "s"})).assign_coords(
+            repeat=("run", np.full(table.sizes["run"], i))
+        )
+        for i, factor in enumerate((1.0, 1.05, 1.2))
+    ]
+    return xr.concat(copies, "run", data_vars="minimal", coords="minimal", compat="override")
+
+
+def test_times_that_overlap_share_a_place():
+    """A minute of the machine is no reason to rank: 3 % apart, where repeats are 5 %."""
+    rows = work_table(timed_table({"rk4": 0.5, "cf4": 0.515, "variational": 0.8}))
+    (text,) = summarize_work(rows, "cpu_time")
+    assert "rk4 and cf4 take equally little CPU time within 8 %, 1.5 times less than" in text
+    found = least_work(rows, "cpu_time")
+    least = {row.integrator for row in found if row.least_of_all}
+    assert least == {"rk4", "cf4"}
+    apart = work_table(timed_table({"rk4": 0.5, "cf4": 0.6}))
+    (text,) = summarize_work(apart, "cpu_time")
+    assert " rk4 takes the least CPU time, 1.1 times less than cf4" in text
+
+
+def test_of_one_family_what_overlaps_is_best_together():
+    rows = work_table(timed_table({"rk4": 0.5, "rk4+projected": 0.515, "rk4+slow": 0.8}))
+    best = {row.integrator for row in rows if "cpu_time" in row.best}
+    assert best == {"rk4", "rk4+projected"}
+    assert {row.equals for row in least_work(rows, "cpu_time")} == {("rk4+projected",)}
+    text = tables.tables_as_text(tables.work_as_tables(rows, "cpu_time"))
+    assert "rk4 or rk4+projected" in text and "not told apart within what repeats differ by" in text
+
+
+def test_where_nothing_can_be_compared_the_sentence_says_so():
+    table = worked({"rk4": 4}, {"rk4": 4})
+    none = "It is not told which integrator needs the fewest evaluations: no error is reached by "
+    assert summarize_work(work_table(table)) == [f"{none}more than one."]
+    table = worked({"rk4": 4, "cf4": 4, "rk2_heun": 2}, {"rk4": 4, "cf4": 5, "rk2_heun": 2})
+    sizes = {"rk4": 0.1, "cf4": 0.1, "rk2_heun": 0.05}
+    wanted = [sizes[label] for label in table["integrator"].values]
+    table = table.isel(run=np.flatnonzero(table["step_size"].values == wanted))
+    assert summarize_work(work_table(table)) == [
+        f"{none}several that were measured above and below it."
+    ]
+    assert summarize_work(work_table(table), "cpu_time") == [
+        "It is not told which integrator takes the least CPU time: the reason stands below."
+    ]
