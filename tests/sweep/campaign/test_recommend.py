@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from study_runs import write
 
 import integrators
 import sweep
-from sweep.campaign.recommend import recommend as module
+import systems
 from sweep.errors import InputError
 
 STUDY = """\
@@ -26,34 +27,44 @@ duration = {duration}
 samples = 10
 """
 RANDOM = '["figure3", { around = "figure3", random = 4, spread = 0.1, seed = 3 }]'
-UNTIL, BOUND = 40.0, 1e-6
+UNTIL, BOUND = 8.0, 1e-6
 
 
-def study(start=RANDOM, duration=UNTIL):
-    return sweep.study.model.parse_study(STUDY.format(start=start, duration=duration))
-
-
-@pytest.fixture
-def few(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def few():
     """Only some integrators: kernels of all would take minutes to compile."""
     names = ("spherical_midpoint", "spherical_midpoint+suzuki4", "rk4", "rk2_heun", "rk45")
-
-    def fitting(family, library):
-        return {name: integrators.get(name) for name in names}
-
-    monkeypatch.setattr(module, "fitting_integrators", fitting)
-    return names
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(integrators, "names", lambda also=(): [*names, *(one.name for one in also)])
+        yield names
 
 
-@pytest.fixture
-def found(few):
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Write the study with some changes: the path of its file."""
+
+    def of(start=RANDOM, duration=UNTIL, more="", **changes):
+        text = STUDY.format(start=start, duration=duration)
+        for before, after in changes.items():
+            text = text.replace(before, after)
+        return write(text + more, tmp_path_factory.mktemp("study"))
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def found(few, study):
     return sweep.recommend(study(), energy_error=BOUND, global_error=1e-2)
+
+
+@pytest.fixture(scope="module")
+def top():
+    return systems.get("free_rigid_body")
 
 
 def errors_of(choice, states, until=UNTIL):
     """Largest error of the energy at the steps, and of the state, of each of some states."""
-    system = study().experiments[0].make_systems()[0]
-    steps = round(until / choice.size)
+    system, steps = systems.get("free_rigid_body"), round(until / choice.size)
     run = integrators.integrate(
         system, integrators.get(choice.integrator), states, step_size=until / steps,
         duration=until, samples=steps,
@@ -67,24 +78,21 @@ def errors_of(choice, states, until=UNTIL):
     return change, np.linalg.norm(run.states - exact.states, axis=(2, 3)).max(axis=1)
 
 
-def test_what_is_recommended_keeps_the_bounds_of_new_starts(found, few):
+def test_what_is_recommended_keeps_the_bounds_of_new_starts(found, few, top):
     assert found.best.integrator in few and not found.best.adaptive
-    assert (found.above, found.held_back) == (0, module.HELD_BACK) and found.in_time
-    attempts = [(0.05 * 0.5**k) ** (1 / found.held_back) for k in range(1, 1 + module.ATTEMPTS)]
+    assert (found.above, found.held_back) == (0, 40) and found.in_time
+    attempts = [(0.05 * 0.5**attempt) ** (1 / 40) for attempt in (1, 2, 3)]
     assert min(abs(found.share - share) for share in attempts) < 1e-12
-    system = study().experiments[0].make_systems()[0]
-    new = system.ensemble(100, seed=99, around="figure3", spread=0.1)
+    new = top.ensemble(100, seed=99, around="figure3", spread=0.1)
     energy, state = errors_of(found.best, new)
     assert np.mean((energy <= BOUND) & (state <= 1e-2)) >= found.share
 
 
-def test_a_larger_step_would_not_keep_them(found):
+def test_a_larger_step_would_not_keep_them(found, top):
     """What is recommended is no smaller than it has to be: twice as large a step errs too much."""
-    system = study().experiments[0].make_systems()[0]
-    new = system.ensemble(100, seed=98, around="figure3", spread=0.1)
+    new = top.ensemble(100, seed=98, around="figure3", spread=0.1)
     steps = round(UNTIL / found.best.size) // 2
-    larger = type(found.best)(**vars(found.best) | {"size": UNTIL / steps})
-    energy, state = errors_of(larger, new)
+    energy, state = errors_of(dataclasses.replace(found.best, size=UNTIL / steps), new)
     assert not np.all((energy <= BOUND) & (state <= 1e-2))
 
 
@@ -120,18 +128,22 @@ def test_the_answer_in_words_and_as_a_picture(found):
     assert labels[0] == found.best.integrator and labels[-1] == "recommended"
 
 
-def test_the_command_writes_the_answer_a_picture_and_a_study(few, command, tmp_path):
-    (tmp_path / "top.toml").write_text(STUDY.format(start=RANDOM, duration=8.0))
-    asked = ["recommend", "top.toml", "--energy-error", "1e-6", "--until", "4"]
+def test_the_command_writes_the_answer_a_picture_and_a_study(command, tmp_path, monkeypatch):
+    """Of a single start: of others it says nothing."""
+    monkeypatch.setattr(integrators, "names", lambda also=(): ["rk4", "rk2_heun"])
+    (tmp_path / "top.toml").write_text(STUDY.format(start='"figure3"', duration=4.0))
+    asked = ["recommend", "top.toml", "--energy-error", "1e-4", "--until", "2"]
     done = command(tmp_path, *asked, "--plot", "a.svg", "--study", "a.toml")
-    assert "keeps the energy error below 1e-06 until t = 4" in done.stdout.splitlines()[0]
-    assert "integrators until t = 4" in done.stderr
+    assert "keeps the energy error below 0.0001 until t = 2" in done.stdout.splitlines()[0]
+    assert "of others nothing is known" in done.stdout
+    assert "integrators until t = 2" in done.stderr
     assert "recommended" in (tmp_path / "a.svg").read_text()
     assert "a.toml" in done.stdout
     assert "top-recommended: valid" in command(tmp_path, "check", "a.toml").stdout
     found = json.loads(command(tmp_path, *asked, "--json").stdout)
-    assert found["best"]["integrator"] in few and found["until"] == 4.0
+    assert found["best"]["integrator"] in ("rk4", "rk2_heun") and found["until"] == 2.0
     assert found["bounds"][0]["error"] == "energy_error"
+    assert (found["searched"], found["held_back"], found["together"]) == (1, 0, 1)
 
 
 PLUGIN = """
@@ -151,13 +163,6 @@ def test_a_study_of_the_answer_finds_its_plugins(command, tmp_path):
     done = command(tmp_path, *asked, code=2)
     assert "--study a.toml: far/top.toml names files beside it; expected one in far" in done.stderr
     assert not (tmp_path / "a.toml").exists()
-
-
-def test_of_a_single_start_nothing_is_said_of_others(few):
-    found = sweep.recommend(study('"figure3"', 8.0), energy_error=1e-3)
-    assert (found.searched, found.held_back, found.together) == (1, 0, 1)
-    _, verified, *_ = sweep.tables.recommendation_in_sentences(found)
-    assert "of others nothing is known" in verified
 
 
 def test_doubt_is_said_in_words(found):
@@ -184,9 +189,9 @@ def test_doubt_is_said_in_words(found):
     assert not say(dataclasses.replace(found, best=far, points=()))[2].startswith("That is far")
 
 
-def test_a_bound_that_none_keeps_says_the_least_that_is_reached(few):
+def test_a_bound_that_none_keeps_says_the_least_that_is_reached(study):
     with pytest.raises(InputError, match=r"no integrator keeps .* the least is .* at ") as caught:
-        sweep.recommend(study(duration=8.0), energy_error=1e-19)
+        sweep.recommend(study(duration=2.0), energy_error=1e-19)
     assert "of CPU time a run" in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -203,32 +208,20 @@ def test_a_bound_that_none_keeps_says_the_least_that_is_reached(few):
         ({"global_error": 1e-15}, "the reference itself is uncertain by"),
     ],
 )
-def test_bad_input_is_refused_in_a_line(few, asked, words):
+def test_bad_input_is_refused_in_a_line(study, asked, words):
     with pytest.raises(InputError) as caught:
         sweep.recommend(study(), **asked)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_system_without_momentum_has_no_error_of_it():
-    text = STUDY.format(start='"figure3"', duration=1.0)
-    text = text.replace("free_rigid_body", "magnetic_dipoles").replace("figure3", "lee")
+def test_a_system_without_momentum_has_no_error_of_it(study):
+    dipoles = study('"lee"', 1.0, free_rigid_body="magnetic_dipoles")
     with pytest.raises(InputError, match="magnetic_dipoles has no momentum map"):
-        sweep.recommend(sweep.study.model.parse_study(text), momentum_error=1e-3)
+        sweep.recommend(dipoles, momentum_error=1e-3)
 
 
-def test_an_experiment_that_scans_is_refused():
-    text = STUDY.format(start='"figure3"', duration=1.0)
-    text = text.replace("free_rigid_body", "spherical_pendulum_chain").replace("figure3", "lee")
-    text += "scan = { gravity = [1.0, 2.0] }\n"
+def test_an_experiment_that_scans_is_refused(study):
+    pendula = study('"lee"', 1.0, "scan = { gravity = [1.0, 2.0] }\n",
+                    free_rigid_body="spherical_pendulum_chain")  # fmt: skip
     with pytest.raises(InputError, match="'only' scans gravity"):
-        sweep.recommend(sweep.study.model.parse_study(text), energy_error=1e-3)
-
-
-def test_random_states_that_are_drawn_are_those_of_the_study_and_more():
-    experiment = study().experiments[0]
-    (system,) = experiment.make_systems()
-    draw = module.StartSampler(experiment, system)
-    drawn = np.concatenate([draw.take(3), draw.take(5)])
-    again = system.ensemble(8, seed=3, around="figure3", spread=0.1)
-    assert np.array_equal(drawn, again) and draw.is_endless
-    assert np.array_equal(draw.single, system.start("figure3")[np.newaxis])
+        sweep.recommend(pendula, energy_error=1e-3)
