@@ -155,7 +155,16 @@ def _approaches(folder):
 
 
 def _paper(name):
-    return lambda folder: with_printed_figures(run(folder, "reproduce", name))
+    """What is printed of a paper, but for the files of its figures, which are there."""
+
+    def shown(folder):
+        printed = run(folder, "reproduce", name, "--plots")
+        figures = re.findall(rf"^{name}-plots/.*\.png$", printed, re.MULTILINE)
+        if missing := [file for file in figures or [name] if not (folder / file).exists()]:
+            raise SystemExit(f"no figure {', '.join(missing)}")
+        return with_printed_figures(printed[: printed.index(figures[0])])
+
+    return shown
 
 
 def with_printed_figures(printed):

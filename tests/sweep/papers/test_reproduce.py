@@ -1,6 +1,7 @@
 """The figures of the papers: how they are measured, and the command that prints them."""
 
 import dataclasses
+import functools
 import json
 
 import numpy as np
@@ -8,22 +9,23 @@ import pytest
 import xarray as xr
 from picture_text import assert_plain
 
+import sweep
 import systems
 from integrators.errors import InputError
 from sweep.analysis import drift_table
-from sweep.papers import PAPERS, Claim, Row, diagnostics, figures, reproduce
-from sweep.papers.agreement import (
+from sweep.papers import (
+    FIGURES,
+    PAPERS,
     Agreement,
-    EnergyTrend,
-    KeptToRoundOff,
-    agreement_with_printed_figure,
+    Claim,
+    Row,
+    claims_as_table,
+    diagnostics,
+    reproduce,
 )
-from sweep.papers.lee.claims import EXAMPLE_2, PROPERTIES
-from sweep.papers.measuring import Measured
-from sweep.papers.tables import claims_as_table
-from sweep.store.studies import load_study_file
 
-MEASURED = Measured("lee-example-2", "step-sizes", "variational", step_size=5e-3)
+EXAMPLE_2 = tuple(claim for claim in PAPERS["lee"].claims if claim.part == "Example 2")
+MEASURED = EXAMPLE_2[0].measured
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +35,14 @@ def example_2():
 
 
 @pytest.fixture(scope="module")
-def computed(example_2, tmp_path_factory, lent):
+def stores(tmp_path_factory):
+    return tmp_path_factory.mktemp("stores")
+
+
+@pytest.fixture(scope="module")
+def computed(example_2, stores, lent):
     with lent():
-        return reproduce(example_2, tmp_path_factory.mktemp("stores"))
+        return reproduce(example_2, stores)
 
 
 def test_each_claim_has_a_row_with_its_setting(example_2, computed):
@@ -50,13 +57,31 @@ def test_each_claim_has_a_row_with_its_setting(example_2, computed):
     assert "1.1717e-04" in text and "1.17166e-04" in text and text.count("holds") == len(rows)
 
 
-def test_another_step_size_gives_another_figure(example_2, computed, tmp_path):
-    """On a cluster of its own."""
-    rows, _ = reproduce(example_2, tmp_path, step_factor=0.5, workers=1)
+def test_the_command_prints_the_same_and_draws_the_figures(
+    example_2, computed, stores, tmp_path, command, monkeypatch
+):
+    """Of stores that are kept: nothing is computed again."""
+    monkeypatch.setitem(PAPERS, "lee", example_2)
+    monkeypatch.setitem(FIGURES, "lee", {"figure-3.2": FIGURES["lee"]["figure-3.2"]})
+    arguments = ("reproduce", "lee", "--json", "--plots", "-o", "figures", "--keep", stores)
+    rows = json.loads(command(tmp_path, *arguments).stdout)
+    assert [row["here"] for row in rows] == [row.here for row in computed[0]]
+    assert all({"claim", "paper", "setting", "holds", "agreement"} <= row.keys() for row in rows)
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["lee-figure-3.2.png"]
+
+
+def test_another_step_size_gives_another_figure(
+    example_2, computed, tmp_path, command, monkeypatch
+):
+    """Outside of its bounds, which ends in 3."""
+    monkeypatch.setitem(PAPERS, "lee", example_2)
+    done = command(tmp_path, "reproduce", "lee", "--step-factor", "0.5", "--json", code=3)
+    rows = json.loads(done.stdout)
     for half, whole in zip(rows[:4], computed[0], strict=False):
-        assert half.here / whole.here == pytest.approx(0.25, rel=0.05)
-        assert not half.holds
-    assert "h = 0.0025" in rows[0].setting
+        assert half["here"] / whole.here == pytest.approx(0.25, rel=0.05)
+        assert not half["holds"]
+    assert "h = 0.0025" in rows[0]["setting"]
+    assert "OUTSIDE" in str(claims_as_table([dataclasses.replace(computed[0][0], holds=False)]))
 
 
 def test_a_step_that_does_not_divide_is_refused(example_2, tmp_path):
@@ -68,9 +93,10 @@ def test_a_step_that_does_not_divide_is_refused(example_2, tmp_path):
 
 
 def test_bounds():
-    exact = Claim("Example 1", "", MEASURED, expected=2.0)
+    exact, negative = (Claim("", "", MEASURED, expected=value) for value in (2.0, -2.0))
     assert exact.bounds_that_hold == (2.0 * 0.999, 2.0 * 1.001)
-    assert Claim("Example 1", "", MEASURED, low=1.0, high=3.0).bounds_that_hold == (1.0, 3.0)
+    assert negative.bounds_that_hold == (-2.002, -1.998)
+    assert Claim("", "", MEASURED, low=1.0, high=3.0).bounds_that_hold == (1.0, 3.0)
 
 
 def test_the_unit_length_error_of_states_is_a_mean_over_samples_and_bodies(computed):
@@ -87,13 +113,27 @@ def test_the_unit_length_error_of_states_is_a_mean_over_samples_and_bodies(compu
     assert measured.value_and_range(runs) == pytest.approx((expected,) * 3)
 
 
-def test_the_claims_of_section_3_4_have_their_runs():
-    """Which only `sweep reproduce lee` computes: on all six systems."""
-    experiments = {one.name: one for one in load_study_file("lee-properties").experiments}
-    for claim in PROPERTIES:
-        labels = {entry.label for entry in experiments[claim.measured.experiment].integrators}
-        assert labels >= set(claim.measured.integrator_labels), claim
-    assert {claim.measured.experiment for claim in PROPERTIES} == set(experiments)
+@functools.cache
+def experiments_of(study):
+    return {one.name: one for one in sweep.load_study(study).experiments}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_claim_has_its_runs(paper):
+    """Most of which only `.ci/run` computes."""
+    for claim in PAPERS[paper].claims:
+        measured = claim.measured
+        experiment = experiments_of(measured.study)[measured.experiment]
+        labels = {entry.label for entry in experiment.integrators}
+        assert labels >= set(measured.integrator_labels), claim
+        starts = {axis for start in experiment.initial_conditions for axis in start.coordinates}
+        assert {axis.name for axis in experiment.scan} | starts >= measured.scan.keys(), claim
+
+
+def test_section_3_4_has_all_six_systems():
+    experiments = experiments_of("lee-properties")
+    claims = [claim for claim in PAPERS["lee"].claims if claim.part == "3.4"]
+    assert {claim.measured.experiment for claim in claims} == set(experiments)
     lee = {name for name in systems.names() if systems.get(name).starts[:1] == ("lee",)}
     assert {one.system for one in experiments.values()} == lee - {"forced_pendulum_chain"}
 
@@ -143,14 +183,40 @@ def test_a_claim_without_runs_is_refused(computed):
 
 def test_labels_of_a_figure_are_plain_text(computed):
     _, datasets = computed
-    assert_plain(figures.FIGURES["lee"]["figure-3.2"](datasets))
+    assert_plain(FIGURES["lee"]["figure-3.2"](datasets))
 
 
 # --- how far a figure is the printed one ---------------------------------------------------------
 
 
+@dataclasses.dataclass
+class Given:
+    """What a claim is measured by: a value with its range, of these runs."""
+
+    value: float
+    least: float | None = None
+    most: float | None = None
+    ensemble: bool = False
+    runs: xr.Dataset | None = None
+
+    def selected_runs(self, datasets, factor):
+        return self.runs
+
+    def value_and_range(self, runs):
+        ends = (self.value if end is None else end for end in (self.least, self.most))
+        return self.value, *ends
+
+    def setting_in_words(self, runs):
+        return "these"
+
+
+def found(paper, given, **more):
+    """The row of a claim that a paper prints a number, where another is found."""
+    return Claim("", "", given, paper=paper, expected=1.0, **more).computed_row({}, 1.0)
+
+
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "agreement"),
     [
         (2.16406e-5, "digits"),
         (2.16414e-5, "digits"),
@@ -163,46 +229,30 @@ def test_labels_of_a_figure_are_plain_text(computed):
         (np.nan, "not reproduced"),
     ],
 )
-def test_a_figure_agrees_in_its_digits_or_in_its_order_of_magnitude(value, found):
-    assert agreement_with_printed_figure(2.1641e-5, value, value, value, digits=5) is Agreement(
-        found
-    )
+def test_a_figure_agrees_in_its_digits_or_in_its_order_of_magnitude(value, agreement):
+    assert found(2.1641e-5, Given(value)).agreement is Agreement(agreement)
+
+
+@pytest.mark.parametrize(
+    ("value", "agreement"),
+    [(446.3, "digits"), (350.1, "digits"), (349.0, "magnitude"), (10.9, "not reproduced")],
+)
+def test_a_figure_with_one_digit_is_compared_to_one_digit(value, agreement):
+    assert found(400.0, Given(value, 416.0, 446.0), digits=1).agreement == agreement
 
 
 def test_a_range_is_that_of_an_ensemble():
-    chaotic = (1.4310e-6, 1.477e-6, 1.12e-6, 1.98e-6)
-    assert agreement_with_printed_figure(*chaotic, digits=5, ensemble=True) is Agreement.RANGE
-    # A range over step sizes, say.
-    assert agreement_with_printed_figure(*chaotic, digits=5) is Agreement.MAGNITUDE
-    beside = (1.4310e-6, 1.477e-6, 1.44e-6, 1.98e-6)
-    assert agreement_with_printed_figure(*beside, digits=5, ensemble=True) is Agreement.MAGNITUDE
+    chaotic = Given(1.477e-6, 1.12e-6, 1.98e-6, ensemble=True)
+    assert found(1.4310e-6, chaotic).agreement is Agreement.RANGE
+    of_step_sizes = dataclasses.replace(chaotic, ensemble=False)
+    beside = dataclasses.replace(chaotic, least=1.44e-6)
+    for other in (of_step_sizes, beside):
+        assert found(1.4310e-6, other).agreement is Agreement.MAGNITUDE
 
 
 def test_an_exact_figure_agrees_in_its_digits_or_not_at_all():
-    assert (
-        agreement_with_printed_figure(2.5065, 1.5213, 1.5213, 1.5213, digits=5, exact=True)
-        is Agreement.NONE
-    )
-    assert (
-        agreement_with_printed_figure(4.0, 3.98, 3.98, 3.98, digits=1, exact=True)
-        is Agreement.DIGITS
-    )
-
-
-def test_behaviour_decides_where_sizes_differ_and_can_refuse_any():
-    for behaves, far, near in (
-        (True, Agreement.BEHAVIOUR, Agreement.DIGITS),
-        (None, Agreement.NONE, Agreement.DIGITS),
-        (False, Agreement.NONE, Agreement.NONE),
-    ):
-        assert (
-            agreement_with_printed_figure(1e-14, 1e-17, 1e-17, 1e-17, digits=5, behaves=behaves)
-            is far
-        )
-        assert (
-            agreement_with_printed_figure(1e-14, 1e-14, 1e-14, 1e-14, digits=5, behaves=behaves)
-            is near
-        )
+    assert found(2.5065, Given(1.5213), exact=True).agreement is Agreement.NONE
+    assert found(4.0, Given(3.98), digits=1, exact=True).agreement is Agreement.DIGITS
 
 
 def energies(*slopes):
@@ -212,25 +262,44 @@ def energies(*slopes):
     return xr.Dataset({"energy_error": (("run", "time"), errors)}, {"time": time})
 
 
+def behaviour(part, text):
+    """What the paper shows of a claim on a Runge–Kutta method or, without a trend, of lengths."""
+    return next(
+        claim.behaviour
+        for claim in PAPERS["lee"].claims
+        if (claim.part, claim.text) == (part, text) and claim.behaviour
+    )
+
+
+GAINED, LOST = behaviour("Example 1", "mean |E − E₀|"), behaviour("Example 5", "mean |E − E₀|")
+KEPT = behaviour("Example 1", "mean |q·q − 1|")
+
+
 @pytest.mark.parametrize(
-    ("rises", "slopes", "behaves", "words"),
+    ("shown", "slopes", "far", "words"),
     [
-        (True, (1.0, 2.0), True, "2 of 2 gain energy, as in the paper"),
-        (False, (-1.0,), True, "loses energy, as in the paper"),
-        (False, (1.0, 2.0, 3.0), False, "3 of 3 gain energy, where the paper shows it lost"),
-        (False, (1.0, -2.0, -3.0), False, "1 of 3 gain energy, where the paper shows it lost"),
-        (True, (-1.0,), False, "loses energy, where the paper shows it gained"),
+        (GAINED, (1.0, 2.0), "behaviour", "2 of 2 gain energy, as in the paper"),
+        (LOST, (-1.0,), "behaviour", "loses energy, as in the paper"),
+        (LOST, (1.0, 2.0, 3.0), None, "3 of 3 gain energy, where the paper shows it lost"),
+        (LOST, (1.0, -2.0, -3.0), None, "1 of 3 gain energy, where the paper shows it lost"),
+        (GAINED, (-1.0,), None, "loses energy, where the paper shows it gained"),
     ],
 )
-def test_the_sign_of_the_drift_of_each_run_is_counted(rises, slopes, behaves, words):
-    assert EnergyTrend(rises).is_seen_in_runs(energies(*slopes), 0.0) == (behaves, words)
+def test_behaviour_decides_where_sizes_differ_and_can_refuse_any(shown, slopes, far, words):
+    for value, agreement in ((1e-17, far), (1e-14, far and "digits")):
+        row = found(1e-14, Given(value, runs=energies(*slopes)), behaviour=shown)
+        assert row.agreement is Agreement(agreement or "not reproduced")
+        assert row.setting == f"these ({words})"
 
 
 def test_round_off_is_small_in_every_run():
-    kept, words = KeptToRoundOff().is_seen_in_runs(None, 3e-14)
-    assert kept and words == "round-off, as in the paper: ≤ 1e-13"
-    assert KeptToRoundOff().is_seen_in_runs(None, 2e-13) == (False, "not round-off: up to 2.0e-13")
-    assert not KeptToRoundOff().is_seen_in_runs(None, np.nan)[0]
+    row = found(8e-12, Given(1e-14, 1e-15, 3e-14), behaviour=KEPT)
+    assert row.agreement is Agreement.BEHAVIOUR
+    assert row.setting == "these (round-off, as in the paper: ≤ 1e-13)"
+    row = found(8e-12, Given(1e-14, 1e-15, 2e-13), behaviour=KEPT)
+    assert row.agreement is Agreement.NONE
+    assert row.setting == "these (not round-off: up to 2.0e-13)"
+    assert found(1e-14, Given(np.nan), behaviour=KEPT).agreement is Agreement.NONE
 
 
 def test_the_closing_lines_count_each_agreement():
@@ -242,71 +311,15 @@ def test_the_closing_lines_count_each_agreement():
         for _ in range(count)
     ]
     rows += [dataclasses.replace(row, paper=None, digits=None, holds=False)]
+    bounds = (-2.002, -1.998), (0.1, np.inf), (0.0, 1e-15)
+    rows[:3] = [dataclasses.replace(rows[0], low=low, high=high) for low, high in bounds]
     text = str(claims_as_table(rows))
+    assert "-2.0020e+00 – -1.9980e+00" in text and "inf" not in text
+    assert "≥ 1.00e-01" in text and "≤ 1.00e-15" in text
     first, second, *lines = text[text.index("10 of 11") :].splitlines()
     assert "within their bounds" in first and second.startswith("10 of them stand beside")
     assert {line[8:22].strip(): int(line[:6]) for line in lines} == counted
     assert {agreement.value for agreement in Agreement} == set(counted)
-
-
-FIGURES = [f"lee-figure-3.{number}.png" for number in range(1, 8)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("reproduce")
-
-
-@pytest.fixture(scope="module")
-def lee(folder, command):
-    """The rows of the whole paper, by part."""
-    done = command(folder, "reproduce", "lee", "--json", "--plots", "--keep", "stores")
-    rows = json.loads(done.stdout)
-    parts = ["3.4", *(f"Example {i}" for i in range(1, 7))]
-    return {part: [row for row in rows if row["part"] == part] for part in parts}
-
-
-def test_the_command_finds_every_figure_of_the_paper(folder, lee):
-    rows = [row for part in lee.values() for row in part]
-    assert len(rows) == len(PAPERS["lee"].claims)
-    assert all({"claim", "paper", "here", "setting", "holds", "agreement"} <= set(r) for r in rows)
-    assert [row["claim"] for row in rows if not row["holds"]] == []
-    assert sorted(path.name for path in (folder / "lee-plots").iterdir()) == FIGURES
-    assert len(list((folder / "stores").iterdir())) == 7
-
-
-@pytest.mark.parametrize(("part", "every"), [("Example 1", "5th"), ("Example 5", "20th")])
-def test_the_mean_over_some_steps_has_the_printed_digits(lee, part, every):
-    some, all_steps = lee[part][:2]
-    assert f"mean over every {every} step" in some["setting"]
-    assert f"{some['here']:.4e}" == f"{some['paper']:.4e}" and some["agreement"] == "digits"
-    assert "mean over every step" in all_steps["setting"]
-    assert f"{all_steps['here']:.4e}" != f"{all_steps['paper']:.4e}"
-    assert all_steps["agreement"] == "magnitude"
-
-
-def test_runs_that_gain_energy_are_not_those_that_the_paper_shows_losing_it(lee):
-    *_, energy, length = lee["Example 4"]
-    for row in (energy, length):
-        assert row["setting"].startswith("rk45") and row["agreement"] == "not reproduced"
-        assert "128 of 128 gain energy, where the paper shows it lost" in row["setting"]
-        assert row["least"] < row["paper"] < row["most"]  # its size alone would agree
-    assert "gains energy, as in the paper" in lee["Example 1"][-1]["setting"]
-    assert "loses energy, as in the paper" in lee["Example 5"][-1]["setting"]
-
-
-def test_unit_lengths_at_round_off_agree_in_behaviour(lee):
-    rows = [row for part in lee.values() for row in part if "round-off, as" in row["setting"]]
-    assert len(rows) == 5
-    assert all(row["here"] < row["paper"] / 10 for row in rows)
-    assert {row["agreement"] for row in rows} == {"behaviour"}
-
-
-def test_a_figure_outside_its_bounds_ends_in_3(folder, command, example_2, monkeypatch):
-    """Goes on from a store of the test before: only other step sizes are computed."""
-    monkeypatch.setitem(PAPERS, "lee", example_2)
-    done = command(folder, "reproduce", "lee", "--keep", "stores", "--step-factor", "0.5", code=3)
-    assert "OUTSIDE" in done.stdout and "h = 0.0025" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -9,114 +9,34 @@ import xarray as xr
 
 import systems
 from integrators.errors import InputError
-from sweep.papers import PAPERS, Claim, diagnostics, reproduce
-from sweep.papers.agreement import agreement_with_printed_figure
+from sweep.papers import PAPERS, diagnostics, reproduce
 from sweep.papers.mclachlan.claims import exact_step_angle, printed_step_angle
 from sweep.papers.mclachlan.equilibria import relative_equilibria
-from sweep.papers.measuring import Computed
-from sweep.papers.tables import claims_as_table
-from sweep.store.studies import load_study_file
 
-PAPER = PAPERS["mclachlan"]
-LONGER = (
-    "mclachlan-orders",
-    "mclachlan-chain",
-    "mclachlan-approaches",
-)  # of which only `.ci/run` computes the claims
+ROTATION = "mclachlan-rotation"  # the other studies are computed by `.ci/run`
 
 
 @pytest.fixture(scope="module")
-def quick():
-    """The paper without the claims of its longer studies."""
-    claims = tuple(claim for claim in PAPER.claims if claim.measured.study not in LONGER)
-    return dataclasses.replace(PAPER, claims=claims)
-
-
-@pytest.fixture(scope="module")
-def computed(quick, tmp_path_factory, lent):
-    """Rows and datasets of the quicker studies."""
+def computed(tmp_path_factory, lent):
+    """Rows and datasets of the study of rotations."""
+    paper = PAPERS["mclachlan"]
+    claims = tuple(claim for claim in paper.claims if claim.measured.study == ROTATION)
+    assert len(claims) >= 4
     with lent():
-        return reproduce(quick, tmp_path_factory.mktemp("stores"))
+        rotations = dataclasses.replace(paper, claims=claims, pictures=())
+        return reproduce(rotations, tmp_path_factory.mktemp("stores"))
 
 
-def rows_of(computed, part, text=""):
-    return [row for row in computed[0] if row.part == part and text in row.claim]
-
-
-def test_every_claim_holds(quick, computed):
-    rows, _ = computed
-    assert len(rows) == len(quick.claims) > 30
-    assert [(row.claim, row.here, row.setting) for row in rows if not row.holds] == []
-    assert {row.part[0] for row in rows} == {"1", "2", "r", "3", "F", "A"}
-
-
-def test_the_other_claims_have_their_runs():
-    """Of the studies that take longer."""
-    others = [claim for claim in PAPER.claims if claim.measured.study in LONGER]
-    assert {claim.measured.study for claim in others} == set(LONGER)
-    for claim in others:
-        measured = claim.measured
-        experiments = {one.name: one for one in load_study_file(measured.study).experiments}
-        labels = {entry.label for entry in experiments[measured.experiment].integrators}
-        assert labels >= set(measured.integrator_labels), claim
-
-
-def test_ratios_of_errors_are_the_printed_ones_with_the_other_inertia(computed):
-    rows = rows_of(computed, "3.1", "error of")
-    assert [row.agreement for row in rows] == ["digits"] * 2 + ["not reproduced"] * 2
-    assert [round(row.here, 2) for row in rows[2:]] == [10.88, 2.09]
-    assert all(416.0 <= value <= 447.0 for value in (rows[0].least, rows[0].most))
-    assert all(24.9 <= value <= 34.0 for value in (rows[1].least, rows[1].most))
-    assert "median of 9 step sizes (inertia (1, 2, 4), as printed)" in rows[2].setting
+def test_every_claim_on_rotations_holds(computed):
+    assert [(row.claim, row.here, row.setting) for row in computed[0] if not row.holds] == []
 
 
 def test_the_printed_angle_is_that_of_a_perpendicular_spin(computed):
-    across, along = rows_of(computed, "2.4 (vi)", "angle of a step")
+    across, along = (row for row in computed[0] if row.claim == "angle of a step")
     assert [across.agreement, along.agreement] == ["digits", "not reproduced"]
     assert across.here == pytest.approx(printed_step_angle(1.9), abs=1e-13)
     assert along.here == pytest.approx(exact_step_angle(1.9, np.radians(5.0)), abs=1e-13)
     assert exact_step_angle(0.7, 0.5 * np.pi) == pytest.approx(printed_step_angle(0.7), abs=1e-14)
-
-
-def test_energy_of_the_spherical_midpoint_stays_and_that_of_the_classical_does_not(computed):
-    least = [row.here for row in rows_of(computed, "3.2", "least")]
-    assert np.ptp(least) < 1e-9
-    drifting = [row.here for row in rows_of(computed, "3.2", "max")]
-    assert drifting[0] < drifting[1] < drifting[2]
-    settings = [row.setting for row in rows_of(computed, "3.2", "max")]
-    assert [text.split("T = ")[1].split(" ")[0] for text in settings] == ["5000", "50000", "500000"]
-
-
-def test_rows_are_a_table_and_json(computed):
-    rows, _ = computed
-    text = str(claims_as_table(rows))
-    assert "-2.4434e-03 – -2.4386e-03" in text
-    assert "≥ 1.00e-01" in text and "≤ 1.00e-15" in text
-    assert "inf" not in text and "nan" not in text
-
-
-def test_a_run_that_is_not_back_yet_has_no_period(computed):
-    dataset = computed[1]["mclachlan-vortices"]["period"]
-    early = dataset.isel(time=dataset["time"].values < 90.0)
-    with pytest.raises(InputError, match="not back at its start within T = 89.9"):
-        diagnostics.return_period(early)
-
-
-# --- bounds --------------------------------------------------------------------------------------
-
-MEASURED = Computed("", "", "", measure=lambda dataset: 1.0)
-
-
-def test_bounds_about_a_negative_value_are_in_order():
-    assert Claim("", "", MEASURED, expected=-2.0).bounds_that_hold == (-2.002, -1.998)
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [(446.3, "digits"), (350.1, "digits"), (349.0, "magnitude"), (10.9, "not reproduced")],
-)
-def test_a_figure_with_one_digit_is_compared_to_one_digit(value, found):
-    assert agreement_with_printed_figure(400.0, value, 416.0, 446.0, digits=1) == found
 
 
 # --- diagnostics ---------------------------------------------------------------------------------
@@ -153,6 +73,13 @@ def test_period_between_samples():
     assert diagnostics.return_period(dataset) == pytest.approx([expected], abs=1e-12)
     assert diagnostics.distance_at_first_return(dataset) < 1e-13
     assert diagnostics.return_period_error(expected + 1.0)(dataset) == pytest.approx([1.0])
+
+
+def test_a_run_that_is_not_back_yet_has_no_period():
+    times = np.arange(0.0, 7.0, 0.1)
+    dataset = states(circle(times, rate=0.8, colatitude=1.2), times)
+    with pytest.raises(InputError, match="not back at its start within T = 6.9"):
+        diagnostics.return_period(dataset)
 
 
 def test_angles_of_steps_and_their_formula():
