@@ -10,7 +10,7 @@ needs one.
 import fcntl
 import functools
 import gc
-import importlib
+import importlib.metadata
 import json
 import multiprocessing.util
 import os
@@ -27,10 +27,9 @@ AWAY = 512  # above the numbers of files that a process is to have
 OWN = "PYTEST_"  # variables of pytest, which change from test to test
 PRELOADS = (
     "distributed.cli.dask_scheduler", "distributed.cli.dask_worker", "matplotlib.figure",
-    "matplotlib.backends.backend_agg", "numba", "sweep.campaign.worker.compute",
-    "sweep.cli.main", "sweep.clusters.local", "sweep.clusters.preload", "sweep.clusters.workers",
-    "integrators.registry", "systems.registry",
+    "matplotlib.backends.backend_agg", "numba", "integrators.registry", "systems.registry",
 )  # fmt: skip
+DOORS = ("run", "plan", "status", "verify", "repair", "extend", "merge")  # with all behind them
 
 
 class Forked(subprocess.Popen):
@@ -41,6 +40,7 @@ class Forked(subprocess.Popen):
     """
 
     _status = None  # where the server writes the exit status of a process that was forked
+    script = False  # whether it is a script of the tests, and no program of this environment
 
     def __init__(self, arguments, cwd):
         super().__init__(
@@ -56,15 +56,16 @@ class Forked(subprocess.Popen):
         )
 
     def _execute_child(self, args, *others):
-        ours = Path(args[0]).parent == Path(sys.executable).parent and args[0] != sys.executable
-        server, environment = fork_server() if ours else (None, None)
+        python = args[0] == sys.executable
+        ours = Path(args[0]).parent == Path(sys.executable).parent and not python
+        server, environment = fork_server() if ours or self.script else (None, None)
         if environment != _environment():
             super()._execute_child(args, *others)
             return
         cwd, pipes = others[4], others[9:15]  # as `subprocess` has them
         self._status, status = os.pipe()
         files = pipes[0], pipes[3], pipes[5], status
-        socket.send_fds(server, [json.dumps([args, os.fspath(cwd)]).encode()], files)
+        socket.send_fds(server, [json.dumps([args[python:], os.fspath(cwd)]).encode()], files)
         self.pid = int(server.recv(MESSAGE))
         os.close(status)
         self._child_created = True
@@ -106,6 +107,11 @@ def main(number):
     asked = socket.socket(fileno=number)
     for name in PRELOADS:
         importlib.import_module(name)
+    sweep = importlib.import_module("sweep")
+    for name in DOORS:
+        getattr(sweep, name)
+    (program,) = importlib.metadata.entry_points(group="console_scripts", name="sweep")
+    program.load()
     gc.collect()
     gc.freeze()
     request = _serve(asked)

@@ -1,76 +1,87 @@
-"""Kills or suspends a process before a chosen one of its file operations below a directory."""
+"""Kills or suspends a process before a chosen one of its file operations below a directory.
 
-import multiprocessing
+What it does is Python code, in which `sweep` is imported, and in which ``client()`` is a client of
+a cluster within the process: coordinator and worker stop at once, as where the power fails.
+"""
+
+import contextlib
 import os
 import signal
 import sys
+from pathlib import Path
 
 import psutil
+from forking import Forked
 from waiting import HANG, until
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
-PRELOADED = ["sweep.campaign.coordinator", "sweep.store.upkeep.repair", "zarr", "numcodecs.blosc"]
 
 
-def server():
-    """Where processes are forked from that have loaded what they need, and have no threads."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    return context
-
-
-class Process:
-    """A process that calls a function, and is interrupted there.
+class Process(Forked):
+    """A process that runs code in a directory, and is interrupted there.
 
     Parameters
     ----------
-    function : callable
-        Of a module; called with `arguments`.
+    code : str
     directory : Path
+        Where it runs, and where its file operations are counted.
     at : int
         Which operation is not done any more, or not until it is woken.
     number : signal.Signals
         SIGKILL or SIGSTOP.
     """
 
-    def __init__(self, function, arguments, directory, at, number):
-        self._process = server().Process(
-            target=_called, args=(function, arguments, str(directory), at, number)
-        )
-        self._process.start()
+    script = True
 
-    def wait(self):
+    def __init__(self, code, directory, at, number):
+        directory = Path(directory).resolve()
+        super().__init__([sys.executable, __file__, code, at, int(number)], directory)
+
+    def was_interrupted(self):
         """Wait until it is interrupted, or has ended; whether it was interrupted."""
-        until(lambda: not self._process.is_alive() or self._is_stopped())
-        return self._process.is_alive() or self._process.exitcode < 0
+        until(lambda: self.poll() is not None or self._is_stopped())
+        if self.poll() is None:
+            return True
+        printed = self.communicate()
+        assert self.returncode in (0, -signal.SIGKILL), printed
+        return self.returncode < 0
 
     def _is_stopped(self):
-        try:
-            return psutil.Process(self._process.pid).status() == "stopped"
-        except psutil.NoSuchProcess:  # it ended just now
-            return False
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended just now
+            return psutil.Process(self.pid).status() == "stopped"
 
     def wake(self):
-        """Let it go on, to its end."""
-        os.kill(self._process.pid, signal.SIGCONT)
-        self._process.join(HANG)
-        assert not self._process.is_alive()
+        """Let it go on to its end, which may be an error where another took its place."""
+        os.kill(self.pid, signal.SIGCONT)
+        printed = self.communicate(timeout=HANG)
+        assert self.returncode in (0, 1), printed
 
 
-def _called(function, arguments, directory, at, number):
-    left = at
+def main(code, at, number):
+    """Be the process."""
+    import sweep
 
-    def hook(event, args):
-        nonlocal left
-        if not _is_change(event, args, directory):
-            return
-        if left == 0:
-            os.kill(os.getpid(), number)
-        left -= 1
+    with contextlib.ExitStack() as stack:
+        names = {"sweep": sweep, "client": lambda: stack.enter_context(_cluster_within())}
+        directory, left = os.getcwd(), at
 
-    sys.addaudithook(hook)
-    function(*arguments)
+        def hook(event, args):
+            nonlocal left
+            if not _is_change(event, args, directory):
+                return
+            if left == 0:
+                os.kill(os.getpid(), number)
+            left -= 1
+
+        sys.addaudithook(hook)
+        exec(code, names)
+
+
+def _cluster_within():
+    from distributed import Client
+
+    return Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
 
 
 def _is_change(event, args, directory):
@@ -88,3 +99,7 @@ def _is_below(path, directory):
     except TypeError:  # of an open file
         return False
     return name.startswith(directory) or not os.path.isabs(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,10 +1,13 @@
-"""A study that uses all of format 1, its smaller kin, and what is wrong with a study."""
+"""A study that uses all of format 1, its smaller kin, and what is made of the text of a study."""
+
+import contextlib
+import tempfile
+from pathlib import Path
 
 import pytest
 
+import sweep
 from sweep import errors
-from sweep.store import studies
-from sweep.study.run_table import expand_experiment
 
 FULL = """\
 format = 1
@@ -52,7 +55,7 @@ record = ["energy", "state"]
 statistics = "none"
 """
 
-# 136 runs in 17 chunks of about 0.25 s, a few of which make a task.
+# 136 runs in 17 chunks of about 0.2 s, a few of which make a task.
 LONG = """\
 format = 1
 name = "long"
@@ -63,7 +66,7 @@ system = "spherical_pendulum_chain"
 integrators = ["variational", "rk4"]
 step_size = 0.01
 initial_condition = { around = "lee", random = 68, spread = 1e-2, seed = 1 }
-duration = 3000.0
+duration = 2000.0
 samples = 10
 record = ["energy", "state"]
 """
@@ -84,9 +87,30 @@ def one_experiment(**changes):
     return 'format = 1\nname = "test"\n[[experiment]]\n' + "\n".join(lines) + "\n"
 
 
-def problems(text):
-    """The problems of a study, expanded too."""
-    with pytest.raises(errors.StudyError) as caught:
-        for experiment in studies.parse_study(text, "s.toml").experiments:
-            expand_experiment(experiment)
+def problems(text, directory=None):
+    """The problems that `sweep.check` finds in a study's file ``s.toml``, written to a directory.
+
+    That is a new one unless given.
+    """
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(directory or folder):
+        Path("s.toml").write_text(text)
+        with pytest.raises(errors.StudyError) as caught:
+            sweep.check("s.toml")
     return str(caught.value).splitlines()
+
+
+def study_of(text):
+    """The study that a file of a text is; the file is gone."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "s.toml"
+        file.write_text(text)
+        return sweep.load_study(file)
+
+
+def run_tables(text):
+    """The runs of each experiment of a study, by the name of the experiment."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "s.toml"
+        file.write_text(text)
+        _, tables = sweep.check(file)
+    return {table.experiment.name: table for table in tables}

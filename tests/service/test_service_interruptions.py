@@ -1,267 +1,205 @@
 """Killed or suspended between any two file operations, nothing is lost and nothing is wrong.
 
-Some steps of each action are tried, and all of them with ``INTERRUPT_EVERY=1`` in the environment.
+Some of the operations are tried, and all of them with ``INTERRUPT_EVERY=1`` in the environment.
 """
 
+import contextlib
 import itertools
+import json
 import os
 import shutil
 import signal
 
-import numpy as np
 import pytest
 from interrupting import Process
 from study_text import one_experiment
 
 import sweep
-from sweep.campaign.merge.merge import merge
-from sweep.campaign.worker.recording import Recording
-from sweep.errors import Interrupted
-from sweep.store import create, diff, studies
-from sweep.store.commit import fold
-from sweep.store.lease.sessions import Attempt, Session, code_hash
-from sweep.store.store import Store
-from sweep.store.upkeep import repair, verify
 
-KEYS = {"integrators": '"rk4"', "record": '["energy"]', "statistics": '"none"'}
-GROWN = KEYS | {"step_size": "[0.1, 0.05, 0.02]"}
-SESSION = Session("a_session", "", code_hash())
+KEYS = {
+    "integrators": '"rk4"',
+    "record": '["energy"]',
+    "statistics": '"none"',
+    "reference": '{ integrator = "dop853", tolerance = 1e-6 }',
+}
+TEXT = one_experiment(**KEYS)
+GROWN = one_experiment(**KEYS | {"step_size": "[0.1, 0.05, 0.02]"})
+OTHER = one_experiment(**KEYS | {"step_size": "[0.02]"})
+LONGER = one_experiment(**KEYS | {"duration": "2.0", "samples": "20"})
+RUN = "sweep.run('study.toml', 'a.zarr', client(), checkpoint_every=1e-9)"
+GROW = "sweep.run('grown.toml', 'a.zarr', client(), checkpoint_every=1e-9)"
+EXTEND = "sweep.extend('a.zarr', duration=2.0, client=client())"
+REPAIR = "sweep.repair('a.zarr')"
+MERGE = "sweep.merge(['a.zarr', 'b.zarr'], 'both.zarr')"
 EVERY = int(os.environ.get("INTERRUPT_EVERY", "0"))
-OWNER = "owner"  # a file beside the store: whose it is
 
-
-def parsed(keys):
-    return studies.parse_study(one_experiment(**keys))
-
-
-# --- what is interrupted ------------------------------------------------------------------------
-
-
-def held(place, owner):
-    """A check as that of a lease."""
-
-    def check():
-        if (place / OWNER).read_text() != owner:
-            raise Interrupted("another process holds the store")
-
-    return check
-
-
-def create_store(place, owner, keys=KEYS):
-    store, study = Store.at(place / "a.zarr"), parsed(keys)
-    check = held(place, owner)
-    check()
-    entries = diff.diff_store_against_study(store, study)
-    create.create_or_grow_store(store, study, entries, check)
-
-
-def grow_store(place, owner):
-    fold.settle(Store.at(place / "a.zarr"), held(place, owner))
-    create_store(place, owner, GROWN)
-
-
-def commit(place, owner):
-    """Put a checkpoint of a run and the record of all, of which the results are known."""
-    store = Store.at(place / "a.zarr")
-    known = dict(np.load(place / "known.npz"))
-    rows = np.arange(len(known["sample_count"]))
-    recording = Recording(
-        store, "only", store.arrays_of_group("only"), rows, np.zeros(len(rows), dtype=int),
-        known["energy"].shape[1], Attempt(store, SESSION), "identity",
-    )  # fmt: skip
-    for name, values in known.items():
-        recording.columns[name][:] = values
-    for samples in (2, 5, 7):
-        recording.checkpoint(rows[:2], samples, {"at": np.arange(2.0)})
-    recording.done[:] = True
-    recording.commit()
-
-
-def fold_store(place, owner):
-    store, check = Store.at(place / "a.zarr"), held(place, owner)
-    fold.settle(store, check)
-    fold.end_session(store.anew(), check)
-
-
-def merge_stores(place, owner):
-    shutil.rmtree(place / "both.zarr", ignore_errors=True)
-    merge([place / "a.zarr", place / "b.zarr"], place / "both.zarr")
-
-
-def repair_store(place, owner):
-    study = parsed(KEYS)
-    repair.mend_held_store(Store.at(place / "a.zarr"), lambda: study, check=held(place, owner))
-
-
-# --- before and after ---------------------------------------------------------------------------
+# By name: the code, what makes it whole, the store that it ends with, and that one made at once.
+ACTIONS = {
+    "run": (RUN, RUN, "a.zarr", "a.zarr"),
+    "grow": (GROW, GROW, "a.zarr", "grown.zarr"),
+    "extend": (EXTEND, EXTEND, "a.zarr", "longer.zarr"),
+    "repair": (REPAIR, f"{REPAIR}; {RUN}", "a.zarr", "a.zarr"),
+    "merge": (MERGE, MERGE, "both.zarr", "grown.zarr"),
+}
+MORE = {"run": GROW, "grow": EXTEND, "extend": "", "repair": GROW, "merge": ""}
 
 
 @pytest.fixture(scope="module")
-def whole(cluster, tmp_path_factory):
-    """A directory with a store that is complete, and the same when it was only made."""
+def whole(run_text, tmp_path_factory):
+    """A directory with the stores that are complete."""
     place = tmp_path_factory.mktemp("interrupted")
-    sweep.run(parsed(KEYS), place / "a.zarr", cluster)
-    sweep.run(parsed(GROWN), place / "grown.zarr", cluster)
-    sweep.run(parsed(KEYS | {"step_size": "[0.02]"}), place / "b.zarr", cluster)
-    arrays = Store.at(place / "a.zarr").arrays_of_group("only")
-    rows = np.arange(arrays["energy"].shape[0])
-    known = {name: a.read_rows(rows) for name, a in fold.written_by_tasks(arrays).items()}
-    np.savez(place / "known.npz", **known)
+    texts = {"a": TEXT, "b": OTHER, "grown": GROWN, "longer": LONGER}
+    for name, text in texts.items():
+        assert run_text(text, place / f"{name}.zarr").complete
     return place
+
+
+@pytest.fixture
+def done(cluster):
+    """Do in a directory, in this process, what is interrupted in others."""
+
+    def do(code, place):
+        with contextlib.chdir(place):
+            exec(code, {"sweep": sweep, "client": lambda: cluster})
+
+    return do
 
 
 def prepared(whole, place, action):
     """A directory in which an action has something to do."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    (place / OWNER).write_text("first")
-    shutil.copy(whole / "known.npz", place)
-    if action in (commit, fold_store):
-        create_store(place, "first")
-        fold.begin_session(Store.at(place / "a.zarr"), SESSION.name)
-        if action is fold_store:
-            commit(place, "first")
-    elif action is not create_store:
+    (place / "study.toml").write_text(TEXT)
+    (place / "grown.toml").write_text(GROWN)
+    if action != "run":
         shutil.copytree(whole / "a.zarr", place / "a.zarr")
+    if action == "merge":
         shutil.copytree(whole / "b.zarr", place / "b.zarr")
-    if action is repair_store:
-        for name in ("energy/c.0.0", "step_size/c.0", "status/c.0"):
-            file = place / "a.zarr" / "only" / name
+    if action == "repair":
+        for name in ("energy", "step_size", "status"):
+            (file, *_) = sorted((place / "a.zarr" / "only" / name).glob("c*"))
             file.write_bytes(file.read_bytes()[:-3])
     return place
 
 
-def values(store):
-    group = Store.at(store).group("only")
-    return {name: array[...] for name, array in group.arrays()}
-
-
-def check_same(one, two):
-    for name, expected in one.items():
-        if expected.dtype.kind in "TO":
-            assert two[name].tolist() == expected.tolist(), name
-        else:
-            assert two[name].tobytes() == expected.tobytes(), name
-
-
-def check_reader(whole, place, action):
-    """Whatever was committed is read, right, at any time."""
-    store = place / "a.zarr"
-    if action is create_store and not store.exists():
-        return
-    if action in (repair_store, merge_stores):
-        return
-    found = sweep.open_study(store)["only"].to_dataset().load()
-    (counted,) = sweep.status(store)
-    done = np.flatnonzero(found["sample_count"].values > 0)
-    expected = {create_store: (0,), commit: (0, 6)}.get(action, (6,))
-    assert counted.done == len(done) and len(done) in expected
-    known = values(whole / "a.zarr")
-    for name in ("energy", "cpu_time", "sample_count", "status"):
-        assert found[name].values[done].tobytes() == known[name][done].tobytes(), name
-
-
-def check_end(whole, place, action, cluster):
-    """What a repeated command made of it is what there would have been."""
-    store = place / ("both.zarr" if action is merge_stores else "a.zarr")
-    if action is merge_stores:
-        assert (values(store)["sample_count"] == 11).sum() == 9
-    elif action is grow_store:
-        check_same(
-            {n: v[:6] for n, v in values(whole / "a.zarr").items() if v.shape[:1] == (6,)},
-            {n: v[:6] for n, v in values(store).items()},
-        )
-        assert values(store)["run_id"].tolist() == values(whole / "grown.zarr")["run_id"].tolist()
-    elif action in (commit, fold_store):
-        fold_store(place, (place / OWNER).read_text())
-        check_same(values(whole / "a.zarr"), values(store))
-    elif action in (create_store, repair_store):
-        known, found = values(whole / "a.zarr"), values(store)
-        names = ("run_id", "step_size", "integrator", "initial_state", "time")
-        check_same({name: known[name] for name in names}, found)
-        assert not found["sample_count"].any()
-    assert verify.verify(store) == []
-
-
-ACTIONS = {  # every how many steps
-    commit: 3, fold_store: 11, create_store: 67, grow_store: 53, merge_stores: 131, repair_store: 3,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.__name__)
-def test_killed_at_any_step(whole, tmp_path, cluster, action):
-    place, steps = tmp_path / "work", 0
-    for at in itertools.count(0, EVERY or ACTIONS[action]):
+def interrupted(whole, place, action, every, number):
+    """The process that does an action, at each so many of its operations interrupted there."""
+    for at in itertools.count(every // 3, EVERY or every):
         prepared(whole, place, action)
-        if not Process(action, (place, "first"), place, at, signal.SIGKILL).wait():
-            break
-        steps += 1
-        check_reader(whole, place, action)
-        action(place, "first")
-        check_end(whole, place, action, cluster)
-    assert steps > 2
+        with Process(ACTIONS[action][0], place, at, number) as process:
+            if not process.was_interrupted():
+                return
+            yield process
 
 
-ZOMBIES = [commit, fold_store, create_store, grow_store, merge_stores, repair_store]
+def runs(store):
+    """What is recorded of each run, by its id, and what is known of it: as a reader sees it."""
+    table = sweep.open_study(store)["only"].to_dataset().load()
+    (progress,) = sweep.status(store)
+    names = ("energy", "energy_error", "global_error", "steps", "status", "cpu_time")
+    found = {}
+    for row, name in enumerate(table["run_id"].values.tolist()):
+        count = int(table["sample_count"][row])
+        if count:
+            own = table.isel(run=row, time=slice(count))
+            found[name] = count, {key: own[key].values.tobytes() for key in names}
+    assert len(found) >= progress.done
+    return found
 
 
-@pytest.mark.parametrize("action", ZOMBIES, ids=lambda action: action.__name__)
-def test_suspended_at_any_step_it_changes_nothing_when_it_wakes(whole, tmp_path, cluster, action):
+def without_times(found):
+    return {name: (count, values | {"cpu_time": b""}) for name, (count, values) in found.items()}
+
+
+def check_reader(known, store):
+    """Whatever was committed is read, right, at any time; what is computed."""
+    seen = runs(store)
+    for name, (count, values) in seen.items():
+        upto, whole = known[name]
+        assert count <= upto
+        assert whole["energy"].startswith(values["energy"]), name
+        assert whole["global_error"].startswith(values["global_error"]), name
+    return seen
+
+
+FEW = [("run", 150), ("grow", 90)]
+MANY = [("run", 41), ("grow", 47), ("extend", 71), ("merge", 67), ("repair", 13)]
+
+
+def with_slow(few, many):
+    return few + [pytest.param(*pair, marks=pytest.mark.slow) for pair in many]
+
+
+@pytest.mark.parametrize(("action", "every"), with_slow(FEW, MANY))
+def test_killed_at_any_operation(action, every, whole, tmp_path, done):
+    _, code, name, same = ACTIONS[action]
+    place, known, kills = tmp_path / "work", runs(whole / same), 0
+    store, sources = place / name, runs(whole / "a.zarr")
+    for _ in interrupted(whole, place, action, every, signal.SIGKILL):
+        kills += 1
+        seen = {}
+        if action == "merge":
+            assert runs(place / "a.zarr") == sources
+        if store.exists() and action != "repair":
+            seen = check_reader(known, store)
+        if action in ("grow", "extend"):
+            assert set(sources) <= set(seen)
+        if action == "merge" and store.exists():
+            assert without_times(seen) == without_times(known)
+            continue
+        done(code, place)
+        found = runs(store)
+        assert without_times(found) == without_times(known)
+        for run_id, (count, values) in seen.items():
+            if count == known[run_id][0]:  # and not on its way to a longer duration
+                assert found[run_id][1]["cpu_time"] == values["cpu_time"], "computed again"
+        assert sweep.verify(store) == []
+        written = {"study.toml", "grown.toml", "a.zarr", name}
+        assert {file.name for file in place.iterdir()} - {"b.zarr"} == written
+    assert kills > 1
+
+
+FEW_ZOMBIES = [("run", 210)]
+MANY_ZOMBIES = [("run", 71), ("grow", 71), ("extend", 97), ("merge", 140), ("repair", 17)]
+
+
+@pytest.mark.parametrize(("action", "every"), with_slow(FEW_ZOMBIES, MANY_ZOMBIES))
+def test_suspended_at_any_operation_it_changes_nothing_when_it_wakes(
+    action, every, whole, tmp_path, done
+):
     """Another process has taken the store over, and done the same, and more."""
-    place, steps = tmp_path / "work", 0
-    for at in itertools.count(0, EVERY or ACTIONS[action]):
-        prepared(whole, place, action)
-        zombie = Process(action, (place, "first"), place, at, signal.SIGSTOP)
-        if not zombie.wait():
-            break
-        steps += 1
-        (place / OWNER).write_text("second")
-        check_reader(whole, place, action)
-        if action is merge_stores:
-            for lease in place.glob("*.lock*"):
-                lease.unlink()
-            merge_stores(place, "second")
-        elif action in (create_store, grow_store):
-            action(place, "second")
-            fold.settle(Store.at(place / "a.zarr"), held(place, "second"))
-            Store.at(place / "a.zarr").root("r+").attrs["more"] = "by the second"
+    _, code, name, _ = ACTIONS[action]
+    place, zombies = tmp_path / "work", 0
+    for zombie in interrupted(whole, place, action, every, signal.SIGSTOP):
+        locks = list(place.glob("*.lock"))
+        if locks and not (action == "merge" and (place / name).exists()):
+            zombies += 1
+            for lock in locks:
+                let_it_die_elsewhere(lock)
+            done(f"{code}; {MORE[action]}", place)
+            before = state(place)
+            zombie.wake()
+            assert state(place) == before
         else:
-            if action is repair_store:
-                repair_store(place, "second")
-            take_over(place)
-        before = state(place)
-        zombie.wake()
-        assert state(place) == before
-        check_reader(whole, place, fold_store if action is commit else action)
-    assert steps > 2
+            zombie.kill()
+    assert zombies > 0
 
 
-def take_over(place):
-    """A session of another coordinator, which computes what is left."""
-    store, check = Store.at(place / "a.zarr"), held(place, "second")
-    fold.settle(store, check)
-    study = parsed(KEYS)
-    entries = diff.diff_store_against_study(store, study)
-    session = Session("another_session", "", code_hash())
-    fold.begin_session(store, session.name, check)
-    if entries[0].pending.any():
-        known = np.load(place / "known.npz")
-        recording = Recording(
-            store, "only", store.arrays_of_group("only"), np.arange(6), np.zeros(6, dtype=int),
-            11, Attempt(store, session), "identity",
-        )  # fmt: skip
-        for name, array in recording.columns.items():
-            array[:] = known[name]
-        recording.done[:] = True
-        recording.commit()
-    fold.fold_all(store, session.name, check)
+def let_it_die_elsewhere(lock):
+    """Let a lease say that its holder is on another host, from which a heartbeat is due soon."""
+    holder, _, counter = lock.read_text().partition("\n")
+    said = json.loads(holder) | {"place": "another boot", "host": "node7", "beat_seconds": 0.02}
+    lock.write_text(f"{json.dumps(said)}\n{counter}")
 
 
 def state(place):
-    """All that a reader can see: but for what is nowhere read, as records of who was suspended."""
-    seen = {}
-    for file in sorted(place.rglob("*.zarr/**/*")):
-        hidden = "records" in file.parts or any(part.endswith(".partial") for part in file.parts)
-        if file.is_file() and not hidden:
-            seen[str(file.relative_to(place))] = file.read_bytes()
+    """All that a reader can see of the stores of a directory, and what else is in it."""
+    seen = {"files": sorted(file.name for file in place.iterdir())}
+    for store in place.glob("*.zarr"):
+        assert sweep.verify(store) == []
+        tree = sweep.open_study(store)
+        seen[store.name] = tree.attrs, runs(store)
+        for key, array in tree["only"].to_dataset().load().variables.items():
+            text = array.dtype.kind == "O"
+            seen[store.name, key] = array.values.tolist() if text else array.values.tobytes()
     return seen
