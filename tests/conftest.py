@@ -33,16 +33,22 @@ GENERATED = {
     "mechanical_case": cases.mechanical_cases,
     "spin_case": cases.spin_cases,
     "split_case": cases.split_cases,
-    "pairing": cases.pairings,
     "covering": cases.covering_pairings,
     "costly": cases.covering_pairings,
     "with_new_kernels": cases.kernel_pairings,
+    "in_lanes": cases.kernel_pairings,
     "symmetric_pairing": cases.symmetric_pairings,
     "adaptive_pairing": cases.adaptive_pairings,
     "reversible_pairing": cases.reversible_pairings,
     "promise": cases.promises,
 }
-CHEAP = {"costly": cases.is_one_of_its_family}  # where it is not the item that says so
+CHEAP = {  # where it is not the item that says so
+    "costly": cases.is_usual,
+    "in_lanes": operator.attrgetter("cheap_in_lanes"),
+    "symmetric_pairing": cases.covers,
+    "reversible_pairing": cases.covers,
+    "promise": cases.covers,
+}
 
 
 def pytest_addoption(parser):
@@ -120,8 +126,9 @@ def pytest_collection_finish(session):
     if process is not None and not session.config.option.collectonly:
         compilings = {}
         for item in session.items:
-            for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
-                compilings |= cases.compilings(value)
+            if hasattr(item, "callspec"):
+                for argument, value in item.callspec.params.items():
+                    compilings |= cases.compilings(value, argument)
         number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
         labels = sorted(compilings)[number::count]  # scalars and lanes in turn: they share nothing
         compiler = multiprocessing.get_context("fork").Process(

@@ -18,7 +18,7 @@ from variants import CROWDED, MILD, VARIANTS
 import integrators
 import systems
 from integrators import InputError
-from integrators.compiler.elements import DOUBLE, LANES
+from integrators.compiler.elements import DOUBLE, DOUBLE_DOUBLE, LANES, TANGENTS
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.forms import split_state, velocities
 from integrators.forms.hamiltonians import NambuHamiltonian
@@ -178,6 +178,11 @@ class Pairing:
         """Whether the first stage has it: all its kernels are compiled there."""
         return self.kernels.keys() <= _first_kernels()
 
+    @property
+    def cheap_in_lanes(self):
+        """Whether they are compiled for lanes there."""
+        return self.kernels.keys() <= _first_kernels_in_lanes()
+
     @functools.cached_property
     def problem(self):
         """The integrator bound to the system.
@@ -277,26 +282,36 @@ def parameters(items, is_cheap=operator.attrgetter("cheap")):
     ]
 
 
-def compilings(item):
-    """What a test of a case or pairing has compiled, by label and element type: functions."""
+def compilings(item, argument=""):
+    """What a test of a case or pairing has compiled, by label and element type: functions.
+
+    For lanes, double-double and tangents where the name of the test's argument says so.
+    """
     if isinstance(item, Promise):
         item = item.pairing
-    both = DOUBLE, LANES
     if isinstance(item, Case):
-        kernels = {q.function.label: q.function for q in item.system.quantities}
-        both = (DOUBLE,)
-    elif isinstance(item, AdaptivePairing):
-        kernels, both = item.kernels, (DOUBLE,)
-    elif isinstance(item, Pairing):
+        reference = integrators.get("dop853").bind(item.system)
+        kernels = {k.label: k for k in (*reference.made_from, *_functions(item.system))}
+    elif isinstance(item, Pairing | AdaptivePairing):
         kernels = item.kernels
     else:
         return {}
-    own = item.problem.own_loop if isinstance(item, Pairing) else None
-    return {
+    found = {
         (label, element.name): functools.partial(kernel.compiled, element)
         for label, kernel in kernels.items()
-        for element in both
-    } | ({(own.label, LANES.name): functools.partial(own.compiled, LANES)} if own else {})
+        for element in (DOUBLE, *ELEMENTS.get(argument, ()))
+    }
+    own = item.problem.own_loop if argument == "in_lanes" else None
+    return found | (
+        {(own.label, LANES.name): functools.partial(own.compiled, LANES)} if own else {}
+    )
+
+
+ELEMENTS = {"in_lanes": (LANES,), "costly": (TANGENTS, DOUBLE_DOUBLE)}  # beside doubles
+
+
+def _functions(system):
+    return [quantity.function for quantity in system.quantities]
 
 
 @functools.cache
@@ -359,40 +374,50 @@ def _with_new(all_of_them, what):
 
 @functools.cache
 def with_own_loops():
-    """Those of `pairings` with a kernel of a method that none before has.
+    """Those of `pairings` with a method that none before has; the first stage has one of them."""
+    found = _with_new(pairings(), lambda pairing: {pairing.integrator.method.name})
+    return found if everything else found[:1]
 
-    In the first stage one of each kind of states.
+
+def is_usual(pairing):
+    """Whether the first stage has it of what takes seconds to compile: double-double, tangents."""
+    return str(pairing) in (
+        "variational-spherical_pendulum_chain", "spherical_midpoint-free_rigid_body",
+    )  # fmt: skip
+
+
+def covers(item):
+    """Whether it is a pairing of the first stage with a name or case that none before has.
+
+    Or a promise of such a pairing.
     """
-    found = _with_new(
-        pairings(), lambda pair: {pair.integrator.bind(pair.case.system).advance.label}
-    )
-    return found if everything else _one_of_each_family(found)
-
-
-@functools.cache
-def is_one_of_its_family(pairing):
-    """Whether it is the first of `covering_pairings` with states like its own.
-
-    The first stage has no others of what takes seconds to compile: double-double and tangents.
-    """
-    return pairing in _one_of_each_family(covering_pairings())
-
-
-def _one_of_each_family(all_of_them):
-    return _with_new(all_of_them, lambda pairing: {pairing.case.family})
+    pairing = item.pairing if isinstance(item, Promise) else item
+    return pairing.cheap and pairing in covering_pairings()
 
 
 def _new_methods_and_cases(all_of_them):
     """Those with a method, whatever its composition, or a case that none before has."""
-    at_defaults = (pairing for pairing in all_of_them if not pairing.case.variant)
-    return _with_new(
-        at_defaults, lambda pairing: {pairing.integrator.method.name, str(pairing.case)}
-    )
+    at_defaults = [pairing for pairing in all_of_them if not pairing.case.variant]
+    of_methods = _with_new(at_defaults, lambda pairing: {pairing.integrator.method.name})
+    met = {pairing.case for pairing in of_methods}
+    others = [pairing for pairing in at_defaults if pairing.case not in met]
+    return of_methods + _with_new(others, lambda pairing: {pairing.case})
 
 
 @functools.cache
 def _first_kernels():
-    return {label for pair in _new_methods_and_cases(pairings()) for label in pair.kernels}
+    return _labels(_new_methods_and_cases(pairings()))
+
+
+@functools.cache
+def _first_kernels_in_lanes():
+    """Those of the pairings with a kernel of a method that none before has."""
+    found = _new_methods_and_cases(pairings())
+    return _labels(_with_new(found, lambda p: {p.integrator.bind(p.case.system).advance.label}))
+
+
+def _labels(chosen):
+    return {label for pairing in chosen for label in pairing.kernels}
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import pairings
+from cases import covers, kernel_pairings, parameters
 
 import integrators
 import systems
@@ -50,10 +50,10 @@ def test_runge_kutta_blows_up():
     assert_stopped(result, "not_finite")
 
 
-def test_a_start_that_is_not_finite_stops_at_once(pairing):
-    state = pairing.case.state.copy()
+def test_a_start_that_is_not_finite_stops_at_once(with_new_kernels):
+    state = with_new_kernels.case.state.copy()
     state[0, 1] = np.inf
-    batch = pairing.batch([state], steps=1, samples=3)
+    batch = with_new_kernels.batch([state], steps=1, samples=3)
     status, stop = batch.report[0, [status_of.STATUS_ROW, status_of.STOP_STEP]]
     assert status != status_of.COMPLETE and stop == 0
     assert np.all(np.isnan(batch.states[0, 1:]))
@@ -114,7 +114,9 @@ def test_the_reference_reports_a_state_without_a_vector_field(monkeypatch):
 NEWTON, FIXED_POINT, LIFTED, BROYDEN = (2.5, 4), (7.5, 12), (11, 12), (4.5, 4)
 
 
-@pytest.mark.parametrize("implicit", [p for p in pairings() if p.problem.solves], ids=str)
+@pytest.mark.parametrize(
+    "implicit", parameters([p for p in kernel_pairings() if p.problem.solves], covers)
+)
 def test_solver_iterations_are_few_and_counted(implicit):
     batch = implicit.batch([implicit.case.state], steps=200, samples=1, step=0.005)
     solves = 200 * implicit.problem.solves

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import covering_pairings, pairings
+from cases import pairings
 
 import integrators
 import systems
@@ -63,9 +63,9 @@ def in_double_double(pairing, states, steps=3, step=STEP, **options):
     return run_batch(problem, refined, step * pairing.case.time_scale, steps, 2, True, **options)
 
 
-def test_steps_are_those_in_double(covering):
-    state = covering.case.state[None]
-    found, expected = in_double_double(covering, state), covering.batch(state)
+def test_steps_are_those_in_double(costly):
+    state = costly.case.state[None]
+    found, expected = in_double_double(costly, state), costly.batch(state)
     assert found.report[0, STATUS_ROW] == expected.report[0, STATUS_ROW] == 0
     size = np.max(np.abs(expected.states))
     assert np.max(np.abs(found.states[..., 0] - expected.states)) < ROUNDING * size
@@ -73,7 +73,7 @@ def test_steps_are_those_in_double(covering):
     assert np.all(high + low == high)
     assert np.any(low)  # otherwise it has the digits of a double only
     gained = np.abs(found.statistics[:, :, ENERGY] - expected.statistics[:, :, ENERGY])
-    assert np.max(gained) <= ENERGY_ROUNDING * size_of_energy(covering.case)
+    assert np.max(gained) <= ENERGY_ROUNDING * size_of_energy(costly.case)
 
 
 def size_of_energy(case):
@@ -84,20 +84,24 @@ def size_of_energy(case):
     return abs(energy) + np.sum(np.abs(shifted - energy)) / 1e-3
 
 
-def test_unit_lengths_are_kept_to_31_digits(covering):
-    lengths = getattr(covering.case.system.form, "lengths", "unit")
-    if "unit_length" not in covering.integrator.preserves or lengths != "unit":
+def test_unit_lengths_are_kept_to_31_digits(costly):
+    lengths = getattr(costly.case.system.form, "lengths", "unit")
+    if "unit_length" not in costly.integrator.preserves or lengths != "unit":
         pytest.skip("no unit lengths are kept")
-    off = in_double_double(covering, covering.case.state[None]).statistics[:, :, 1]
+    off = in_double_double(costly, costly.case.state[None]).statistics[:, :, 1]
     assert np.max(np.abs(off)) < 1e-29
 
 
-LANES = [p for p in covering_pairings() if str(p.case) in ("spherical_pendulum_chain", "heavy_top")]
+EXPLICIT = next(p for p in pairings() if str(p) == "rk4[q_omega]-spherical_pendulum_chain")
+RIGID = next(p for p in pairings() if str(p) == "rk4[q_omega]-heavy_top")
 ITERATED = next(p for p in pairings() if p.name == "spherical_midpoint")
 COMPOSED = next(p for p in pairings() if p.name == "variational+suzuki4")
+slow = pytest.mark.slow
 
 
-@pytest.mark.parametrize("chosen", [LANES[0], LANES[-1], ITERATED], ids=str)
+@pytest.mark.parametrize(
+    "chosen", [ITERATED, *(pytest.param(p, marks=slow) for p in (EXPLICIT, RIGID))], ids=str
+)
 def test_members_come_out_as_alone(chosen):
     members = chosen.case.members(3, seed=1)
     together = in_double_double(chosen, members, steps=10)
@@ -107,9 +111,12 @@ def test_members_come_out_as_alone(chosen):
         np.testing.assert_array_equal(together.report[m], alone.report[0])
 
 
-@pytest.mark.parametrize(("chosen", "steps"), [(COMPOSED, 2), (ITERATED, 10)], ids=str)
-@pytest.mark.parametrize("count", [1, 3])
-def test_runs_go_on_from_checkpoints(count, chosen, steps):
+@pytest.mark.parametrize(
+    ("chosen", "steps", "count"),
+    [(COMPOSED, 2, 1), (ITERATED, 10, 3), pytest.param(COMPOSED, 2, 3, marks=slow)],
+    ids=str,
+)
+def test_runs_go_on_from_checkpoints(chosen, steps, count):
     members = chosen.case.members(count, seed=2)
     whole = in_double_double(chosen, members, steps=2 * steps)
     first = in_double_double(chosen, members, steps=steps)
@@ -144,11 +151,15 @@ def reached(name, integrator, duration, step_size):
 
 
 def entries(kind):
+    """The first of the reference states, and as slow ones the others."""
+    found = [(name, entry) for name in REFERENCES for entry in CASES[name].get(kind, [])]
     return [
-        pytest.param(name, entry, id=f"{name}-{entry.get('t') or entry.get('steps')}")
-        for name in REFERENCES
-        for entry in CASES[name].get(kind, [])
-    ]
+        pytest.param(
+            name, entry, id=f"{name}-{entry.get('t') or entry.get('steps')}",
+            marks=() if entry is found[0][1] else slow,
+        )
+        for name, entry in found
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "entry"), entries("variational"))
@@ -178,14 +189,19 @@ def test_runs_come_to_the_exact_states(name, entry):
     [
         ("variational+kahan_li8", "spherical_pendulum_chain", 200),
         ("variational+sofroniou_spaletta10", "spherical_pendulum_chain", 100),
-        ("splitting+blanes_casas_murua8", "free_rigid_body", 50),
-        ("splitting+blanes_casas_murua8", "heavy_top", 800),
-        ("splitting+blanes_moan6", "free_rigid_body", 200),
         ("spherical_midpoint+kahan_li8", "free_rigid_body", 50),
-        ("collective_gauss6", "free_rigid_body", 200),
-        ("rkmk5", "spherical_pendulum_chain", 1600),
-        ("cf4", "spherical_pendulum_chain", 8000),
-        ("rk45+fixed", "spherical_pendulum_chain", 1600),
+        *(
+            pytest.param(*slow_one, marks=slow)
+            for slow_one in (
+                ("splitting+blanes_casas_murua8", "free_rigid_body", 50),
+                ("splitting+blanes_casas_murua8", "heavy_top", 800),
+                ("splitting+blanes_moan6", "free_rigid_body", 200),
+                ("collective_gauss6", "free_rigid_body", 200),
+                ("rkmk5", "spherical_pendulum_chain", 1600),
+                ("cf4", "spherical_pendulum_chain", 8000),
+                ("rk45+fixed", "spherical_pendulum_chain", 1600),
+            )
+        ),
     ],
 )
 def test_orders_are_measured_below_the_digits_of_doubles(name, system, steps):

@@ -21,14 +21,14 @@ MEMBERS = (1, 3)  # one alone, and some in lanes
 CUTS = ((24, 1, False), (6, 4, False), (1, 24, True), (8, 3, True))
 
 
-def test_sampling_does_not_change_the_end(covering):
+def test_sampling_does_not_change_the_end(in_lanes):
     for members in MEMBERS:
-        start = covering.case.members(members, seed=5)
-        fine = covering.batch(start, steps=1, samples=24, statistics=False)
+        start = in_lanes.case.members(members, seed=5)
+        fine = in_lanes.batch(start, steps=1, samples=24, statistics=False)
         for steps, samples, statistics in CUTS:
-            other = covering.batch(start, steps, samples, statistics=statistics)
+            other = in_lanes.batch(start, steps, samples, statistics=statistics)
             np.testing.assert_array_equal(other.states, fine.states[:, ::steps])
-            kept = rows_of_steps(covering)
+            kept = rows_of_steps(in_lanes)
             np.testing.assert_array_equal(other.report[:, kept], fine.report[:, kept])
 
 
@@ -39,18 +39,18 @@ def rows_of_steps(pairing):
     return [row for row in range(status.REPORT_SIZE) if row != status.EVALUATIONS or not of_states]
 
 
-def test_blocks_of_samples_do_not_change_anything(covering, monkeypatch):
-    start = covering.case.members(2, seed=5)
-    whole = covering.batch(start, steps=2, samples=7)
-    monkeypatch.setattr(batch, "BLOCK_BYTES", 3 * 8 * 8 * 3 * covering.case.system.rows)
-    cut = covering.batch(start, steps=2, samples=7)
+def test_blocks_of_samples_do_not_change_anything(in_lanes, monkeypatch):
+    start = in_lanes.case.members(2, seed=5)
+    whole = in_lanes.batch(start, steps=2, samples=7)
+    monkeypatch.setattr(batch, "BLOCK_BYTES", 3 * 8 * 8 * 3 * in_lanes.case.system.rows)
+    cut = in_lanes.batch(start, steps=2, samples=7)
     for part in ("states", "statistics", "report"):
         np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part))
 
 
-def test_intervals_of_different_length_end_at_the_same_states(covering, monkeypatch):
+def test_intervals_of_different_length_end_at_the_same_states(in_lanes, monkeypatch):
     for members in MEMBERS:
-        assert_same_at_uneven_ends(covering, covering.case.members(members, seed=5), monkeypatch)
+        assert_same_at_uneven_ends(in_lanes, in_lanes.case.members(members, seed=5), monkeypatch)
 
 
 def assert_same_at_uneven_ends(pairing, start, monkeypatch):
@@ -111,20 +111,20 @@ def fixed_part(pairing, steps, checkpoints):
     return run_batch(pairing.problem, None, h, steps, len(steps), True, checkpoints=checkpoints)
 
 
-def test_a_run_in_pieces_is_the_run_at_once(pairing):
+def test_a_run_in_pieces_is_the_run_at_once(in_lanes):
     """In lanes, then others in company of one that went alone, then each alone."""
-    start = pairing.case.members(3, seed=5)
+    start = in_lanes.case.members(3, seed=5)
     steps = np.array([3, 2, 4, 1, 5])
-    whole = pairing.batch(start, steps, samples=5)
-    first = pairing.batch(start, steps[:2], samples=2)
-    alone = pairing.batch(start[1:2], steps[:2], samples=2)
-    assert first.checkpoints.shape == (3, pairing.problem.checkpoint_size)
+    whole = in_lanes.batch(start, steps, samples=5)
+    first = in_lanes.batch(start, steps[:2], samples=2)
+    alone = in_lanes.batch(start[1:2], steps[:2], samples=2)
+    assert first.checkpoints.shape == (3, in_lanes.problem.checkpoint_size)
     np.testing.assert_array_equal(alone.checkpoints[0], first.checkpoints[1])
     regrouped = np.concatenate([alone.checkpoints, first.checkpoints[2:]])
-    second = fixed_part(pairing, steps[2:4], regrouped)
+    second = fixed_part(in_lanes, steps[2:4], regrouped)
     np.testing.assert_array_equal(second.states[:, 0], whole.states[1:, 2])
     for member, checkpoint in zip((1, 2), second.checkpoints, strict=True):
-        third = fixed_part(pairing, steps[4:], checkpoint[None])
+        third = fixed_part(in_lanes, steps[4:], checkpoint[None])
         np.testing.assert_array_equal(third.states[0], whole.states[member, 4:])
         np.testing.assert_array_equal(third.statistics[0], whole.statistics[member, 4:])
         np.testing.assert_array_equal(third.report[0], whole.report[member])

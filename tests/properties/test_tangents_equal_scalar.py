@@ -21,10 +21,10 @@ def directions_at(state, count):
     return directions * np.max(np.abs(state), axis=1, keepdims=True)
 
 
-def test_values_are_those_of_doubles(covering):
-    problem, h = covering.problem, STEP * covering.case.time_scale
+def test_values_are_those_of_doubles(costly):
+    problem, h = costly.problem, STEP * costly.case.time_scale
     alone = aligned((1, problem.rows, 3))
-    alone[...] = to_stepped_states(problem, covering.case.state[None])
+    alone[...] = to_stepped_states(problem, costly.case.state[None])
     moving = aligned((1, problem.rows, 3, 1 + COUNT))
     moving[..., 0], moving[..., 1:] = alone, np.moveaxis(directions_at(alone[0], COUNT), 0, 2)
     report = run_images(problem, DOUBLE, alone, h, STEPS)
@@ -33,17 +33,17 @@ def test_values_are_those_of_doubles(covering):
     np.testing.assert_array_equal(other[..., 0], report)
 
 
-def test_tangents_are_limits_of_differences(covering):
+def test_tangents_are_limits_of_differences(costly):
     """Of the same map in double-double, where differences have the digits of doubles and more."""
-    problem, state, h = covering.problem, covering.case.state, STEP * covering.case.time_scale
-    directions = motions(covering.case.system.form, state, h)
+    problem, state, h = costly.problem, costly.case.state, STEP * costly.case.time_scale
+    directions = motions(costly.case.system.form, state, h)
     _, found = run_tangents(problem, state, directions, h, STEPS)
     checked = [0, -1]
     shifts = SHIFT * np.concatenate([directions[checked], -directions[checked]])
-    starts = covering.case.system.refined(np.broadcast_to(state, shifts.shape))
+    starts = costly.case.system.refined(np.broadcast_to(state, shifts.shape))
     high = starts[..., 0] + shifts
     low = starts[..., 1] + ((starts[..., 0] - high) + shifts)  # exact: shifts are smaller
-    precise = covering.integrator.bind(covering.case.system, DOUBLE_DOUBLE)
+    precise = costly.integrator.bind(costly.case.system, DOUBLE_DOUBLE)
     ends = run_ends(precise, np.stack([high, low], axis=-1), h, STEPS, lanes=False)
     ahead, behind = ends.reshape(2, len(checked), *state.shape, 2)
     expected = np.sum(ahead - behind, axis=-1) / (2.0 * SHIFT)

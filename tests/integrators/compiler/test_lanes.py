@@ -8,13 +8,12 @@ import subprocess
 import sys
 from fractions import Fraction
 
-import numba
 import numpy as np
-import pytest
+from array_kernels import on_arrays
 from waiting import HANG
 
 from integrators.compiler import lanes
-from integrators.compiler.kernels import OPTIONS
+from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import all_lanes, any_lane, bits, hsum, ramp, select, sqrt
 from integrators.compiler.views import as_lanes, rows, rows_of, tail
 
@@ -23,7 +22,7 @@ SPECIAL = [1.5, -2.25, 0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324]
 LEFT = np.array([SPECIAL] * 8)
 RIGHT = np.array([np.roll(SPECIAL, k) for k in range(8)])
 
-jit = numba.njit(**OPTIONS)
+NAMES = "add", "sub", "mul", "truediv"
 
 
 def assert_same_bits(found, expected):
@@ -34,78 +33,72 @@ def assert_same_bits(found, expected):
 
 def unpacked(masks):
     """Integers that `bits` gave, as rows of eight truth values."""
-    return (masks[:, None] >> np.arange(8)) & 1 == 1
+    return (masks.astype(int)[:, None] >> np.arange(8)) & 1 == 1
 
 
-def binary_loop(function, out_of):
-    """``function`` of lanes with lanes, floats and ints on either side; `out_of` stores it."""
-
-    @jit
-    def loop(x, y, number, whole, out):
-        a, b = as_lanes(x), as_lanes(y)
-        for i in range(a.shape[0]):
-            out_of(out, 0, i, function(a[i], b[i]))
-            out_of(out, 1, i, function(a[i], number))
-            out_of(out, 2, i, function(number, b[i]))
-            out_of(out, 3, i, function(a[i], whole))
-            out_of(out, 4, i, function(whole, b[i]))
-
-    return loop
+@inlined
+def arithmetic(a, b):
+    return a + b, a - b, a * b, a / b
 
 
-@jit
-def store_lane(out, k, i, value):
-    as_lanes(out)[k, i] = value
+@inlined
+def compared(a, b):
+    return a < b, a <= b, a > b, a >= b
 
 
-@jit
-def store_mask(out, k, i, value):
-    out[k, i] = bits(value)
+@on_arrays(2, 2, 4, 3)
+def both(x, y, made, truth):
+    """Of lanes with lanes, floats and ints on either side."""
+    a, b, out = as_lanes(x), as_lanes(y), as_lanes(made)
+    for i in range(a.shape[0]):
+        for k in range(4):
+            out[k, 0, i] = arithmetic(a[i], b[i])[k]
+            out[k, 1, i] = arithmetic(a[i], 0.3)[k]
+            out[k, 2, i] = arithmetic(0.3, b[i])[k]
+            out[k, 3, i] = arithmetic(a[i], -3)[k]
+            out[k, 4, i] = arithmetic(-3, b[i])[k]
+            truth[k, 0, i] = bits(compared(a[i], b[i])[k])
+            truth[k, 1, i] = bits(compared(a[i], 0.3)[k])
+            truth[k, 2, i] = bits(compared(0.3, b[i])[k])
+            truth[k, 3, i] = bits(compared(a[i], -3)[k])
+            truth[k, 4, i] = bits(compared(-3, b[i])[k])
 
 
-def five_ways(function):
-    """What `binary_loop` should give, by NumPy."""
-    with np.errstate(all="ignore"):
-        pairs = [(LEFT, RIGHT), (LEFT, 0.3), (0.3, RIGHT), (LEFT, -3), (-3, RIGHT)]
-        return [function(x, y) for x, y in pairs]
-
-
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
-def test_arithmetic(name):
-    function, out = getattr(operator, name), np.empty((5, 8, 8))
-    binary_loop(function, store_lane)(LEFT, RIGHT, 0.3, -3, out)
-    for found, expected in zip(out, five_ways(function), strict=True):
-        assert_same_bits(found, expected)
-
-
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
-def test_arithmetic_in_place(name):
-    in_place, plain = getattr(operator, f"i{name}"), getattr(operator, name)
-
-    @jit
-    def loop(x, y):
-        a, b = as_lanes(x), as_lanes(y)
-        for i in range(a.shape[0]):
-            a[i] = in_place(a[i], b[i])
-
-    found = LEFT.copy()
-    loop(found, RIGHT)
-    with np.errstate(all="ignore"):
-        assert_same_bits(found, plain(LEFT, RIGHT))
-
-
-@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge"])
-def test_comparisons_are_ordered(name):
+def test_arithmetic_and_comparisons():
     """NaN compares false with everything."""
-    function = getattr(operator, name)
-    out = np.empty((5, 8), dtype=np.int64)
-    binary_loop(function, store_mask)(LEFT, RIGHT, 0.3, -3, out)
-    for found, expected in zip(out, five_ways(function), strict=True):
-        np.testing.assert_array_equal(unpacked(found), expected)
+    made, truth = np.empty((4, 5, 8, 8)), np.empty((4, 5, 8))
+    both(LEFT, RIGHT, made, truth)
+    pairs = [(LEFT, RIGHT), (LEFT, 0.3), (0.3, RIGHT), (LEFT, -3), (-3, RIGHT)]
+    with np.errstate(all="ignore"):
+        for k, name in enumerate(NAMES):
+            for way, pair in enumerate(pairs):
+                assert_same_bits(made[k, way], getattr(operator, name)(*pair))
+        for k, name in enumerate(("lt", "le", "gt", "ge")):
+            for way, pair in enumerate(pairs):
+                expected = getattr(operator, name)(*pair)
+                np.testing.assert_array_equal(unpacked(truth[k, way]), expected)
+
+
+@on_arrays(3, 2)
+def in_place(x, y):
+    a, b = as_lanes(x), as_lanes(y)
+    for i in range(b.shape[0]):
+        a[0, i] += b[i]
+        a[1, i] -= b[i]
+        a[2, i] *= b[i]
+        a[3, i] /= b[i]
+
+
+def test_arithmetic_in_place():
+    found = np.array([LEFT] * 4)
+    in_place(found, RIGHT)
+    with np.errstate(all="ignore"):
+        for name, made in zip(NAMES, found, strict=True):
+            assert_same_bits(made, getattr(operator, name)(LEFT, RIGHT))
 
 
 def test_masks_combine():
-    @jit
+    @on_arrays(2, 2, 2)
     def loop(x, y, out):
         a, b = as_lanes(x), as_lanes(y)
         for i in range(a.shape[0]):
@@ -114,7 +107,7 @@ def test_masks_combine():
             out[3, i], out[4, i] = any_lane(p & q), all_lanes(p | ~p)
             out[5, i] = all_lanes(q)
 
-    out = np.empty((6, 9), dtype=np.int64)
+    out = np.empty((6, 9))
     left, right = np.vstack([LEFT, np.zeros(8)]), np.vstack([RIGHT, np.ones(8)])
     loop(left, right, out)
     p, q = left > 0, right > 0
@@ -126,20 +119,20 @@ def test_masks_combine():
 
 
 def test_every_bit_of_a_mask_is_its_lane():
-    @jit
+    @on_arrays(2, 1)
     def loop(x, out):
         a = as_lanes(x)
         for i in range(a.shape[0]):
             out[i] = bits(a[i] > 0.0)
 
     every = np.array([[(k >> lane) & 1 for lane in range(8)] for k in range(256)], dtype=float)
-    out = np.empty(256, dtype=np.int64)
+    out = np.empty(256)
     loop(every, out)
     np.testing.assert_array_equal(out, np.arange(256))
 
 
 def test_select_takes_lanes_and_numbers():
-    @jit
+    @on_arrays(2, 2, 3)
     def loop(x, y, out):
         a, b, c = as_lanes(x), as_lanes(y), as_lanes(out)
         for i in range(a.shape[0]):
@@ -156,23 +149,20 @@ def test_select_takes_lanes_and_numbers():
         assert_same_bits(found, np.where(chosen, yes, no))
 
 
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [(operator.neg, np.negative), (abs, np.abs), (sqrt, np.sqrt)],
-    ids=["neg", "abs", "sqrt"],
-)
-def test_unary(function, expected):
-    @jit
-    def loop(x, out):
-        a, b = as_lanes(x), as_lanes(out)
-        for i in range(a.shape[0]):
-            b[i] = function(a[i])
+@on_arrays(2, 3)
+def unary(x, out):
+    a, b = as_lanes(x), as_lanes(out)
+    for i in range(a.shape[0]):
+        b[0, i], b[1, i], b[2, i] = -a[i], abs(a[i]), sqrt(a[i])
 
+
+def test_unary():
     values = np.vstack([LEFT, np.abs(np.random.default_rng(1).standard_normal((20, 8)))])
-    out = np.empty_like(values)
-    loop(values, out)
+    out = np.empty((3, *values.shape))
+    unary(values, out)
     with np.errstate(invalid="ignore"):
-        assert_same_bits(out, expected(values))
+        for made, expected in zip(out, (np.negative, np.abs, np.sqrt), strict=True):
+            assert_same_bits(made, expected(values))
 
 
 # Products that a first rounding spoils, beyond the largest number or below the least; zeros' signs.
@@ -186,7 +176,7 @@ FUSED = [
 ]  # fmt: skip
 
 
-@jit
+@on_arrays(3, 2, 2)
 def fused(x, alone, together):
     numbers, out = as_lanes(x), as_lanes(together)
     for i in range(x.shape[0]):
@@ -232,7 +222,7 @@ def test_fused_products_are_rounded_once_alone_in_lanes_and_in_plain_python():
 
 
 def test_fused_products_take_numbers_beside_lanes():
-    @jit
+    @on_arrays(2, 2)
     def loop(x, out):
         a = as_lanes(x)
         b = as_lanes(out)
@@ -260,29 +250,30 @@ def test_a_processor_without_the_instruction_gives_the_same_bits(tmp_path):
     assert_same_bits(np.load(file), np.array(by_fused(triples())))
 
 
-@pytest.mark.parametrize("name", ["sin", "cos", "log"])
-def test_functions_of_each_lane_are_the_scalar_ones(name):
-    function = getattr(lanes, name)
+@on_arrays(2, 3, 3)
+def functions(x, alone, together):
+    a, b = as_lanes(x), as_lanes(together)
+    for i in range(a.shape[0]):
+        b[0, i], b[1, i], b[2, i] = lanes.sin(a[i]), lanes.cos(a[i]), lanes.log(a[i])
+        for k in range(8):
+            alone[0, i, k], alone[1, i, k] = lanes.sin(x[i, k]), lanes.cos(x[i, k])
+            alone[2, i, k] = lanes.log(x[i, k])
 
-    @jit
-    def loop(x, alone, together):
-        a = as_lanes(x)
-        b = as_lanes(together)
-        for i in range(a.shape[0]):
-            b[i] = function(a[i])
-            for k in range(8):
-                alone[i, k] = function(x[i, k])
 
+def test_functions_of_each_lane_are_the_scalar_ones():
     values = np.vstack([LEFT, 30 * np.random.default_rng(2).standard_normal((50, 8))])
-    alone, together = np.empty_like(values), np.empty_like(values)
-    loop(values, alone, together)
+    alone, together = np.empty((2, 3, *values.shape))
+    functions(values, alone, together)
     assert_same_bits(together, alone)
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(together, getattr(np, name)(values), rtol=1e-15, atol=1e-16)
+        for made, function in zip(together, (np.sin, np.cos, np.log), strict=True):
+            np.testing.assert_allclose(made, function(values), rtol=1e-15, atol=1e-16)
+    plain = [[getattr(lanes, name)(x) for x in SPECIAL] for name in ("sin", "cos", "log")]
+    np.testing.assert_array_equal(alone[:, 0], plain)
 
 
 def test_sum_and_ramp():
-    @jit
+    @on_arrays(2, 1, 2)
     def loop(x, sums, ramps):
         a, r = as_lanes(x), as_lanes(ramps)
         for i in range(a.shape[0]):
@@ -301,7 +292,7 @@ def test_sum_and_ramp():
 def test_numbers_become_lanes():
     """In a store, in a variable that is a number at first, and in a branch on lanes."""
 
-    @jit
+    @on_arrays(2, 2)
     def loop(x, out):
         a, b = as_lanes(x), as_lanes(out)
         b[0] = 3
@@ -342,20 +333,21 @@ def test_views_share_memory_with_scalars_and_lanes():
     np.testing.assert_array_equal(plain_y, expected_y)
     np.testing.assert_array_equal(plain_work, expected_work)
 
-    scalar = jit(write_through_views)
-    assert scalar(y, work) == 9
+    compiled = inlined(write_through_views)
+
+    @on_arrays(2, 1, 3, 2, 1)
+    def by_both(y, work, y_lanes, work_lanes, rows_seen):
+        rows_seen[0] = compiled(y, work)
+        rows_seen[1] = compiled(as_lanes(y_lanes), as_lanes(work_lanes))
+
+    y_lanes = np.repeat(y[..., None], 8, axis=-1)
+    work_lanes, rows_seen = np.repeat(work[:, None], 8, axis=-1), np.empty(2)
+    by_both(y, work, y_lanes, work_lanes, rows_seen)
+    assert rows_seen.tolist() == [9, 9]
     np.testing.assert_array_equal(y, expected_y)
     np.testing.assert_array_equal(work, expected_work)
-
-    @jit
-    def on_lanes(y, work):
-        return scalar(as_lanes(y), as_lanes(work))
-
-    y = np.repeat(np.arange(15.0).reshape(5, 3)[..., None], 8, axis=-1)
-    work = np.repeat(np.arange(12.0)[:, None], 8, axis=-1)
-    assert on_lanes(y, work) == 9
-    np.testing.assert_array_equal(y, np.repeat(expected_y[..., None], 8, axis=-1))
-    np.testing.assert_array_equal(work, np.repeat(expected_work[:, None], 8, axis=-1))
+    np.testing.assert_array_equal(y_lanes, np.repeat(expected_y[..., None], 8, axis=-1))
+    np.testing.assert_array_equal(work_lanes, np.repeat(expected_work[:, None], 8, axis=-1))
 
 
 def vocabulary(a, b):
@@ -369,14 +361,18 @@ def vocabulary(a, b):
 
 
 def test_plain_python_and_compiled_scalars_agree():
-    compiled = jit(vocabulary)
-    for a, b in itertools.product(SPECIAL, [0.5, 2.0, 1e300]):
-        np.testing.assert_array_equal(vocabulary(a, b), compiled(a, b))
+    compiled = inlined(vocabulary)
 
+    @on_arrays(2, 2)
+    def each(pairs, out):
+        for i in range(pairs.shape[0]):
+            found = compiled(pairs[i, 0], pairs[i, 1])
+            (
+                out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4], out[i, 5], out[i, 6],
+                out[i, 7], out[i, 8], out[i, 9], out[i, 10], out[i, 11], out[i, 12],
+            ) = found  # fmt: skip
 
-@pytest.mark.parametrize("name", ["sin", "cos", "log"])
-def test_plain_python_functions_take_what_compiled_ones_take(name):
-    function = getattr(lanes, name)
-    compiled = jit(lambda x: function(x))
-    for value in SPECIAL:
-        np.testing.assert_array_equal(function(value), compiled(value))
+    pairs = np.array(list(itertools.product(SPECIAL, [0.5, 2.0, 1e300])))
+    out = np.empty((len(pairs), 13))
+    each(pairs, out)
+    np.testing.assert_array_equal(out, [vocabulary(*pair) for pair in pairs.tolist()])

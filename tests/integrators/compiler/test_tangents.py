@@ -4,16 +4,13 @@ import math
 import operator
 import pickle
 
-import numba
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
+from array_kernels import on_arrays
 
 from integrators.compiler import lanes
 from integrators.compiler.elements import TANGENTS, as_elements
-from integrators.compiler.kernels import OPTIONS, inlined, varying
+from integrators.compiler.kernels import inlined, varying
 from integrators.compiler.lanes import (
     WIDTH,
     any_lane,
@@ -35,36 +32,59 @@ from integrators.compiler.tangents import (
 )
 from integrators.compiler.views import as_lanes, members
 
-jit = numba.njit(**OPTIONS)
 as_tangents = as_elements(TANGENTS)
-BOTH = "alone", "wide"
-
-BINARY = {  # with both slopes
-    "add": (operator.add, lambda a, b: (1.0, 1.0)),
-    "sub": (operator.sub, lambda a, b: (1.0, -1.0)),
-    "mul": (operator.mul, lambda a, b: (b, a)),
-    "truediv": (operator.truediv, lambda a, b: (1.0 / b, -a / (b * b))),
-}
-UNARY = {  # of positive numbers, with what compiled code makes of their values
-    "neg": (operator.neg, operator.neg, lambda x: -1.0),
-    "abs": (abs, abs, np.sign),
-    "sqrt": (lanes.sqrt, math.sqrt, lambda x: 0.5 / np.sqrt(x)),
-    "sin": (lanes.sin, math.sin, np.cos),
-    "cos": (lanes.cos, math.cos, lambda x: -np.sin(x)),
-    "exp": (lanes.exp, math.exp, np.exp),
-    "log": (lanes.log, math.log, lambda x: 1.0 / x),
-    "nearest": (lanes.nearest, round, lambda x: 0.0),
-    "value_of": (lanes.value_of, lambda x: x, lambda x: 0.0),
-}
 
 
-POSITIVE = st.floats(0.0625, 16.0)
-SIGNED = st.tuples(POSITIVE, st.sampled_from([1.0, -1.0])).map(math.prod)
+@inlined
+def arithmetic(a, b):
+    return a + b, a - b, a * b, a / b
 
 
-def numbers(values=SIGNED):
-    """Eight numbers with tangents, shape (8, 1 + COUNT)."""
-    return arrays(np.float64, (WIDTH, 1 + COUNT), elements=values)
+ARITHMETIC = (  # with both slopes
+    (operator.add, lambda a, b: (1.0, 1.0)),
+    (operator.sub, lambda a, b: (1.0, -1.0)),
+    (operator.mul, lambda a, b: (b, a)),
+    (operator.truediv, lambda a, b: (1.0 / b, -a / (b * b))),
+)
+
+
+@inlined
+def functions(x):
+    return (
+        -x, abs(x), lanes.sqrt(x), lanes.sin(x), lanes.cos(x), lanes.exp(x), lanes.log(x),
+        lanes.nearest(x),
+    )  # fmt: skip
+
+
+FUNCTIONS = (  # of positive numbers: what compiled code makes of their values, and the slope
+    (operator.neg, lambda x: -1.0),
+    (abs, np.sign),
+    (math.sqrt, lambda x: 0.5 / np.sqrt(x)),
+    (math.sin, np.cos),
+    (math.cos, lambda x: -np.sin(x)),
+    (math.exp, np.exp),
+    (math.log, lambda x: 1.0 / x),
+    (round, lambda x: 0.0),
+    (lambda x: x, lambda x: 0.0),
+)
+ABS, SQRT = 1, 2
+
+
+SEEDS = range(10)
+
+
+def positive(seed, *shape):
+    """Numbers from 1/16 to 16, with tangents on the last axis; some of them powers of two."""
+    random = np.random.default_rng(seed)
+    exponents = random.uniform(-4.0, 4.0, (*shape, WIDTH, 1 + COUNT))
+    return 2.0 ** np.where(random.random(exponents.shape) < 0.1, np.rint(exponents), exponents)
+
+
+def signed(seed, *shape):
+    """The same of either sign, and one number alone."""
+    found = positive(seed, *shape)
+    found *= np.random.default_rng(seed + 100).choice([1.0, -1.0], found.shape)
+    return *found, found[0, -1, -1]
 
 
 def assert_same_bits(found, expected):
@@ -80,35 +100,32 @@ def assert_follows(found, values, *terms):
     assert np.all(np.abs(found[..., 1:] - expected) <= 1e-15 * (size + np.zeros_like(expected)))
 
 
-def binary_loop(function, kind):
-    """``function`` of numbers with tangents, and of them beside numbers, lanes and one alone."""
-
-    @jit
-    def alone(x, y, number, out):
-        a, b, made = as_tangents(x), as_tangents(y), as_tangents(out)
-        for i in range(WIDTH):
-            made[0, i] = function(a[i], b[i])
-            made[1, i] = function(a[i], number)
-            made[2, i] = function(number, b[i])
-
-    @jit
-    def wide(x, y, number, out):
-        one, other = as_tangents(x)[0], as_tangents(y)[0]
-        a, b = as_lanes(as_tangents(x[None])), as_lanes(as_tangents(y[None]))
-        made = as_lanes(as_tangents(out))
-        made[0] = function(a[0], b[0])
-        made[1] = function(a[0], number)
-        made[2] = function(number, b[0])
-        made[3] = function(a[0], eight(number))
-        made[4] = function(eight(number), b[0])
-        made[5] = function(a[0], other)
-        made[6] = function(one, b[0])
-        made[7] = function(one, eight(number))
-
-    return alone if kind == "alone" else wide
+@on_arrays(2, 2, 0, 4)
+def arithmetic_alone(x, y, number, out):
+    """Of numbers with tangents, and of them beside numbers; out[k, way, i]."""
+    a, b, made = as_tangents(x), as_tangents(y), as_tangents(out)
+    for i in range(WIDTH):
+        for k in range(4):
+            made[k, 0, i] = arithmetic(a[i], b[i])[k]
+            made[k, 1, i] = arithmetic(a[i], number)[k]
+            made[k, 2, i] = arithmetic(number, b[i])[k]
 
 
-LOOPS = {(name, kind): binary_loop(BINARY[name][0], kind) for name in BINARY for kind in BOTH}
+@on_arrays(2, 2, 0, 4)
+def arithmetic_wide(x, y, number, out):
+    """Of lanes beside lanes, numbers, and numbers with tangents."""
+    one, other = as_tangents(x)[0], as_tangents(y)[0]
+    a, b = as_lanes(as_tangents(x[None]))[0], as_lanes(as_tangents(y[None]))[0]
+    made = as_lanes(as_tangents(out))
+    for k in range(4):
+        made[k, 0] = arithmetic(a, b)[k]
+        made[k, 1] = arithmetic(a, number)[k]
+        made[k, 2] = arithmetic(number, b)[k]
+        made[k, 3] = arithmetic(a, eight(number))[k]
+        made[k, 4] = arithmetic(eight(number), b)[k]
+        made[k, 5] = arithmetic(a, other)[k]
+        made[k, 6] = arithmetic(one, b)[k]
+        made[k, 7] = arithmetic(one, eight(number))[k]
 
 
 def moving(x):
@@ -116,111 +133,111 @@ def moving(x):
     return x[..., 0], x[..., 1:]
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("name", BINARY)
-@given(x=numbers(), y=numbers(), number=SIGNED)
-def test_arithmetic(name, kind, x, y, number):
-    function, slopes_of = BINARY[name]
-    out = np.empty((3 if kind == "alone" else 8, WIDTH, 1 + COUNT))
-    LOOPS[name, kind](x, y, number, out)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_arithmetic(seed):
+    x, y, number = signed(seed, 2)
     (a, da), (b, db) = moving(x), moving(y)
-
-    def expected(found, left, right):
-        (u, du), (v, dv) = left, right
-        with np.errstate(all="ignore"):
-            slopes = slopes_of(u, v)
-        terms = [(s, d) for s, d in zip(slopes, (du, dv), strict=True) if d is not None]
-        assert_follows(found, function(u, v), *[(s + 0.0 * u + 0.0 * v, d) for s, d in terms])
-
     constant, one, other = (number, None), moving(x[0]), moving(y[0])
-    expected(out[0], (a, da), (b, db))
-    expected(out[1], (a, da), constant)
-    expected(out[2], constant, (b, db))
-    if kind == "wide":
-        expected(out[3], (a, da), constant)
-        expected(out[4], constant, (b, db))
-        expected(out[5], (a, da), other)
-        expected(out[6], one, (b, db))
-        expected(out[7], *((np.full(WIDTH, one[0]), one[1]), (np.full(WIDTH, number), None)))
+    all_one, constants = (np.full(WIDTH, one[0]), one[1]), (np.full(WIDTH, number), None)
+    ways = [((a, da), (b, db)), ((a, da), constant), (constant, (b, db))]
+    alone = np.empty((4, 3, WIDTH, 1 + COUNT))
+    arithmetic_alone(x, y, number, alone)
+    assert_arithmetic(alone, ways)
+    ways += [*ways[1:], ((a, da), other), (one, (b, db)), (all_one, constants)]
+    wide = np.empty((4, 8, WIDTH, 1 + COUNT))
+    arithmetic_wide(x, y, number, wide)
+    assert_arithmetic(wide, ways)
 
 
-def unary_loop(function, kind):
-    @jit
-    def alone(x, out):
-        a, made = as_tangents(x), as_tangents(out)
-        for i in range(WIDTH):
-            made[i] = function(a[i])
-
-    @jit
-    def wide(x, out):
-        a, made = as_lanes(as_tangents(x[None])), as_lanes(as_tangents(out[None]))
-        made[0] = function(a[0])
-
-    return alone if kind == "alone" else wide
+def assert_arithmetic(found, ways):
+    for (function, slopes_of), made in zip(ARITHMETIC, found, strict=True):
+        for own, ((u, du), (v, dv)) in zip(made, ways, strict=True):
+            terms = [
+                (slope + 0.0 * u + 0.0 * v, d)
+                for slope, d in zip(slopes_of(u, v), (du, dv), strict=True)
+                if d is not None
+            ]
+            assert_follows(own, function(u, v), *terms)
 
 
-FUNCTIONS = {(name, kind): unary_loop(UNARY[name][0], kind) for name in UNARY for kind in BOTH}
+@on_arrays(2, 3)
+def functions_alone(x, out):
+    a, made = as_tangents(x), as_tangents(out)
+    for i in range(WIDTH):
+        found = functions(a[i])
+        for k in range(8):
+            made[k, i] = found[k]
+        made[8, i] = lanes.value_of(a[i])
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("name", UNARY)
-@given(x=numbers(POSITIVE))
-def test_functions(name, kind, x):
-    _, plain, slope = UNARY[name]
-    out = np.empty_like(x)
-    FUNCTIONS[name, kind](x, out)
+@on_arrays(2, 3)
+def functions_wide(x, out):
+    made = as_lanes(as_tangents(out))
+    a = as_lanes(as_tangents(x[None]))[0]
+    found = functions(a)
+    for k in range(8):
+        made[k] = found[k]
+    made[8] = lanes.value_of(a)
+
+
+def functions_of(x):
+    """Of numbers alone, which those in lanes are to the last bit."""
+    alone, wide = np.empty((2, len(FUNCTIONS), *x.shape))
+    functions_alone(x, alone)
+    functions_wide(x, wide)
+    assert_same_bits(wide[..., 0], alone[..., 0])
+    return alone, wide
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_functions(seed):
+    x = positive(seed)
     values, tangent = moving(x)
-    assert_follows(out, [plain(value) for value in values.tolist()], (slope(values), tangent))
+    for found in functions_of(x):
+        for (plain, slope), own in zip(FUNCTIONS, found, strict=True):
+            expected = [plain(value) for value in values.tolist()]
+            assert_follows(own, expected, (slope(values), tangent))
 
 
 def test_the_sign_of_what_is_negative_and_a_root_of_nothing():
     x = np.arange(1.0, 1.0 + WIDTH * (1 + COUNT)).reshape(WIDTH, 1 + COUNT)
     x[:, 0] = -2.5
-    out = np.empty_like(x)
-    for kind in BOTH:
-        FUNCTIONS["abs", kind](x, out)
-        assert_follows(out, -x[:, 0], (-np.ones(WIDTH), x[:, 1:]))
+    for found in functions_of(x):
+        assert_follows(found[ABS], -x[:, 0], (-np.ones(WIDTH), x[:, 1:]))
     x[:, 0] = 0.0
-    for kind in BOTH:
-        FUNCTIONS["sqrt", kind](x, out)
-        assert_same_bits(out, 0.0 * x)
+    for found in functions_of(x):
+        assert_same_bits(found[SQRT], 0.0 * x)
 
 
-def fused_loop(kind):
-    @jit
-    def alone(x, y, z, number, out):
-        a, b, c, made = as_tangents(x), as_tangents(y), as_tangents(z), as_tangents(out)
-        for i in range(WIDTH):
-            made[0, i] = lanes.fma(a[i], b[i], c[i])
-            made[1, i] = lanes.fma(number, b[i], c[i])
-            made[2, i] = lanes.fma(a[i], number, number)
-            made[3, i] = lanes.fma(number, number, c[i])
-
-    @jit
-    def wide(x, y, z, number, out):
-        a, b = as_lanes(as_tangents(x[None])), as_lanes(as_tangents(y[None]))
-        c, made = as_lanes(as_tangents(z[None])), as_lanes(as_tangents(out))
-        made[0] = lanes.fma(a[0], b[0], c[0])
-        made[1] = lanes.fma(eight(number), b[0], c[0])
-        made[2] = lanes.fma(a[0], number, number)
-        made[3] = lanes.fma(number, number, as_tangents(z)[0])
-
-    return alone if kind == "alone" else wide
+@on_arrays(2, 2, 2, 0, 3)
+def fused_alone(x, y, z, number, out):
+    a, b, c, made = as_tangents(x), as_tangents(y), as_tangents(z), as_tangents(out)
+    for i in range(WIDTH):
+        made[0, i] = lanes.fma(a[i], b[i], c[i])
+        made[1, i] = lanes.fma(number, b[i], c[i])
+        made[2, i] = lanes.fma(a[i], number, number)
+        made[3, i] = lanes.fma(number, number, c[i])
 
 
-FUSED = {kind: fused_loop(kind) for kind in BOTH}
+@on_arrays(2, 2, 2, 0, 3)
+def fused_wide(x, y, z, number, out):
+    a, b = as_lanes(as_tangents(x[None])), as_lanes(as_tangents(y[None]))
+    c, made = as_lanes(as_tangents(z[None])), as_lanes(as_tangents(out))
+    made[0] = lanes.fma(a[0], b[0], c[0])
+    made[1] = lanes.fma(eight(number), b[0], c[0])
+    made[2] = lanes.fma(a[0], number, number)
+    made[3] = lanes.fma(number, number, as_tangents(z)[0])
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@given(x=numbers(), y=numbers(), z=numbers(), number=SIGNED)
-def test_fused_products(kind, x, y, z, number):
+@pytest.mark.parametrize("fused_products", [fused_alone, fused_wide], ids=["alone", "wide"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fused_products(fused_products, seed):
+    x, y, z, number = signed(seed, 3)
     out = np.empty((4, WIDTH, 1 + COUNT))
-    FUSED[kind](x, y, z, number, out)
-    if kind == "wide":
-        z = np.stack([z, z, z, np.repeat(z[:1], WIDTH, axis=0)])
-    (a, da), (b, db), (c, dc) = moving(x), moving(y), moving(z)
-    third, last = (c, c) if kind == "alone" else (c[0], c[3])
-    dthird, dlast = (dc, dc) if kind == "alone" else (dc[0], dc[3])
+    fused_products(x, y, z, number, out)
+    (a, da), (b, db), (third, dthird) = moving(x), moving(y), moving(z)
+    first = np.repeat(z[:1], WIDTH, axis=0)
+    last, dlast = moving(z if fused_products is fused_alone else first)
     one, constant = np.ones(WIDTH), np.full(WIDTH, number)
 
     def fused(*arguments):
@@ -232,41 +249,36 @@ def test_fused_products(kind, x, y, z, number):
     assert_follows(out[3], fused(constant, constant, last), (one, dlast))
 
 
-COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+@inlined
+def compared(a, b):
+    return a < b, a <= b, a > b, a >= b, a == b, a != b
 
 
-def comparing(name, kind):
-    function = getattr(operator, name)
-
-    @jit
-    def alone(x, y, found):
-        a, b = as_tangents(x), as_tangents(y)
+@on_arrays(2, 2, 2, 2)
+def compare(x, y, alone, wide):
+    a, b = as_tangents(x), as_tangents(y)
+    c, d = as_lanes(as_tangents(x[None])), as_lanes(as_tangents(y[None]))
+    for k in range(6):
+        truth = bits(compared(c[0], d[0])[k])
         for i in range(WIDTH):
-            found[i] = function(a[i], b[i])
-
-    @jit
-    def wide(x, y, found):
-        a, b = as_lanes(as_tangents(x[None])), as_lanes(as_tangents(y[None]))
-        truth = bits(function(a[0], b[0]))
-        for i in range(WIDTH):
-            found[i] = truth >> i & 1
-
-    return alone if kind == "alone" else wide
+            alone[k, i] = compared(a[i], b[i])[k]
+            wide[k, i] = truth >> i & 1
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("name", COMPARISONS)
-def test_comparisons_look_at_values_alone(name, kind):
+def test_comparisons_look_at_values_alone():
     x, y = np.zeros((2, WIDTH, 1 + COUNT))
     x[:, 0] = [1.0, 2.0, 3.0, -0.0, math.inf, math.nan, 1.0, -1.0]
     y[:, 0] = [2.0, 2.0, 1.0, 0.0, math.inf, 1.0, math.nan, -2.0]
     x[:, 1:], y[:, 1:] = 3.0, math.nan
-    found = np.zeros(WIDTH)
-    comparing(name, kind)(x, y, found)
-    np.testing.assert_array_equal(found != 0.0, getattr(operator, name)(x[:, 0], y[:, 0]))
+    alone, wide = np.zeros((2, 6, WIDTH))
+    compare(x, y, alone, wide)
+    names = "lt", "le", "gt", "ge", "eq", "ne"
+    expected = [getattr(operator, name)(x[:, 0], y[:, 0]) for name in names]
+    np.testing.assert_array_equal(alone, expected)
+    np.testing.assert_array_equal(wide, expected)
 
 
-@jit
+@on_arrays(2, 2, 2, 3)
 def choose(x, y, out, both):
     a, b, made = as_tangents(x), as_tangents(y), as_tangents(out)
     for i in range(WIDTH):
@@ -296,7 +308,7 @@ def test_choices_take_tangents_along():
     assert_same_bits(both[2], np.where(x[:, :1] < 0.0, two, y))
 
 
-@jit
+@on_arrays(2, 2, 2)
 def through_lanes(x, out, total):
     alone, made = members(as_tangents(x)), as_lanes(as_tangents(out[None]))
     eights = eight(5.0)
@@ -317,7 +329,7 @@ def test_numbers_go_into_lanes_and_out_of_them():
     assert total[0, 0] == hsum(x[:, 0])
 
 
-@jit
+@on_arrays(2, 2, 2, 1)
 def carrying(x, y, out, plain):
     a, b, made = as_tangents(x), as_tangents(y), as_tangents(out)
     made[0] = carried(a[0], b[0])
@@ -350,7 +362,7 @@ def _other(x):
 _either = varying(_usual, tangents=_other)
 
 
-@jit
+@on_arrays(2, 1)
 def varied(x, plain):
     a = as_tangents(x)
     a[0] = _either(a[0])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import cases, pairings
+from cases import cases, covers, pairings, parameters
 from driven_chain import DrivenChain
 
 import integrators
@@ -51,7 +51,7 @@ def nambu_form(matrix):
 # --- the manifolds -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unforced_case", unforced(cases()), ids=str)
+@pytest.mark.parametrize("unforced_case", parameters(unforced(cases())))
 def test_the_symplectic_form_makes_the_equations_hamiltonian(unforced_case):
     """Ω(X, v) = ±dH(v) for every tangent v, with X the compiled field and dH by differences."""
     case, system, state = unforced_case, unforced_case.system, unforced_case.state
@@ -80,7 +80,7 @@ def size(values):
     return np.abs(values).max()
 
 
-@pytest.mark.parametrize("unforced_case", unforced(cases()), ids=str)
+@pytest.mark.parametrize("unforced_case", parameters(unforced(cases())))
 def test_moved_states_stay_on_the_manifold(unforced_case):
     case, system, state = unforced_case, unforced_case.system, unforced_case.state
     space = phase_space(system.form)
@@ -227,7 +227,7 @@ def test_a_map_of_small_scales_is_resolved_as_far_as_it_can_be():
 # --- integrators ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("symplectic_pairing", symplectic_pairings(), ids=str)
+@pytest.mark.parametrize("symplectic_pairing", parameters(symplectic_pairings(), covers))
 def test_declared_integrators_are_symplectic(symplectic_pairing):
     pairing, case = symplectic_pairing, symplectic_pairing.case
     found = symplectic_defect(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import pairings
+from cases import covers, pairings, parameters
 
 import integrators
 import systems
@@ -120,8 +120,7 @@ def test_large_driven_oscillations_let_the_balance_drift_with_the_square_of_the_
 
 @pytest.mark.parametrize(
     "free_pairing",
-    [p for p in pairings() if p.case.system.name == "spherical_pendulum_chain"],
-    ids=str,
+    parameters([p for p in pairings() if p.case.system.name == "spherical_pendulum_chain"], covers),
 )
 def test_nothing_acting_is_the_free_chain_to_the_last_bit(free_pairing):
     pairing, free = free_pairing, free_pairing.case.system

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import AdaptivePairing, Case, adaptive_pairings
+from cases import AdaptivePairing, Case, adaptive_pairings, parameters
 
 import integrators
 import systems
@@ -38,7 +38,8 @@ def test_errors_fall_with_the_tolerance(adaptive_pairing):
 
 
 @pytest.mark.parametrize(
-    "interpolating", [p for p in adaptive_pairings() if ("output", "dense") in p.options], ids=str
+    "interpolating",
+    parameters([p for p in adaptive_pairings() if ("output", "dense") in p.options]),
 )
 def test_dense_output_agrees_with_landing(interpolating):
     """Between the steps the error is what it is at their ends."""
@@ -137,7 +138,11 @@ def test_local_orders_of_a_step_and_of_the_interpolant(formulation):
 
 compiled = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has float64 alone")
 PRECISE = sorted({p.name for p in adaptive_pairings() if integrators.get(p.name).method.precise})
-WAYS = [(name, system) for name in PRECISE for system in (CHAIN, systems.get("free_rigid_body"))]
+WAYS = [
+    pytest.param(name, system, marks=() if name == "rk45" and system is CHAIN else pytest.mark.slow)
+    for name in PRECISE
+    for system in (CHAIN, systems.get("free_rigid_body"))
+]
 SPAN = 0.25
 LIKE_CHAIN, LIKE_SPIN = "variational+kahan_li8", "spherical_midpoint+kahan_li8"
 
@@ -191,7 +196,10 @@ def test_errors_fall_with_the_tolerance_below_round_off_of_doubles(name, system)
 
 
 @compiled
-@pytest.mark.parametrize(("name", "output"), [("rk45", "dense"), ("rkmk54", "land")])
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [("rk45", "dense"), pytest.param("rkmk54", "land", marks=pytest.mark.slow)],
+)
 def test_runs_in_double_double_go_on_where_they_stood(name, output):
     problem = integrators.get(name, output=output, arithmetic="double-double").bind(CHAIN)
     members = CHAIN.start("lee", arithmetic="double-double")[None]
@@ -207,6 +215,7 @@ def test_runs_in_double_double_go_on_where_they_stood(name, output):
 
 
 @compiled
+@pytest.mark.slow
 def test_a_tolerance_of_25_digits():
     """Over a time so short that it takes few steps: these are 14,000 in a unit of it."""
     system = systems.get("free_rigid_body")
