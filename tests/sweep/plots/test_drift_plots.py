@@ -50,7 +50,12 @@ def test_scanned_values_stand_side_by_side_and_nothing_is_clipped():
     boxes = [ax.get_tightbbox(figure.canvas.get_renderer()) for ax in figure.axes]
     assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
     for one in figure.axes:
-        left, right = (title.get_window_extent() for title in (one._left_title, one._right_title))
+        left, right = (
+            text.get_window_extent()
+            for side in ("left", "right")
+            for text in one.findobj(lambda of: of.__class__.__name__ == "Text")
+            if text.get_text() == one.get_title(loc=side) != ""
+        )
         assert left.x1 < right.x0
 
 

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 from run_tables import run_table
 
+import sweep
 from integrators.errors import InputError
 from sweep import plots
-from sweep.papers import figures, reproduce
-from sweep.papers.claims import Paper
-from sweep.plots import projection, spheres
-from sweep.plots.projection import View
-from sweep.plots.style import COLOURS
-from sweep.store.studies import load_study_file
+from sweep.papers import FIGURES
 
 TIMES = np.linspace(0.0, 10.0, 51)
 
@@ -44,39 +40,47 @@ def drawn(ax):
     """The lines that are neither the outline nor an axis: colour and finite points, (n, 2)."""
     return [
         (line.get_color(), points[np.isfinite(points[:, 0])])
-        for line in ax.lines
-        if line.get_color() in COLOURS and len(points := line.get_xydata())
+        for line in paths(ax)
+        if len(points := line.get_xydata())
     ]
+
+
+def paths(ax):
+    """Lines in the colours of starts and bodies, which are no greys."""
+    from matplotlib.colors import to_rgb
+
+    return [line for line in ax.lines if len({*to_rgb(line.get_color())}) > 1]
 
 
 # --- views ------------------------------------------------------------------------------------
 
 
-def test_a_view_shows_each_point_from_one_side_and_its_opposite_the_others():
+def seen_from(direction, points):
+    """What is drawn of states at these points: on the disc of this side, and on the other."""
+    times = np.arange(float(len(points)))
+    state = (("run", "time", "row", "component"), np.asarray(points)[None, :, None])
+    figure = plots.sphere(states(times=times).assign(state=state), view=direction)
+    return [np.concatenate([np.empty((0, 2)), *(p for _, p in drawn(ax))]) for ax in figure.axes]
+
+
+def test_each_point_is_seen_from_one_side():
     points = np.random.default_rng(1).normal(size=(200, 3))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    view = View.along_direction((1.0, 2.0, 2.0))
-    front, back = view.project_onto_disc(points), view.view_from_behind.project_onto_disc(points)
-    hidden = np.isnan(front[:, 0])
-    assert 50 < hidden.sum() < 150
-    np.testing.assert_array_equal(hidden, ~np.isnan(back[:, 0]))
     depth = points @ [1 / 3, 2 / 3, 2 / 3]
-    np.testing.assert_allclose(np.sum(front**2, axis=1)[~hidden], (1 - depth**2)[~hidden])
-    through = view.view_of_far_side.project_onto_disc(points)[hidden]
-    np.testing.assert_allclose(through, back[hidden] * (-1.0, 1.0), atol=1e-15)
+    assert 50 < np.sum(depth > 0) < 150
+    for disc, side in zip(seen_from((1.0, 2.0, 2.0), points), (depth > 0, depth < 0), strict=True):
+        np.testing.assert_allclose(np.sum(disc**2, axis=1), 1 - depth[side] ** 2)
 
 
 def test_e3_is_up_and_from_above_e1_is_right():
-    assert View.along_direction((1.0, 1.0, 0.0)).project_onto_disc(np.eye(3))[2].tolist() == [
-        0.0,
-        1.0,
-    ]
-    np.testing.assert_allclose(
-        View.along_direction((0.0, 0.0, 2.0)).project_onto_disc(np.eye(3)), np.eye(3)[:, :2]
-    )
+    front, back = seen_from((1.0, 1.0, 0.0), [[0.6, 0.0, 0.8], [-0.6, 0.0, -0.8]])
+    np.testing.assert_allclose(front, [[-0.6 / np.sqrt(2), 0.8]])  # e1 is to the left of (1, 1, 0)
+    np.testing.assert_allclose(back[:, 1], [-0.8])
+    above, _ = seen_from((0.0, 0.0, 2.0), [[0.6, 0.0, 0.8], [0.0, 0.6, 0.8]])
+    np.testing.assert_allclose(above, [[0.6, 0.0], [0.0, 0.6]], atol=1e-15)
     for direction in ((0.0, 0.0, 0.0), (1.0, 0.0), (np.nan, 0.0, 1.0)):
         with pytest.raises(InputError, match="view = .*other than 0, 0, 0"):
-            View.along_direction(direction)
+            plots.sphere(states(), view=direction)
 
 
 # --- paths ------------------------------------------------------------------------------------
@@ -90,11 +94,7 @@ def test_every_state_is_on_one_of_the_two_discs():
         for colour, points in drawn(ax):
             assert np.all(np.sum(points**2, axis=1) <= 1 + 1e-12)
             found[colour] = found.get(colour, 0) + len(points)
-    assert found == dict.fromkeys(COLOURS[:3], len(TIMES))
-    view = View.along_direction(projection.OBLIQUE)
-    np.testing.assert_allclose(
-        drawn(front)[0][1], [p for p in view.project_onto_disc(circle(0.5)) if np.isfinite(p[0])]
-    )
+    assert len(found) == 3 and {*found.values()} == {len(TIMES)}
 
 
 def test_lines_join_close_samples_and_points_stand_for_a_section():
@@ -158,11 +158,9 @@ def test_a_run_that_stopped_is_drawn_until_then():
     assert sum(len(points) for ax in figure.axes for _, points in drawn(ax)) == 20
 
 
-def test_no_more_than_can_be_told_apart(monkeypatch):
-    monkeypatch.setattr(spheres, "MOST_STARTS", 10)
-    monkeypatch.setattr(spheres, "MOST_POINTS", 200)
-    figure = plots.sphere(states(starts=40))
-    assert "10 of 40 starts, 20 samples until t = 3.8 s" in figure.get_suptitle()
+def test_no_more_than_can_be_told_apart():
+    figure = plots.sphere(states(starts=240, times=np.linspace(0.0, 2000.0, 2001)))
+    assert "200 of 240 starts, 1500 samples until t = 1499 s" in figure.get_suptitle()
 
 
 # --- many bodies ------------------------------------------------------------------------------
@@ -181,7 +179,7 @@ def test_many_bodies_are_shown_at_six_times_joined_to_a_curve():
     figure = plots.sphere(chain())
     titles = [ax.get_title() for ax in figure.axes]
     assert titles == [f"t = {t:g} s" for t in range(6)]
-    far, near = (line for line in figure.axes[0].lines if line.get_color() == COLOURS[0])
+    far, near = paths(figure.axes[0])
     assert (far.get_alpha(), near.get_alpha()) == (0.35, None)
     count = sum(np.isfinite(line.get_xdata()).sum() for line in (far, near))
     assert count == 20 + 1  # back to the first
@@ -190,18 +188,21 @@ def test_many_bodies_are_shown_at_six_times_joined_to_a_curve():
 def test_bodies_apart_are_points():
     table = chain()
     table["state"][:] = table["state"].values[:, :, np.random.default_rng(0).permutation(20)]
-    lines = [line for line in plots.sphere(table).axes[0].lines if line.get_color() == COLOURS[0]]
+    lines = paths(plots.sphere(table).axes[0])
     assert all(line.get_linestyle() == "None" for line in lines)
     assert sum(len(line.get_xdata()) for line in lines) == 20
 
 
-def test_what_a_chain_is():
-    curve = chain()["state"].values[0, 0]
-    assert spheres.body_chain_to_draw(curve) == "closed"
-    assert spheres.body_chain_to_draw(curve[:15]) == "open"
-    # A rod that hangs straight.
-    assert spheres.body_chain_to_draw(np.tile(curve[:1], (9, 1))) == "open"
-    assert spheres.body_chain_to_draw(curve[::5]) == ""
+def test_an_open_chain_is_not_joined_to_its_first_body():
+    open_chain = chain().isel(row=slice(15))
+    assert sum(np.isfinite(line.get_xdata()).sum() for line in paths(_first(open_chain))) == 15
+    straight = chain()
+    straight["state"][:] = straight["state"].values[:, :, :1]  # a rod that hangs
+    assert sum(np.isfinite(line.get_xdata()).sum() for line in paths(_first(straight))) == 20
+
+
+def _first(table):
+    return plots.sphere(table).axes[0]
 
 
 # --- what is refused, and the command ---------------------------------------------------------
@@ -298,49 +299,75 @@ def test_one_picture_goes_to_a_file(folder, command):
     assert drawn.startswith(b"%PDF") and b"/Subtype /Image" not in drawn  # vectors
 
 
+def test_a_start_without_states_is_not_counted():
+    table = states(starts=3)
+    table["state"].values[1] = np.nan
+    figure = plots.picture("sphere", table)
+    assert figure.get_suptitle().replace("\xa0", " ").count("2 of 3 starts") == 2
+
+
 # --- the figures of McLachlan et al. ----------------------------------------------------------
 
-NAMES = ("portraits", "sections", "trajectories", "errors", "vortices", "tracers")
-STUDIES = [f"mclachlan-{name}" for name in NAMES]
+
+def results_of(folder, command, *names):
+    """Run tables of packaged studies, as the figures are drawn from them."""
+    found = {}
+    for name in names:
+        command(folder, "run", name, f"{name}.zarr", "--no-summary")
+        tree = sweep.open_study(folder / f"{name}.zarr")
+        found[name] = {key: node.to_dataset() for key, node in tree.children.items()}
+    return found
 
 
 @pytest.fixture(scope="module")
-def mclachlan(tmp_path_factory, lent):
-    """The results that the figures are drawn from, as `sweep reproduce --plots` gets them."""
-    paper = Paper("mclachlan", "", claims=(), pictures=tuple(STUDIES))
-    with lent():
-        rows, datasets = reproduce(paper, tmp_path_factory.mktemp("stores"), pictures=True)
-    assert rows == []
-    return datasets
+def portraits(tmp_path_factory, command):
+    return results_of(tmp_path_factory.mktemp("portraits"), command, "mclachlan-portraits")
 
 
-def test_the_studies_record_states(mclachlan):
-    for name in STUDIES[:3]:
-        assert all("state" in experiment.record for experiment in load_study_file(name).experiments)
-        assert all((data["status"] == 0).all() for data in mclachlan[name].values())
+@pytest.fixture(scope="module")
+def mclachlan(portraits, tmp_path_factory, command):
+    others = ("sections", "trajectories", "errors", "vortices", "tracers")
+    folder = tmp_path_factory.mktemp("mclachlan")
+    return portraits | results_of(folder, command, *(f"mclachlan-{name}" for name in others))
 
 
-def test_every_figure_of_the_paper_has_a_counterpart(mclachlan, tmp_path):
-    numbered = [f"figure-{number}" for number in range(2, 9)]
-    assert list(figures.FIGURES["mclachlan"]) == ["tracers", *numbered]
-    for name, draw in figures.FIGURES["mclachlan"].items():
-        figure = draw(mclachlan)
-        figure.canvas.draw()
-        width, height = figure.canvas.get_width_height()
-        for ax in figure.axes:
-            box = ax.get_tightbbox()
-            assert box.x0 >= -1 and box.y0 >= -1, name
-            assert box.x1 <= width + 1 and box.y1 <= height + 1, name
+def assert_fits(figure):
+    figure.canvas.draw()
+    width, height = figure.canvas.get_width_height()
+    for ax in figure.axes:
+        box = ax.get_tightbbox()
+        assert box.x0 >= -1 and box.y0 >= -1
+        assert box.x1 <= width + 1 and box.y1 <= height + 1
 
 
-def test_trajectories_of_integrable_bodies_are_closed_curves(mclachlan):
+def test_a_figure_of_the_paper_fits(portraits):
+    assert all((data["status"] == 0).all() for data in portraits["mclachlan-portraits"].values())
+    assert_fits(FIGURES["mclachlan"]["figure-2"](portraits))
+
+
+def test_trajectories_of_integrable_bodies_are_closed_curves(portraits):
     """Figures 2 and 4a: the energy of each trajectory is one of a level set's."""
-    energies = mclachlan["mclachlan-portraits"]["free-rigid-body"]["energy"]
+    energies = portraits["mclachlan-portraits"]["free-rigid-body"]["energy"]
     assert np.ptp(energies.values, axis=1).max() < 1e-14
-    moved = mclachlan["mclachlan-portraits"]["irreversible-body"]["energy_error_abs_max"]
+    moved = portraits["mclachlan-portraits"]["irreversible-body"]["energy_error_abs_max"]
     assert 1e-4 < moved.max() < 0.02
 
 
+def test_vortices_stay_on_the_invariant_manifold(portraits):
+    """Figure 7: the other three are the first, turned by half about e3, e1 and e2."""
+    w = portraits["mclachlan-portraits"]["vortices"]["state"].values
+    for body, signs in ((1, (-1, -1, 1)), (2, (1, -1, -1)), (3, (-1, 1, -1))):
+        np.testing.assert_allclose(w[:, :, body], w[:, :, 0] * signs, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_every_figure_of_the_paper_has_a_counterpart(mclachlan):
+    assert list(FIGURES["mclachlan"]) == ["tracers", *(f"figure-{n}" for n in range(2, 9))]
+    for draw in FIGURES["mclachlan"].values():
+        assert_fits(draw(mclachlan))
+
+
+@pytest.mark.slow
 def test_energy_drifts_by_the_classical_method_alone(mclachlan):
     """Figure 4c, 10,000 steps, section 3.2."""
     dataset = mclachlan["mclachlan-trajectories"]["irreversible-body"]
@@ -350,7 +377,8 @@ def test_energy_drifts_by_the_classical_method_alone(mclachlan):
     np.testing.assert_allclose(np.abs(error["implicit_midpoint"]).max(), 4.8e-2, rtol=2e-2)
 
 
-def test_chaos_grows_with_the_load_study_file(mclachlan):
+@pytest.mark.slow
+def test_chaos_grows_with_the_load(mclachlan):
     """Figure 5: more of the sections of ε = 0.07 scatter over energies."""
     dataset = mclachlan["mclachlan-sections"]["forced-body"]
     inverse = 1.0 / np.array([1.0, 4.0 / 3.0, 2.0])
@@ -360,6 +388,7 @@ def test_chaos_grows_with_the_load_study_file(mclachlan):
     assert strong > 3.0 * weak
 
 
+@pytest.mark.slow
 def test_errors_of_three_methods(mclachlan):
     """Figure 3: the ratios 10.9 and 2.09 of the printed inertia, some 400 and 30 of the other."""
     for name, moser, classical in (
@@ -375,18 +404,3 @@ def test_errors_of_three_methods(mclachlan):
         for method, (low, high) in (("moser_veselov", moser), ("implicit_midpoint", classical)):
             ratio = of[method] / of["spherical_midpoint"]
             assert np.all((low < ratio) & (ratio < high)), (name, method, ratio)
-
-
-def test_vortices_stay_on_the_invariant_manifold(mclachlan):
-    """Figure 7: the other three are the first, turned by half about e3, e1 and e2."""
-    w = mclachlan["mclachlan-portraits"]["vortices"]["state"].values
-    for body, signs in ((1, (-1, -1, 1)), (2, (1, -1, -1)), (3, (-1, 1, -1))):
-        np.testing.assert_allclose(w[:, :, body], w[:, :, 0] * signs, atol=1e-12)
-
-
-def test_a_start_without_states_is_not_counted():
-    table = states(starts=3)
-    table["state"].values[1] = np.nan
-    figure = plots.picture("sphere", table)
-    assert figure.coverage.starts_in_words == "2 of 3 starts"
-    assert figure.get_suptitle().replace("\xa0", " ").count("2 of 3 starts") == 2
