@@ -3,14 +3,13 @@
 import contextlib
 import resource
 import signal
+from pathlib import Path
 
 import tomlkit
 from hypothesis import strategies as st
 from study_text import one_experiment
 
-from sweep.store import studies
-from sweep.study.run_table import expand_experiment
-from sweep.study.stability import steps_beyond_stability_limit
+import sweep
 
 SECONDS = 10  # of CPU time
 BYTES = 1_000_000_000  # beyond what the process has when it begins
@@ -18,29 +17,26 @@ HUGE = 10**12
 LATTICE = "{{ lattice = {} }}"
 NESTED = "[" * 300 + "1" + "]" * 300
 
-# What one experiment says instead, and a part of the answer; None for a text of its own.
+# What one experiment says instead, and parts of the answer; None for a text of its own.
 BOMBS = {
-    "samples": ({"samples": str(HUGE)}, "10: experiment[0].samples: comes to 1,000,000,000,000"),
-    "bodies": ({"parameters": "{ count = 1000000000 }"}, "count = 1,000,000,000; at most 200,000"),
+    "samples": ({"samples": str(HUGE)}, "10: experiment[0].samples: …1,000,000,000,000"),
+    "bodies": ({"parameters": "{ count = 1000000000 }"}, "count = 1,000,000,000…200,000"),
     "bodies in pairs": (
         {"system": '"nbody_sphere"', "parameters": "{ count = 100000 }"},
-        "count = 100,000; at most 50,000",
+        "count = 100,000…50,000",
     ),
-    "scanned bodies": ({"scan": "{ count = [2, 1000000000] }"}, ".scan.count[1]: count = "),
+    "scanned bodies": ({"scan": "{ count = [2, 1000000000] }"}, ".scan.count[1]: …count = "),
     "level": (
         {"system": '"lennard_jones_sphere"', "parameters": "{ level = 30 }"},
-        "level = 30; expected at most 6",
+        "level = 30…at most 6",
     ),
-    "repeats": ({"repeat": "10000000"}, "comes to 120,000,000 runs"),
-    "random starts": (
-        {"initial_condition": "{ random = 1000000000, seed = 1 }"},
-        "would take 96 GB of memory",
-    ),
+    "repeats": ({"repeat": "10000000"}, "120,000,000 runs"),
+    "random starts": ({"initial_condition": "{ random = 1000000000, seed = 1 }"}, "96 GB"),
     "spread": (
         {"initial_condition": '{ around = "lee", random = 2, seed = 1, spread = 1e300 }'},
-        ".initial_condition.spread: a spread of 1e+300 gives states that are not finite",
+        ".initial_condition.spread: …1e+300…not finite",
     ),
-    "lattice": ({"initial_condition": LATTICE.format(10**9)}, "directions, got 1,000,000,000"),
+    "lattice": ({"initial_condition": LATTICE.format(10**9)}, "directions…1,000,000,000"),
     "family": (
         {
             "system": '"point_vortices"',
@@ -52,15 +48,15 @@ BOMBS = {
     ),
     "range": (
         {"step_size": "{ start = 0.1, stop = 0.01, count = 1000000000 }"},
-        "expected 2 to 100,000 values, got 1,000,000,000",
+        "2 to 100,000 values…1,000,000,000",
     ),
-    "samples that thin out": ({"samples": "{ per_decade = 1000000000 }"}, "got 1,000,000,000"),
+    "samples that thin out": ({"samples": "{ per_decade = 1000000000 }"}, "1,000,000,000"),
     "scanned values": (
         {
             "scan": "{ gravity = { start = 1.0, stop = 2.0, count = 10000 }, "
             "length = { start = 1.0, stop = 2.0, count = 10000 } }"
         },
-        "comes to 100,000,000 systems",
+        "100,000,000 systems",
     ),
     "pairs": (
         {
@@ -73,28 +69,28 @@ BOMBS = {
     ),
     "no duration": (
         {"duration": None, "step_size": '"declared"'},
-        "3: experiment[0]: the key 'duration' is missing",
+        "3: experiment[0]: …'duration'…missing",
     ),
-    "duration": ({"duration": "1e300", "step_size": "1.0"}, "needs more than 2**53 steps"),
-    "integer": ({"duration": "1" + "0" * 400}, "9: experiment[0].duration: expected a number"),
-    "digits": ({"duration": "1" + "0" * 5000}, "not valid TOML: Exceeds the limit"),
-    "number": ({"duration": "1e400"}, "expected a finite number, got a number: inf"),
-    "nested": ({"parameters": f"{{ mass = {NESTED} }}"}, "11: arrays or tables are nested too"),
-    "nested integrators": ({"integrators": '[["rk4"]]'}, "integrators[0]: expected a string"),
-    "uneven mass": ({"parameters": "{ mass = [[1.0, 2.0], [1.0]] }"}, "mass = (1.0, 2.0); expec"),
-    "mixed mass": ({"parameters": '{ mass = ["a", [1.0]] }'}, "mass = 'a'; expected a number"),
+    "duration": ({"duration": "1e300", "step_size": "1.0"}, "more than 2**53 steps"),
+    "integer": ({"duration": "1" + "0" * 400}, "9: experiment[0].duration: …number"),
+    "digits": ({"duration": "1" + "0" * 5000}, "not valid TOML"),
+    "number": ({"duration": "1e400"}, "9: experiment[0].duration: …finite…inf"),
+    "nested": ({"parameters": f"{{ mass = {NESTED} }}"}, "11: …nested too"),
+    "nested integrators": ({"integrators": '[["rk4"]]'}, "integrators[0]: …string"),
+    "uneven mass": ({"parameters": "{ mass = [[1.0, 2.0], [1.0]] }"}, ".mass: …(1.0, 2.0)"),
+    "mixed mass": ({"parameters": '{ mass = ["a", [1.0]] }'}, ".mass: …'a'…number"),
     "plugin": ({"plugins": '["/dev/zero"]'}, "/dev/zero is a device, a pipe or a socket"),
     "piped plugin": ({"plugins": '["pipe.py"]'}, "pipe.py is a device, a pipe or a socket"),
     "large plugin": ({"plugins": '["large.py"]'}, "large.py has 10,000,000,000 bytes"),
-    "null plugin": ({"plugins": r'["a\u0000.py"]'}, "a string without null characters"),
+    "null plugin": ({"plugins": r'["a\u0000.py"]'}, "plugins[0]: …null characters"),
     "file": ({"initial_condition": '{ file = "zero.npy" }'}, "zero.npy is a device, a pipe or"),
     "piped file": ({"initial_condition": '{ file = "pipe.npy" }'}, "pipe.npy is a device, a pipe"),
-    "claims": ({"initial_condition": '{ file = "claims.npy" }'}, "would take 96 TB of memory"),
+    "claims": ({"initial_condition": '{ file = "claims.npy" }'}, "96 TB"),
     "hollow": ({"initial_condition": '{ file = "hollow.npy" }'}, "hollow.npy has 96,000,000,128"),
     "short": ({"initial_condition": '{ file = "short.npy" }'}, "it has 128 bytes, and its header"),
-    "packed": ({"initial_condition": '{ file = "packed.npz" }'}, "would take 1.92 GB of memory"),
+    "packed": ({"initial_condition": '{ file = "packed.npz" }'}, "1.92 GB"),
     "store": ({"initial_condition": '{ store = "vast.zarr" }'}, "of shape (1000000000000000,)"),
-    "keys": (None, "12: arrays or tables are nested too deeply"),
+    "keys": (None, "12: …nested too deeply"),
     "text": (None, "has 100,000,235 "),
 }
 
@@ -113,13 +109,10 @@ def bomb(name):
 
 
 def checked(text, directory="."):
-    """What ``sweep check`` does of a text: its size, or `StudyError`."""
-    tables = [
-        expand_experiment(e) for e in studies.parse_study(text, "s.toml", directory).experiments
-    ]
-    for table in tables:
-        steps_beyond_stability_limit(table)
-    return sum(table.size for table in tables)
+    """What `sweep.check` does of a text, which is written to a directory: the number of runs."""
+    file = Path(directory, "s.toml")
+    file.write_bytes(text.encode(errors="surrogatepass"))
+    return sum(table.size for table in sweep.check(file)[1])
 
 
 class TooSlow(BaseException):

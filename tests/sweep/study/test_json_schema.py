@@ -1,22 +1,24 @@
 """The JSON Schema of studies takes what the reader takes, and refuses mistakes in a value."""
 
+import dataclasses
+import json
 import tomllib
 
 import jsonschema
 import pytest
-from study_text import FULL, one_experiment
+from study_runs import PACKAGED
+from study_text import FULL, one_experiment, problems
 
 import integrators
+import sweep
 import systems
-from sweep import study
-from sweep.errors import StudyError
-from sweep.store import studies
-from sweep.study import reader
+
+SLOW = ("all-orders",)  # seconds: it has all methods on all systems
 
 
 @pytest.fixture(scope="module")
-def schema():
-    made = study.study_schema()
+def schema(called, tmp_path_factory):
+    made = json.loads(called(tmp_path_factory.mktemp("schema"), "schema").stdout)
     jsonschema.Draft7Validator.check_schema(made)
     return jsonschema.Draft7Validator(made)
 
@@ -25,10 +27,15 @@ def fits(schema, text):
     return schema.is_valid(tomllib.loads(text))
 
 
-@pytest.mark.parametrize("name", study.packaged_study_names())
-def test_packaged_studies_fit(schema, name):
-    text = studies.load_study_file(name).toml()
-    found = jsonschema.exceptions.best_match(schema.iter_errors(tomllib.loads(text)))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PACKAGED],
+)
+def test_packaged_studies_are_valid_and_fit(schema, name):
+    study, tables = sweep.check(name)
+    assert study.name == name and study.description and study.toml() == PACKAGED[name]
+    assert all(len(table.to_dataframe()) for table in tables)
+    found = jsonschema.exceptions.best_match(schema.iter_errors(tomllib.loads(PACKAGED[name])))
     assert found is None, found.json_path
 
 
@@ -70,8 +77,9 @@ system = "spherical_pendulum_chain"
 
 
 @pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
-def test_what_the_reader_takes_fits(schema, text):
-    studies.parse_study(text)
+def test_what_the_reader_takes_fits(schema, text, here):
+    (here / "s.toml").write_text(text)
+    assert sweep.load_study("s.toml").toml() == text
     assert fits(schema, text)
 
 
@@ -122,8 +130,7 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
 def test_mistakes_of_a_value_are_found_by_both(schema, text):
-    with pytest.raises(StudyError):
-        studies.parse_study(text)
+    assert problems(text)
     assert not fits(schema, text)
 
 
@@ -140,8 +147,9 @@ def test_every_system_and_integrator_is_offered(schema):
     assert known == {*systems.names(), *integrators.names(), "all", "rkmk"}
 
 
-def test_the_reader_and_the_schema_have_the_same_keys(schema):
+def test_it_has_the_keys_of_an_experiment(schema):
     properties = schema.schema["properties"]
-    assert properties.keys() == reader.STUDY.keys()
-    assert properties["experiment"]["items"]["properties"].keys() == reader.EXPERIMENT.keys()
-    assert properties["defaults"]["properties"].keys() == reader.DEFAULTS.keys()
+    assert set(properties) == {"format", "name", "description", "plugins", "defaults", "experiment"}
+    keys = {field.name for field in dataclasses.fields(sweep.Experiment)}
+    assert set(properties["experiment"]["items"]["properties"]) == keys
+    assert set(properties["defaults"]["properties"]) < keys

@@ -6,16 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
+from study_runs import many_experiments, pairs, runs_to_compute, stored, table_of, write
 from study_text import one_experiment, problems
 
 import sweep
 import systems
-from sweep import study
 from sweep.analysis import drift_table, grid, order_table
-from sweep.analysis.runs.selection import RUN_COORDINATES, scanned_axes
-from sweep.store import studies
-from sweep.study import schema
-from sweep.study.run_table import expand_experiment
 from systems import registry
 from systems.base import Family
 from systems.spins.point_vortices import PointVortices
@@ -28,16 +24,21 @@ KEYS = {
     "record": '["energy"]',
 }
 MANIFOLD = '{ name = "invariant_manifold", theta = [0.7, 0.9], phi = 0.4 }'
+BASE = f'["mclachlan", {MANIFOLD.replace("0.7", "0.8")}]'
 
 
 def text(start, **changes):
     return one_experiment(**KEYS | {"initial_condition": start} | changes)
 
 
-def start_of(written, **changes):
-    (experiment,) = studies.parse_study(text(written, **changes)).experiments
-    (start,) = experiment.initial_conditions
-    return start, expand_experiment(experiment)
+def runs_of(start, **changes):
+    """The runs with the larger step size."""
+    table = table_of(**KEYS | {"initial_condition": start, "step_size": "0.1"} | changes)
+    return table.reset_index(drop=True)
+
+
+def labels(start):
+    return runs_of(start)["initial_condition"].tolist()
 
 
 def member(**values):
@@ -48,113 +49,74 @@ def member(**values):
 
 
 def test_the_product_of_the_axes():
-    start, table = start_of(
+    table = runs_of(
         '{ name = "invariant_manifold", phi = [0.1, 0.4, 1], '
         "theta = { start = 0.5, stop = 1, count = 2 } }"
     )
-    assert (start.size, start.ensemble) == (6, "invariant_manifold")
-    labels = [
+    assert table["initial_condition"].tolist() == [
         f"invariant_manifold[phi={p}, theta={t}]" for p in ("0.1", "0.4", "1") for t in ("0.5", "1")
     ]
-    assert start.labels == tuple(labels)
-    states = [member(phi=phi, theta=theta) for phi in (0.1, 0.4, 1.0) for theta in (0.5, 1.0)]
-    np.testing.assert_array_equal(table.starts[0], states)
-    assert table.start_axes["theta"][:6].tolist() == [0.5, 1.0] * 3
-    assert table.start_axes["phi"][:6].tolist() == [0.1, 0.1, 0.4, 0.4, 1.0, 1.0]
-    assert set(table.ensemble) == {"invariant_manifold"}
+    assert table["theta"].tolist() == [0.5, 1.0] * 3
+    assert table["phi"].tolist() == [0.1, 0.1, 0.4, 0.4, 1.0, 1.0]
+    assert set(table["ensemble"]) == {"invariant_manifold"}
 
 
 def test_an_axis_that_is_not_given_has_its_default():
-    start, table = start_of('{ name = "invariant_manifold", theta = 0.9, label = "vortices" }')
-    assert start.labels == ("vortices[theta=0.9]",) and start.ensemble == "vortices"
-    np.testing.assert_array_equal(table.starts[0], [member(theta=0.9, phi=0.4)])
-    assert set(table.start_axes["phi"]) == {0.4}
-    whole = '"invariant_manifold"', '{ name = "invariant_manifold" }'
-    for start, table in map(start_of, whole):
-        assert start.labels == ("invariant_manifold",)
-        np.testing.assert_array_equal(table.starts[0], [VORTICES.start("mclachlan")])
+    table = runs_of('{ name = "invariant_manifold", theta = 0.9, label = "vortices" }')
+    assert pairs(table, "initial_condition", "ensemble", "phi") == {
+        ("vortices[theta=0.9]", "vortices", 0.4)
+    }
+    for whole in ('"invariant_manifold"', '{ name = "invariant_manifold" }'):
+        assert labels(whole) == ["invariant_manifold"]
 
 
 def test_a_named_start_as_a_table():
-    start, table = start_of('{ name = "mclachlan" }')
-    assert start == start_of('"mclachlan"')[0]
-    assert (start.labels, start.ensemble) == (("mclachlan",), "")
-    renamed, same = start_of('{ name = "mclachlan", label = "four" }')
-    assert renamed.labels == ("four",)
-    assert same.run_id.tolist() == table.run_id.tolist()
-
-
-def test_the_run_is_that_of_the_state():
-    _, family = start_of(MANIFOLD)
-    _, named = start_of('"mclachlan"')
-    assert set(named.run_id) < set(family.run_id)
-    found = problems(text(f'["mclachlan", {MANIFOLD}]'))
-    assert "('invariant_manifold[theta=0.7, phi=0.4]'): gives a run" in found[0]
+    assert runs_of('{ name = "mclachlan" }').equals(runs_of('"mclachlan"'))
+    assert labels('{ name = "mclachlan", label = "four" }') == ["four"]
 
 
 def test_labels_tell_apart_what_differs_in_the_last_digit():
-    start, _ = start_of('{ name = "invariant_manifold", theta = [0.7, 0.7000000000000001] }')
-    assert len(set(start.labels)) == 2
-
-
-def test_systems_of_a_scan_have_their_own_members():
-    _, table = start_of(
-        '{ name = "wavy_curve", lobes = [1, 3] }',
-        system='"heisenberg_chain"',
-        scan="{ count = [4, 6] }",
-    )
-    for system, states in zip(table.systems, table.starts, strict=True):
-        for state, lobes in zip(states, (1, 3), strict=True):
-            np.testing.assert_array_equal(state, system.member("wavy_curve", lobes=lobes))
-    assert set(table.start_axes) == {"height", "wobble", "lobes"}
-
-
-def test_the_expanded_study():
-    (experiment,) = studies.parse_study(text(MANIFOLD)).experiments
-    (written,) = json.loads(json.dumps(experiment.expanded()))["initial_conditions"]
-    assert written["axes"] == {"theta": [0.7, 0.9], "phi": [0.4]}
-    assert (written["name"], written["label"]) == ("invariant_manifold", "invariant_manifold")
+    start = '{ name = "invariant_manifold", theta = [0.7, 0.7000000000000001] }'
+    assert len(set(labels(start))) == 2
 
 
 def test_rules_name_axes():
-    kept = text(
+    kept = runs_of(
         f'[{MANIFOLD}, "mclachlan"]'.replace("0.7", "0.8"), exclude='[{ theta = "> 0.85" }]'
     )
-    table = expand_experiment(studies.parse_study(kept).experiments[0])
-    assert set(table.initial_condition) == {"invariant_manifold[theta=0.8, phi=0.4]", "mclachlan"}
-    assert set(table.start_axes["theta"][table.initial_condition != "mclachlan"]) == {0.8}
-    assert np.isnan(table.start_axes["theta"][table.initial_condition == "mclachlan"]).all()
+    assert kept["initial_condition"].tolist() == [
+        "invariant_manifold[theta=0.8, phi=0.4]", "mclachlan",
+    ]  # fmt: skip
+    np.testing.assert_array_equal(kept["theta"], [0.8, np.nan])
 
 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ('"invariant_manifld"', ": unknown start of point_vortices …Did you mean 'invariant_m"),
-        ('{ name = "mclachan" }', ".name: unknown start of point_vortices …'mclachlan'?"),
-        ("{ name = 3 }", ".name: expected a string"),
-        (
-            '{ name = "mclachlan", theta = 0.7 }',
-            ".theta: unknown key 'theta'; 'mclachlan' is one state and has no axes. Valid: name",
-        ),
+        ('"invariant_manifld"', ": …Did you mean 'invariant_manifold'?"),
+        ('{ name = "mclachan" }', ".name: …'mclachlan'?"),
+        ("{ name = 3 }", ".name: …string"),
+        ('{ name = "mclachlan", theta = 0.7 }', ".theta: …'mclachlan' is one state…no axes"),
         ('{ name = "mclachlan", lable = "a" }', ".lable: …Did you mean 'label'?"),
-        (MANIFOLD.replace("theta", "teta"), ".teta: unknown axis of invariant_manifold …'theta'?"),
-        (MANIFOLD.replace("0.9", "0.7"), ".theta[1]: the value 0.7 is also that of"),
-        (MANIFOLD.replace("0.9", '"a"'), ".theta[1]: expected a number"),
-        (MANIFOLD.replace("0.9", "inf"), ".theta[1]: expected a finite number"),
-        (MANIFOLD.replace("[0.7, 0.9]", "[]"), ".theta: expected an array that is not empty"),
+        (MANIFOLD.replace("theta", "teta"), ".teta: …invariant_manifold …'theta'?"),
+        (MANIFOLD.replace("0.9", "0.7"), ".theta[1]: …0.7…also"),
+        (MANIFOLD.replace("0.9", '"a"'), ".theta[1]: …number"),
+        (MANIFOLD.replace("0.9", "inf"), ".theta[1]: …finite"),
+        (MANIFOLD.replace("[0.7, 0.9]", "[]"), ".theta: …not empty"),
         (MANIFOLD.replace("0.9", "0"), ": vortices 0 and 1 coincide, …(where theta=0, phi=0.4)"),
-        (
-            '{ name = "invariant_manifold", theta = { start = 1, stop = 2 } }',
-            ".theta: the key 'count' is missing",
-        ),
+        ('{ name = "invariant_manifold", theta = { start = 1, stop = 2 } }', ".theta: …'count'"),
         (
             '{ name = "invariant_manifold", theta = { start = 1, stop = 2, count = 1000 }, '
             "phi = { start = 1, stop = 2, count = 101 } }",
-            ": gives 101,000 states; at most 50,000 are possible",
+            ": …101,000 states…50,000",
         ),
-        (f"[{MANIFOLD}, {MANIFOLD.replace('0.7, 0.9', '0.8')}]", "[1]: the label …of its own"),
+        (f"[{MANIFOLD}, {MANIFOLD.replace('0.7, 0.9', '0.8')}]", "[1]: …label …of its own"),
+        (
+            f'["mclachlan", {MANIFOLD}]',
+            "[1] ('invariant_manifold[theta=0.7, phi=0.4]'): gives a run…",
+        ),
     ],
-)  # fmt: skip
+)
 def test_families_that_are_refused(written, message):
     found = problems(text(written))[0]
     start, *words = message.split("…")
@@ -196,25 +158,17 @@ def test_axes_with_the_names_of_other_columns(monkeypatch):
         '[{ name = "shape", energy = [0.8, 0.9], step_size = 0.5 }, { name = "bare", tilt = 1.0 }]'
     )
     rule = "[{ shape_energy = 0.9, step_size = 0.1 }]"
-    written = text(starts, system='"clashing"', exclude=rule)
-    table = expand_experiment(studies.parse_study(written).experiments[0])
-    assert set(table.start_axes) == {"shape_energy", "shape_step_size", "shape_strengths", "tilt"}
-    assert table.size == 5 and table.column("step_size").tolist() == [0.1] * 2 + [0.05] * 3
-    shared = table.start_axes["tilt"]  # one column for both families
-    assert shared.tolist() == [0.0, 1.0, 0.0, 0.0, 1.0]
+    changes = {"initial_condition": starts, "system": '"clashing"', "exclude": rule}
+    table = table_of(**KEYS | changes)
+    axes = {"shape_energy", "shape_step_size", "shape_strengths", "tilt"}
+    assert axes <= set(table) and not {"energy", "strengths"} & set(table)
+    assert table["step_size"].tolist() == [0.1] * 2 + [0.05] * 3
+    assert table["tilt"].tolist() == [0.0, 1.0, 0.0, 0.0, 1.0]  # one column for both families
 
 
-@pytest.mark.parametrize("name", [cls.name for cls in systems.ALL_SYSTEMS])
-def test_taken_names_hold_all_that_is_stored(name):
+@pytest.mark.parametrize("name", [cls.name for cls in systems.ALL_SYSTEMS if cls.families])
+def test_axes_and_families_of_systems_can_be_written(name):
     system = systems.get(name)
-    taken = schema.taken_variable_names(system)
-    assert set(RUN_COORDINATES) <= taken
-    record = tuple(q.name for q in system.quantities) + ("state", "step_size")
-    (experiment,) = studies.parse_study(one_experiment()).experiments
-    everything = dataclasses.replace(
-        experiment, record=record, reference=study.Reference("dop853", 1e-9, 1.0)
-    )
-    assert {v.name for v in schema.sampled_variables(everything, [system])} <= taken
     for family in system.families:
         assert not set(family.axes) & {"name", "label"}
         assert family.name not in system.starts
@@ -225,40 +179,68 @@ def test_taken_names_hold_all_that_is_stored(name):
 
 @pytest.fixture(scope="module")
 def base(cluster, tmp_path_factory):
-    path = tmp_path_factory.mktemp("families") / "base.zarr"
-    reference = '{ integrator = "dop853", tolerance = 1e-10 }'
-    written = text(f'["mclachlan", {MANIFOLD.replace("0.7", "0.8")}]', reference=reference)
-    assert sweep.run(studies.parse_study(written), path, cluster).complete
-    return path, reference
+    """A store of a family, and of one whose system is scanned."""
+    chains = {
+        "system": '"heisenberg_chain"',
+        "scan": "{ count = [4, 6] }",
+        "initial_condition": '{ name = "wavy_curve", lobes = [1, 3] }',
+        "step_size": "0.1",
+    }
+    settings = {"only": {"initial_condition": BASE}, "chains": chains}
+    place = tmp_path_factory.mktemp("families")
+    stored(many_experiments(settings, **KEYS), cluster, place)
+    return place / "s.zarr"
 
 
-def opened(path):
-    return sweep.open_study(path)["only"].to_dataset()
+def opened(path, name="only"):
+    return sweep.open_study(path)[name].to_dataset()
 
 
 def test_axes_are_coordinates_of_the_runs(base):
-    found = opened(base[0])
+    found = opened(base)
     theta = found["theta"]
     assert (theta.dims, theta.dtype, theta.attrs["units"]) == (("run",), np.float64, "1")
     assert theta.attrs["long_name"] == "theta"
     some = found.query(run="theta == 0.8")
-    assert (
-        some["initial_condition"].values.tolist() == ["invariant_manifold[theta=0.8, phi=0.4]"] * 2
-    )
-    np.testing.assert_array_equal(some["initial_state"][0], member(theta=0.8))
+    labels = ["invariant_manifold[theta=0.8, phi=0.4]"] * 2
+    assert some["initial_condition"].values.tolist() == labels
+    np.testing.assert_array_equal(some["initial_state"][0], member(theta=0.8, phi=0.4))
     assert np.isnan(found.query(run="ensemble == ''")["phi"]).all()
 
 
+def test_the_run_is_that_of_the_state(base):
+    """Of the named start with the same state, and of a member with the default of an axis."""
+    np.testing.assert_array_equal(member(theta=0.7, phi=0.4), VORTICES.start("mclachlan"))
+    for start, new in ((MANIFOLD, 0), ('{ name = "mclachlan", label = "four" }', 0), (BASE, 0)):
+        same = {"only": {"initial_condition": start}}
+        assert runs_to_compute(many_experiments(same, **KEYS), base)["only"] == new
+
+
+def test_systems_of_a_scan_have_their_own_members(base):
+    found = opened(base, "chains")
+    assert {"height", "wobble", "lobes"} <= set(found.coords)
+    for count in (4, 6):
+        system = systems.get("heisenberg_chain", count=count)
+        states = found.query(run=f"count == {count}")["initial_state"][:, :count]
+        expected = [system.member("wavy_curve", lobes=lobes) for lobes in (1, 3)]
+        np.testing.assert_array_equal(states, expected)
+
+
+def test_what_was_asked_for_is_noted(base):
+    *_, family = json.loads(opened(base).attrs["experiment"])["initial_conditions"]
+    assert family["axes"] == {"theta": [0.8, 0.9], "phi": [0.4]}
+    assert (family["name"], family["label"]) == ("invariant_manifold", "invariant_manifold")
+
+
 def test_axes_of_starts_are_no_axes_of_the_system(base):
-    found = opened(base[0])
-    assert scanned_axes(found) == ()
-    (order,) = order_table(found)
+    found = opened(base)
+    (order,) = order_table(found, error="energy_error")
     assert (order.starts, order.parameters, order.verdict) == (3, {}, "undecided")
     assert [row.parameters for row in drift_table(found, step_sizes="smallest")] == [{}]
 
 
 def test_the_grid_has_them_along_the_starts(base):
-    found = opened(base[0])
+    found = opened(base)
     dense = grid(found)
     assert dense["energy"].dims == ("integrator", "step_size", "initial_condition", "time")
     assert dense["theta"].dims == dense["phi"].dims == ("initial_condition",)
@@ -269,32 +251,29 @@ def test_the_grid_has_them_along_the_starts(base):
     assert grid(twice)["theta"].dims == ("integrator", "step_size", "initial_condition")
 
 
-def test_a_growing_study_merges_them(base, tmp_path, cluster, arrays):
-    path, reference = shutil.copytree(base[0], tmp_path / "grown.zarr"), base[1]
-
-    def grow(starts):
-        assert sweep.run(
-            studies.parse_study(text(starts, reference=reference)), path, cluster
-        ).complete
-        return arrays(path, "only")
-
-    before = arrays(path, "only")
-    wider = MANIFOLD.replace("0.7", "0.8").replace("0.4", "[0.4, 0.6]")
-    after = grow(wider)
-    known = len(before["run_id"])
-    assert len(after["run_id"]) == known + 4
-    assert after["theta"][:known].tobytes() == before["theta"].tobytes()
-    assert after["phi"][known:].tolist() == [0.6] * 4
-    assert not after["in_study"][np.isnan(after["theta"])].any()
-    without = grow("{ random = 1, seed = 1 }")
-    assert without["theta"][: known + 4].tobytes() == after["theta"].tobytes()
-    assert np.isnan(without["theta"][known + 4 :]).all() and len(without["run_id"]) == known + 6
-    assert scanned_axes(opened(path)) == ()
+def test_a_growing_study_merges_them(base, here, cluster):
+    shutil.copytree(base, "s.zarr")
+    before = opened("s.zarr")
+    wider = BASE.replace("0.4", "[0.4, 0.6]").replace('"mclachlan", ', "")
+    grown = many_experiments({"only": {"initial_condition": wider}}, **KEYS)
+    assert sweep.run(write(grown), "s.zarr", cluster).complete
+    after, known = opened("s.zarr"), before.sizes["run"]
+    assert after.sizes["run"] == known + 4
+    np.testing.assert_array_equal(after["theta"][:known], before["theta"])
+    assert after["phi"].values[known:].tolist() == [0.6] * 4
+    assert not after["in_study"].values[np.isnan(after["theta"])].any()
+    without = {"only": {"initial_condition": "{ random = 1, seed = 1 }"}}
+    assert sweep.run(write(many_experiments(without, **KEYS)), "s.zarr", cluster).complete
+    last = opened("s.zarr")
+    assert last.sizes["run"] == known + 6
+    np.testing.assert_array_equal(last["theta"][: known + 4], after["theta"])
+    assert np.isnan(last["theta"][known + 4 :]).all()
+    assert "theta" not in grid(last.query(run="theta > 0"))["energy"].dims
 
 
-def test_the_command_lists_families(command, tmp_path):
-    shown = command(tmp_path, "show", "system", "heisenberg_chain").stdout
+def test_the_command_lists_families(command, here):
+    shown = command(here, "show", "system", "heisenberg_chain").stdout
     assert "wavy_curve: along" in shown and "(height = 0.3, wobble = 0.5, lobes = 2)" in shown
-    facts = json.loads(command(tmp_path, "show", "system", "point_vortices", "--json").stdout)
+    facts = json.loads(command(here, "show", "system", "point_vortices", "--json").stdout)
     assert facts["families"]["invariant_manifold"].endswith("(theta = 0.7, phi = 0.4)")
-    assert "families" not in command(tmp_path, "show", "system", "nbody_sphere").stdout
+    assert "families" not in command(here, "show", "system", "nbody_sphere").stdout
