@@ -3,22 +3,16 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-from study_text import one_experiment
+from study_runs import many_experiments
+from written_stores import held, lose, run
 
 import sweep
-from sweep.campaign import coordinator
-from sweep.campaign.merge import copy_rows, merge
-from sweep.campaign.merge import sources as merge_sources
 from sweep.errors import StoreError
-from sweep.store import create, diff, studies
-from sweep.store.store import Store
-from sweep.store.upkeep import verify
-from sweep.study import model
-from sweep.study.run_table import expand_experiment
 
 KEYS = {
     "integrators": '["variational", { name = "rk45", tolerance = 1e-4 }]',
@@ -34,29 +28,19 @@ OTHER = {
     "initial_condition": '["lee", { random = 3, seed = 1 }]',
 }
 THREE = "{ q = [[1, 0, 0], [0, 1, 0], [0, 0, 1]], omega = [[0, 0, 0], [0, 0, 0], [0, 0, 0]] }"
-SECOND = one_experiment(name='"second"', initial_condition='"lee"').partition("[[")[2]
 
 
 def text(second=False, **changes):
-    written = one_experiment(**KEYS | changes)
-    return written + ("[[" + SECOND if second else "")
-
-
-class Counts(coordinator.Watcher):
-    """Counts the runs that are computed."""
-
-    computed = 0
-
-    def progressed(self, task, receipt):
-        self.computed += receipt.runs
+    own = {"only": KEYS | changes} | ({"second": {"initial_condition": '"lee"'}} if second else {})
+    return many_experiments(own)
 
 
 @pytest.fixture(scope="module")
 def stores(cluster, tmp_path_factory):
-    """Two stores, and one of what both ask for."""
+    """Two stores."""
     place = tmp_path_factory.mktemp("merge")
-    for name, written in (("a", text()), ("b", text(second=True, **OTHER))):
-        assert sweep.run(studies.parse_study(written), place / f"{name}.zarr", cluster).complete
+    run(text(), place / "a.zarr", cluster)
+    run(text(second=True, **OTHER), place / "b.zarr", cluster)
     return place
 
 
@@ -67,40 +51,51 @@ def place(stores, tmp_path):
     return tmp_path
 
 
+def merged_of(place, *names, out="out.zarr", **options):
+    return sweep.merge([place / name for name in names], place / out, **options)
+
+
+def texts(store):
+    return tuple(sweep.open_study(store).attrs["studies"])
+
+
+def edit_root(store, **changes):
+    """Change attributes of a store."""
+    file = Path(store) / "zarr.json"
+    root = json.loads(file.read_text())
+    root["attributes"] |= changes
+    file.write_text(json.dumps(root))
+
+
 def test_two_stores_are_one(place, cluster, command, arrays, assert_same_runs, fingerprint):
     before = fingerprint(place / "a.zarr"), fingerprint(place / "b.zarr")
     said = command(place, "merge", "a.zarr", "b.zarr", "-o", "both.zarr").stdout
     assert (fingerprint(place / "a.zarr"), fingerprint(place / "b.zarr")) == before
     assert "only: 9 from a.zarr, 13 from b.zarr; 3 of a later store were there already" in said
     assert "second: 4 from b.zarr" in said
+    # variational with the third member and at 0.02 is asked for by neither
+    assert "Merged: 26 runs" in said and "not computed yet" not in said
     both = place / "both.zarr"
     for name in ("a.zarr", "b.zarr"):
         ids = arrays(place / name, "only")["run_id"].tolist()
         assert_same_runs(place / name, both, "only", runs=ids, timings=name == "a.zarr")
     assert_same_runs(place / "b.zarr", both, "second", timings=True)
-    # variational with the third member and at 0.02 is asked for by neither
-    merged = studies.stored_study(both)
-    assert merged.texts == (text(), text(second=True, **OTHER))
-    assert "Merged: 26 runs" in said and "not computed yet" not in said
+    assert texts(both) == (text(), text(second=True, **OTHER))
     assert arrays(both, "only")["in_study"].all()
     shown = command(place, "show", "study", "both.zarr").stdout
-    assert all(part in shown for part in merged.texts) and "# --- study 2 of 2" in shown
-    assert verify.verify(both) == []
-    assert not [p.name for p in place.iterdir() if p.name.endswith((".lock", ".creating"))]
-    watcher = Counts()
-    assert sweep.run(both, client=cluster, watcher=watcher).complete
-    assert watcher.computed == 0
+    assert all(part in shown for part in texts(both)) and "# --- study 2 of 2" in shown
+    assert sweep.verify(both) == []
+    assert {path.name for path in place.iterdir()} == {"a.zarr", "b.zarr", "both.zarr"}
+    assert "Nothing to compute" in command(place, "run", "both.zarr", "--no-summary").stdout
     whole = place / "whole.zarr"
     assert sweep.run(both, whole, cluster).complete
     assert_same_runs(whole, both, "only")
     for group in ("_geosweep/references/only", "_geosweep/ends.only"):
-        mine, theirs = arrays(both, group), arrays(whole, group)
-        assert set(mine) == set(theirs)
+        assert set(arrays(both, group)) == set(arrays(whole, group))
     root = zarr.open_group(both, mode="r", use_consolidated=False)
     assert [part["store"] for part in root.attrs["merged"]] == [
         str(place / name) for name in ("a.zarr", "b.zarr")
     ]
-    assert studies.study_with_longer_duration(merged, 2.0).experiments[0].samples == 10
 
 
 def test_runs_that_differ(place, command, arrays):
@@ -108,8 +103,7 @@ def test_runs_that_differ(place, command, arrays):
     group = zarr.open_group(place / "b.zarr", path="only", mode="r+", use_consolidated=False)
     ids = arrays(place / "a.zarr", "only")["run_id"].tolist()
     row = next(i for i, name in enumerate(group["run_id"][:].tolist()) if name in ids)
-    group["cpu_time"][row] = 17.0
-    command(place, "merge", "a.zarr", "b.zarr", "-o", "same.zarr")
+    group["cpu_time"][:] = 17.0  # which do not count
     values = group["energy"][row]
     values[3] = np.nextafter(values[3], 1e9)
     group["energy"][row] = values
@@ -119,57 +113,65 @@ def test_runs_that_differ(place, command, arrays):
     assert not (place / "out.zarr").exists()
     args = ("merge", "a.zarr", "b.zarr", "-o", "out.zarr", "--prefer-first")
     assert "1 of them with other results" in command(place, *args).stdout
-    out = arrays(place / "out.zarr", "only")
-    mine = out["energy"][out["run_id"].tolist().index(group["run_id"][row])]
-    assert mine.tobytes() == arrays(place / "a.zarr", "only")["energy"][ids.index(
-        group["run_id"][row]
-    )].tobytes()  # fmt: skip
+    out, name = arrays(place / "out.zarr", "only"), group["run_id"][row]
+    mine = out["energy"][out["run_id"].tolist().index(name)]
+    first = arrays(place / "a.zarr", "only")["energy"][ids.index(name)]
+    assert mine.tobytes() == first.tobytes() != values.tobytes()
 
 
-def test_pending_and_left_runs_and_three_stores(place, cluster, command, arrays):
+def test_pending_and_left_runs_and_three_stores(place, arrays):
     """Pending runs are computed elsewhere or stay pending; a store within another adds nothing."""
-    from sweep.store.upkeep.mark import mark_runs_not_computed
-
     ids = arrays(place / "a.zarr", "only")["run_id"].tolist()
     theirs = arrays(place / "b.zarr", "only")["run_id"].tolist()
     shared = [row for row, name in enumerate(ids) if name in theirs]
     lost = [row for row, name in enumerate(ids) if name not in theirs][:2]
-    mark_runs_not_computed(Store.at(place / "a.zarr"), "only", np.array(shared + lost))
+    lose(place / "a.zarr", shared + lost)
     shutil.copytree(place / "a.zarr", place / "c.zarr")
-    merged = merge.merge([place / n for n in ("a.zarr", "c.zarr", "b.zarr")], place / "out.zarr")
+    merged = merged_of(place, "a.zarr", "c.zarr", "b.zarr")
     (only, second) = merged.shares
     assert only.taken == (4, 0, 16) and only.both == 4 and second.taken == (0, 0, 4)
     assert only.pending == 2 and only.runs == 22
     out = arrays(place / "out.zarr", "only")
     waiting = [name for name, n in zip(out["run_id"], out["sample_count"], strict=True) if not n]
     assert {ids[row] for row in lost} == set(waiting)
-    same = merge.merge([place / "a.zarr", place / "c.zarr"], place / "same.zarr")
-    assert studies.stored_study(place / "same.zarr").texts == (text(),)
-    assert same.pending == 5
+
+
+@pytest.mark.slow
+def test_a_store_and_its_copy_give_its_study(place, command):
+    lose(place / "a.zarr", [0, 1])
+    shutil.copytree(place / "a.zarr", place / "c.zarr")
+    assert merged_of(place, "a.zarr", "c.zarr", out="same.zarr").pending == 2
+    assert texts(place / "same.zarr") == (text(),)
     ran = command(place, "run", "same.zarr", "--no-summary")
-    assert "(5 of them not computed yet)" in ran.stdout and "Complete: 9 runs" in ran.stdout
+    assert "(2 of them not computed yet)" in ran.stdout and "Complete: 9 runs" in ran.stdout
 
 
+# What else the second study says, and why it is refused.
 REFUSED = {
-    "a system": ({"system": '"nbody_sphere"'}, "has system = 'nbody_sphere' there"),
-    "a parameter": ({"parameters": "{ gravity = 2.0 }"}, "has parameters = "),
-    "a record": ({"record": '["energy"]'}, "has record = ['energy'] there"),
-    "a duration": ({"duration": "2.0", "samples": "10"}, "`sweep extend` makes the shorter"),
     "a scan": ({"scan": "{ gravity = [9.81] }"}, "'gravity' is scanned in one study and not in"),
     "a label": (
         {"integrators": '[{ name = "rk4", label = "variational" }]'},
         "the label 'variational' stands for two integrators; give one another label",
     ),
+    "a record": ({"record": '["energy"]'}, "has record = ['energy'] there"),
+    "a system": ({"system": '"nbody_sphere"'}, "has system = 'nbody_sphere' there"),
+    "a parameter": ({"parameters": "{ gravity = 2.0 }"}, "has parameters = "),
+    "a duration": ({"duration": "2.0", "samples": "10"}, "`sweep extend` makes the shorter"),
 }
+FIRST = ("a scan", "a label", "a record")
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_studies_that_do_not_unite(what, place, command, fingerprint):
-    """It is for their studies that they are refused: of the third one no run is computed."""
+@pytest.mark.parametrize(
+    "what",
+    [what if what in FIRST else pytest.param(what, marks=pytest.mark.slow) for what in REFUSED],
+)
+def test_studies_that_do_not_unite(what, place, cluster, command, fingerprint):
     changes, words = REFUSED[what]
-    parsed = studies.parse_study(text(**changes))
-    store = Store.at(place / "c.zarr")
-    create.create_or_grow_store(store, parsed, diff.diff_store_against_study(store, parsed))
+    if what in FIRST[:2]:  # it is for their studies that they are refused, whatever their runs are
+        shutil.copytree(place / "b.zarr", place / "c.zarr")
+        edit_root(place / "c.zarr", studies=[text(**changes)])
+    else:
+        run(text(**changes), place / "c.zarr", cluster)
     mark = fingerprint(place)
     said = command(place, "merge", "a.zarr", "c.zarr", "-o", "out.zarr", code=2).stderr
     assert words in said and "c.zarr" in said
@@ -177,8 +179,6 @@ def test_studies_that_do_not_unite(what, place, command, fingerprint):
 
 
 def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
-    from sweep.store.lease.lease import acquire_lease
-
     def refused(*stores, out="out.zarr"):
         mark = fingerprint(place)
         said = command(place, "merge", *stores, "-o", out, code=2).stderr
@@ -195,53 +195,39 @@ def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
     chunk.write_bytes(kept[:-9] + b"x" + kept[-8:])
     assert "b.zarr is damaged: only/energy fails its checksum" in refused("a.zarr", "b.zarr")
     chunk.write_bytes(kept)
-    file = place / "b.zarr/zarr.json"
-    kept = file.read_text()
-    for key, value, words in (
-        ("format_version", 9, "written by a newer Geosweep"),
-        ("study_name", "other", "is the store of the study 'test', "),
-    ):
-        root = json.loads(kept)
-        root["attributes"][key] = value
-        if key == "study_name":
-            root["attributes"]["studies"] = [text().replace('"test"', '"other"')]
-        file.write_text(json.dumps(root))
-        assert words in refused("a.zarr", "b.zarr")
-    file.write_text(kept)
-    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
-    with acquire_lease(Store.at(place / "b.zarr")):
-        said = command(place, "merge", "a.zarr", "b.zarr", "-o", "out.zarr", code=2).stderr
-        assert "b.zarr is held by" in said and not (place / "out.zarr").exists()
-    monkeypatch.undo()
+    kept = (place / "b.zarr/zarr.json").read_text()
+    edit_root(place / "b.zarr", format_version=9)
+    assert "written by a newer Geosweep" in refused("a.zarr", "b.zarr")
+    (place / "b.zarr/zarr.json").write_text(kept)
+    other = text().replace('"test"', '"other"')
+    edit_root(place / "b.zarr", study_name="other", studies=[other])
+    assert "is the store of the study 'test', " in refused("a.zarr", "b.zarr")
+    (place / "b.zarr/zarr.json").write_text(kept)
+    for allowed in (os.access, lambda path, mode: not mode & os.W_OK):
+        with held(place / "b.zarr"), monkeypatch.context() as patch:
+            patch.setattr(os, "access", allowed)
+            assert "b.zarr is held by" in refused("a.zarr", "b.zarr")
 
 
-def test_a_read_only_source(place, command, monkeypatch, fingerprint):
+@pytest.mark.slow
+def test_a_read_only_source(place, command, monkeypatch):
     """No lock is made beside it, and what is copied of it can be written."""
     for store in ("a.zarr", "b.zarr"):
         for path in [place / store, *(place / store).rglob("*")]:
             path.chmod(0o555 if path.is_dir() else 0o444)
-    allowed = os.access
-    monkeypatch.setattr(
-        os, "access", lambda p, mode: allowed(p, mode) and ("creating" in str(p) or mode != os.W_OK)
-    )
-    held = []
-    for module in (merge, merge_sources):
-        monkeypatch.setattr(module, "acquire_lease", _recorded(merge.acquire_lease, held))
-    merge.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
-    monkeypatch.undo()
-    assert held == [Store.at(place / "out.zarr")]
+    allowed, locks = os.access, set()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            os,
+            "access",
+            lambda p, mode: allowed(p, mode) and ("creating" in str(p) or mode != os.W_OK),
+        )
+        merged_of(place, "a.zarr", "b.zarr", progress=lambda *_: locks.update(place.glob("*.lock")))
+    assert locks == {place / "out.zarr.lock"}
     assert all(path.stat().st_mode & 0o200 for path in (place / "out.zarr").rglob("*"))
     for path in place.rglob("*"):
         path.chmod(0o755)
     command(place, "run", "out.zarr", "--no-summary")
-
-
-def _recorded(acquire, held):
-    def acquire_and_note(store):
-        held.append(store)
-        return acquire(store)
-
-    return acquire_and_note
 
 
 def test_a_file_of_initial_states_that_changed(place, cluster, command, monkeypatch):
@@ -249,137 +235,130 @@ def test_a_file_of_initial_states_that_changed(place, cluster, command, monkeypa
     monkeypatch.chdir(place)
     states = sweep.open_study(place / "a.zarr")["only"]["initial_state"].values[..., ::-1]
     np.save("states.npy", states[:1])
-    written = text(initial_condition='{ file = "states.npy" }')
-    assert sweep.run(studies.parse_study(written), place / "c.zarr", cluster).complete
-    command(place, "merge", "a.zarr", "c.zarr", "-o", "both.zarr")
+    Path("c.toml").write_text(text(initial_condition='{ file = "states.npy" }'))
+    assert sweep.run("c.toml", place / "c.zarr", cluster).complete
     np.save("states.npy", states[1:2])
     refused = command(place, "merge", "a.zarr", "c.zarr", "-o", "out.zarr", code=2).stderr
     assert "c.zarr has 3 runs of experiment 'only' that its study does not give any" in refused
     assert not (place / "out.zarr").exists()
 
 
+def test_cut_short_nothing_is_there(place, monkeypatch):
+    rename = os.rename
+
+    def fail(source, target):
+        if str(target).endswith("out.zarr"):
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fail)
+    with pytest.raises(StoreError, match="out.zarr cannot be written: No space left"):
+        merged_of(place, "a.zarr", "b.zarr")
+    assert sorted(path.name for path in place.iterdir()) == ["a.zarr", "b.zarr"]
+
+
+# Of two studies, and what a coordinate is of the runs of both.
+PLAIN = {
+    "initial_condition": '"lee"', "integrators": '["variational", "rk4"]', "duration": "0.2",
+    "samples": "2", "record": '["energy"]', "statistics": '"none"',
+}  # fmt: skip
 UNIONS = {
-    "a scan": (
+    "scan": (
         {"scan": "{ gravity = [1.0, 9.81] }"},
         {"scan": "{ gravity = { start = 1.0, stop = 3.0, count = 3 } }"},
         ("gravity", [1.0, 9.81, 2.0, 3.0]),
     ),
-    "labelled values": (
+    "labelled": (
         {"scan": '{ mass = [{ label = "a", value = [1.0, 2.0] }] }'},
         {"scan": '{ mass = [{ label = "b", value = [2.0, 1.0] }] }'},
         ("mass", ["a", "b"]),
     ),
-    "axes that advance together, in another order": (
+    "zip": (  # in another order
         {"scan": "{ gravity = [1.0, 2.0], length = [1.0, 2.0] }", "zip": '[["gravity", "length"]]'},
         {"scan": "{ length = [2.0, 1.0], gravity = [1.0, 2.0] }", "zip": '[["gravity", "length"]]'},
         ("length", [1.0, 2.0]),
     ),
-    "systems of other sizes": (
+    "sizes": (
         {"scan": "{ count = [2] }", "initial_condition": "{ random = 2, seed = 1 }"},
         {"scan": "{ count = [3] }", "initial_condition": THREE},
         ("count", [2.0, 3.0]),
     ),
-    "a range": (
+    "range": (
         {"step_size": '{ start = 0.1, stop = 0.01, count = 4, spacing = "log" }'},
         {"step_size": "0.025"},
         ("step_size", [0.1, 0.05, 0.02, 0.01, 0.025]),
     ),
-    "other integrators at other steps": (
+    "integrators": (  # at other steps
         {"integrators": '["rk4"]'},
         {"integrators": '["variational"]', "step_size": "0.025"},
         ("integrator", ["rk4", "variational"]),
     ),
-    "times in units": (
+    "units": (
         {"time_unit": "0.7", "step_size": "[0.1, 0.05]"},
         {"time_unit": "0.7", "step_size": "{ start = 0.1, stop = 0.02, count = 3 }"},
         ("initial_condition", ["lee"]),
     ),
-    "starts of one label": (
+    "starts": (  # of one label
         {"initial_condition": "{ random = 2, seed = 1 }"},
         {"initial_condition": '[{ random = 2, seed = 2 }, "lee"]'},
         ("ensemble", ["random", "random 2", ""]),
     ),
-    "an ensemble that is larger": (
+    "ensemble": (  # that is larger
         {"initial_condition": '[{ random = 2, seed = 1 }, "lee"]'},
         {"initial_condition": '["lee", { random = 3, seed = 1, label = "drawn" }]'},
         ("initial_condition", ["random[0]", "random[1]", "lee", "random[2]"]),
     ),
-    "a rule": (
+    "rule": (
         {"exclude": '[{ integrator = "rk4", step_size = ">= 0.1" }]'},
         {"integrators": '["variational"]', "exclude": '[{ step_size = ">= 0.1" }]'},
         ("integrator", ["variational", "rk4"]),
     ),
     "repeats": ({"repeat": "2"}, {}, ("repeat", [0, 1])),
 }
+NAMED_ANEW = {"run", "in_study", "initial_condition", "ensemble"}  # in a store of both
+TIMES = {"cpu_time", "wall_time"}
 
 
-@pytest.mark.parametrize("what", UNIONS)
-def test_united_studies_have_the_runs_of_both(what, tmp_path):
+TOGETHER = [["scan", "sizes", "ensemble"], ["labelled", "zip", "range", "integrators"]]
+TOGETHER += [["units", "starts", "rule", "repeats"]]
+
+
+@pytest.mark.parametrize(
+    "names", [TOGETHER[0], *(pytest.param(names, marks=pytest.mark.slow) for names in TOGETHER[1:])]
+)
+def test_merged_studies_have_the_runs_of_both(names, cluster, command, tmp_path):
     """Those of the first, and then those of the other that it has not; as each describes them."""
-    plain = {"initial_condition": '"lee"', "integrators": '["variational", "rk4"]'}
-    *own, (name, values) = UNIONS[what]
-    one, other = (studies.parse_study(one_experiment(**plain | keys)) for keys in own)
-    made = model.unite_studies([one, other])
-    assert made.texts == (one.toml(), other.toml())
-    *tables, united = (expand_experiment(study.experiments[0]) for study in (one, other, made))
-    ids = dict.fromkeys([run_id for table in tables for run_id in table.run_id.tolist()])
-    assert united.run_id.tolist() == list(ids)
-    assert list(dict.fromkeys(united.column(name).tolist())) == values
-    for table in tables:
-        rows = np.array([list(ids).index(run_id) for run_id in table.run_id.tolist()])
-        for column in ("integrator", "step_size", "tolerance", "repeat", *table.scan):
-            np.testing.assert_array_equal(united.column(column)[rows], table.column(column))
-        for run, row in enumerate(rows):
-            mine, system = table.systems[table.system_index[run]], united.systems
-            assert system[united.system_index[row]].parameters == mine.parameters
-            np.testing.assert_array_equal(united.initial_state(row), table.initial_state(run))
-    (tmp_path / "both.toml").write_text("# As a store says.\n" + made.toml())
-    read = sweep.load_study(tmp_path / "both.toml")
-    assert read.texts == made.texts
-    assert expand_experiment(read.experiments[0]).run_id.tolist() == list(ids)
-    again = model.unite_studies([made, one])
-    assert again.experiments == made.experiments and again.texts == made.texts
-    assert made.experiments[0].expanded()["parts"] == [
-        study.experiments[0].expanded() for study in (one, other)
-    ]
+    for number, record in enumerate(("energy", "state")):
+        keys = {name: PLAIN | UNIONS[name][number] for name in names}
+        keys[record] = PLAIN | {"record": None}
+        mark, defaults = "[[experiment]]", f'[defaults]\nrecord = ["{record}"]\n'
+        written = many_experiments(keys).replace(mark, defaults + mark, 1)
+        run(written, tmp_path / f"{number}.zarr", cluster)
+    merged_of(tmp_path, "0.zarr", "1.zarr", out="both.zarr")
+    one, other, both = (loaded(tmp_path / f"{name}.zarr") for name in (0, 1, "both"))
+    assert set(both) == {*names, "energy", "state"}
+    for name in names:
+        check_union(both[name], one[name], other[name])
+        column, values = UNIONS[name][-1]
+        assert list(dict.fromkeys(both[name][column].values.tolist())) == values, name
+    for record in ("energy", "state"):  # each has the defaults of its own study
+        assert {"energy", "state"} & {*both[record]} == {record}
+    shown = command(tmp_path, "show", "study", "both.zarr").stdout
+    (tmp_path / "both.toml").write_text("# As a store says.\n" + shown)
+    again = command(tmp_path, "run", "both.toml", "both.zarr", "--no-summary").stdout
+    assert "Nothing to compute" in again
 
 
-def test_defaults_that_differ():
-    texts = [
-        'format = 1\nname = "test"\n[defaults]\nsamples = 10\n'
-        + own
-        + f'[[experiment]]  # {name}\nname = "{name}"\nsystem = "nbody_sphere"\n'
-        'integrators = "rk4"\ninitial_condition = "lee"\nduration = 1.0\nstep_size = 0.1\n'
-        for name, own in (("one", 'record = ["energy"]\n'), ("two", 'record = ["state"]\n'))
-    ]
-    one, other = map(studies.parse_study, texts)
-    made = model.unite_studies([one, other])
-    assert made.experiments == (*one.experiments, *other.experiments)
-    assert [e.record for e in made.experiments] == [("energy",), ("state",)]
+def loaded(store):
+    tree = sweep.open_study(store)
+    return {name: group.to_dataset().load() for name, group in tree.children.items()}
 
 
-def test_blocks_of_rows(tmp_path, monkeypatch):
-    """Whatever the chunks, and in any order, as plain indexing."""
-    monkeypatch.setattr(copy_rows, "BLOCK_BYTES", 1500)
-    root = zarr.open_group(tmp_path / "x", mode="w")
-    random = np.random.default_rng(1)
-    for name, chunks in (("one", (8, 4, 2)), ("two", (3, 7, 2))):
-        array = root.create_group(name).create_array(
-            "x", shape=(50, 11, 2), chunks=chunks, dtype="f8", fill_value=np.nan
-        )
-        array[:] = random.normal(size=array.shape)
-    theirs, own = random.permutation(50)[:23], random.permutation(50)[:23]
-    expected = root["two/x"][:]
-    expected[own] = root["one/x"][:][theirs]
-    copy_rows.copy_rows(root["one"], theirs, root["two"], own, ["x"])
-    np.testing.assert_array_equal(root["two/x"][:], expected)
-
-
-def test_cut_short_nothing_is_there(place, monkeypatch):
-    def fail(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(merge, "copy_rows", fail)
-    with pytest.raises(StoreError, match="out.zarr cannot be written: No space left"):
-        merge.merge([place / "a.zarr", place / "b.zarr"], place / "out.zarr")
-    assert sorted(path.name for path in place.iterdir()) == ["a.zarr", "b.zarr"]
+def check_union(both, *parts):
+    ids = [dict.fromkeys(part["run_id"].values.tolist()) for part in (both, *parts)]
+    assert list(ids[0]) == list(ids[1] | ids[2]), "runs"
+    for part, without in zip(parts, (set(), TIMES), strict=True):
+        rows = [list(ids[0]).index(name) for name in part["run_id"].values.tolist()]
+        found = both.isel(run=rows, row=slice(part.sizes["row"]))
+        for key in set(part.variables) - NAMED_ANEW - {"row"} - without:
+            np.testing.assert_array_equal(found[key].values, part[key].values, key)

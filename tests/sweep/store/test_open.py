@@ -1,7 +1,6 @@
 """`sweep.open_study` in chunks: the same answers by Dask, alone and on a cluster."""
 
 import os
-import pickle
 import shutil
 
 import dask
@@ -9,26 +8,22 @@ import numpy as np
 import pytest
 import xarray as xr
 from study_text import one_experiment
+from written_stores import flip_bit, run, run_until_results_are_moved
 
 import sweep
 from sweep.analysis.runs import blocks
-from sweep.errors import InputError
-from sweep.store import create, diff, studies
-from sweep.store import open as opening
-from sweep.store.commit import fold, records
-from sweep.store.store import Store
-from sweep.study import run_table, schema
+from sweep.errors import GeosweepError, InputError, StoreError
 
-KEYS = {
-    "integrators": '["variational", "rk4", "rk45"]',
-    "step_size": "[0.1, 0.05, 0.025, 0.0125]",
-    "tolerance": "[1e-3, 1e-5]",
-    "initial_condition": '["lee", { random = 2, seed = 1 }]',
-    "record": '["energy", "unit_length", "state"]',
-    "duration": "2.0",
-    "samples": "20",
-    "reference": '{ integrator = "dop853" }',
-}
+TEXT = one_experiment(
+    integrators='["variational", "rk4", "rk45"]',
+    step_size="[0.1, 0.05, 0.025, 0.0125]",
+    tolerance="[1e-3, 1e-5]",
+    record='["energy", "unit_length", "state"]',
+    duration="2.0",
+    samples="20",
+    reference='{ integrator = "dop853" }',
+)
+SPANS = ["energy_error@mean", "energy_error@min", "energy@start", "global_error@1"]
 ANSWERS = {
     "order": sweep.order_table,
     "sup": lambda data: sweep.order_table(data, at="sup"),
@@ -38,38 +33,25 @@ ANSWERS = {
     "growth": sweep.growth_table,
     "work": sweep.work_table,
     "results": lambda data: sweep.results(data).to_dataframe().to_csv(),
+    "spans": lambda data: sweep.results(data, SPANS).to_dataframe().to_csv(),
     "grid": lambda data: sweep.grid(sweep.query(data, "not adaptive")).load().to_dict(),
 }
+BLOCKS = {"SMALL": 2000, "VALUES": 88, "ROWS": 8}  # of eight runs, and where possible of samples
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory, cluster):
     found = tmp_path_factory.mktemp("open") / "all.zarr"
-    assert sweep.run(studies.parse_study(one_experiment(**KEYS)), found, cluster).complete
+    run(TEXT, found, cluster)
     return found
 
 
 @pytest.fixture(scope="module")
-def unfolded(path):
-    """A copy of the store whose results are all in records."""
-    copy = Store.at(shutil.copytree(path, path.with_name("unfolded.zarr")))
-    arrays = {name: a for name, a in copy.arrays_of_group("only").items() if a.sharded}
-    count = arrays["status"].shape[0]
-    rows = np.arange(count)
-    for part in np.array_split(rows, 2):
-        name = records.RecordName(
-            int(part[0]), int(part[-1]) + 1, len(part), 0, 21, 0, 0, "s", f"t{part[0]}", "record"
-        )
-        columns = {name: array.read_rows(part) for name, array in arrays.items()}
-        records.write_record(
-            records.records_folder(copy.place, "only", 0), name, arrays, part, columns
-        )
-    for array in arrays.values():
-        for file in array.directory.glob("c.*"):
-            file.unlink()
-    fold.ledger_file(copy, "only").unlink()
-    records.put_durably(copy.session_file, b"s")
-    return copy.place
+def unmoved(tmp_path_factory, cluster):
+    """A store of a run that was killed when all was computed."""
+    found = tmp_path_factory.mktemp("open") / "unmoved.zarr"
+    run_until_results_are_moved(TEXT, found, cluster)
+    return found
 
 
 @pytest.fixture
@@ -79,53 +61,73 @@ def alone():
         yield
 
 
-@pytest.fixture
-def small_blocks(eager, monkeypatch):
-    """Of eight runs, and of some samples where that is possible; `eager` was in larger ones."""
-    for module, name, value in (
-        (blocks, "SMALL", 2000),
-        (blocks, "VALUES", 56),
-        (blocks, "ROWS", 8),
-    ):
-        monkeypatch.setattr(module, name, value)
-
-
 @pytest.fixture(scope="module")
 def eager(path):
     return {name: repr(of(only(path))) for name, of in ANSWERS.items()}
+
+
+@pytest.fixture
+def small_blocks(eager, monkeypatch):
+    """Those of a store that is larger than memory; `eager` was in one block."""
+    for name, value in BLOCKS.items():
+        monkeypatch.setattr(blocks, name, value)
 
 
 def only(path, **given):
     return sweep.open_study(path, **given)["only"].to_dataset()
 
 
-@pytest.mark.parametrize("chunks", [None, "auto", {"run": 5, "time": 8}])
+@pytest.mark.parametrize(
+    "chunks",
+    [{"run": 5, "time": 8}, *(pytest.param(n, marks=pytest.mark.slow) for n in (None, "auto"))],
+)
 def test_answers_in_blocks_are_the_same_bit_for_bit(path, eager, chunks, alone, small_blocks):
     data = only(path, chunks=chunks)
     for name, of in ANSWERS.items():
         assert repr(of(data)) == eager[name], name
 
 
-def test_answers_on_a_cluster_are_the_same_from_what_is_folded_and_what_is_not(
-    path, unfolded, eager, cluster, small_blocks
+@pytest.mark.slow
+def test_answers_on_a_cluster_are_the_same(path, eager, cluster, small_blocks):
+    data = only(path, chunks="auto")
+    for name in ("order", "drift", "results"):
+        assert repr(ANSWERS[name](data)) == eager[name], name
+
+
+def test_results_that_are_not_in_arrays_yet_are_read_though_they_are_moved_meanwhile(
+    path, unmoved, cluster, tmp_path, alone
 ):
-    for place, names in ((path, ("order", "drift", "work")), (unfolded, ("self", "results"))):
-        data = only(place, chunks="auto")
-        for name in names:
-            assert repr(ANSWERS[name](data)) == eager[name], name
+    """Times differ: it is another run of the study."""
+    store = shutil.copytree(unmoved, tmp_path / "copy.zarr")
+    (progress,) = sweep.status(store)
+    assert progress.done == progress.runs == only(path).sizes["run"]
+    eager, lazy = only(store).load(), only(store, chunks="auto")
+    run(TEXT, store, cluster)
+    times = ["cpu_time", "wall_time"]
+    for found in (eager, lazy.load(), only(store).load()):
+        assert found.drop_vars(times).identical(only(path).load().drop_vars(times))
+        np.testing.assert_array_equal(found["cpu_time"], eager["cpu_time"])
 
 
-def test_means_are_of_the_same_spans(path, alone, small_blocks):
-    columns = ["energy_error@mean", "energy_error@min", "energy@start", "global_error@1"]
-    one, other = (sweep.results(only(path, chunks=chunks), columns) for chunks in (None, "auto"))
-    assert one.identical(other)
-
-
-def test_blocks_are_reduced_by_the_workers(path, cluster):
-    energy = only(path, chunks="auto")["energy"].variable
-    found = blocks.map_blocks(lambda values: (os.getpid(), values.shape), [([energy[:8]], ())])
-    ((process, shape),) = found
-    assert process in cluster.run(os.getpid).values() and shape == (8, 21)
+def test_a_damaged_file_of_results_is_named_and_its_runs_are_computed_again(
+    unmoved, path, cluster, assert_same_runs, tmp_path
+):
+    store = shutil.copytree(unmoved, tmp_path / "copy.zarr")
+    left = [file for file in store.rglob("*") if not (path / file.relative_to(store)).exists()]
+    file = max((file for file in left if file.is_file()), key=os.path.getsize)
+    flip_bit(file)
+    with pytest.raises(StoreError, match="fails its checksum"):
+        run(TEXT, store, cluster)
+    with pytest.raises(GeosweepError, match="fails its checksum"):
+        only(store).load()
+    (finding,) = sweep.verify(store)
+    assert finding.path == file and finding.remedy == "remove"
+    assert "runs are to be computed again" in finding.text
+    assert not sweep.repair(store).left and sweep.verify(store) == []
+    (progress,) = sweep.status(store)
+    assert progress.done < progress.runs
+    run(TEXT, store, cluster)
+    assert_same_runs(path, store, "only")
 
 
 def test_what_is_opened_is_written_to_netcdf_and_read_again(path, tmp_path):
@@ -136,47 +138,15 @@ def test_what_is_opened_is_written_to_netcdf_and_read_again(path, tmp_path):
     assert again["integrator"].values.tolist() == own["integrator"].values.tolist()
 
 
-def test_labels_are_read_when_they_are_used(path, monkeypatch):
+def test_labels_are_read_when_they_are_used(path):
     """One, some or all of them; what was read is not changed by who has it."""
-    read, decode = [], opening._Labels._decode
-    monkeypatch.setattr(
-        opening._Labels, "_decode", lambda labels, key: read.append(key) or decode(labels, key)
-    )
-    own = only(path)
-    assert own.sizes["run"] == len(own["step_size"]) and not read
-    labels = own["integrator"]
+    labels = only(path)["integrator"]
     one, some = str(labels.isel(run=3).values), labels.isel(run=[3, 1]).values
-    assert len(read) == 2
     every = labels.values
     assert (one, some.tolist()) == (every[3], [every[3], every[1]])
+    assert every.dtype == object and len({id(label) for label in every}) == len({*every}) == 3
     every[3] = "another"
     assert str(labels.isel(run=3).values) == one == only(path)["integrator"].values[3]
-
-
-def test_runs_that_go_on_to_a_longer_duration_are_pending(path):
-    """As `sweep status` counts them, until they have got there."""
-    longer = shutil.copytree(path, path.with_name("longer.zarr"))
-    store = Store.at(longer)
-    study = studies.study_with_longer_duration(studies.stored_study(store), 4.0)
-    create.create_or_grow_store(store, study, diff.diff_store_against_study(store, study))
-    data = only(longer)
-    assert (data["sample_count"] == 21).all() and (data["status"] == schema.PENDING).all()
-    assert sweep.status(longer)[0].done == 0
-    again = studies.parse_study(one_experiment(**KEYS))
-    assert studies.resolve_study_and_store(again, longer)[0].experiments[0].duration == 2.0
-    file = longer.with_name("again.toml")
-    file.write_text(again.texts[0])
-    made, _ = studies.resolve_study_and_store(file, longer)  # the text that the store keeps
-    assert made.experiments[0].duration == 4.0
-
-
-def test_the_rows_of_an_unchanged_study_need_no_identifiers(path, cluster, monkeypatch):
-    again = shutil.copytree(path, path.with_name("again.zarr"))
-    monkeypatch.setattr(run_table.RunTable, "with_states", None)
-    assert sweep.run(studies.parse_study(one_experiment(**KEYS)), again, cluster).complete
-    changed = studies.parse_study(one_experiment(**KEYS | {"step_size": "[0.1, 0.05]"}))
-    with pytest.raises(TypeError, match="not callable"):
-        sweep.run(changed, again, cluster)
 
 
 def test_scalars_are_in_memory_and_series_are_chunked(path):
@@ -187,11 +157,6 @@ def test_scalars_are_in_memory_and_series_are_chunked(path):
     assert set(data.chunks) == {"run", "time", "row", "component"}
     assert all(data[name].chunks for name in ("energy", "state", "initial_state"))
     assert not only(path).chunks
-
-
-def test_a_label_of_many_runs_is_one_text(path):
-    labels = only(path)["integrator"].values
-    assert labels.dtype == object and len({id(label) for label in labels}) == len({*labels}) == 3
 
 
 def test_runs_are_chosen_grouped_and_unstacked(path, alone):
@@ -211,44 +176,12 @@ def test_runs_are_chosen_grouped_and_unstacked(path, alone):
         assert found["energy"].chunks and found.load().identical(of(eager).load())
 
 
-def test_a_grid_has_holes_and_stays_chunked(path, alone, monkeypatch):
+def test_a_grid_has_holes_and_stays_chunked(path, alone):
     def dense(**given):
         return sweep.grid(only(path, **given).query(run="not adaptive").isel(run=slice(2, None)))
 
-    for most in (blocks.SMALL, 100):
-        monkeypatch.setattr("sweep.analysis.runs.grid.SMALL", most)
-        found = dense(chunks={"run": 5})
-        assert found["energy"].chunks and found.load().identical(dense().load())
-
-
-def test_chunks_are_whole_files_bounded_by_their_bytes(path, monkeypatch):
-    array = Store.at(path).array("only", "state")
-    assert only(path, chunks="auto")["state"].encoding["shards"] == array.chunks
-    monkeypatch.setattr(opening, "DASK_CHUNK_BYTES", 2**14)
-    state = only(path, chunks="auto")["state"]
-    rows = state.data.chunksize[0]
-    assert rows * state[0].nbytes <= 2**14 < 2 * rows * state[0].nbytes
-    assert array.chunks[0] % rows == 0
-
-
-def test_what_is_not_folded_is_read_though_it_is_folded_meanwhile(path, unfolded, tmp_path):
-    copy = Store.at(shutil.copytree(unfolded, tmp_path / "copy.zarr"))
-    opened = pickle.loads(pickle.dumps(only(copy, chunks="auto")["energy"]))
-    for name in ("energy", "status"):
-        shutil.copytree(path / "only" / name, copy.place / "only" / name, dirs_exist_ok=True)
-    shutil.rmtree(records.records_folder(copy.place, "only"))
-    with dask.config.set(scheduler="synchronous"):
-        np.testing.assert_array_equal(opened.values, only(path)["energy"].values)
-
-
-def test_few_shards_with_records_are_kept(unfolded, monkeypatch):
-    store = Store.at(unfolded)
-    waiting = store.unfolded("only")
-    monkeypatch.setattr(records, "KEPT", 1)
-    for name in ("energy", "steps"):
-        array = store.arrays_of_group("only")[name]
-        assert waiting.shard_with(array, (0,) * array.ndim, None)
-        assert len(waiting._shards) == 1
+    found = dense(chunks={"run": 5})
+    assert found["energy"].chunks and found.load().identical(dense().load())
 
 
 @pytest.mark.parametrize(("chunks", "said"), [("all", "must be 'auto'"), ({"row": 1}, "'row'")])

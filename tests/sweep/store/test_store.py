@@ -1,68 +1,46 @@
 """`sweep.Store`: a store by whatever it is called, as one value."""
 
-import json
 import pickle
 from pathlib import Path
 
 import pytest
+from study_text import one_experiment
+from written_stores import held, run
 
 import sweep
-from sweep.errors import InputError
+from sweep.errors import InputError, StoreError
 
 
-@pytest.fixture
-def store(tmp_path):
-    """A store without results."""
-    path = tmp_path / "a.zarr"
-    (path / "left").mkdir(parents=True)
-    (path / "left" / "zarr.json").write_text("{}")
-    write(path, ["second", "first"])
-    return sweep.Store.at(str(path))
-
-
-def write(path, experiments):
-    attributes = {"format_version": 2, "experiments": experiments}
-    described = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-    (path / "zarr.json").write_text(json.dumps(described))
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, cluster):
+    path = tmp_path_factory.mktemp("named") / "a.zarr"
+    run(one_experiment(integrators='"rk4"', record="[]"), path, cluster)
+    return sweep.Store.at(path)
 
 
 def test_whatever_a_store_is_called_by_it_is_one_value(store):
-    assert sweep.Store.at(store) is store
-    assert (
-        sweep.Store.at(Path(str(store))) == store and len({store, sweep.Store.at(store.place)}) == 1
-    )
+    named = {store, sweep.Store.at(store), sweep.Store.at(Path(str(store)))}
+    assert named == {sweep.Store.at(str(store))}
     assert sweep.Store.at("s3://studies/a.zarr/") == sweep.Store.at("s3://studies/a.zarr")
     assert str(sweep.Store.at("s3://studies/a.zarr")) == "s3://studies/a.zarr"
+    assert pickle.loads(pickle.dumps(store)) == store
     with pytest.raises(InputError, match="no address of a store"):
         sweep.Store.at("gs://studies/a.zarr")
 
 
-def test_a_store_travels_without_what_was_read_of_it(store):
-    store.check()
-    other = pickle.loads(pickle.dumps(store))
-    assert other == store and list(vars(other)) == ["place"]
-
-
-def test_attributes_are_read_once_and_anew_when_asked(store):
-    assert store.experiments == ["second", "first", "left"]
-    write(store.place, ["third"])
-    assert store.attributes["experiments"] == ["second", "first"]
-    assert store.anew().experiments == ["third", "left"]
-
-
-def test_the_lease_file_is_one_whatever_the_store_is_called(store, tmp_path):
-    (tmp_path / "link.zarr").symlink_to(store.place)
-    linked = sweep.Store.at(tmp_path / "link.zarr")
-    assert linked != store and linked.lease_file == store.lease_file == tmp_path / "a.zarr.lock"
-
-
-def test_products_are_beside_a_store_and_here_of_one_in_a_bucket(store, tmp_path):
-    assert store.product("-plots") == tmp_path / "a-plots"
-    assert sweep.Store.at("s3://studies/deep/a.zarr").product("-plots") == Path("a-plots")
-
-
 def test_public_functions_take_a_store(store):
-    with pytest.raises(InputError, match="lacks or garbles|cannot be read"):
-        sweep.failures(store)
+    assert sweep.verify(store) == [] and len(sweep.failures(store)) == 0
+    assert sweep.open_study(store)["only"].sizes["run"] == 6
     with pytest.raises(InputError, match="is not a store"):
-        sweep.open_study(sweep.Store.at(store.place.with_name("none.zarr")))
+        sweep.open_study(sweep.Store.at(f"{store}/none.zarr"))
+
+
+def test_a_store_is_held_whatever_it_is_called(store):
+    path = Path(str(store))
+    link = path.with_name("link.zarr")
+    link.symlink_to(path)
+    with held(store), pytest.raises(StoreError, match="link.zarr is held by"):
+        sweep.repair(link)
+    with held(link), pytest.raises(StoreError, match="a.zarr is held by"):
+        sweep.repair(path.parent / "." / path.name)
+    assert sorted(file.name for file in path.parent.iterdir()) == ["a.zarr", "link.zarr"]
