@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import Pairing, cases, kernel_pairings
+from cases import Pairing, cases
 from waiting import HANG
 
 import integrators
@@ -26,62 +26,128 @@ def compiled(): return sum(e.is_start for _, e in recorder.buffer)
 """
 
 
-def run(script, *arguments, paths=PATHS, **environment):
+def environment_of(paths=PATHS, **variables):
+    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))} | variables
+
+
+def run(script, *arguments, paths=PATHS, **variables):
     """What a fresh process prints."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))} | environment
     done = subprocess.run(
         [sys.executable, "-P", "-c", script, *map(str, arguments)],
-        env=environment, check=True, capture_output=True, text=True, timeout=HANG,
+        env=environment_of(paths, **variables), check=True, capture_output=True, text=True,
+        timeout=HANG,
     )  # fmt: skip
     return done.stdout.split()
 
 
-RUN_EVERYTHING = f"""{COMPILED}
-import gc
+FEW = ["variational-spherical_pendulum_chain", "spherical_midpoint-free_rigid_body"]
+RUN_FEW = """
+import gc, sys
 from integrators.compiler.kernels import Kernel
-from cases import cases, kernel_pairings
-for pairing in kernel_pairings():
+from cases import pairings
+for pairing in [pairing for pairing in pairings() if str(pairing) in sys.argv[1:]]:
     for count in (1, 2):
         pairing.batch([pairing.case.state] * count, steps=1, samples=1)
-for case in cases():
-    case.exact(0.01 * case.time_scale)
-    for quantity in case.system.quantities:
-        quantity.function.scalar
+    pairing.case.exact(0.01 * pairing.case.time_scale)
+    for quantity in pairing.case.system.quantities:
+        quantity.function.scalar  # nothing evaluates them in lanes
+"""
+TELL = """
 made = [it for it in gc.get_objects() if isinstance(it, Kernel)]
-print(compiled(), *sorted({{element.name for kernel in made for element in kernel._compiled}}))
+print(compiled(), *sorted({element.name for kernel in made for element in kernel._compiled}))
 """
 
 
 def test_a_later_process_compiles_nothing_and_loads_no_arithmetic_that_is_not_asked_for():
-    for pairing in kernel_pairings():  # most have run in this process before
-        for count in (1, 2):
-            pairing.batch([pairing.case.state] * count, steps=1, samples=1)
-    for case in cases():
-        case.exact(0.01 * case.time_scale)
-        for quantity in case.system.quantities:
-            assert quantity.function.scalar  # nothing evaluates them in lanes
-    assert run(RUN_EVERYTHING) == ["0", "double", "lanes"]
+    run(RUN_FEW, *FEW)
+    assert run(COMPILED + RUN_FEW + TELL, *FEW) == ["0", "double", "lanes"]
 
 
 ENERGY = f"""{COMPILED}
 import sys
-from cases import cases
-chosen = [case for case in cases() if case.label in sys.argv[1:]]
-energies = [case.system.form.energy.scalar for case in chosen]
-for case in chosen:
-    print(case.evaluate(case.system.form.energy, case.state[None])[0, 0].hex())
+import numpy as np, systems
+forms = [systems.get(name).form for name in sys.argv[1:]]
+energies = [form.energy.scalar for form in forms]
+for name, form, energy in zip(sys.argv[1:], forms, energies):
+    state, out = systems.get(name).start("lee"), np.zeros((1, 3))
+    energy(0.0, state, form.packed, out, np.zeros(1 + form.energy.work(len(state))))
+    print(out[0, 0].hex())
 print(compiled())
 """
 
 
-def test_processes_that_fill_a_fresh_cache_apart_do_not_mix_kernels_up(tmp_path):
+NAMES = "spherical_pendulum_chain", "nbody_sphere"
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A cache that two processes filled, and what these printed."""
+    directory = tmp_path_factory.mktemp("cache")
+    return directory, [run(ENERGY, name, GEOSWEEP_CACHE_DIR=str(directory)) for name in NAMES]
+
+
+def test_processes_that_fill_a_fresh_cache_apart_do_not_mix_kernels_up(filled):
     """Closures of one name, compiled by two processes, loaded together by a third."""
-    labels = ["spherical_pendulum_chain", "nbody_sphere"]
-    cache = {"GEOSWEEP_CACHE_DIR": str(tmp_path)}
-    apart = [run(ENERGY, label, **cache) for label in labels]
+    directory, apart = filled
     assert all(int(compiled) > 0 for _, compiled in apart)
-    assert list(tmp_path.rglob("*.nbc"))
-    assert run(ENERGY, *labels, **cache) == [*(energy for energy, _ in apart), "0"]
+    assert list(directory.rglob("*.nbc"))
+    together = run(ENERGY, *NAMES, GEOSWEEP_CACHE_DIR=str(directory))
+    assert together == [*(energy for energy, _ in apart), "0"]
+
+
+# --- several processes at once -----------------------------------------------------------------
+
+NEEDS_A_KERNEL = """
+import sys
+import systems
+from integrators.compiler.kernels import checking
+def compiling(name):
+    print("compiles", flush=True)
+    sys.stdin.readline()
+energy = systems.get("nbody_sphere").form.energy
+with checking(lambda: print("needs", flush=True), compiling):
+    energy.scalar
+print("has", flush=True)
+"""
+
+
+@pytest.fixture
+def needing(tmp_path):
+    """Start a process that needs a kernel and stands still while it compiles, until told."""
+    started = []
+
+    def start():
+        environment = environment_of(GEOSWEEP_CACHE_DIR=str(tmp_path))
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", NEEDS_A_KERNEL],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        assert process.stdout.readline() == "needs\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_two_processes_that_need_a_kernel_at_once_compile_it_once(needing, tmp_path):
+    first = needing()
+    assert first.stdout.readline() == "compiles\n"
+    second = needing()
+    assert first.communicate("go on\n", timeout=HANG)[0] == "has\n"
+    assert second.communicate(timeout=HANG)[0] == "has\n"
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_a_process_that_was_killed_while_it_compiled_holds_nobody_up(needing, tmp_path):
+    first = needing()
+    assert first.stdout.readline() == "compiles\n"
+    second = needing()
+    first.kill()
+    assert second.communicate("go on\n", timeout=HANG)[0] == "compiles\nhas\n"
+    assert not list(tmp_path.rglob("*.lock"))
 
 
 PRINT_HASH = (
@@ -171,19 +237,20 @@ def test_a_cache_of_another_user_is_not_used(chosen, tmp_path):
 
 LOADED = f"""{COMPILED}
 import os, subprocess, sys
-from cases import cases
-case = next(case for case in cases() if case.label == "nbody_sphere")
-case.evaluate(case.system.form.energy, case.state[None])
+import systems
+systems.get("nbody_sphere").form.energy.scalar
 print(compiled(), os.environ["GEOSWEEP_PRIVATE_CACHE"], flush=True)
 if len(sys.argv) > 1:
     subprocess.run([sys.executable, "-P", "-c", sys.argv[1]], check=True)
 """
 
 
-def test_what_another_put_there_is_not_loaded_and_children_share_the_private_cache(tmp_path):
+def test_what_another_put_there_is_not_loaded_and_children_share_the_private_cache(
+    tmp_path, filled
+):
     """A pickle that writes a file, in the place of every index, in a directory of mode 777."""
     cache = {"GEOSWEEP_CACHE_DIR": str(tmp_path / "cache")}
-    run(ENERGY, "nbody_sphere", **cache)
+    shutil.copytree(filled[0], tmp_path / "cache")
     for index in (tmp_path / "cache").rglob("*.nbi"):
         index.write_bytes(pickle.dumps(Loaded(str(tmp_path / "loaded"))))
     (tmp_path / "cache" / "kernels").chmod(0o777)
@@ -254,7 +321,7 @@ for factor in (factors_of_mine.ONCE, factors_of_mine.SHARED):
 
 def test_an_edited_helper_of_another_package_is_compiled_again(tmp_path):
     """A `Factor` of one's own, and a constant that it imports: two of one name, then edited."""
-    for once, share in ((2.0, 3.0), (4.0, 3.0), (4.0, 5.0)):
+    for once, share in ((2.0, 3.0), (4.0, 5.0)):
         (tmp_path / "factors_of_mine.py").write_text(OWN_FACTOR.format(once=once))
         (tmp_path / "constants.py").write_text(f"SHARE = {share}")
         cache = {"GEOSWEEP_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
