@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import sys
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,8 +16,6 @@ import pytest
 from waiting import until
 
 import sweep
-from sweep.reports.live import server
-from sweep.reports.live.stores import ALL, Choice, Experiment
 from sweep.tables import orders_as_table
 
 ODD = "rk4 <b>&\"ü$h$</script><img src=x onerror='document.title=1'>"
@@ -92,8 +89,11 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(folder, start_once):
+    """What Ctrl-C ends."""
     process = start_once("sweep", "serve", "odd.zarr", "--port", "0", cwd=folder)
-    return Served(process.stdout.readline())
+    yield Served(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    assert process.finish() == ("", "") and process.returncode == 0
 
 
 # --- the command -----------------------------------------------------------------------------
@@ -126,25 +126,26 @@ def test_a_taken_port_is_named(folder, called, served):
 
 def test_without_the_extra_it_says_what_to_install(folder, called, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
-    monkeypatch.delitem(sys.modules, server.__name__)  # as in a process that has not imported it
+    for name in [name for name in sys.modules if name.startswith("sweep.reports.live")]:
+        monkeypatch.delitem(sys.modules, name)  # as in a process that has not imported it
     done = called(folder, "serve", "odd.zarr")
     assert done.returncode == 2 and done.stderr.endswith("pip install 'geosweep[live]'\n")
 
 
-def test_another_host_is_warned_of_and_ctrl_c_ends_it(folder, start):
+@pytest.mark.slow
+def test_another_host_is_warned_of(folder, start):
     process = start("sweep", "serve", "odd.zarr", "--port", "0", "--host", "0.0.0.0", cwd=folder)
     assert process.stdout.readline().startswith("Open http://0.0.0.0:")
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, errors = process.finish()
-    assert time.monotonic() - began < 5 and process.returncode == 0 and not out
+    assert process.returncode == 0 and not out
     assert errors.startswith("Warning: --host 0.0.0.0 lets") and len(errors.splitlines()) == 1
 
 
 # --- the server ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(server.ANSWERS))
+@pytest.mark.parametrize("name", ["choices", "data", "figure", "progress", "run", "stores"])
 def test_nothing_is_answered_without_the_token(served, name):
     for token in ("", "x" * len(served.token)):
         status, _, text = served.get(f"api/{name}", token=token, store="odd.zarr")
@@ -232,7 +233,7 @@ def test_numbers_of_a_figure_are_a_table(served):
     assert all(float(row["y"]) > 0 for row in rows)
 
 
-@pytest.mark.parametrize("row", [1, 40, 78])
+@pytest.mark.parametrize("row", [1, 78])
 def test_a_run_is_computed_again_by_what_it_says(served, folder, row, monkeypatch):
     found = served.ask("run", experiment="scan", run=row)
     facts = dict(found["facts"])
@@ -252,18 +253,33 @@ def test_a_cell_leads_to_a_run_and_its_other_starts(served):
     assert (first["start"], other["start"]) == ("lee", "lee-random[1]")
 
 
-def test_of_very_many_runs_some_starts_are_shown_unless_all_are_asked_for(folder, monkeypatch):
-    dataset = sweep.open_study(folder / "odd.zarr")["scan"].to_dataset()
-    monkeypatch.setattr("sweep.reports.live.stores.MOST_RUNS", 40)
-    monkeypatch.setattr("sweep.reports.live.stores.FEWEST_STARTS", 1)
-    many = Experiment("scan", dataset)
-    starts = many.choices()["starts"]
-    assert (starts["shown"], starts["count"]) == (2, 4)
-    assert many.selected(Choice("scan")).sizes["run"] == 40
-    assert many.selected(Choice("scan", starts=ALL)).sizes["run"] == 80
-    assert many.selected(Choice("scan", starts="lee-random[1]")).sizes["run"] == 20
-    assert many.figure(Choice("scan")).remark.endswith("Of 2 of 4 starts, spread evenly.")
-    assert "spread" not in many.figure(Choice("scan", starts=ALL)).remark
+MANY = """\
+format = 1
+name = "many"
+[[experiment]]
+name = "long"
+system = "free_rigid_body"
+integrators = "spherical_midpoint"
+step_size = [0.01, 0.005]
+initial_condition = { random = 20, seed = 1 }
+duration = 1000.0
+samples = 100_000
+record = ["energy"]
+statistics = "none"
+"""
+
+
+@pytest.mark.slow
+def test_of_very_much_some_starts_are_shown_unless_all_are_asked_for(tmp_path, command, start):
+    (tmp_path / "many.toml").write_text(MANY)
+    command(tmp_path, "run", "many.toml", "odd.zarr", "--no-summary")
+    process = start("sweep", "serve", "odd.zarr", "--port", "0", cwd=tmp_path)
+    served = Served(process.stdout.readline())
+    (experiment,) = served.ask("choices")["experiments"]
+    assert (experiment["starts"]["shown"], experiment["starts"]["count"]) == (16, 20)
+    asked = {"experiment": "long", "view": "series"}
+    assert "Of 16 of 20 starts, spread evenly." in served.ask("figure", **asked)["remark"]
+    assert "spread" not in served.ask("figure", **asked, starts="all")["remark"]
 
 
 # --- in a browser ----------------------------------------------------------------------------
@@ -291,7 +307,13 @@ def complaints(window):
 
 
 @needs_browser
-@pytest.mark.parametrize("view", ["orders", "drifts", "work", "series", "sphere"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "orders",
+        *(pytest.param(v, marks=pytest.mark.slow) for v in ("drifts", "work", "series", "sphere")),
+    ],
+)
 def test_each_view_is_drawn_and_fits(served, window, view):
     window.visit(served.address(view=view, experiment="scan"), 390, dark=True)
     window.eventually(DRAWN)
@@ -316,6 +338,7 @@ def test_text_of_a_store_stays_text(served, window):
     assert ODD in window.ask(shown)
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_choice_stands_in_the_address_and_an_address_can_be_shared(served, window):
     window.visit(served.address(view="orders", experiment="scan"), 1400)
@@ -358,6 +381,7 @@ def test_a_click_on_a_point_shows_its_run(served, window):
     assert "run=" not in window.ask("location.search")
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_sphere_turns(served, window):
     window.visit(served.address(view="sphere", experiment="scan", integrator="variational"), 1400)
@@ -384,6 +408,7 @@ def test_a_sphere_turns(served, window):
     window.eventually(f"{eye} !== {json.dumps(before)}")
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_figure_is_saved_with_its_numbers(served, window, tmp_path):
     window("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
@@ -401,6 +426,7 @@ def test_a_figure_is_saved_with_its_numbers(served, window, tmp_path):
     assert "rk45" in (tmp_path / "odd-scan-work.csv").read_text()
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_running_study_is_followed_to_its_end(long_study, start, committed, window):
     running = start("sweep", "run", "long.toml", "--no-summary", cwd=long_study)
@@ -420,6 +446,7 @@ def test_a_running_study_is_followed_to_its_end(long_study, start, committed, wi
     window.eventually(f"{text}.includes('Writing to itnobody')")
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_store_that_grows_is_followed(served, window, folder, command):
     window.visit(served.address(view="orders", experiment="scan"), 1400)
