@@ -1,17 +1,17 @@
 """One sentence where `systems` or `integrators` are not Geosweep's, or the system is Windows."""
 
 import os
+import shutil
 import subprocess
 import sys
-import types
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import sweep
-from sweep import preconditions
 
+HOME = Path(sweep.__file__).parents[1]
 IMPORTING = [sys.executable, "-c", "import sweep"]
 COMMANDS = [[Path(sys.executable).parent / "sweep", "ls"], [sys.executable, "-m", "sweep", "ls"]]
 
@@ -29,7 +29,7 @@ def test_a_folder_of_that_name_where_python_was_started(tmp_path):
     line, _, _ = said(IMPORTING, tmp_path)
     assert line == (
         f"ImportError: `import systems` finds {tmp_path / 'systems'}, and not Geosweep's package "
-        f"in {preconditions.HOME / 'systems'}; rename it, or start Python in another folder"
+        f"in {HOME / 'systems'}; rename it, or start Python in another folder"
     )
 
 
@@ -59,19 +59,19 @@ def test_a_distribution_that_has_a_package_of_that_name(tmp_path):
     assert line.endswith("uninstall 'systems', or give Geosweep an environment of its own")
 
 
-def test_a_distribution_that_was_installed_over_ours(tmp_path, monkeypatch):
+def test_a_distribution_that_was_installed_over_ours(tmp_path):
+    for name in ("sweep", "integrators"):
+        shutil.copytree(HOME / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     install(tmp_path, "systems")
-    monkeypatch.setattr(preconditions, "HOME", tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "systems")
-    with pytest.raises(ImportError, match="uninstall that one, and install Geosweep again"):
-        preconditions._check_package("systems")
+    line, _, _ = said(IMPORTING, Path.home(), tmp_path)
+    assert "finds that of the distribution 'systems'" in line
+    assert line.endswith("uninstall that one, and install Geosweep again")
 
 
-def test_windows_is_refused(monkeypatch):
-    monkeypatch.setattr(preconditions, "os", types.SimpleNamespace(name="nt"))
-    with pytest.raises(ImportError, match="^Geosweep does not run on Windows; .* Linux"):
-        preconditions.check_preconditions()
+def test_windows_is_refused():
+    elsewhere = "import os; os.name = 'not posix'; import sweep"
+    line, _, _ = said([sys.executable, "-c", elsewhere], Path.home())
+    assert line.startswith("ImportError: Geosweep does not run on Windows;") and "Linux" in line
 
 
 def test_the_version_is_that_of_the_distribution():

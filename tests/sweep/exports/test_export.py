@@ -1,8 +1,9 @@
 import json
 
+import dask
+import dask.array as da
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 from run_tables import run_table, with_series
@@ -10,8 +11,6 @@ from run_tables import run_table, with_series
 import sweep
 from integrators.errors import InputError
 from sweep.analysis import order_table, results
-from sweep.analysis.runs import blocks
-from sweep.exports import files, tables
 
 TIMES = np.linspace(0.0, 2.0, 5)
 
@@ -41,15 +40,7 @@ def tree():
     return tree
 
 
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "ROWS", 4)
-    monkeypatch.setattr(blocks, "VALUES", 8)
-    monkeypatch.setattr(tables, "BATCH", 7)
-    monkeypatch.setattr(tables, "SAMPLES", 12)
-
-
-def test_netcdf_holds_all_of_it(tree, tmp_path, monkeypatch):
-    small_blocks(monkeypatch)
+def test_netcdf_holds_all_of_it(tree, tmp_path):
     written = sweep.export(tree, tmp_path / "runs.nc")
     assert (written.runs, written.experiments) == (40, ("first", "second"))
     assert written.unfinished == {"pending": 1, "left_domain": 1}
@@ -75,8 +66,7 @@ def test_a_dataset_is_the_file_itself(tree, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_table_has_a_row_for_each_run(tree, tmp_path, monkeypatch, ending):
-    small_blocks(monkeypatch)
+def test_a_table_has_a_row_for_each_run(tree, tmp_path, ending):
     path = tmp_path / f"runs.{ending}"
     assert sweep.export(tree, path).rows == 40
     frame = pd.read_csv(path) if ending == "csv" else pd.read_parquet(path)
@@ -89,6 +79,8 @@ def test_a_table_has_a_row_for_each_run(tree, tmp_path, monkeypatch, ending):
 
 
 def test_units_go_along(tree, tmp_path):
+    import pyarrow.parquet as pq
+
     sweep.export(tree, tmp_path / "runs.parquet")
     schema = pq.read_schema(tmp_path / "runs.parquet")
     assert schema.field("gravity").metadata[b"units"] == b"m s-2"
@@ -102,8 +94,7 @@ def test_units_go_along(tree, tmp_path):
     assert columns.index[-1] == "energy_error@2"
 
 
-def test_series_have_a_row_for_each_sample_that_there_is(tree, tmp_path, monkeypatch):
-    small_blocks(monkeypatch)
+def test_series_have_a_row_for_each_sample_that_there_is(tree, tmp_path):
     path = tmp_path / "series.parquet"
     assert sweep.export(tree, path, series=True).rows == 2 * 20 * 5 - 2 - 5
     frame = pd.read_parquet(path)
@@ -115,21 +106,39 @@ def test_series_have_a_row_for_each_sample_that_there_is(tree, tmp_path, monkeyp
     assert (run.integrator == "variational").all() and (run.initial_condition == "b").all()
 
 
-def test_a_file_is_whole_or_not_there(tree, tmp_path, monkeypatch):
+def test_what_is_written_in_several_parts_is_one(tmp_path):
+    """More samples than are in memory at once."""
+    table = run_table({"rk4": 4}, (0.1,), [f"s{i}" for i in range(1100)], np.arange(500.0))
+    size = np.random.default_rng(1).uniform(size=table["global_error"].shape)
+    table["global_error"].values[:] = size
+    path = tmp_path / "series.parquet"
+    assert sweep.export(table, path, series=True).rows == size.size
+    frame = pd.read_parquet(path, columns=["global_error", "initial_condition"])
+    assert np.array_equal(frame["global_error"], size.ravel())
+    assert frame["initial_condition"].iloc[[0, 499, 500, -1]].tolist() == [
+        "s0",
+        "s0",
+        "s1",
+        "s1099",
+    ]
+
+
+def test_a_file_is_whole_or_not_there(tree, tmp_path):
     path = tmp_path / "runs.csv"
     path.write_text("precious")
     with pytest.raises(InputError, match="exists.*--force"):
         sweep.export(tree, path)
-    pieces = tables.Source.column_batches
 
-    def broken(source):
-        yield next(iter(pieces(source)))
-        raise OSError(28, "No space left on device")
+    @dask.delayed
+    def lost():
+        raise OSError(5, "Input/output error")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(tables.Source, "column_batches", broken)
-        with pytest.raises(OSError, match="No space left"):
-            sweep.export(tree, path, force=True)
+    first, second = (tree[name].to_dataset() for name in ("first", "second"))
+    values = da.from_delayed(lost(), second["energy_error"].shape, float)
+    second = second.assign(energy_error=(("run", "time"), values))
+    broken = xr.DataTree.from_dict({"first": first, "second": second})
+    with pytest.raises(OSError, match="Input/output error"):
+        sweep.export(broken, path, series=True, force=True)
     assert path.read_text() == "precious"
     assert [file.name for file in tmp_path.iterdir()] == ["runs.csv"]
     sweep.export(tree, path, force=True)
@@ -155,5 +164,5 @@ def test_what_cannot_be_written(tree, tmp_path, name, options, words):
 
 
 def test_formats_can_be_named(tree, tmp_path):
-    files.export(tree["second"], tmp_path / "runs.dat", "parquet")
+    sweep.export(tree["second"], tmp_path / "runs.dat", "parquet")
     assert len(pd.read_parquet(tmp_path / "runs.dat")) == 20
