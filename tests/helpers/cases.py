@@ -386,6 +386,17 @@ def is_usual(pairing):
     )  # fmt: skip
 
 
+def first_of(items, count=1):
+    """Parameters for pytest, tuples or single ones, of which the first stage has the first."""
+    return [
+        pytest.param(
+            *(item if isinstance(item, tuple) else (item,)),
+            marks=() if index < count else pytest.mark.slow,
+        )
+        for index, item in enumerate(items)
+    ]
+
+
 def covers(item):
     """Whether it is a pairing of the first stage with a name or case that none before has.
 

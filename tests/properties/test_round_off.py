@@ -1,13 +1,13 @@
 """States are compensated sums, and rounding errors are not biased: energies hardly drift."""
 
-import numba
 import numpy as np
 import pytest
+from array_kernels import on_arrays
+from cases import first_of
 
 import integrators
 import systems
 from integrators import status
-from integrators.compiler.kernels import OPTIONS
 from integrators.lie_groups import rotations
 from integrators.stepping.batch import run_batch
 from integrators.stepping.formulations import to_stored_states
@@ -37,7 +37,7 @@ def mean_errors(system, method, step_size, steps):
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "method", "step_size", "steps", "bound"), CASES, ids=lambda x: str(x)
+    ("name", "parameters", "method", "step_size", "steps", "bound"), first_of(CASES), ids=str
 )
 def test_energy_errors_do_not_grow_like_time(name, parameters, method, step_size, steps, bound):
     times, errors = mean_errors(systems.get(name, **parameters), method, step_size, steps)
@@ -84,7 +84,7 @@ def test_steps_far_below_round_off_add_up(method, system):
     assert moved == pytest.approx(h * steps * size, rel=0.25)  # 16 ε, of which ends round some off
 
 
-@numba.njit(**OPTIONS)
+@on_arrays(1, 1, 1)
 def fill_coefficients(x, sines, versines):
     for i in range(x.size):
         sines[i] = rotations.quintic(rotations.SMALL_SINE, x[i], x[i] * x[i])

@@ -1,16 +1,14 @@
 """Blocks of eight within one trajectory, in kernels of both kinds and in plain Python."""
 
-import numba
 import numpy as np
 import pytest
+from array_kernels import on_arrays
 
 from integrators.compiler import blocks, lanes, views
 from integrators.compiler.blocks import cache_lines, eights, gathered, scatter
-from integrators.compiler.kernels import OPTIONS
+from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import WIDTH, eight, hsum, lane_of, ramp, select, with_lane
 from integrators.compiler.views import as_lanes, flattened, members, rows_of
-
-jit = numba.njit(**OPTIONS)
 
 
 def copied(source, step, target, member):
@@ -21,18 +19,18 @@ def copied(source, step, target, member):
             scatter(gathered(numbers, first, step, member, -1.0), out, first, step, member)
 
 
-@jit
+_copied = inlined(copied)
+
+
+@on_arrays(1, 0, 1)
 def copied_scalar(source, step, target):
-    _copied(source, step, target, 0)
+    _copied(source, int(step), target, 0)
 
 
-@jit
+@on_arrays(2, 0, 2)
 def copied_lanes(source, step, target):
     for member in range(WIDTH):
-        _copied(as_lanes(source), step, as_lanes(target), member)
-
-
-_copied = jit(copied)
+        _copied(as_lanes(source), int(step), as_lanes(target), member)
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 23, 24, 48])
@@ -55,7 +53,7 @@ def beyond(source, sums):
         sums[b] = hsum(gathered(numbers, WIDTH * b, 1, 0, 100.0))
 
 
-@pytest.mark.parametrize("function", [beyond, jit(beyond)], ids=["plain", "compiled"])
+@pytest.mark.parametrize("function", [beyond, on_arrays(1, 1)(beyond)], ids=["plain", "compiled"])
 def test_blocks_are_filled_up(function):
     sums = np.zeros(3)
     function(np.ones(11), sums)
@@ -73,7 +71,9 @@ def vocabulary(out):
     lines[5] = eight(hsum(lines[1] * lines[1]))
 
 
-@pytest.mark.parametrize("function", [vocabulary, jit(vocabulary)], ids=["plain", "compiled"])
+@pytest.mark.parametrize(
+    "function", [vocabulary, on_arrays(2)(vocabulary)], ids=["plain", "compiled"]
+)
 def test_vocabulary_works_within_a_trajectory(function):
     out = np.zeros((6, WIDTH))
     function(out)
@@ -87,7 +87,7 @@ def test_vocabulary_works_within_a_trajectory(function):
 def test_sums_are_the_same_tree_in_plain_python():
     x = np.random.default_rng(0).standard_normal((50, WIDTH)) * 10.0 ** np.arange(WIDTH)
 
-    @jit
+    @on_arrays(2, 1)
     def compiled(x, out):
         for i in range(x.shape[0]):
             out[i] = hsum(as_lanes(x)[i])
@@ -99,35 +99,38 @@ def test_sums_are_the_same_tree_in_plain_python():
 
 @pytest.mark.parametrize("offset", range(8))
 def test_cache_lines_start_at_a_boundary_and_stay_inside(offset):
-    @jit
-    def fill(work, count):
-        lines = cache_lines(work, count)
-        for i in range(count):
+    @on_arrays(1, 1)
+    def fill(work, address):
+        lines = cache_lines(work, 3)
+        for i in range(3):
             for k in range(WIDTH):
                 lines[i, k] = 1.0
-        return lines.ctypes.data
+        address[0] = lines.ctypes.data % lanes.ALIGNMENT
 
     raw = np.zeros(8 * 4 + 16)
     work = raw[offset : offset + 8 * 4]  # three rows and a line to spare
-    assert fill(work, 3) % lanes.ALIGNMENT == 0
+    address = np.ones(1)
+    fill(work, address)
+    assert address[0] == 0.0
     assert work.sum() == raw.sum() == 24.0
 
 
 def test_views_of_either_element_type():
     flat = np.arange(48.0)
 
-    @jit
-    def through(flat, out):
+    @on_arrays(1, 3, 1)
+    def through(flat, out, shape):
         stack = rows_of(as_lanes(eights(flat, 0, 6)), 0, 2)
         floats = members(stack)
         for i in range(2):
             for c in range(3):
                 for k in range(WIDTH):
                     out[i, c, k] = floats[i, c, k]
-        return flattened(floats).shape
+        shape[0], shape[1] = flattened(floats).shape
 
-    out = np.zeros((2, 3, WIDTH))
-    assert through(flat, out) == (6, WIDTH)
+    out, shape = np.zeros((2, 3, WIDTH)), np.zeros(2)
+    through(flat, out, shape)
+    assert shape.tolist() == [6, WIDTH]
     np.testing.assert_array_equal(out.ravel(), flat)
     assert views.flattened(out).shape == (6, WIDTH)
     assert blocks.eights(flat, 8, 2).tolist() == flat[8:24].reshape(2, 8).tolist()

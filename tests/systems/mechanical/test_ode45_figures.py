@@ -45,6 +45,7 @@ def test_mean_errors(name, parameters, tolerance, duration, energy, length, accu
     assert found == pytest.approx((energy, length), rel=accuracy)
 
 
+@pytest.mark.slow
 def test_mean_errors_of_the_rod_as_an_ensemble():
     """It is chaotic at the level of round-off: medians, and what their 99.9 % intervals hold."""
     system = systems.get("elastic_rod", inertia="printed")
