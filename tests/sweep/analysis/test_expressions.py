@@ -212,7 +212,7 @@ def _heard(event, arguments):
 sys.addaudithook(_heard)  # of opened files, imports, started processes, executed code, sockets
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.one_of(st.text(max_size=60), FRAGMENTS, PIECES))
 def test_any_text_is_a_mask_or_refused_and_does_nothing(text):
     global seen, evaluating
@@ -290,7 +290,7 @@ CONDITIONS = st.recursive(
 OF_PYTHON = COLUMNS | {"energy_error_max": np.abs(SIZES)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(CONDITIONS)
 def test_well_formed_ones_mean_what_they_mean_to_python_run_by_run(text):
     found = holds(text)

@@ -33,11 +33,11 @@ def growth(error, times=TIMES, signed=True):
 
 def test_random_walks_grow_like_the_root_of_time():
     rng = np.random.default_rng(1)
-    rows = [growth(walks(rng)) for _ in range(50)]
+    rows = [growth(walks(rng)) for _ in range(35)]
     assert np.mean([row.exponent for row in rows]) == pytest.approx(0.5, abs=0.04)
     covered = np.mean([row.low <= 0.5 <= row.high for row in rows])
     assert covered >= 0.87  # of 94 %; two standard errors are 6 %
-    assert sum(row.verdict == "linear" for row in rows) <= 2  # 0.7 %
+    assert sum(row.verdict == "linear" for row in rows) <= 1  # 0.7 %
     sizes = np.array([abs(row.drift) / row.drift_error for row in rows])
     assert np.mean(sizes <= 2) >= 0.88 and np.mean(sizes > 0.3) > 0.5
 

@@ -58,7 +58,7 @@ def uses(row):
 
 
 @given(RATIOS, st.floats(0.6, 8.0), st.floats(1e-6, 1e6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_an_exact_power_law_gives_its_exponent(ratios, order, constant):
     h = step_sizes(ratios)
     row = fitted(h, constant * (h / h[-1]) ** order)
@@ -73,7 +73,7 @@ def test_an_exact_power_law_gives_its_exponent(ratios, order, constant):
     st.floats(1e-3, 1e3),
     st.permutations(range(5)),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_neither_units_nor_the_rows_order_matter(noise, scale, shuffled):
     h = step_sizes([2.0, 1.5, 1.25, 2.0])
     error = h**3 * noise
@@ -565,7 +565,7 @@ def error_tables(draw):
 
 
 @given(error_tables())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_clause_of_an_order_holds_of_the_errors(table):
     (row,) = order_table(table)
     text = row.reason

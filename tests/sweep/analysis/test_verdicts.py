@@ -158,7 +158,7 @@ def test_errors_that_are_exactly_zero():
     st.floats(-1e3, 1e3),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_units_offsets_and_order_of_the_starts_do_not_matter(truth, factor, offset, seed):
     rng = np.random.default_rng(seed)
     means = ensemble(rng, truth, 16, 0.01, Oscillation(intervals=128))
@@ -201,7 +201,7 @@ def ensembles(draw):
 
 
 @given(ensembles())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_clause_of_a_verdict_holds_of_the_series(means):
     row, slopes = judged(means), np.polyfit(line(64), means.T, 1)[0]
     text, starts = row.in_words, len(means)
