@@ -1,6 +1,7 @@
 """Somebody else's store: looking at it runs nothing, and computing with it only after consent.
 
-Its plugin writes a file when its source is run.
+Its plugin writes a file when its source is run. The store is computed by another process, so that
+this one has not run the source before.
 """
 
 import ast
@@ -9,9 +10,9 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import stat
-import sys
 
 import numcodecs
 import pytest
@@ -19,14 +20,6 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep.campaign import coordinator, extend, retry
-from sweep.campaign.merge import merge
-from sweep.cli.main import COMMANDS
-from sweep.plugins import approvals, loader
-from sweep.plugins.loader import Plugin
-from sweep.reports.live.stores import Choice, OpenedStore
-from sweep.store import studies
-from sweep.store.store import Store
 
 SOURCE = """
 import dataclasses, pathlib
@@ -49,48 +42,67 @@ duration = 1.0
 samples = 10
 """
 
-# --- the store -------------------------------------------------------------------------------
+# --- the stores ------------------------------------------------------------------------------
+
+
+def write(home, comment=""):
+    """A study and its plugin, whose source differs with a comment; the plugin's digest."""
+    (home / "mine.py").write_text(SOURCE.format(ran=str(home / "ran")) + comment)
+    (home / "study.toml").write_text(STUDY)
+    return hashlib.sha256((home / "mine.py").read_bytes()).hexdigest()
 
 
 @pytest.fixture(scope="module")
-def made(cluster, tmp_path_factory):
-    """A directory with the store, its study and plugin, and where that leaves its mark."""
+def made(program, tmp_path_factory):
+    """A directory with a store that nobody may approve in this process, its study and plugin."""
     home = tmp_path_factory.mktemp("made")
-    (home / "mine.py").write_text(SOURCE.format(ran=str(home / "ran")))
-    (home / "study.toml").write_text(STUDY)
+    write(home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(home / "configuration"))
+        program(home, "run", "study.toml", "foreign.zarr", "--no-summary", "--workers", 1)
+    (home / "ran").unlink()
+    return home
+
+
+@pytest.fixture(scope="module")
+def approvable(cluster, tmp_path_factory):
+    """A directory with another store, whose plugin this process has run."""
+    home = tmp_path_factory.mktemp("approvable")
+    write(home, "# approvable\n")
     assert sweep.run(home / "study.toml", home / "foreign.zarr", cluster).complete
     return home
 
 
 @pytest.fixture
-def place(made, tmp_path, monkeypatch):
-    """A directory with a copy of the store, for a user who has never seen its plugin."""
+def configuration(tmp_path, monkeypatch):
+    """The configuration of a user who has never seen a plugin."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
-    shutil.copytree(made / "foreign.zarr", tmp_path / "foreign.zarr")
-    (tmp_path / "second.toml").write_text(STARTS)
-    return tmp_path
+    return tmp_path / "configuration" / "geosweep"
+
+
+@pytest.fixture
+def place(made, tmp_path, configuration):
+    """A directory with a copy of the store, for that user."""
+    return copied(made, tmp_path)
+
+
+@pytest.fixture
+def trusting(approvable, tmp_path, configuration):
+    """A directory with a copy of the store whose plugin may run."""
+    return copied(approvable, tmp_path)
+
+
+def copied(home, place):
+    shutil.copytree(home / STORE, place / STORE)
+    (place / "second.toml").write_text(STARTS)
+    return place
 
 
 @pytest.fixture
 def ran(made):
-    """Whether the plugin has run since it was asked last."""
-
-    def ask():
-        was = (made / "ran").exists()
-        (made / "ran").unlink(missing_ok=True)
-        _forget()
-        return was
-
-    ask()
-    return ask
-
-
-def _forget():
-    """Let this process not remember the modules that it made of plugins."""
-    loader._load_plugin_module.cache_clear()
-    loader._exports_of_plugin.cache_clear()
-    for name in [name for name in sys.modules if name.startswith("geosweep_plugin_")]:
-        del sys.modules[name]
+    """Whether the plugin has run."""
+    yield (made / "ran").exists
+    assert not (made / "ran").exists()
 
 
 @pytest.fixture
@@ -116,7 +128,8 @@ READING = {
     "drift": ["drift", STORE],
     "chaos": ["chaos", STORE],
     "work": ["work", STORE, "--error", "energy_error"],
-    "plot": ["plot", STORE, "-o", "figures"],
+    "plot": ["plot", "energy", STORE, "-o", "energy.svg"],
+    "plot of all": ["plot", STORE, "-o", "figures"],
     "report": ["report", STORE, "-o", "report.html"],
     "export": ["export", STORE, "out.nc"],
     "export of a table": ["export", STORE, "out.csv"],
@@ -133,26 +146,32 @@ COMPUTING = {
     "merge": ["merge", STORE, OTHER, "-o", "both.zarr"],
     "ls": ["ls", "integrators", "--study", STORE],
     "show": ["show", "integrator", "mine", "--study", STORE],
-    "submit": ["submit", STORE, "--scheduler", "tcp://127.0.0.1:1"],
+    "submit": ["submit", STORE, "--scheduler", "SCHEDULER"],
     "check of a study that goes on from it": ["check", "second.toml"],
     "run of a study that goes on from it": ["run", "second.toml", "--no-summary"],
 }
-ENDS_WITH = {"submit": 2, "verify --repair": 3}  # nobody answers there; something was found
+ENDS_WITH = {"submit": 2, "verify --repair": 3}  # it asks for encryption; something was found
 NO_STORE = {"init", "new", "schema", "reproduce", "certificates", "guide"}
-SERVING = {"serve"}  # until it is ended; what it does is asked from Python below
+SERVING = {"serve"}  # until it is ended
+SLOW = ("plot of all", "recommend")
 
 
-def test_every_command_is_asked():
+def some(names):
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
+
+
+def test_every_command_is_asked(called, tmp_path):
+    _, _, listed = called(tmp_path, "--help").stdout.partition("Commands:\n")
     asked = {arguments[0] for arguments in (*READING.values(), *COMPUTING.values())}
-    assert asked | NO_STORE | SERVING == set(COMMANDS)
+    assert asked | NO_STORE | SERVING == set(re.findall(r"(?m)^  ([a-z]+)", listed))
 
 
-@pytest.mark.parametrize("name", READING)
-def test_looking_at_a_store_runs_nothing(place, ran, called, name):
+@pytest.mark.parametrize("name", some(READING))
+def test_looking_at_a_store_runs_nothing(place, configuration, ran, called, name):
     done = called(place, *READING[name])
     assert done.returncode in (0, 2 if name == "cancel" else 0), done.stderr
     assert not ran()
-    assert not (place / "configuration" / "geosweep").exists()  # nor is anything approved
+    assert not configuration.exists()  # nor is anything approved
 
 
 def test_looking_from_python_runs_nothing(place, ran):
@@ -160,53 +179,64 @@ def test_looking_from_python_runs_nothing(place, ran):
     assert sweep.grid(only).sizes["integrator"] == 2
     sweep.query(only, "step_size > 0.01")
     assert sweep.order_table(only, error="energy_error")
-    sweep.report(place / STORE, place / "report.html")
     sweep.export(only, place / "out.parquet")
-    page = OpenedStore(str(place / STORE))
-    assert page.choices() and page.figure(Choice("only", "drifts")).tables
     assert not ran()
 
 
-@pytest.mark.parametrize("name", COMPUTING)
-def test_computing_with_a_store_takes_consent(place, ran, called, fingerprint, digest, name):
-    shutil.copytree(place / STORE, place / OTHER)
+def prepared(place, name, cluster):
+    """What the command needs; its arguments."""
+    if name == "merge":
+        shutil.copytree(place / STORE, place / OTHER)
     if name == "verify --repair":  # what is gone is written again from the study
         (place / STORE / "only" / "step_size" / "c.0").unlink()
+    plain = cluster.scheduler.address.replace("tls", "tcp")
+    return [plain if one == "SCHEDULER" else one for one in COMPUTING[name]]
+
+
+@pytest.mark.parametrize("name", COMPUTING)
+def test_computing_with_a_store_takes_consent(
+    place, ran, called, fingerprint, digest, name, cluster
+):
+    arguments = prepared(place, name, cluster)
     before = fingerprint(place / STORE)
-    refused = called(place, *COMPUTING[name])
+    refused = called(place, *arguments)
     assert refused.returncode == 2, refused.stderr
     (line,) = refused.stderr.splitlines()
     assert f"'mine.py' (sha256 {digest})" in line and "--trust-plugins approves it" in line
     assert "`sweep show plugins " in line
     assert not ran() and fingerprint(place / STORE) == before
-    trusting = called(place, *COMPUTING[name], "--trust-plugins")
-    assert trusting.returncode == ENDS_WITH.get(name, 0), trusting.stderr
-    assert ran() and "sha256" not in trusting.stderr
-    again = called(place, "plan", STORE)  # it is remembered
-    assert again.returncode == 0, again.stderr
-    assert ran()
+
+
+@pytest.mark.parametrize("name", some(COMPUTING))
+def test_computing_with_a_store_after_consent(trusting, called, name, cluster):
+    arguments = prepared(trusting, name, cluster)
+    done = called(trusting, *arguments, "--trust-plugins")
+    assert done.returncode == ENDS_WITH.get(name, 0), done.stderr
+    assert "sha256" not in done.stderr
 
 
 def test_computing_from_python_takes_consent(place, ran, cluster):
-    def refused(call, *arguments, **options):
+    path = place / STORE
+    shutil.copytree(path, place / OTHER)
+    for call in (
+        lambda: sweep.run(path, client=cluster),
+        lambda: sweep.run(place / "second.toml", client=cluster),
+        lambda: sweep.retry(path, client=cluster),
+        lambda: sweep.plan(path),
+        lambda: sweep.extend(path, integrators=["rk4"], client=cluster),
+        lambda: sweep.merge([path, place / OTHER], place / "both.zarr"),
+        lambda: sweep.load_study(place / "second.toml"),
+    ):
         with pytest.raises(ValueError, match="sha256") as told:
-            call(*arguments, **options)
+            call()
         assert "trust_plugins=True" in str(told.value)
         assert not ran()
 
-    path = place / STORE
-    refused(sweep.run, path, client=cluster)
-    refused(sweep.run, place / "second.toml", client=cluster)
-    refused(retry.retry, path, client=cluster)
-    refused(studies.stored_study, path)
-    refused(extend.study_with_additions, path, extend.Additions(integrators=("rk4",)))
-    shutil.copytree(path, place / OTHER)
-    refused(merge.merge, [path, place / OTHER], place / "both.zarr")
-    refused(studies.load_study_file, place / "second.toml")
+
+def test_consent_from_python_is_remembered(trusting, cluster):
+    path = trusting / STORE
     assert sweep.run(path, client=cluster, trust_plugins=True).complete
-    assert ran()
-    assert retry.retry(path, client=cluster) is None
-    assert ran()
+    assert sweep.retry(path, client=cluster) is None
 
 
 class Opened:
@@ -244,48 +274,50 @@ def test_arrays_of_pickles_are_not_read(place, monkeypatch, called):
 # --- what is approved ------------------------------------------------------------------------
 
 
-def test_a_study_of_ones_own_is_approved_by_running_it(made, place, ran, called):
+def test_a_study_of_ones_own_is_approved_by_running_it(approvable, trusting, called):
     for file in ("study.toml", "mine.py"):
-        shutil.copy(made / file, place)
-    assert called(place, "check", "study.toml").returncode == 0
-    assert called(place, "retry", STORE).returncode == 2
-    assert called(place, "run", "study.toml", STORE, "--no-summary").returncode == 0
-    assert called(place, "retry", STORE).returncode == 0
-    assert ran()
+        shutil.copy(approvable / file, trusting)
+    assert called(trusting, "check", "study.toml").returncode == 0
+    assert called(trusting, "plan", STORE).returncode == 2
+    assert called(trusting, "run", "study.toml", STORE, "--no-summary").returncode == 0
+    assert called(trusting, "plan", STORE).returncode == 0
 
 
-def test_other_source_of_the_same_name_is_not_approved(place, ran, called):
-    assert called(place, "plan", STORE, "--trust-plugins").returncode == 0
-    assert ran()
-    root = zarr.open_group(place / STORE, mode="r+")
+def test_other_source_of_the_same_name_is_not_approved(trusting, ran, called):
+    assert called(trusting, "plan", STORE, "--trust-plugins").returncode == 0
+    root = zarr.open_group(trusting / STORE, mode="r+")
     kept = dict(root.attrs["plugins"])
-    kept["mine.py"] = kept["mine.py"] | {"source": kept["mine.py"]["source"] + "# another\n"}
+    evil = "import pathlib\npathlib.Path('evil').touch()\n"
+    kept["mine.py"] = kept["mine.py"] | {"source": evil + kept["mine.py"]["source"]}
     root.attrs["plugins"] = kept  # the hash beside it stays, and is not believed
-    assert called(place, "plan", STORE).returncode == 2
-    assert not ran()
+    assert called(trusting, "plan", STORE).returncode == 2
+    assert not (trusting / "evil").exists()
 
 
-def test_a_module_that_a_store_names_is_not_imported(place, called, monkeypatch):
+def test_a_module_that_a_store_names_is_not_imported(trusting, called, monkeypatch):
     """Neither is one that is on this machine read, nor a file."""
-    (place / "module_of_mine.py").write_text("raise SystemExit('imported')")
-    (place / "package_of_mine").mkdir()
-    (place / "package_of_mine" / "__init__.py").write_text("raise SystemExit('imported')")
-    monkeypatch.syspath_prepend(place)
+    (trusting / "module_of_mine.py").write_text("raise SystemExit('imported')")
+    (trusting / "package_of_mine").mkdir()
+    (trusting / "package_of_mine" / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(trusting)
     for name in ("module_of_mine", "package_of_mine.inner", "module_of_mine.py", "/etc/passwd"):
-        root = zarr.open_group(place / STORE, mode="r+")
+        root = zarr.open_group(trusting / STORE, mode="r+")
         root.attrs["studies"] = [STUDY.replace("mine.py", name)]
-        done = called(place, "plan", STORE, "--trust-plugins")
+        done = called(trusting, "plan", STORE, "--trust-plugins")
         assert done.returncode == 2
         assert f"the store does not keep the source of the plugin {name!r}" in done.stderr
-        assert called(place, "show", "study", STORE).returncode == 0
+        assert called(trusting, "show", "study", STORE).returncode == 0
 
 
-def test_the_text_that_is_shown_is_the_one_that_runs():
+def test_the_text_that_is_shown_is_the_one_that_runs(tmp_path):
     """A first line that chooses another encoding would hide code in a comment."""
     hidden = "# coding: utf-7\n#+AAo-raise SystemExit('hidden')\nINTEGRATORS = ()\n"
     assert isinstance(ast.parse(hidden.encode()).body[0], ast.Raise)  # that is what is at stake
-    assert Plugin("hidden.py", hidden, trusted=True).methods == ()
-    assert Plugin("mark.py", "\ufeffINTEGRATORS = ()\n", trusted=True).methods == ()
+    study = one_experiment().replace("[[exp", 'plugins = ["hidden.py"]\n[[exp')
+    (tmp_path / "study.toml").write_text(study)
+    for text in (hidden, "\ufeffINTEGRATORS = ()\n"):
+        (tmp_path / "hidden.py").write_text(text)
+        assert sweep.load_study(tmp_path / "study.toml").name == "test"
 
 
 def test_source_that_would_hide_itself_on_a_terminal_is_spelled_out(place, called):
@@ -297,69 +329,88 @@ def test_source_that_would_hide_itself_on_a_terminal_is_spelled_out(place, calle
     assert "\x1b" not in shown + called(place, "plan", STORE).stderr
 
 
-def test_a_plugin_is_not_trusted_unless_somebody_says_so():
-    with pytest.raises(ValueError, match="'a.py', sha256 .* is not approved to run"):
-        _ = Plugin("a.py", "INTEGRATORS = ()").methods
-
-
 # --- where it is kept ------------------------------------------------------------------------
 
 
-def test_approvals_are_this_users_alone(place, ran, called, digest):
-    assert called(place, "plan", STORE, "--trust-plugins").returncode == 0
-    file = place / "configuration" / "geosweep" / "approved-plugins"
-    assert file.read_text() == f'{digest}  "mine.py"\n'
+def test_approvals_are_this_users_alone(trusting, configuration, called):
+    def plan(*options):
+        return called(trusting, "plan", STORE, *options)
+
+    def shown(*options):
+        return called(trusting, "show", "plugins", STORE, *options).stdout
+
+    assert plan("--trust-plugins").returncode == 0
+    file = configuration / "approved-plugins"
+    (plugin,) = json.loads(shown("--json"))
+    assert plugin["approved"] and file.read_text() == f'{plugin["sha256"]}  "mine.py"\n'
     assert [stat.S_IMODE(os.stat(path).st_mode) for path in (file, file.parent)] == [0o600, 0o700]
-    assert json.loads(called(place, "show", "plugins", STORE, "--json").stdout)[0]["approved"]
-    called(place, "plan", STORE, "--trust-plugins")
+    assert plan("--trust-plugins").returncode == plan().returncode == 0  # it is remembered
     assert file.read_text().count("\n") == 1
-    ran()
     for path, mode in ((file, 0o666), (file.parent, 0o777)):
         kept = stat.S_IMODE(path.stat().st_mode)
         path.chmod(mode)
-        done = called(place, "plan", STORE)
-        assert done.returncode == 2 and not ran()
+        done = plan()
+        assert done.returncode == 2
         assert f"{path} may be written by others (mode {mode:o})" in done.stderr
-        assert "not approved" in called(place, "show", "plugins", STORE).stdout
-        trusting = called(place, "plan", STORE, "--trust-plugins")
-        assert trusting.returncode == 0 and ran()
-        assert "Warning: the approval of plugins is not remembered" in trusting.stderr
+        assert "not approved" in shown()
+        done = plan("--trust-plugins")
+        assert done.returncode == 0
+        assert "Warning: the approval of plugins is not remembered" in done.stderr
         path.chmod(kept)
     file.chmod(0o644)  # others may know what is approved
-    assert called(place, "plan", STORE).returncode == 0
+    assert plan().returncode == 0
 
 
-def test_approvals_are_in_the_home_without_xdg(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for value in ("", "relative"):
-        monkeypatch.setenv("XDG_CONFIG_HOME", value)
-        approvals.approve_plugins([Plugin("a.py", value)])
-        assert hashlib.sha256(value.encode()).hexdigest() in approvals.approved_plugin_hashes()
-    assert (tmp_path / ".config" / "geosweep" / "approved-plugins").exists()
+@pytest.mark.parametrize("value", ["", "relative"])
+def test_approvals_are_in_the_home_without_xdg(trusting, called, monkeypatch, value):
+    monkeypatch.setenv("HOME", str(trusting / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", value)
+    assert called(trusting, "plan", STORE).returncode == 2
+    assert called(trusting, "plan", STORE, "--trust-plugins").returncode == 0
+    assert called(trusting, "plan", STORE).returncode == 0
+    assert (trusting / "home" / ".config" / "geosweep" / "approved-plugins").exists()
 
 
-def test_a_submitted_coordinator_approves_nothing(made, place, ran, monkeypatch, cluster):
+def ended(called, place):
+    """Whether a coordinator that was submitted is done, with all runs."""
+    done = called(place, "status", STORE, "--json")
+    return done.returncode == 0 and json.loads(done.stdout)["submission"] is None
+
+
+def test_a_submitted_coordinator_approves_nothing(configuration, tmp_path, cluster, called, until):
     """It computes what it was sent; who submitted it has approved that, with his own files."""
-    shutil.copy(made / "mine.py", place)
-    loaded = studies.load_study_file(made / "study.toml")
-    assert ran()
-    monkeypatch.setattr(coordinator.sessions, "is_process_computing_tasks", lambda: True)
-    assert coordinator.run(loaded, place / STORE, cluster).complete
-    assert approvals.approved_plugin_hashes() == set()
-    monkeypatch.undo()
+    digest = write(tmp_path, "# submitted\n")
+    sweep.submit(tmp_path / "study.toml", tmp_path / STORE, cluster)
+    until(lambda: ended(called, tmp_path))
+    assert digest in (configuration / "approved-plugins").read_text()
+    for folder in cluster.run(os.environ.get, "XDG_CONFIG_HOME").values():
+        assert digest not in "".join(
+            file.read_text() for file in os.scandir(folder) if file.is_file()
+        )
 
 
-@pytest.mark.parametrize("found", [[], {"a": 3}, {"a": {}}, {"a": {"source": "\ud800"}}])
-def test_plugins_that_are_none(found):
-    with pytest.raises(ValueError, match="s.zarr: the plugins that it keeps cannot be read"):
-        loader.plugins_kept_in_store({"plugins": found}, "s.zarr")
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([], "foreign.zarr: the plugins that it keeps cannot be read"),
+        ({"a": 3}, "foreign.zarr: the plugins that it keeps cannot be read"),
+        ({"a": {}}, "foreign.zarr: the plugins that it keeps cannot be read"),
+        ({"a": {"source": "\ud800"}}, "foreign.zarr: the plugins that it keeps cannot be read"),
+        ({"a.py": {"source": "#" * 1_000_001}}, "1,000,001 bytes"),
+    ],
+)
+def test_plugins_that_are_none(place, called, found, words):
+    file = place / STORE / "zarr.json"
+    metadata = json.loads(file.read_text())
+    metadata["attributes"]["plugins"] = found
+    file.write_text(json.dumps(metadata))
+    for arguments in (["show", "plugins", STORE], ["plan", STORE]):
+        done = called(place, *arguments)
+        assert done.returncode == 2 and words in done.stderr
 
 
-def test_large_plugins_of_stores_are_refused():
-    with pytest.raises(ValueError, match="1,000,001 bytes; expected at most"):
-        loader.plugins_kept_in_store({"plugins": {"a.py": {"source": "#" * 1_000_001}}}, "s.zarr")
-
-
-def test_what_a_store_keeps(made, digest):
-    (plugin,) = loader.plugins_kept_in_store(Store.at(made / STORE).attributes, made / STORE)
-    assert (plugin.hash, plugin.trusted) == (digest, False)
+def test_what_a_store_keeps(place, made, called, digest):
+    (plugin,) = json.loads(called(place, "show", "plugins", STORE, "--json").stdout)
+    assert (plugin["sha256"], plugin["approved"]) == (digest, False)
+    called(place, "show", "plugins", STORE, "--output", "restored")
+    assert (place / "restored" / "mine.py").read_bytes() == (made / "mine.py").read_bytes()

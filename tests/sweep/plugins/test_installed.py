@@ -2,32 +2,20 @@
 
 import dataclasses
 import hashlib
-import pickle
+import json
 
 import pytest
-from distributions import INSTALLED, NAMED, POINTS, distribute
-from plugin_text import STUDY, edited, write
+from distributions import INSTALLED, NAMED, PLOTS, POINTS, distribute
+from plugin_text import edited, write
+from study_text import one_experiment
 
 import sweep
 from sweep import errors
-from sweep.plots import KINDS, picture
-from sweep.plugins import approvals
-from sweep.plugins.loader import Plugin
-from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
-from sweep.store import studies
-from sweep.study.run_table import expand_experiment
+from sweep.plots import picture
+from sweep.plugins import BUILT_IN, Library, with_installed_plugins
 
-BUILT_IN_STUDY = """format = 1
-name = "plain"
-[[experiment]]
-name = "chain"
-system = "spherical_pendulum_chain"
-integrators = ["rk4"]
-step_size = 0.1
-initial_condition = "lee"
-duration = 1.0
-samples = 10
-"""
+SIMPLE = INSTALLED.replace('"variational+suzuki4", "ralston", "ralston+projected"', '"ralston"')
+BUILT_IN_STUDY = one_experiment(integrators='"rk4"')
 
 
 @pytest.fixture
@@ -43,43 +31,31 @@ def install(tmp_path, monkeypatch):
     return put
 
 
-def refused(text, match):
-    with pytest.raises(errors.StudyError, match=match):
-        studies.parse_study(text)
+@pytest.fixture
+def check(tmp_path):
+    """The data frame of the first experiment of a study's text: ``check(text)``."""
+
+    def read(text):
+        (tmp_path / "installed.toml").write_text(text)
+        return sweep.check(tmp_path / "installed.toml")[1][0].to_dataframe()
+
+    return read
 
 
 # --- studies ---------------------------------------------------------------------------------
 
 
-def test_a_study_names_what_is_installed(install):
+def test_a_study_names_what_is_installed(install, check, called, tmp_path):
     file = install("beads")
-    loaded = studies.parse_study(INSTALLED)
-    assert loaded.library == BUILT_IN
-    (spring,) = loaded.experiments
-    assert [one.in_words for one in spring.library.installed] == [
-        f"the entry point {name!r} (geosweep.{kind}s) of beads 1.0"
-        for kind, name in (("system", "bead"), ("integrator", "ralston"), ("observable", "height"))
-    ]
+    assert "ralston" in set(check(SIMPLE)["integrator"])
+    facts = json.loads(called(tmp_path, "show", "system", "bead", "--json").stdout)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    assert spring.plugin_hashes() == {"system bead": digest, "observable height": digest}
-    assert pickle.loads(pickle.dumps(spring.library)) == spring.library
+    assert facts["from"] == (
+        f"the entry point 'bead' (geosweep.systems) of beads 1.0, sha256 {digest}"
+    )
 
 
-def test_ids_have_the_hash_of_the_source_in_them(install, tmp_path, monkeypatch):
-    ids = []
-    for text in (NAMED, NAMED, NAMED + "# edited\n"):
-        with monkeypatch.context():
-            file = install(f"beads{len(ids)}", text)
-            ids.append(
-                expand_experiment(studies.parse_study(INSTALLED).experiments[0]).run_id.tolist()
-            )
-            (file.parent / f"beads{len(ids) - 1}-1.0.dist-info" / "entry_points.txt").unlink()
-    assert ids[0] == ids[1] and not set(ids[0]) & set(ids[2])
-    plugin = studies.load_study_file(write(tmp_path, NAMED)).experiments[0]
-    assert expand_experiment(plugin).run_id.tolist() == ids[0]  # the same source is the same run
-
-
-def test_of_a_package_all_source_counts(install):
+def test_of_a_package_all_source_counts(install, called, tmp_path):
     file = install("beads", points={"systems": "bead = PACKAGE.inner:Bead"}, module="unused")
     package = file.parent / "beads_in_a_package"
     package.mkdir()
@@ -87,30 +63,31 @@ def test_of_a_package_all_source_counts(install):
     (package / "inner.py").write_text(NAMED)
     points = file.parent / "beads-1.0.dist-info" / "entry_points.txt"
     points.write_text(points.read_text().replace("PACKAGE", package.name))
-    (one,) = with_installed_plugins(BUILT_IN, "system", ["bead"]).installed
-    assert one.hash != hashlib.sha256(NAMED.encode()).hexdigest()
-    assert one.systems[0].name == "bead"
+    facts = json.loads(called(tmp_path, "show", "system", "bead", "--json").stdout)
+    assert len(facts["from"].partition("sha256 ")[2]) == 64
+    assert hashlib.sha256(NAMED.encode()).hexdigest() not in facts["from"]
 
 
-def test_built_in_names_load_nothing(install):
+def test_built_in_names_load_nothing(install, check):
     install("broken", "1 / 0\n")
     install("clashing", points={"systems": "bead = MODULE:Bead"})
-    assert studies.parse_study(BUILT_IN_STUDY).experiments[0].library == BUILT_IN
+    assert len(check(BUILT_IN_STUDY)) == 6
 
 
 def test_a_plugin_comes_before_what_is_installed(install, tmp_path):
     install("beads", "1 / 0\n")
-    loaded = studies.load_study_file(write(tmp_path))
-    assert loaded.experiments[0].library == loaded.library
+    assert sweep.load_study(write(tmp_path)).name == "bead"
 
 
-def test_observables_are_recorded_where_they_are_named(install):
+def test_observables_are_recorded_where_they_are_named(install, tmp_path, called):
+    """A constant of the motion is, too, which built-in ones are where nothing is said."""
     install("beads", edited('long_name="height of the first body",', 'kind="casimir",\n'
                             '        long_name="height",', NAMED))  # fmt: skip
-    text = BUILT_IN_STUDY + 'record = ["height"]\n' + BUILT_IN_STUDY[BUILT_IN_STUDY.index("[[") :]
-    named, other = studies.parse_study(text.replace('"chain"', '"first"', 1)).experiments
-    assert named.record == ("height",)
-    assert "height" not in other.record and other.library == BUILT_IN
+    named = one_experiment(integrators='"rk4"', record='["height"]', name='"first"')
+    other = one_experiment(integrators='"rk4"', name='"other"').partition("[[")
+    (tmp_path / "s.toml").write_text(named + "".join(other[1:]))
+    first, second = json.loads(called(tmp_path, "show", "study", "s.toml", "--json").stdout)
+    assert first["record"] == ["height"] and "height" not in second["record"]
 
 
 @pytest.mark.parametrize(
@@ -130,17 +107,18 @@ def test_observables_are_recorded_where_they_are_named(install):
         (edited("-p[0]", "p[0]", NAMED), {}, "potential_gradient of 'bead' is .* along a direct"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used(install, text, points, message):
+def test_what_cannot_be_used(install, check, text, points, message):
     install("mine", text, POINTS | points)
-    refused(INSTALLED, message)
+    with pytest.raises(errors.StudyError, match=message):
+        check(SIMPLE)
 
 
-def test_two_distributions_with_one_name(install):
+def test_two_distributions_with_one_name(install, check):
     install("first")
     install("second")
-    refused(
-        INSTALLED, r"of (first|second) 1.0 has the name of the entry point 'bead' .* of (fi|se)"
-    )
+    message = r"of (first|second) 1.0 has the name of the entry point 'bead' .* of (fi|se)"
+    with pytest.raises(errors.StudyError, match=message):
+        check(SIMPLE)
 
 
 # --- workers ---------------------------------------------------------------------------------
@@ -172,44 +150,58 @@ def test_built_in_things_are_listed_without_it(install, called, tmp_path):
 # --- plots -----------------------------------------------------------------------------------
 
 
+DRAWING = PLOTS.replace('"height"', '"energy"')
+DRAWN = one_experiment(integrators='"rk4"').replace("[[exp", 'plugins = ["draws.py"]\n[[exp')
+
+
+def write_plots(home, text=DRAWING):
+    (home / "draws.py").write_text(text)
+    (home / "drawn.toml").write_text(DRAWN)
+    return home / "drawn.toml"
+
+
 @pytest.fixture
-def plugged(cluster, tmp_path, monkeypatch):
+def drawn(cluster, tmp_path, monkeypatch):
     """A store whose plugin, which its user has not approved, brings a plot."""
-    write(tmp_path, NAMED)
-    assert sweep.run(tmp_path / "bead.toml", tmp_path / "bead.zarr", cluster).complete
+    assert sweep.run(write_plots(tmp_path), tmp_path / "drawn.zarr", cluster).complete
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
-    return tmp_path / "bead.zarr"
+    return tmp_path / "drawn.zarr"
 
 
-def test_plots_of_a_plugin_take_consent(plugged, called):
-    home = plugged.parent
-    done = called(home, "plot", "heights", plugged, "-o", "heights.svg")
+def test_plots_of_a_plugin_take_consent(drawn, called):
+    home = drawn.parent
+    done = called(home, "plot", "heights", drawn, "-o", "heights.svg")
     assert done.returncode == 2 and "unknown kind of plot 'heights'" in done.stderr
-    assert "heights" not in called(home, "plot", plugged, "-o", "before").stdout
-    approvals.approve_plugins([Plugin("bead.py", NAMED)])
-    assert called(home, "plot", "heights", plugged, "-o", "heights.svg").returncode == 0
-    assert "spring-heights.png" in called(home, "plot", plugged, "-o", "after").stdout
-    assert "heights" in called(home, "ls", "plots", "--study", plugged).stdout
+    assert called(home, "plan", drawn, "--trust-plugins").returncode == 0
+    assert called(home, "plot", "heights", drawn, "-o", "heights.svg").returncode == 0
+    assert "heights" in called(home, "ls", "plots", "--study", drawn).stdout
 
 
-def test_plots_that_cannot_be_drawn(plugged):
-    failing = edited('dataset["height"]', 'dataset["heigth"]', NAMED)
-    (kind,) = Library((Plugin("bead.py", failing, trusted=True),)).plots
-    with pytest.raises(ValueError, match=r"plugin 'bead.py' cannot draw 'heights': line \d+: KeyE"):
-        picture(kind, sweep.open_study(plugged)["spring"].to_dataset())
-    for text, message in (
-        (edited('PlotKind("heights"', 'PlotKind("a b"', NAMED), "PLOTS has the name 'a b'; expe"),
-        (edited('(PlotKind("heights", heights),)', "(heights,)", NAMED), "PLOTS has <function"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
-            _ = Plugin("bead.py", text, trusted=True).plots
+@pytest.mark.slow
+def test_all_plots_have_those_of_approved_plugins(drawn, called):
+    home = drawn.parent
+    assert "heights" not in called(home, "plot", drawn, "-o", "before").stdout
+    assert called(home, "plan", drawn, "--trust-plugins").returncode == 0
+    assert "only-heights.png" in called(home, "plot", drawn, "-o", "after").stdout
 
 
-def test_a_plugin_has_no_plot_that_is_built_in(plugged, called):
-    text = edited('PlotKind("heights"', 'PlotKind("order"', NAMED)
-    (plugged.parent / "clash.py").write_text(text)
-    study = STUDY.replace("bead.py", "clash.py")
-    (plugged.parent / "clash.toml").write_text(study)
-    done = called(plugged.parent, "ls", "plots", "--study", "clash.toml")
-    assert "plugin 'clash.py' adds the plot 'order', which is built in" in done.stderr
-    assert KINDS["order"].error == "global_error"
+def test_a_plot_that_fails_says_in_which_line(tmp_path, drawn):
+    failing = edited('dataset["energy"]', 'dataset["enrgy"]', DRAWING)
+    (kind,) = sweep.load_study(write_plots(tmp_path, failing)).library.plots
+    message = r"plugin 'draws.py' cannot draw 'heights': line \d+: KeyE"
+    with pytest.raises(ValueError, match=message):
+        picture(kind, sweep.open_study(drawn)["only"].to_dataset())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('PlotKind("heights"', 'PlotKind("a b"', "PLOTS has the name 'a b'; expe"),
+        ('(PlotKind("heights", heights),)', "(heights,)", "PLOTS has <function"),
+        ('PlotKind("heights"', 'PlotKind("order"', "adds the plot 'order', which is built in"),
+    ],
+)
+def test_plots_that_are_refused(tmp_path, called, before, after, message):
+    write_plots(tmp_path, edited(before, after, DRAWING))
+    done = called(tmp_path, "ls", "plots", "--study", "drawn.toml")
+    assert done.returncode == 2 and "plugin 'draws.py'" in done.stderr and message in done.stderr

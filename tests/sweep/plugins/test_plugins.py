@@ -1,7 +1,7 @@
 """Plugins: what they add to a study, and what is refused of them."""
 
 import hashlib
-import pickle
+import json
 import re
 from types import SimpleNamespace
 
@@ -12,30 +12,28 @@ from scipy.integrate import simpson
 from study_text import one_experiment
 
 import integrators
+import sweep
 import systems
 from integrators.plugin import LiePoissonHamiltonian, get, kernel, put, scale
 from sweep import errors
-from sweep.campaign import coordinator
+from sweep.plugins import BUILT_IN
 from sweep.plugins.checks import check_gradient
-from sweep.plugins.loader import Plugin
-from sweep.plugins.registry import BUILT_IN, Library
-from sweep.store import studies
-from sweep.store.open import open_study
-from sweep.study.run_table import expand_experiment
 
 
 def problems(directory, text=BEAD, study_text=STUDY):
     path = write(directory, text, study_text)
     with pytest.raises(errors.StudyError) as caught:
-        studies.load_study_file(path)
+        sweep.load_study(path)
     return str(caught.value).replace(str(directory), "DIRECTORY").splitlines()
 
 
-def ids(directory, text=BEAD, study_text=STUDY):
-    loaded = studies.load_study_file(write(directory, text, study_text))
-    return [expand_experiment(experiment).run_id.tolist() for experiment in loaded.experiments]
+def library(directory, text=BEAD, study_text=None):
+    """What a study can name that has the plugin, and does not use it unless its text is given."""
+    plain = one_experiment(integrators='"rk4"').replace("[[exp", 'plugins = ["bead.py"]\n[[exp')
+    return sweep.load_study(write(directory, text, study_text or plain)).library
 
 
+BRIEF = ("spherical_pendulum_chain", "free_rigid_body", "point_vortices")  # gradients of systems
 HEIGHT = "    out[0, 0] = y[0, 2]"
 PRECISE = '{ name = "ralston", arithmetic = "double-double" }'
 PRECISE_STUDY = STUDY.replace('"ralston", "ralston+projected"', PRECISE)
@@ -54,19 +52,25 @@ PRECISE_STUDY = STUDY.replace('"ralston", "ralston+projected"', PRECISE)
             "np.array([0.1 * self.stiffness])",
             "arithmetic: 'ralston' on 'bead' has numbers in double precision only: 0.1 ",
         ),
-        (
+        pytest.param(
             HEIGHT,
             HEIGHT.replace("y[0, 2]", "np.cosh(y[0, 2])"),
             "has 'height', which does not compile for double-double: line 33: TypingError",
+            marks=pytest.mark.slow,
         ),
     ],
 )
 def test_what_has_doubles_only_is_refused_in_double_double(tmp_path, before, after, message):
     (found,) = problems(tmp_path, edited(before, after), PRECISE_STUDY)
     assert message in found
-    assert studies.load_study_file(write(tmp_path, study=PRECISE_STUDY)).experiments
 
 
+@pytest.mark.slow
+def test_what_has_all_digits_is_taken_in_double_double(tmp_path):
+    assert sweep.load_study(write(tmp_path, study=PRECISE_STUDY)).name == "bead"
+
+
+@pytest.mark.slow
 def test_what_tangents_lack_is_refused_where_steps_are_taken_with_them(tmp_path):
     """Adaptive runs are in double precision alone, in which functions of NumPy compile too."""
     study = re.sub(r"(?m)^(scan|integrators|step_size|reference) = .*\n", "", STUDY).replace(
@@ -78,34 +82,33 @@ def test_what_tangents_lack_is_refused_where_steps_are_taken_with_them(tmp_path)
     (found,) = problems(tmp_path, edited(before, f"{before} / np.cosh(0.0 * q[0, 2])"), study)
     assert "has 'potential_gradient', which does not compile for tangents: line 28: " in found
     assert "there is no cosh(tangents); expected plain arithmetic" in found
-    assert studies.load_study_file(write(tmp_path, text, study)).experiments
+    assert sweep.load_study(write(tmp_path, text, study)).name == "bead"
 
 
-def test_the_library_of_a_study(tmp_path):
-    loaded = studies.load_study_file(write(tmp_path))
-    (plugin,) = loaded.library.plugins
-    assert plugin.hash == hashlib.sha256((tmp_path / "bead.py").read_bytes()).hexdigest()
-    assert plugin.exported_names == (
-        ("system", "bead"), ("integrator", "ralston"), ("observable", "height"),
-    )  # fmt: skip
-    bead = loaded.library.system("bead", {"stiffness": 4.0})
-    names = [quantity.name for quantity in loaded.library.quantities(bead)]
+def test_the_library_of_a_study(tmp_path, called):
+    study = STUDY.replace('"variational+suzuki4", "ralston", "ralston+projected"', '"ralston"')
+    found = library(tmp_path, study_text=study)
+    (facts,) = json.loads(called(tmp_path, "check", "bead.toml", "--json").stdout)
+    (plugin,) = facts["plugins"]
+    assert plugin["sha256"] == hashlib.sha256((tmp_path / "bead.py").read_bytes()).hexdigest()
+    assert plugin["adds"] == ["system bead", "integrator ralston", "observable height"]
+    bead = found.system("bead", {"stiffness": 4.0})
+    names = [quantity.name for quantity in found.quantities(bead)]
     assert names == [
         "energy", "unit_length", "tangency", "conjugate_momentum", "momentum", "height",
     ]  # fmt: skip
     assert [quantity.name for quantity in BUILT_IN.quantities(bead)] == names[:-1]
-    ralston = loaded.library.integrator("ralston+projected", {})
+    ralston = found.integrator("ralston+projected", {})
     assert ralston.order == 2
     ralston.check(bead)
     with pytest.raises(systems.InputError, match=r"unknown system 'bead'"):
         systems.get("bead")  # nothing is registered
-    assert pickle.loads(pickle.dumps(loaded.library)) == loaded.library
 
 
-def test_a_force_of_a_plugin_acts():
+def test_a_force_of_a_plugin_acts(tmp_path):
     """The energy falls by the work of the force, and their balance is constant."""
-    library = Library((Plugin("air.py", FORCE, trusted=True),))
-    system = library.system("bodies_in_air", {"drag": 0.2})
+    air = library(tmp_path, FORCE)
+    system = air.system("bodies_in_air", {"drag": 0.2})
     run = integrators.integrate(
         system, integrators.get("variational+kahan_li6"), system.start("lee"),
         step_size=5e-3, duration=1.0, samples=20,
@@ -116,7 +119,7 @@ def test_a_force_of_a_plugin_acts():
     assert work[-1] == pytest.approx(simpson(power, x=run.times), rel=1e-4)
     assert np.all(np.diff(work) < 0.0)
     with pytest.raises(systems.InputError, match="already, as where it has a damping"):
-        _ = library.system("bodies_in_air", {"damping": 0.1}).form
+        _ = air.system("bodies_in_air", {"damping": 0.1}).form
 
 
 AIR_STUDY = one_experiment(system='"bodies_in_air"').replace(
@@ -150,12 +153,13 @@ def test_a_controller_that_does_not_keep_to_its_arrays_is_refused(tmp_path, text
     assert re.search(r"'moment_[12]' of 'damped_payload' is NaN at a start, or leaves", line)
 
 
+@pytest.mark.slow
 def test_a_controller_of_ones_own_steers_the_quadrotors(tmp_path, cluster):
     (tmp_path / "damped.py").write_text(DAMPED)
     (tmp_path / "damped.toml").write_text(DAMPED_STUDY)
-    study, store = studies.load_study_file(tmp_path / "damped.toml"), tmp_path / "damped.zarr"
-    assert coordinator.run(study, store, cluster).complete
-    runs = open_study(store)["brakes"].to_dataset()
+    store = tmp_path / "damped.zarr"
+    assert sweep.run(tmp_path / "damped.toml", store, cluster).complete
+    runs = sweep.open_study(store)["brakes"].to_dataset()
     assert (runs["status"] == 0).all() and runs.sizes["run"] == 2
     speed = np.linalg.norm([runs[f"load_position_{x}"].diff("time") for x in "xyz"], axis=0)
     weak, strong = speed[:, -1]
@@ -167,42 +171,50 @@ def test_a_controller_of_ones_own_steers_the_quadrotors(tmp_path, cluster):
     assert abs(runs["energy_balance_error"]).max() < 1e-6 < 1.0 < abs(runs["energy"]).max()
 
 
-def test_an_adaptive_integrator_of_a_plugin_counts_steps():
+def test_an_adaptive_integrator_of_a_plugin_counts_steps(tmp_path):
     text = """
 import dataclasses
 from integrators.plugin import named
 INTEGRATORS = [dataclasses.replace(named("rkmk54")[0], name="mine54")]
 """
-    library = Library((Plugin("mine.py", text, trusted=True),))
-    counting = library.integrator("rkmk5", {"steps_of": "mine54"})
+    mine = library(tmp_path, text)
+    counting = mine.integrator("rkmk5", {"steps_of": "mine54"})
     assert counting.adaptive and counting.counted.name == "mine54"
-    digest = library.plugins[0].hash
-    assert library.hashes(None, "rkmk5+x", {"steps_of": "mine54"}) == {"integrator mine54": digest}
-    assert library.hashes("bead", "rkmk5", {}) == {}
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert mine.hashes(None, "rkmk5+x", {"steps_of": "mine54"}) == {"integrator mine54": digest}
+    assert mine.hashes("bead", "rkmk5", {}) == {}
     with pytest.raises(systems.InputError, match=r"Did you mean 'mine54'\?"):
-        library.integrator("rkmk5", {"steps_of": "mine55"})
+        mine.integrator("rkmk5", {"steps_of": "mine55"})
 
 
-def test_ids_have_the_hash_of_the_source_in_them(tmp_path):
-    other = STUDY.replace('"spring"', '"rk4"').replace('"ralston", "ralston+projected"', '"rk4"')
-    builtin = other.replace('"rk4"\nsystem = "bead"', '"no"\nsystem = "spherical_pendulum_chain"')
-    builtin = builtin.replace("stiffness", "gravity").replace('"level"', '"lee"')
-    both = STUDY + builtin[builtin.index("[[experiment]]") :]
-    first, chain = ids(tmp_path, study_text=both)
-    assert [first, chain] == ids(tmp_path, study_text=both)
-    edited_first, edited_chain = ids(tmp_path, BEAD + "# edited\n", both)
-    assert not set(first) & set(edited_first)
-    assert chain == edited_chain
-    (tmp_path / "renamed.py").write_text(BEAD)
-    renamed = ids(tmp_path, "", both.replace("bead.py", "renamed.py"))
-    assert renamed == [first, chain]
+def test_runs_are_told_apart_by_the_source_of_what_they_use(tmp_path, cluster):
+    """By its hash, whatever its file is called, and not those that use nothing of it."""
+    plugin = """
+import dataclasses
+from integrators.plugin import named
+INTEGRATORS = [dataclasses.replace(named("rk4")[0], name="mine")]
+"""
+    text = one_experiment(integrators='["mine", "rk4"]', initial_condition='"lee"')
+    found = []
+    for name, source in (("a", plugin), ("b", plugin + "# edited\n"), ("renamed", plugin)):
+        (tmp_path / f"{name}.py").write_text(source)
+        file = tmp_path / f"{name}.toml"
+        file.write_text(text.replace("[[exp", f'plugins = ["{name}.py"]\n[[exp'))
+        assert sweep.run(file, tmp_path / f"{name}.zarr", cluster).complete
+        runs = sweep.open_study(tmp_path / f"{name}.zarr")["only"].to_dataset()
+        found.append(
+            [runs.query(run=f"integrator == '{of}'")["run_id"].values.tolist() for of in
+             ("mine", "rk4")]
+        )  # fmt: skip
+    (mine, rk4), (edited_mine, same), renamed = found
+    assert not {*mine} & {*edited_mine} and same == rk4 and renamed == [mine, rk4]
 
 
 def test_an_edited_plugin_is_compiled_again_in_the_same_process(tmp_path):
     values = []
     for factor in ("0.5", "1.5", "0.5"):
         text = edited("0.5 * p[0]", f"{factor} * p[0]")
-        bead = Library((Plugin("bead.py", text, trusted=True),)).system("bead", {})
+        bead = library(tmp_path, text).system("bead", {})
         state = np.array([[1.0, 0.0, 0.0]])
         values.append(bead.form.potential.scalar(0.0, state, np.ones(1)))
     assert values == [0.5, 1.5, 0.5]
@@ -212,9 +224,10 @@ def test_a_module_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "beads_of_mine.py").write_text(BEAD)
     monkeypatch.syspath_prepend(tmp_path / "library")
-    named = STUDY.replace("bead.py", "beads_of_mine")
-    (plugin,) = studies.parse_study(named, directory=tmp_path).library.plugins
-    assert (plugin.name, plugin.text) == ("beads_of_mine", BEAD)
+    named = one_experiment(integrators='"ralston"', step_size="0.1")
+    named = named.replace("[[exp", 'plugins = ["beads_of_mine"]\n[[exp')
+    (table,) = sweep.check(write(tmp_path, "", named))[1]
+    assert set(table.to_dataframe()["integrator"]) == {"ralston"}
 
 
 OWN = 'INTEGRATORS = (explicit_method("ralston", "Ralston\'s method", 2, RALSTON),)'
@@ -290,7 +303,13 @@ def test_plugins_that_cannot_be_read(tmp_path, value, message):
         assert found[0].endswith("Did you mean 'bead.py'?")
 
 
-@pytest.mark.parametrize("cls", systems.ALL_SYSTEMS, ids=lambda cls: cls.name)
+@pytest.mark.parametrize(
+    "cls",
+    [
+        pytest.param(cls, id=cls.name, marks=[pytest.mark.slow] * (cls.name not in BRIEF))
+        for cls in systems.ALL_SYSTEMS
+    ],
+)
 def test_the_check_of_gradients_finds_no_fault_with_built_in_systems(cls):
     system = cls()
     off = check_gradient(system, system.ensemble(2, seed=0))
