@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from study_runs import stored as run_and_read
+from study_runs import tables_of, write
 from study_text import one_experiment, problems
 
 import integrators
@@ -11,17 +13,9 @@ import sweep
 import systems
 from integrators import InputError
 from integrators.stepping.adaptive import run_adaptive
-from sweep import errors
 from sweep.analysis import drift_table, grid, order_table, tolerance_table
-from sweep.campaign import coordinator, planning
-from sweep.campaign.batches import Batches
-from sweep.store import diff, studies
-from sweep.store.store import Store
-from sweep.store.upkeep.verify import verify
-from sweep.study.run_id import run_id
-from sweep.study.run_table import expand_experiment
-from sweep.study.schema import PENDING
 
+PENDING = -1
 KEYS = {
     "integrators": """[
     "variational", "rk4", "rk45",
@@ -40,8 +34,26 @@ KEYS = {
 RUNS = 3 * (3 + 3 + 3 + 1 + 2 + 1)
 
 
-def table_of(**changes):
-    return expand_experiment(studies.parse_study(one_experiment(**KEYS | changes)).experiments[0])
+@pytest.fixture
+def runs(tmp_path):
+    """The runs of the study with some changes, as a data frame."""
+
+    def of(**changes):
+        (table,) = tables_of(one_experiment(**KEYS | changes), tmp_path)
+        return table
+
+    return of
+
+
+@pytest.fixture
+def run_ids(tmp_path):
+    """The identifiers of the runs of the study with some changes."""
+
+    def of(**changes):
+        _, (table,) = sweep.check(write(one_experiment(**KEYS | changes), tmp_path))
+        return table.run_id.tolist()
+
+    return of
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +61,7 @@ def mixed(tmp_path_factory, command):
     """The directory of a store that the command made of all kinds of integrators."""
     directory = tmp_path_factory.mktemp("adaptive")
     (directory / "mixed.toml").write_text(one_experiment(**KEYS))
-    ran = command(directory, "run", "mixed.toml", "mixed.zarr", "--workers", 2)
+    ran = command(directory, "run", "mixed.toml", "mixed.zarr", "--no-summary")
     assert f"Complete: {RUNS} runs" in ran.stdout
     return directory
 
@@ -62,23 +74,21 @@ def stored(mixed):
 # --- the run table ----------------------------------------------------------------------------
 
 
-def test_adaptive_runs_have_a_tolerance_and_no_step_size():
-    table = table_of()
-    assert table.size == table.experiment.size == RUNS
-    labels = ["rk45", "own", "landing", "dop853"]
-    np.testing.assert_array_equal(table.adaptive, np.isin(table.integrator, labels))
-    np.testing.assert_array_equal(np.isnan(table.step_size), table.adaptive)
-    np.testing.assert_array_equal(np.isfinite(table.tolerance), table.adaptive)
+def test_adaptive_runs_have_a_tolerance_and_no_step_size(runs):
+    table = runs()
+    assert len(table) == RUNS
+    adaptive = table.integrator.isin(["rk45", "own", "landing", "dop853"])
+    np.testing.assert_array_equal(table.step_size.isna(), adaptive)
+    np.testing.assert_array_equal(table.tolerance.notna(), adaptive)
     assert set(table.tolerance[table.integrator == "rk45"]) == {1e-3, 1e-5, 1e-7}
     assert set(table.tolerance[table.integrator == "own"]) == {1e-4}
-    assert table.steps_per_sample[table.adaptive].tolist() == [0] * int(table.adaptive.sum())
 
 
-def test_a_tolerance_is_the_same_run_whoever_gives_it():
+def test_a_tolerance_is_the_same_run_whoever_gives_it(run_ids):
     """The experiment, the entry, by either key: one identity, and never a label's."""
     entry = '{{ name = "rk45", {} = 1e-5, label = "a" }}'
     ids = [
-        table_of(integrators=value, tolerance=shared, step_size=None).run_id.tolist()
+        run_ids(integrators=value, tolerance=shared, step_size=None)
         for value, shared in (
             ('"rk45"', "1e-5"),
             (entry.format("tolerance"), None),
@@ -86,18 +96,18 @@ def test_a_tolerance_is_the_same_run_whoever_gives_it():
         )
     ]
     assert ids[0] == ids[1] == ids[2] and len(set(ids[0])) == 3
-    system = systems.get("spherical_pendulum_chain")
-    options = integrators.get("rk45").options
-    start = system.start("lee")
-    assert run_id(system, "rk45", options, np.nan, start, tolerance=1e-5) == ids[0][0]
-    others = [table_of(integrators='"rk45"', tolerance=t, step_size=None) for t in ("1e-6", "1e-4")]
-    assert not {*ids[0]} & {*others[0].run_id, *others[1].run_id}
+    others = [
+        name
+        for tolerance in ("1e-6", "1e-4")
+        for name in run_ids(integrators='"rk45"', tolerance=tolerance, step_size=None)
+    ]
+    assert not set(ids[0]) & set(others)
 
 
 def test_equal_adaptive_runs_are_refused():
     twice = '["rk45", { name = "rk45", tolerance = 1e-5, label = "again" }]'
-    with pytest.raises(errors.StudyError, match="gives a run of tolerance 1e-05 that.*gives too"):
-        table_of(integrators=twice, step_size=None)
+    (said,) = problems(one_experiment(**KEYS | {"integrators": twice, "step_size": None}))
+    assert "gives a run of tolerance 1e-05 that" in said and "gives too" in said
 
 
 @pytest.mark.parametrize(
@@ -109,46 +119,32 @@ def test_equal_adaptive_runs_are_refused():
         ('step_size = "!= 0.1"', {1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-9}),
     ],
 )
-def test_rules_on_tolerances_leave_fixed_steps_alone(rule, left):
-    table = table_of(exclude=f"[{{ {rule} }}]")
-    assert set(table.tolerance[table.adaptive]) == left
-    assert set(table.step_size[~table.adaptive]) == (
-        {0.1} if "step" in rule else {0.1, 0.05, 0.025}
-    )
+def test_rules_on_tolerances_leave_fixed_steps_alone(runs, rule, left):
+    table = runs(exclude=f"[{{ {rule} }}]")
+    assert set(table.tolerance.dropna()) == left
+    assert set(table.step_size.dropna()) == ({0.1} if "step" in rule else {0.1, 0.05, 0.025})
 
 
-def test_defaults_may_have_what_an_experiment_does_not_need():
+def test_defaults_may_have_what_an_experiment_does_not_need(tmp_path):
     table = one_experiment(integrators='"rk4"', step_size=None).partition("[[experiment]]")[2]
     head = 'format = 1\nname = "two"\n[defaults]\nstep_size = 0.1\ntolerance = 1e-3\n'
     other = table.replace('"only"', '"other"').replace('"rk4"', '"rk45"')
-    text = f"{head}[[experiment]]{table}[[experiment]]{other}"
-    fixed, adaptive = studies.parse_study(text).experiments
-    assert fixed.steps_of(fixed.integrators[0])[0][0] == 0.1
-    assert adaptive.steps_of(adaptive.integrators[0])[0][1] == 1e-3
+    fixed, adaptive = tables_of(f"{head}[[experiment]]{table}[[experiment]]{other}", tmp_path)
+    assert set(fixed.step_size) == {0.1} and fixed.tolerance.isna().all()
+    assert set(adaptive.tolerance) == {1e-3} and adaptive.step_size.isna().all()
 
 
 # --- planning ---------------------------------------------------------------------------------
 
 
-def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored, whole_pilot):
-    parsed = studies.parse_study(one_experiment(**KEYS))
-    (entry,) = diff.diff_store_against_study(Store.at(tmp_path / "none.zarr"), parsed)
-    plan = planning.plan_experiment(entry)
-    row_of = {name: row for row, name in enumerate(stored["run_id"].values.tolist())}
-    taken = stored["steps"].values[[row_of[name] for name in entry.table.run_id]]
-    fixed = ~entry.table.adaptive
-    found, run_steps = Batches.of(entry, plan.work.unit), np.zeros(entry.table.size)
-    for kind, own in found.by_kind():
-        mine = np.isin(found.batch_of_run, own)
-        run_steps[found.runs[mine]] = (
-            plan.costs[kind].steps * found.amounts[found.batch_of_run[mine]]
-        )
-    np.testing.assert_array_equal(run_steps[fixed], taken[fixed])
-    assert np.all(run_steps > 0) and plan.steps == round(run_steps.sum())
-    assert np.all(plan.units.seconds > 0) and plan.units.runs.sum() == entry.table.size
-    interpolating = np.isin(entry.table.integrator, ["rk45", "own"])
-    ratio = run_steps[interpolating] / taken[interpolating]
-    assert np.median(ratio) == pytest.approx(1.0, abs=0.5)
+@pytest.mark.parametrize("label", ["rk45", "own"])
+def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored, whole_pilot, label):
+    taken = float(stored["steps"].where(stored["integrator"] == label).sum())
+    own = KEYS["integrators"].splitlines()[{"rk45": 1, "own": 2}[label]]
+    own = own.replace('"variational", "rk4",', "")
+    file = write(one_experiment(**KEYS | {"integrators": f"[{own}]", "step_size": None}), tmp_path)
+    (row,) = sweep.plan(file, tmp_path / "none.zarr").rows
+    assert row["steps"] == pytest.approx(taken, rel=0.5)
 
 
 # --- the store --------------------------------------------------------------------------------
@@ -269,7 +265,6 @@ def test_commands_read_the_store(mixed, command):
         "json": ("order", "mixed.zarr", "--json"),
         "drift": ("drift", "mixed.zarr"),
         "status": ("status", "mixed.zarr", "--failed"),
-        "plot": ("plot", "mixed.zarr"),
         "check": ("check", "mixed.toml"),
         "plan": ("plan", "mixed.toml", "mixed.zarr"),
     }
@@ -281,35 +276,27 @@ def test_commands_read_the_store(mixed, command):
     assert len([row for row in rows if "rejected_steps" in row]) == 7
     assert "step size  tolerance" in drift and "dop853" in drift
     assert f"only          {RUNS}    {RUNS}        0        0       0" in done["status"].stdout
-    assert "energy" in done["plot"].stdout
     assert "0 runs to compute" in done["plan"].stdout
 
 
-class Counts(coordinator.Watcher):
-    """Counts the runs that are computed."""
-
-    computed = 0
-
-    def progressed(self, task, receipt):
-        self.computed += receipt.runs
+@pytest.mark.slow
+def test_pictures_show_both_kinds(mixed, command):
+    assert "energy" in command(mixed, "plot", "mixed.zarr").stdout
 
 
-def test_a_new_tolerance_adds_its_runs(cluster, tmp_path, assert_same_runs):
-    """The others are kept, and what was half done is finished."""
-    path, fresh = tmp_path / "test.zarr", tmp_path / "fresh.zarr"
+@pytest.mark.slow
+def test_a_new_tolerance_adds_its_runs(cluster, tmp_path, command, assert_same_runs):
+    """The others are kept."""
     small, large = (
-        studies.parse_study(
-            one_experiment(**KEYS | {"integrators": '["rk4", "rk45"]', "tolerance": values})
-        )
+        one_experiment(**KEYS | {"integrators": '["rk4", "rk45"]', "tolerance": values})
         for values in ("[1e-3, 1e-5]", "[1e-4, 1e-3, 1e-5]")
     )
-    for written, new in ((small, 15), (large, 3), (large, 0), (small, 0)):
-        watcher = Counts()
-        assert sweep.run(written, path, cluster, watcher=watcher).complete
-        assert watcher.computed == new
-    sweep.run(large, fresh, cluster)
-    sweep.run(large, path, cluster)
-    assert_same_runs(path, fresh, "only")
+    for text, new, kept in ((small, 15, 0), (large, 3, 15), (small, 0, 15), (large, 0, 18)):
+        write(text, tmp_path)
+        said = command(tmp_path, "run", "s.toml", "test.zarr", "--no-summary").stdout
+        assert f"{new} new runs, {kept} kept" in said
+    assert sweep.run(tmp_path / "s.toml", tmp_path / "fresh.zarr", cluster).complete
+    assert_same_runs(tmp_path / "test.zarr", tmp_path / "fresh.zarr", "only")
 
 
 def test_a_collision_is_a_result(cluster, tmp_path):
@@ -323,7 +310,7 @@ def test_a_collision_is_a_result(cluster, tmp_path):
         record='["energy", "step_size"]',
         duration="3.0",
     )
-    outcome = sweep.run(studies.parse_study(text), tmp_path / "test.zarr", cluster)
+    outcome = sweep.run(write(text, tmp_path), tmp_path / "test.zarr", cluster)
     assert outcome.complete and outcome.failed == 1
     run = sweep.open_study(tmp_path / "test.zarr")["only"].to_dataset().isel(run=0)
     count = int(run["sample_count"])
@@ -353,13 +340,13 @@ PRECISE = KEYS | {
 }
 
 
+@pytest.mark.slow
 def test_adaptive_runs_in_double_double(cluster, tmp_path):
     """Their errors are far below the digits of doubles, and they go on where they stood."""
     path = tmp_path / "precise.zarr"
-    assert sweep.run(studies.parse_study(one_experiment(**PRECISE)), path, cluster).complete
-    assert verify(path) == []
+    assert sweep.run(write(one_experiment(**PRECISE), tmp_path), path, cluster).complete
     assert sweep.extend(path, duration=1.0, client=cluster).complete
-    assert verify(path) == []
+    assert sweep.verify(path) == []
     data = sweep.open_study(path)["only"].to_dataset().load().query(run="adaptive")
     end = {"time": -1}
     errors = dict(zip(data["tolerance"].values, data["global_error"].isel(end).values, strict=True))
@@ -369,10 +356,8 @@ def test_adaptive_runs_in_double_double(cluster, tmp_path):
         and float(data["energy_error"].isel(end).max()) < 1e-14
     )
     assert np.isnan(data["reversal_error"]).all()
-    whole = tmp_path / "whole.zarr"
-    longer = PRECISE | {"duration": "1.0", "samples": "8"}
-    assert sweep.run(studies.parse_study(one_experiment(**longer)), whole, cluster).complete
-    other = sweep.open_study(whole)["only"].to_dataset().load().query(run="adaptive")
+    longer = one_experiment(**PRECISE | {"duration": "1.0", "samples": "8"})
+    other = run_and_read(longer, cluster, tmp_path)["only"].load().query(run="adaptive")
     for key in ("global_error", "energy_error", "current_step_size"):
         np.testing.assert_array_equal(data[key], other[key])
 

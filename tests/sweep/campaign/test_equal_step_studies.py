@@ -5,19 +5,13 @@ import json
 import numpy as np
 import pytest
 import zarr
+from study_runs import write
 from study_text import one_experiment, problems
 
 import integrators
 import sweep
 import systems
 from sweep.analysis import order_table, tolerance_table
-from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
-from sweep.store import studies
-from sweep.store.commit import fold
-from sweep.store.store import Store
-from sweep.study.run_id import run_id
-from sweep.study.run_table import expand_experiment
-from sweep.study.time_axis import TimeAxis
 
 KEYS = {
     "parameters": "{ gravity = -9.81 }",
@@ -38,7 +32,7 @@ def place(tmp_path_factory, command):
     """A directory with the study and the store that the command made of it."""
     directory = tmp_path_factory.mktemp("equal")
     (directory / "equal.toml").write_text(one_experiment(**KEYS))
-    ran = command(directory, "run", "equal.toml", "equal.zarr", "--workers", 1)
+    ran = command(directory, "run", "equal.toml", "equal.zarr", "--no-summary")
     assert "Complete: 18 runs" in ran.stdout
     return directory
 
@@ -82,8 +76,8 @@ def test_a_stored_run_is_what_integrating_gives(stored):
     system = systems.get("spherical_pendulum_chain", gravity=-9.81)
     method, start = integrators.get("rkmk5", steps_of="rkmk54"), system.start("celledoni")
     alone = integrators.integrate(system, method, start, duration=2.0, samples=20, tolerance=1e-7)
-    name = run_id(system, "rkmk5", method.identity, np.nan, start, tolerance=1e-7)
-    row = stored.isel(run=stored["run_id"].values.tolist().index(name))
+    own = runs_of(stored, LABEL).query(run="tolerance == 1e-7 and initial_condition == 'celledoni'")
+    row = own.isel(run=0)
     np.testing.assert_array_equal(row["state"], alone.states)
     assert int(row["evaluations"]) == alone.counters["evaluations"]
 
@@ -101,29 +95,8 @@ def test_commands_take_them(place, command):
     command(place, "check", "equal.toml")
     assert "18 runs to compute" in command(place, "plan", "equal.toml", "new.zarr").stdout
     assert LABEL in command(place, "order", "equal.zarr").stdout
-    assert "0 new runs, 18 kept" in command(place, "run", "equal.toml", "equal.zarr").stdout
-
-
-def test_counting_is_no_part_of_a_runs_time(monkeypatch):
-    """The clock begins when the steps are counted."""
-    from integrators.stepping import equal_steps
-    from sweep.campaign.worker import recorder as computing
-
-    clock = [0.0]
-    monkeypatch.setattr(computing.time, "thread_time", lambda: clock[0])
-    counted = equal_steps.EqualSteps.prepare
-
-    def slow(self, *arguments):
-        clock[0] += 1000.0
-        return counted(self, *arguments)
-
-    monkeypatch.setattr(equal_steps.EqualSteps, "prepare", slow)
-    recipe = Recipe(TimeAxis(1.0, 2), ("energy",), "none", 0)
-    system = NamedComponent.of("spherical_pendulum_chain", {"gravity": -9.81})
-    recorder = Recorder(recipe, system, NamedComponent.of("rkmk5", {"steps_of": "rkmk54"}))
-    start = systems.get("spherical_pendulum_chain", gravity=-9.81).start("celledoni")
-    columns = recorder.run(start[None], np.nan, 0, tolerance=1e-4)
-    assert clock[0] == 1000.0 and columns["cpu_time"] == [0.0] and columns["steps"] > 5
+    again = command(place, "run", "equal.toml", "equal.zarr", "--no-summary")
+    assert "0 new runs, 18 kept" in again.stdout
 
 
 @pytest.mark.parametrize(
@@ -147,15 +120,18 @@ def test_mistakes_are_explained(integrator, message):
     assert any(message in line for line in problems(text)), problems(text)
 
 
-def test_a_label_of_its_own_and_an_identity():
-    texts = [
-        one_experiment(**KEYS | {"integrators": value, "step_size": None})
-        for value in ('{ name = "rkmk5", steps_of = "rkmk54" }', '"rkmk54"',
-                      '{ name = "rkmk5", steps_of = "cf43", label = "own" }')
-    ]  # fmt: skip
-    tables = [expand_experiment(studies.parse_study(text).experiments[0]) for text in texts]
-    assert [set(table.integrator) for table in tables] == [{LABEL}, {"rkmk54"}, {"own"}]
-    assert len({name for table in tables for name in table.run_id}) == 12
+def test_a_label_of_its_own_and_an_identity(tmp_path):
+    labels, ids = [], set()
+    for value in (
+        '{ name = "rkmk5", steps_of = "rkmk54" }',
+        '"rkmk54"',
+        '{ name = "rkmk5", steps_of = "cf43", label = "own" }',
+    ):
+        text = one_experiment(**KEYS | {"integrators": value, "step_size": None})
+        _, (table,) = sweep.check(write(text, tmp_path))
+        labels.append(set(table.to_dataframe().integrator))
+        ids |= {*table.run_id}
+    assert labels == [{LABEL}, {"rkmk54"}, {"own"}] and len(ids) == 12
 
 
 # --- a store that an earlier version began ----------------------------------------------------
@@ -171,7 +147,7 @@ def made_older(path):
     status.attrs["flag_meanings"] = status.attrs["flag_meanings"].rpartition(" ")[0]
     zarr.consolidate_metadata(path, path="only")
     zarr.consolidate_metadata(path)
-    ledger = fold.ledger_file(Store.at(path), "only")
+    (ledger,) = (path / "_geosweep" / "folded").glob("only*")
     noted = json.loads(ledger.read_text())
     for extents in noted.values():
         del extents["stop_time"]
@@ -191,17 +167,19 @@ COLLISION = one_experiment(
 )
 
 
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 def test_a_store_of_an_earlier_version_goes_on(cluster, tmp_path, command):
-    path, parsed = tmp_path / "test.zarr", studies.parse_study(COLLISION)
-    assert sweep.run(parsed, path, cluster).failed == 2
+    path, file = tmp_path / "test.zarr", write(COLLISION, tmp_path)
+    assert sweep.run(file, path, cluster).failed == 2
     group = made_older(path)
     read = command(tmp_path, "status", "test.zarr", "--failed", "--json").stdout
     failed = [(row["status"], row["stop_time"]) for row in json.loads(read)["failures"]]
     assert failed == [("not_converged", None)] * 2
     group["sample_count"][:] = [0, *group["sample_count"][1:]]
-    outcome = sweep.run(parsed, path, cluster)
+    outcome = sweep.run(file, path, cluster)
     assert outcome.complete
-    assert outcome.tallies[0].failed == (("not_converged", 1), ("step_too_small", 1))
+    (row,) = outcome.rows
+    assert (row["not_converged"], row["step_too_small"]) == (1, 1)
     only = sweep.open_study(path)["only"].to_dataset()
     assert only["status"].attrs["flag_meanings"].endswith("not_finite step_too_small")
     assert np.isfinite(only["stop_time"].values).tolist() == [True, False]

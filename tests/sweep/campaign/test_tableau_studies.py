@@ -4,16 +4,12 @@ import json
 
 import pytest
 import zarr
-from click.testing import CliRunner
+from study_runs import write
 from study_text import one_experiment, problems
 
 import integrators
 import sweep
-from sweep import errors
-from sweep.cli.show import command as show
-from sweep.store import studies
-from sweep.study.run_id import run_id
-from sweep.study.run_table import expand_experiment
+import systems
 
 MIDPOINT = "a = [[], [0.5]], b = [0.0, 1.0], order = 2"
 PAIR = f"{MIDPOINT}, embedded = [1.0, 0.0], embedded_order = 1"
@@ -23,35 +19,30 @@ def entry(tableau, label, name="rkmk", more=""):
     return f'{{ name = "{name}", tableau = {{ {tableau} }}, label = "{label}"{more} }}'
 
 
-def table_of(*entries, **changes):
-    text = one_experiment(integrators=f"[{', '.join(entries)}]", **changes)
-    return expand_experiment(studies.parse_study(text).experiments[0])
-
-
 def test_a_study_makes_its_own_integrators_and_keeps_them(tmp_path, cluster):
     """With a fixed step, and adaptive; the same command goes on with the same runs."""
-    made = studies.parse_study(
-        one_experiment(
-            integrators=f"""[
+    text = one_experiment(
+        integrators=f"""[
     {entry(MIDPOINT, "midpoint on the group")},
     {entry(PAIR, "2(1)", more=", tolerance = 1e-3")},
     {entry(PAIR, "main", "rkmk+fixed")},
 ]""",
-            initial_condition='"lee"',
-        )
+        initial_condition='"lee"',
+        record='["energy", "state"]',
     )
-    store = tmp_path / "own.zarr"
-    assert sweep.run(made, store, cluster).complete
-    ids = expand_experiment(made.experiments[0]).run_id
+    file, store = write(text, tmp_path), tmp_path / "own.zarr"
+    _, (table,) = sweep.check(file)
+    assert sweep.run(file, store, cluster).complete
     data = sweep.open_study(store)["only"].to_dataset()
-    assert data.run_id.values.tolist() == ids.tolist() and len(set(ids.tolist())) == 5
+    ids = data.run_id.values.tolist()
+    assert ids == table.run_id.tolist() and len(set(ids)) == 5
     assert data.adaptive.values.tolist() == [False, False, True, False, False]
     assert (data.status == 0).all()
     fixed = {name: data.energy.sel(run=data.integrator == name).values for name in
              ("midpoint on the group", "main")}  # fmt: skip
     assert (fixed["midpoint on the group"] == fixed["main"]).all()
     began = data.wall_time.values.tolist()
-    assert sweep.run(made, store, cluster).complete
+    assert sweep.run(file, store, cluster).complete
     assert sweep.open_study(store)["only"].wall_time.values.tolist() == began
     attributes = zarr.open_group(store, path="only", mode="r", use_consolidated=False).attrs
     kept = json.loads(attributes["integrators"])
@@ -60,21 +51,25 @@ def test_a_study_makes_its_own_integrators_and_keeps_them(tmp_path, cluster):
     assert options["tableau"] == {
         "a": [[], [0.5]], "b": [0.0, 1.0], "embedded": [], "order": 2, "embedded_order": 0,
     }  # fmt: skip
-    again = integrators.get("rkmk", **options)
-    table = expand_experiment(made.experiments[0])
-    found = run_id(table.systems[0], "rkmk", again.identity, 0.1, table.initial_state(0))
-    assert found == ids[0]
     expanded = json.loads(attributes["experiment"])["integrators"][0]["options"]["tableau"]
     assert expanded == options["tableau"]
+    alone = integrators.integrate(
+        systems.get("spherical_pendulum_chain"), integrators.get("rkmk", **options),
+        data.initial_state.values[0], duration=1.0, samples=10, step_size=0.1,
+    )  # fmt: skip
+    assert (alone.states == data.state.values[0]).all()
 
 
-def test_a_tableau_is_part_of_what_a_run_is():
+def test_a_tableau_is_part_of_what_a_run_is(tmp_path):
     heun = "a = [[], [1.0]], b = [0.5, 0.5], order = 2"
-    table = table_of(entry(MIDPOINT, "one"), entry(heun, "two"))
+    both = f"[{entry(MIDPOINT, 'one')}, {entry(heun, 'two')}]"
+    _, (table,) = sweep.check(write(one_experiment(integrators=both), tmp_path))
     assert len(set(table.run_id.tolist())) == table.size == 12
     same = "a = [[0, 0], [0.5]], b = [0, 1], order = 2"
-    with pytest.raises(errors.StudyError, match="gives a run of step size 0.1 that"):
-        table_of(entry(MIDPOINT, "one"), entry(same, "two"))
+    (said,) = problems(
+        one_experiment(integrators=f"[{entry(MIDPOINT, 'one')}, {entry(same, 'two')}]")
+    )
+    assert "gives a run of step size 0.1 that" in said
 
 
 @pytest.mark.parametrize(
@@ -103,9 +98,8 @@ def test_what_to_give_is_told():
 
 
 @pytest.mark.parametrize("name", ["rkmk", "rkmk+fixed"])
-def test_it_is_shown_without_a_tableau(name):
-    shown = CliRunner().invoke(show, ["integrator", name, "--json"])
-    facts = json.loads(shown.output)
+def test_it_is_shown_without_a_tableau(name, command, tmp_path):
+    facts = json.loads(command(tmp_path, "show", "integrator", name, "--json").stdout)
     assert (facts["integrator"], facts["order"]) == (name, "as its options say")
     assert facts["adaptive"] == ("as its options say" if name == "rkmk" else "no")
     assert facts["options"]["tableau"].startswith("required: Butcher tableau")
