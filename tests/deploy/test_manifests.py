@@ -4,12 +4,11 @@ import re
 from pathlib import Path
 
 import dask
+import entry_point
 import jsonpatch
 import pytest
 import yaml
 from distributed.cli import dask_scheduler, dask_worker
-
-from sweep.cli.run import command as sweep_run
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -23,17 +22,17 @@ def _parse(main, arguments):
 
 
 def _check_command(words):
-    """Whether the commands that containers run exist, with these options."""
+    """That the commands that containers run exist, with these options."""
     program, arguments = " ".join(words[:2]), words[2:]
     if program == "dask scheduler":
-        return _parse(dask_scheduler.main, arguments)
-    if program == "dask worker":
+        assert _parse(dask_scheduler.main, arguments)
+    elif program == "dask worker":
         options = _parse(dask_worker.main, arguments)
         assert (options["nthreads"], options["n_workers"]) == ("1", "1")
-        return options
-    words = ["sweep", "run", *words[1:]] if words[0] == "coordinator" else words
-    assert words[:2] == ["sweep", "run"]
-    return _parse(sweep_run, words[2:])
+    else:
+        words = ["sweep", "run", *words[1:]] if words[0] == "coordinator" else words
+        assert words[:2] == ["sweep", "run"]
+        entry_point.answer(*words[1:])
 
 
 # --- compose ---------------------------------------------------------------------------------
@@ -54,7 +53,7 @@ def test_compose_commands_are_known(name):
     services, entrypoints = _compose(name)["services"], _compose()["services"]
     for role in ("scheduler", "workers", "coordinator"):
         start = entrypoints[role]["entrypoint"]
-        assert _check_command([*start, *services[role]["command"]])
+        _check_command([*start, *services[role]["command"]])
 
 
 def test_compose_restarts_what_should_come_back():
@@ -122,7 +121,7 @@ def test_kubernetes_containers(overlay):
     for role, pod in _pods(_documents(overlay)).items():
         (container,) = pod["containers"]
         assert container["name"] == role
-        assert _check_command(container["command"] + container["args"])
+        _check_command(container["command"] + container["args"])
         assert pod["securityContext"]["runAsNonRoot"] and not pod["automountServiceAccountToken"]
         security = container["securityContext"]
         assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]

@@ -13,7 +13,7 @@ import yaml
 from distributed import LocalCluster
 from waiting import HANG, until
 
-from sweep.clusters import jobqueue, profiles
+import sweep
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 INTERRUPTED = 4
@@ -269,12 +269,15 @@ def test_a_job_of_dask_jobqueue_has_one_too(noting, commands, tmp_path):
     assert list((tmp_path / "a job").iterdir()) == []
 
 
-def test_the_profile_is_one_by_which_a_coordinator_can_be_submitted():
+def test_a_coordinator_can_be_submitted_by_the_profile(commands, tmp_path, monkeypatch):
+    commands("sbatch", f'cat "$1" >"{tmp_path}/submitted"; echo "Submitted batch job 7"')
+    monkeypatch.setenv("PATH", commands.environment["PATH"])
+    monkeypatch.chdir(tmp_path)
     clusters = yaml.safe_load((DEPLOY / "slurm/geosweep.yaml").read_text())["geosweep"]["clusters"]
     with dask.config.set({"geosweep.clusters": clusters}):
-        profile = profiles.find_cluster_profile("night")
-    jobqueue.check_coordinator_profile(profile, None)
-    assert jobqueue.seconds_of_coordinator_job(profile) == 86400.0
+        sweep.submit("quickstart", "quickstart.zarr", sweep.ClusterSpec(profile="night"))
+    submitted = (tmp_path / "submitted").read_text()
+    assert "#SBATCH -t 1-00:00:00\n" in submitted and "#SBATCH --mem=8G\n" in submitted
 
 
 def test_a_workers_job_ends_as_its_worker_does(commands):
@@ -293,5 +296,5 @@ def test_a_workers_job_ends_as_its_worker_does(commands):
 
 def test_nothing_is_kept_at_a_path_that_others_can_guess():
     for path in DEPLOY.rglob("*"):
-        if path.is_file():
+        if path.is_file() and path.suffix != ".pyc":
             assert "/tmp/geosweep" not in path.read_text(), path

@@ -8,7 +8,6 @@ import zarr
 from study_text import one_experiment
 
 import sweep
-from sweep.store import studies
 
 GIVEN = "{{ q = [{}], omega = [[0, 0, 0], [0, 0, 0]] }}"
 UP, ASIDE = "[0, 0, 1]", "[0.6, 0, 0.7]"
@@ -264,7 +263,7 @@ def place(cluster, tmp_path_factory):
     (place / "taken").mkdir()
     (place / "taken" / "thesis.tex").write_text("precious")
     zarr.create_group(place / "zarr.zarr")
-    sweep.run(studies.parse_study(WRITTEN), place / "test.zarr", cluster)
+    sweep.run(place / "mine.toml", place / "test.zarr", cluster)
     shutil.copytree(place / "test.zarr", place / "young.zarr")
     zarr.open_group(place / "young.zarr").attrs["format_version"] = 3
     return place
@@ -294,13 +293,13 @@ def test_no_mistake_left_anything_behind(refused, place):
     assert refused[1]
 
 
-def test_all_mistakes_of_a_study_come_at_once(program, tmp_path):
+def test_all_mistakes_of_a_study_come_at_once(command, tmp_path):
     """One message, a line for each; and `check` says what `run` says."""
     text = one_experiment(integrators='["rk5", "variationl"]', step_size="0.3", recrod="[]")
     (tmp_path / "study.toml").write_text(text)
     (tmp_path / "again").mkdir()
-    checked = program(tmp_path, "check", "study.toml", code=2).stderr
-    assert checked == program(tmp_path, "run", "study.toml", code=2).stderr
+    checked = command(tmp_path, "check", "study.toml", code=2).stderr
+    assert checked == command(tmp_path, "run", "study.toml", code=2).stderr
     assert [line.removeprefix("Error: ").split(": ")[1] for line in checked.splitlines()] == [
         "experiment[0].recrod",
         "experiment[0].step_size",
