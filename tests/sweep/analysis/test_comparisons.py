@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from wandering import Oscillation, table_of
 
+from sweep import plots
 from sweep.analysis import drift_table, summarize_drifts
-from sweep.plots import drift_over_time
 from sweep.tables import drifts_as_tables, table_rows_for_json, tables_as_text
 
 MIDDLES = np.arange(64) + 0.5
@@ -41,7 +41,7 @@ def test_no_drift_is_compared_with_a_drift():
     assert answer.endswith(f"; good drifts {closest} at equal step size (95 %).")
     said = table_rows_for_json([rows["good"]])[0]["compared"][0]
     assert said["than"] == "bad" and said["times"] == closest.times
-    drawn = [ax.get_title(loc="right") for ax in drift_over_time(table).axes]
+    drawn = [ax.get_title(loc="right") for ax in plots.drift_over_time(table).axes]
     assert any(title.endswith(f"\n{closest} (95 %)") for title in drawn)
 
 

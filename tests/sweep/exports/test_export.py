@@ -1,7 +1,6 @@
 import json
 
 import dask
-import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
@@ -124,6 +123,8 @@ def test_what_is_written_in_several_parts_is_one(tmp_path):
 
 
 def test_a_file_is_whole_or_not_there(tree, tmp_path):
+    import dask.array as da
+
     path = tmp_path / "runs.csv"
     path.write_text("precious")
     with pytest.raises(InputError, match="exists.*--force"):

@@ -8,8 +8,7 @@ from run_tables import run_table
 
 import sweep
 from integrators.errors import InputError
-from sweep import plots
-from sweep.papers import FIGURES
+from sweep import papers, plots
 
 TIMES = np.linspace(0.0, 10.0, 51)
 
@@ -342,7 +341,7 @@ def assert_fits(figure):
 
 def test_a_figure_of_the_paper_fits(portraits):
     assert all((data["status"] == 0).all() for data in portraits["mclachlan-portraits"].values())
-    assert_fits(FIGURES["mclachlan"]["figure-2"](portraits))
+    assert_fits(papers.FIGURES["mclachlan"]["figure-2"](portraits))
 
 
 def test_trajectories_of_integrable_bodies_are_closed_curves(portraits):
@@ -362,8 +361,8 @@ def test_vortices_stay_on_the_invariant_manifold(portraits):
 
 @pytest.mark.slow
 def test_every_figure_of_the_paper_has_a_counterpart(mclachlan):
-    assert list(FIGURES["mclachlan"]) == ["tracers", *(f"figure-{n}" for n in range(2, 9))]
-    for draw in FIGURES["mclachlan"].values():
+    assert list(papers.FIGURES["mclachlan"]) == ["tracers", *(f"figure-{n}" for n in range(2, 9))]
+    for draw in papers.FIGURES["mclachlan"].values():
         assert_fits(draw(mclachlan))
 
 
