@@ -17,8 +17,8 @@ from output_blocks import BLOCKS, differences, same
 import sweep
 
 QUICK = ("quickstart-in-short", "quickstart", "check", "order", "double-double", "chaos")
-QUICK += ("below-round-off", "work", "verify")
-SLOW = ("whose-drift",)
+QUICK += ("work", "verify")
+SLOW = ("below-round-off", "whose-drift")
 SHOWN = output_blocks.shown_blocks()
 CI = (ROOT / ".ci" / "run").read_text()
 PYTHON = [path.stem for path in DOCUMENTS if fenced("python", [path]) and path.stem != "plugins"]
