@@ -4,16 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from study_runs import stored, write
 from study_text import one_experiment, problems
 
 import integrators
 import sweep
 import systems
-from integrators.compiler.tangents import COUNT
-from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
-from sweep.store import studies
-from sweep.study.schema import MOST_EXPONENTS
-from sweep.study.time_axis import TimeAxis
 
 STUDY = """\
 format = 1
@@ -58,13 +54,14 @@ initial_condition = "celledoni"
 duration = 1.0
 record = ["lyapunov"]
 """
+slow = pytest.mark.slow  # they need tangents
 NAMES = ("lyapunov_1", "lyapunov_2", "lyapunov_3", "lyapunov_4")
 
 
 @pytest.fixture(scope="module")
 def store(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("chaos") / "chaos.zarr"
-    assert sweep.run(studies.parse_study(STUDY), path, cluster).complete
+    assert sweep.run(write(STUDY, path.parent), path, cluster).complete
     return path
 
 
@@ -73,6 +70,7 @@ def tree(store):
     return sweep.open_study(store)
 
 
+@slow
 def test_series_are_those_from_python(tree):
     data = tree["pendulum"].to_dataset().query(run="integrator != 'dop853'")
     system = systems.get("spherical_pendulum_chain")
@@ -92,6 +90,7 @@ def test_series_are_those_from_python(tree):
         assert np.isfinite(found.exponents[1:]).all() and np.isnan(found.exponents[0]).all()
 
 
+@slow
 def test_variables_are_described(tree):
     data = tree["pendulum"].to_dataset()
     assert "lyapunov" not in data and "lyapunov_5" not in data
@@ -102,6 +101,7 @@ def test_variables_are_described(tree):
     assert np.isfinite(tree["forced"].to_dataset().lyapunov[:, 1:]).all()
 
 
+@slow
 def test_one_without_a_main_method_has_none_and_the_store_is_sound(tree, store):
     without = tree["pendulum"].to_dataset().query(run="integrator == 'dop853'")
     assert without.sizes["run"] and all(np.isnan(without[n]).all() for n in (*NAMES, "megno"))
@@ -109,6 +109,7 @@ def test_one_without_a_main_method_has_none_and_the_store_is_sound(tree, store):
     assert not sweep.verify(store)
 
 
+@slow
 def test_the_table_is_printed(store, command, tmp_path):
     printed = command(tmp_path, "chaos", str(store)).stdout
     assert "Lyapunov exponents [s-1] of the steps until t = 10 s, medians over" in printed
@@ -120,65 +121,32 @@ def test_the_table_is_printed(store, command, tmp_path):
     assert rows["spins"]["rows"][0]["megno"]["median"] > 0.0
 
 
-def recorder(record, samples=8, integrator="variational", **options):
-    recipe = Recipe(TimeAxis(8.0, samples), record, "none", 0)
-    made = (
-        NamedComponent("spherical_pendulum_chain", ()),
-        NamedComponent.of(integrator, options),
-    )
-    return Recorder(recipe, *made)
+GIVEN = {
+    "integrators": """["variational", { name = "rkmk54", tolerance = 1e-5 },
+    { name = "rkmk54", output = "land", tolerance = 1e-5, label = "landing" },
+    { name = "rk45", tolerance = 1e-5 }]""",
+    "step_size": "0.1",
+    "record": '["energy", "lyapunov", "megno"]',
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "samples", "cuts"),
-    [
-        ("variational", {}, 8, (3,)),
-        ("rk45", {}, 8, (3, 4)),
-        ("rkmk54", {}, 80, (3, 4, 5, 47)),  # steps are longer than sample intervals
-        ("rkmk54", {"output": "land"}, 80, (30,)),
-    ],
-)
-def test_a_run_in_segments_is_the_whole_one(name, options, samples, cuts):
-    made = recorder(("energy", "lyapunov_1", "lyapunov_2", "megno"), samples, name, **options)
-    starts = systems.get("spherical_pendulum_chain").ensemble(3, seed=1)
-    starts = starts if name == "variational" else starts[:1]
-    own = (0.1, 10, np.nan) if name == "variational" else (np.nan, 0, 1e-5)
-    whole = made.run(starts, *own[:2], tolerance=own[2])
-    runs, pieces = RunBatch.begin(starts, *own), []
-    for last in (*cuts, samples):
-        pieces.append(made.advance(runs, last))
-        assert runs.checkpoints.shape == (len(starts), made.checkpoint_size)
-    assert np.isfinite(whole["megno"][:, 1:]).all()
-    for name in ("energy", "lyapunov_1", "lyapunov_2", "megno"):
-        joined = np.concatenate([piece[name] for piece in pieces], axis=1)
-        np.testing.assert_array_equal(joined, whole[name])
-
-
-def test_runs_are_those_without_it():
-    starts = systems.get("spherical_pendulum_chain").ensemble(3, seed=1)
-    plain, other = recorder(("energy",)), recorder(("energy", "megno"))
-    assert np.array_equal(
-        plain.run(starts, 0.1, 10)["energy"], other.run(starts, 0.1, 10)["energy"]
-    )
-
-
+@slow
 def test_an_extended_run_is_the_long_one(cluster, tmp_path):
-    given = {
-        "integrators": '["variational", { name = "rkmk54", tolerance = 1e-6 }]',
-        "record": '["lyapunov", "megno"]',
-    }
-    text = one_experiment(**given)
-    assert sweep.run(studies.parse_study(text), tmp_path / "short.zarr", cluster).complete
-    assert sweep.extend(tmp_path / "short.zarr", duration=2.0, client=cluster).complete
-    long = one_experiment(**given, duration="2.0", samples="20")
-    assert sweep.run(studies.parse_study(long), tmp_path / "long.zarr", cluster).complete
-    grown, once = (
-        sweep.open_study(tmp_path / f"{name}.zarr")["only"].to_dataset()
-        for name in ("short", "long")
-    )
+    """Piece by piece, and where steps are longer than sample intervals."""
+    write(one_experiment(**GIVEN), tmp_path)
+    assert sweep.run(tmp_path / "s.toml", tmp_path / "short.zarr", cluster).complete
+    for duration in (1.3, 2.0):
+        assert sweep.extend(tmp_path / "short.zarr", duration, client=cluster).complete
+    grown = sweep.open_study(tmp_path / "short.zarr")["only"].to_dataset()
+    once = stored(one_experiment(**GIVEN, duration="2.0", samples="20"), cluster, tmp_path)["only"]
     assert np.isfinite(once.megno[:, 1:]).all()
-    for name in ("lyapunov", "megno"):
+    for name in ("energy", "lyapunov", "megno"):
         np.testing.assert_array_equal(grown[name], once[name])
+    plain = one_experiment(**GIVEN | {"record": '["energy"]'}, duration="2.0", samples="20")
+    (tmp_path / "plain").mkdir()
+    np.testing.assert_array_equal(
+        stored(plain, cluster, tmp_path / "plain")["only"].energy, once.energy
+    )
 
 
 @pytest.mark.parametrize(
@@ -227,7 +195,3 @@ def test_an_extended_run_is_the_long_one(cluster, tmp_path):
 def test_what_makes_no_sense_is_refused(changes, words):
     (problem,) = problems(one_experiment(**changes))
     assert f"experiment[0].record{words}" in problem
-
-
-def test_as_many_exponents_are_named_as_there_are_tangents():
-    assert MOST_EXPONENTS == COUNT
