@@ -202,12 +202,12 @@ def test_the_interval_covers_the_order():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("orders", "bend"), COVERED)
-def test_the_interval_of_an_ensemble_covers_the_order(orders, bend):
-    rows, order = fits_of(orders, bend, 40), orders[0]
+@pytest.mark.parametrize("orders", [orders for orders, bend in COVERED if bend > 1], ids=str)
+def test_the_interval_of_an_ensemble_that_bends_covers_the_order(orders):
+    rows, order = fits_of(orders, 2, 40), orders[0]
     assert np.mean(covers(rows, order)) >= 0.95
     # Where next terms are twice the leading one, a start's shape is far from the others'.
-    assert np.mean(narrow(rows, order)) >= (0.95 if bend < 1 else 0.85)
+    assert np.mean(narrow(rows, order)) >= 0.85
 
 
 def test_starts_near_a_singularity_do_not_bend_the_order():
