@@ -1,29 +1,119 @@
 """An S3 server on loopback, in memory: moto, with conditional puts one after another.
 
 ``python s3_server.py``: prints its port and serves until its input ends. Moto looks whether a
-condition holds and then writes, in threads; S3 does that at once, and so does this one.
+condition holds and then writes, in threads; S3 does that at once, and so does this one. It can
+also be told to have `Troubles`.
 """
 
+import json
+import math
+import os
+import signal
 import subprocess
 import sys
 import threading
+import urllib.parse
+import urllib.request
+import xml.etree.ElementTree as xml
 from pathlib import Path
 
+import psutil
+
 ONE_AT_A_TIME = threading.Lock()
+CHANGES = ("PUT", "POST", "DELETE")
+TROUBLES = "/troubles"  # where it is told of them
+LOCK = ".lock"
+SIGNED = {  # moto looks at whose key it is, and at no signature
+    "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request",
+    "Content-Type": "application/octet-stream",
+}
+
+
+class Troubles:
+    """What a server does besides.
+
+    Parameters
+    ----------
+    changes : int, optional
+        After so many changes it fails at every request, but for those of leases.
+    stops : bool
+        Whether it stops then, and answers nothing until it is woken.
+    failing : str, optional
+        It fails at requests of paths that end like this.
+    unheard : str, optional
+        Of the next change of a path that ends like this, the answer is not heard.
+    before : str, optional
+        Before the next change of a path that ends like this another process puts `others`.
+    others : dict of str to str
+        By their paths, what objects are then.
+    """
+
+    def __init__(
+        self, changes=math.inf, stops=False, failing=None, unheard=None, before=None, others=None
+    ):
+        self.changes, self.stops, self.failing, self.unheard = changes, stops, failing, unheard
+        self.before, self.others = before, others
+        self.changed = 0  # objects but for leases
+
+    def fails(self, method, path):
+        """Whether the server fails at a request."""
+        self.changed += method in CHANGES and LOCK not in path
+        if self.stops and self.changed > self.changes:
+            self.stops = False
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if LOCK not in path and self.changed > self.changes:
+            return True
+        return self.failing is not None and path.endswith(self.failing)
+
+    def others_before(self, method, path):
+        """What others put just before a request."""
+        if self.before is None or method not in CHANGES or not path.endswith(self.before):
+            return {}
+        self.before = None
+        return self.others
+
+    def loses(self, method, path):
+        """Whether the answer is not heard."""
+        if self.unheard is None or method not in CHANGES or not path.endswith(self.unheard):
+            return False
+        self.unheard = None
+        return True
 
 
 def serve():
     """Serve for ever."""
     from moto.moto_server.werkzeug_app import create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
+    from werkzeug.test import Client
 
     moto = create_backend_app("s3")
+    others, troubles = Client(moto), Troubles()
 
-    def app(environ, start_response):
+    def served(environ, start_response):
         if environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}:
             with ONE_AT_A_TIME:
                 return list(moto(environ, start_response))
         return moto(environ, start_response)
+
+    def app(environ, start_response):
+        nonlocal troubles
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if path == TROUBLES:
+            said = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+            changed, troubles = troubles.changed, Troubles(**json.loads(said))
+            answer = f"{changed}".encode()
+            start_response("200 OK", [("Content-Length", f"{len(answer)}")])
+            return [answer]
+        for other, content in troubles.others_before(method, path).items():
+            others.put(other, data=content, headers=SIGNED)
+        if not troubles.fails(method, path):
+            lost = troubles.loses(method, path)
+            answer = served(environ, (lambda *_: None) if lost else start_response)
+            if not lost:
+                return answer
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        start_response("503 Service Unavailable", [("Content-Length", "0")])
+        return []
 
     class Quiet(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"  # connections stay
@@ -38,7 +128,7 @@ def serve():
 
 
 class Server:
-    """A server in a process of its own, with a bucket ``studies``."""
+    """A server in a process of its own; objects are named by their paths, from the bucket on."""
 
     def __init__(self):
         self.process = subprocess.Popen(
@@ -56,7 +146,7 @@ class Server:
         }
 
     def client(self):
-        """A client of boto3, for what Geosweep does not do itself."""
+        """A client of boto3."""
         import boto3
 
         return boto3.client(
@@ -64,10 +154,57 @@ class Server:
             aws_access_key_id="key", aws_secret_access_key="secret",
         )  # fmt: skip
 
+    def have(self, **troubles):
+        """Let it have `Troubles`, without arguments none; how much was changed since the last."""
+        return int(self._request("POST", TROUBLES, json.dumps(troubles).encode()))
+
+    def is_stopped(self):
+        """Whether it has stopped, until it is woken."""
+        return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+
+    def wake(self):
+        """Let it go on, without `Troubles`."""
+        self.process.send_signal(signal.SIGCONT)
+        self.have()
+
+    def read(self, path):
+        """The bytes of an object."""
+        return self._request("GET", f"/{path}")
+
+    def write(self, path, data=b"", query=""):
+        """Put an object or, without a slash in its name, a bucket; or, by a query, what it has."""
+        self._request("PUT", f"/{path}", data, query)
+
+    def remove(self, path):
+        """Remove an object."""
+        self._request("DELETE", f"/{path}")
+
+    def below(self, path):
+        """The objects below a path, sorted, as they are named from there."""
+        bucket, _, key = path.partition("/")
+        asked = urllib.parse.urlencode({"list-type": 2, "prefix": f"{key}/"})
+        tree = xml.fromstring(self._request("GET", f"/{bucket}", query=asked))
+        return sorted(
+            node.text.removeprefix(f"{key}/") for node in tree.iter() if node.tag.endswith("}Key")
+        )
+
+    def fetch(self, path, folder):
+        """Write all that is below a path into a folder."""
+        for name in self.below(path):
+            file = Path(folder, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self.read(f"{path}/{name}"))
+
     def stop(self):
         """End it."""
         self.process.kill()
         self.process.communicate()
+
+    def _request(self, method, path, data=None, query=""):
+        url = f"{self.url}{urllib.parse.quote(path)}?{query}"
+        asked = urllib.request.Request(url, data, SIGNED, method=method)
+        with urllib.request.urlopen(asked) as answer:
+            return answer.read()
 
 
 if __name__ == "__main__":

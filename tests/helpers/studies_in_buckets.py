@@ -1,24 +1,18 @@
-"""What the tests of stores in buckets share: a small study, and what lies in a place."""
+"""What the tests of stores in buckets share: a small study, and its workers' environment."""
 
 import os
 
 from study_text import one_experiment
 
-import sweep
-from sweep.store import studies
-
 FEW = {"record": '["energy", "state"]', "reference": '{ integrator = "dop853", tolerance = 1e-6 }'}
+TEXT = one_experiment(**FEW)
 BUCKET = "s3://studies"
+PATIENCE = "GEOSWEEP_OBJECT_PATIENCE"
 
 
-def run(written, store, cluster):
-    outcome = sweep.run(studies.parse_study(one_experiment(**written)), store, cluster)
-    assert outcome.complete
-    return outcome
-
-
-def keys(place):
-    return {str(found.relative_to(place)) for found in place.walk()}
+def path_of(address):
+    """The path of an address, as the server names it."""
+    return address.removeprefix("s3://")
 
 
 def set_on_workers(cluster, environment):

@@ -319,7 +319,7 @@ NAMED_ANEW = {"run", "in_study", "initial_condition", "ensemble"}  # in a store 
 TIMES = {"cpu_time", "wall_time"}
 
 
-TOGETHER = [["scan", "sizes", "ensemble"], ["labelled", "zip", "range", "integrators"]]
+TOGETHER = [["sizes", "ensemble"], ["scan", "labelled", "zip", "range", "integrators"]]
 TOGETHER += [["units", "starts", "rule", "repeats"]]
 
 

@@ -4,16 +4,14 @@ import time
 
 import pytest
 from s3_server import Server
-from studies_in_buckets import BUCKET, FEW, run, set_on_workers
-
-from sweep.store.backends.places import place_of_store_name
-from sweep.store.backends.trees import copy_tree, remove_tree
+from studies_in_buckets import BUCKET, PATIENCE, TEXT, path_of, set_on_workers
+from written_stores import run
 
 
 @pytest.fixture(scope="module")
 def server(cluster):
     made = Server()
-    made.client().create_bucket(Bucket="studies")
+    made.write("studies")
     set_on_workers(cluster, made.environment)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in made.environment.items():
@@ -24,39 +22,56 @@ def server(cluster):
 
 @pytest.fixture
 def bucket(server):
-    """Names a place of the test's own, of which nothing stays."""
-    place = place_of_store_name(f"{BUCKET}/{time.monotonic_ns()}")
-    yield place
-    remove_tree(place)
+    """Names a place of the test's own."""
+    return f"{BUCKET}/{time.monotonic_ns()}"
+
+
+@pytest.fixture
+def impatient(server, cluster, monkeypatch):
+    """Nobody waits long for an answer."""
+    monkeypatch.setenv(PATIENCE, "0.5")
+    set_on_workers(cluster, {PATIENCE: "0.5"})
+    yield
+    server.have()
+    set_on_workers(cluster, {PATIENCE: "60"})
 
 
 @pytest.fixture(scope="module")
 def local(cluster, tmp_path_factory):
     path = tmp_path_factory.mktemp("local") / "few.zarr"
-    run(FEW, path, cluster)
+    run(TEXT, path, cluster)
     return path
 
 
 @pytest.fixture(scope="module")
-def base(server, cluster):
-    """The same in the bucket; tests copy it."""
-    run(FEW, f"{BUCKET}/base.zarr", cluster)
-    return place_of_store_name(f"{BUCKET}/base.zarr")
+def made(server, cluster):
+    """The same in the bucket, and how many objects were changed on the way."""
+    server.have()
+    run(TEXT, f"{BUCKET}/base.zarr", cluster)
+    return f"{BUCKET}/base.zarr", server.have()
+
+
+@pytest.fixture(scope="module")
+def base(made):
+    """Its address; tests copy it."""
+    return made[0]
 
 
 @pytest.fixture
-def store(base, bucket):
-    copy_tree(base, bucket / "few.zarr")
-    return bucket / "few.zarr"
+def store(base, bucket, server):
+    path = f"{path_of(bucket)}/few.zarr"
+    for name in server.below(path_of(base)):
+        server.write(f"{path}/{name}", server.read(f"{path_of(base)}/{name}"))
+    return f"{bucket}/few.zarr"
 
 
 @pytest.fixture
-def assert_like(assert_same_runs, tmp_path):
+def assert_like(assert_same_runs, server, tmp_path):
     """Assert that a store in the bucket has the runs of a local one, bit for bit."""
 
-    def check(path, place, name="only"):
+    def check(path, store, name="only"):
         fetched = tmp_path / f"{time.monotonic_ns()}.zarr"
-        copy_tree(place, fetched)
+        server.fetch(path_of(store), fetched)
         assert_same_runs(path, fetched, name)
         return fetched
 

@@ -1,146 +1,110 @@
-"""Stores in a bucket after each of their writers was killed, at whatever request."""
+"""Stores in a bucket when processes are killed, or many of them begin at once."""
 
-import signal
+import json
+import threading
 import time
 
 import pytest
-from studies_in_buckets import FEW, keys, run, set_on_workers
-from study_text import LONG, one_experiment
+from studies_in_buckets import TEXT, path_of
+from written_stores import held, run
 
 import sweep
-from integrators.errors import InputError
-from sweep.campaign import coordinator
-from sweep.errors import StoreError
-from sweep.store import create, diff, studies
-from sweep.store.backends import places, s3
-from sweep.store.backends.places import ObjectPlace
-from sweep.store.store import Store
+from sweep.errors import GeosweepError, StoreError
 
-SHORT = LONG.replace("random = 68", "random = 34")
+pytestmark = pytest.mark.slow
+
+# A holder that is elsewhere, whose heart has stopped.
+HOLDER = {
+    "token": "abc", "user": "emmy", "host": "node7", "command": "sweep run", "pid": 4711,
+    "born": "1", "place": "another boot", "since": "2026-01-01 00:00:00", "beat_seconds": 0.05,
+}  # fmt: skip
 
 
-def test_a_worker_and_then_all_are_killed(
-    bucket, cluster, start, until, tmp_path, assert_like, server
+def test_all_processes_are_killed(
+    made, bucket, cluster, start, until, server, local, tmp_path, assert_like
 ):
-    """Several workers write at once, some die: the same command finishes the job."""
-    (tmp_path / "long.toml").write_text(LONG.replace("duration = 3000.0", "duration = 9000.0"))
-    store = bucket / "long.zarr"
-    process = start(
-        "sweep", "run", "long.toml", store, "--no-summary", "--workers", 2, cwd=tmp_path
-    )
-
-    def committed():
-        return sweep.status(store)[0].done
-
-    def enough(runs):
-        time.sleep(0.1)  # it is the server's time
-        if process.poll() is None and (store / "zarr.json").is_file():
-            return committed() >= runs
-        return process.poll() is not None
-
-    until(lambda: enough(1))
-    process.busiest_worker().send_signal(signal.SIGKILL)
-    until(lambda: enough(13))
+    """Its holder on this host is dead: the same command need not wait to finish the job."""
+    (tmp_path / "test.toml").write_text(TEXT)
+    store = f"{bucket}/few.zarr"
+    server.have(changes=int(0.9 * made[1]), stops=True)
+    arguments = ("test.toml", store, "--no-summary", "--workers", 1)
+    process = start("sweep", "run", *arguments, cwd=tmp_path)
+    until(lambda: server.is_stopped() or process.poll() is not None)
     assert process.poll() is None, process.communicate()
     process.kill()
-    done = committed()
-    assert 13 <= done < 136
-    before = sweep.open_study(str(store))["pendulum"].cpu_time.values
-    path = tmp_path / "local.zarr"
-    for place in (store, path):  # its holder on this host is dead: no waiting
-        assert sweep.run(tmp_path / "long.toml", place, cluster).complete
-    after = sweep.open_study(str(store))["pendulum"].cpu_time.values
-    assert int((before == after).sum()) >= done
-    assert_like(path, store, "pendulum")
-
-
-def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
-    bucket, cluster, tmp_path, assert_like, monkeypatch, server
-):
-    monkeypatch.setenv(s3.PATIENCE, "0.5")
-    monkeypatch.setattr(s3, "AT_START", 0.5)
-    set_on_workers(cluster, {s3.PATIENCE: "0.5"})
-    store, parsed = bucket / "long.zarr", studies.parse_study(SHORT)
-
-    class Silences(coordinator.Watcher):
-        def progressed(self, task, receipt):
-            server.process.send_signal(signal.SIGSTOP)
-
-    try:
-        with pytest.raises(coordinator.Interrupted, match="does not answer"):
-            sweep.run(parsed, store, cluster, watcher=Silences())
-    finally:
-        server.process.send_signal(signal.SIGCONT)
-        set_on_workers(cluster, {s3.PATIENCE: "60"})
-    monkeypatch.undo()
-    assert sweep.run(parsed, store, cluster).complete
-
-
-class Killed(BaseException):
-    """What happens to the process at the chosen request."""
-
-
-def stopped(action, last):
-    """Whether `action` was stopped before the request `last` that changes something."""
-    left = [last]
-
-    def counted(function):
-        def called(*arguments):
-            if left[0] <= 0:
-                raise Killed
-            left[0] -= 1
-            return function(*arguments)
-
-        return called
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("write_bytes", "put_if", "copy", "delete"):
-            patch.setattr(ObjectPlace, name, counted(getattr(ObjectPlace, name)))
-        made = s3._zarr_bucket_store_class()
-        for name in ("set", "delete"):
-            patch.setattr(made, name, counted(getattr(made, name)))
-        patch.setattr(places, "AT_ONCE", 1)
-        try:
-            action()
-        except Killed:
-            return True
-    return False
-
-
-def steps(action, prepare, every):
-    """Each step at which `action` is stopped, prepared anew."""
-    for last in range(0, 10_000, every):
-        prepare()
-        if not stopped(action, last):
-            assert last > 2 * every, "hardly a step was found"
-            return
-        yield last
-    raise AssertionError("it never came to its end")
-
-
-def test_stopped_while_a_store_is_made(bucket, cluster, local, assert_like):
-    """Without its zarr.json there is no store, and the next run begins anew."""
-    store, parsed = bucket / "few.zarr", studies.parse_study(one_experiment(**FEW))
-
-    def make():
-        create.create_or_grow_store(
-            Store.at(store),
-            parsed,
-            diff.diff_store_against_study(Store.at(store), parsed),
-        )
-
-    for _ in steps(make, lambda: None, 33):
-        assert not (store / "zarr.json").is_file()
-        assert Store.at(store).existing_root() is None
-        with pytest.raises(InputError, match=r"is not a store|half deleted"):
-            Store.at(store).check()
-    assert Store.at(store).existing_root() is not None and not Store.at(store).is_half_made()
-    run(FEW, store, cluster)
+    server.wake()
+    (progress,) = sweep.status(store)
+    before = sweep.open_study(store)["only"].cpu_time.values
+    run(TEXT, store, cluster)
+    after = sweep.open_study(store)["only"].cpu_time.values
+    assert int((before == after).sum()) >= progress.done
     assert_like(local, store)
 
 
-def test_what_is_not_ours_is_not_swept_away(bucket, cluster, server):
-    (bucket / "few.zarr" / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match="exists and is not a Geosweep store"):
-        run(FEW, bucket / "few.zarr", cluster)
-    assert keys(bucket / "few.zarr") == {"notes.txt"}
+def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
+    made, bucket, cluster, server, impatient, local, assert_like
+):
+    server.have(changes=int(0.8 * made[1]), stops=True)
+    try:
+        with pytest.raises(GeosweepError, match="does not answer"):
+            run(TEXT, f"{bucket}/few.zarr", cluster)
+    finally:
+        server.wake()
+    run(TEXT, f"{bucket}/few.zarr", cluster)
+    assert_like(local, f"{bucket}/few.zarr")
+
+
+def test_of_newcomers_at_once_one_is_in(bucket, base, server):
+    """Also where the holder before is dead, here or elsewhere."""
+    here = json.loads(lease_while_held(base, server).partition(b"\n")[0])
+    for holder in (None, here, HOLDER):
+        store, inside, said = f"{bucket}/{holder and holder['host']}.zarr", set(), []
+        copy(base, store, server)
+        if holder is not None:
+            server.write(f"{path_of(store)}.lock", f"{json.dumps(holder)}\n{7:012d}\n".encode())
+
+        def alone(*_, inside=inside):
+            inside.add(threading.get_ident())
+            time.sleep(0.02)
+            assert inside == {threading.get_ident()}
+            inside.clear()
+
+        def enter(store=store, alone=alone, said=said):
+            try:
+                sweep.repair(store, progress=alone)
+                said.append("held")
+            except StoreError as error:
+                said.append("refused" if "is held by" in str(error) else str(error))
+
+        threads = [threading.Thread(target=enter) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(said) == 6 and set(said) <= {"held", "refused"} and "held" in said, said
+        assert server.read(f"{path_of(store)}.lock") == b"released\n"
+
+
+def lease_while_held(store, server):
+    """What the lease of a store says of a process that has it."""
+    with held(store):
+        with pytest.raises(StoreError, match=f"{store} is held by"):
+            sweep.repair(store)
+        return server.read(f"{path_of(store)}.lock")
+
+
+def copy(store, other, server):
+    for name in server.below(path_of(store)):
+        server.write(f"{path_of(other)}/{name}", server.read(f"{path_of(store)}/{name}"))
+
+
+def test_a_heart_beats_though_an_answer_was_not_heard(store, server, until):
+    lock = f"{path_of(store)}.lock"
+
+    def beats():
+        return int(server.read(lock).splitlines()[1])
+
+    with held(store):
+        server.have(unheard=".lock")
+        until(lambda: beats() >= 2)
+    assert server.read(lock) == b"released\n"

@@ -1,60 +1,52 @@
 """Stores in a bucket are what local ones are; what is damaged, and buckets that are none."""
 
+import contextlib
 import json
+import subprocess
 import sys
 
 import numpy as np
 import pytest
-from studies_in_buckets import BUCKET, FEW, keys, run
-from study_text import one_experiment
+from studies_in_buckets import BUCKET, FEW, TEXT, path_of
+from study_text import one_experiment, study_of
+from written_stores import run
 
 import sweep
 from integrators.errors import InputError
-from sweep import errors
-from sweep.campaign import coordinator
-from sweep.campaign.merge.merge import merge
-from sweep.errors import StoreError
-from sweep.store import backends, studies
-from sweep.store.backends import places, s3
-from sweep.store.backends.places import ObjectPlace, place_of_store_name
-from sweep.store.backends.trees import copy_tree
-from sweep.store.lease.lease import lease_holder_of_store
-from sweep.store.store import Store
-from sweep.store.upkeep import verify
-from sweep.store.upkeep.repair import mend_held_store
+from sweep.errors import GeosweepError, Interrupted, StoreError
+
+GROWN = one_experiment(**FEW | {"step_size": "[0.1, 0.05, 0.02]"})
 
 
-def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, cluster, server):
-    fetched = assert_like(local, base)
-    assert {str(f.relative_to(fetched)) for f in fetched.rglob("*") if f.is_file()} == {
-        str(f.relative_to(local)) for f in local.rglob("*") if f.is_file()
-    }
-    listed = server.client().list_objects_v2(Bucket="studies", Delimiter="/", Prefix="base")
-    assert [each["Prefix"] for each in listed["CommonPrefixes"]] == ["base.zarr/"]
-    assert [each["Key"] for each in listed["Contents"]] == ["base.zarr.lock"]
-    assert lease_holder_of_store(Store.at(base)) is None
-
-    class Refuses(coordinator.Watcher):
-        def progressed(self, task, receipt):
-            pytest.fail("it computed something twice")
-
-    before = {found.key: found.stat().st_ino for found in base.walk()}
-    parsed = studies.parse_study(one_experiment(**FEW))
-    assert sweep.run(parsed, str(base), cluster, watcher=Refuses()).complete
-    assert {found.key: found.stat().st_ino for found in base.walk()} == before
-    assert "secret" not in json.dumps(dict(Store.at(base).root().attrs))
+def files_below(path):
+    return sorted(str(f.relative_to(path)) for f in path.rglob("*") if f.is_file())
 
 
-def test_commands_take_it(base, local, command, tmp_path):
-    (tmp_path / "test.toml").write_text(one_experiment(**FEW))
+def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, command, server, tmp_path):
+    """Also for the commands; and nothing is computed twice."""
+    assert files_below(assert_like(local, base)) == files_below(local)
+    root = path_of(base)
+    assert server.read(f"{root}.lock") == b"released\n"
+    (tmp_path / "test.toml").write_text(TEXT)
+    before = {name: server.read(f"{root}/{name}") for name in server.below(root)}
     for arguments, said in (
         (("run", "test.toml", base, "--no-summary"), "Nothing to compute."),
-        (("plan", "test.toml", base), "0 runs to compute"),
         (("status", base), "only"),
         (("verify", base), "is sound"),
         (("query", base, "integrator == 'rk4'"), "6 of 12 runs"),
-        (("order", base), "variational"),
         (("show", "study", base), 'name = "test"'),
+    ):
+        assert said in command(tmp_path, *arguments).stdout
+    assert {name: server.read(f"{root}/{name}") for name in server.below(root)} == before
+    assert b"secret" not in b"".join(before.values())
+
+
+@pytest.mark.slow
+def test_products_of_commands_are_here(base, command, tmp_path):
+    (tmp_path / "test.toml").write_text(TEXT)
+    for arguments, said in (
+        (("plan", "test.toml", base), "0 runs to compute"),
+        (("order", base), "variational"),
         (("export", base, "runs.csv"), "Wrote runs.csv"),
         (("plot", "order", base, "-o", "order.png"), "order.png"),
     ):
@@ -64,57 +56,52 @@ def test_commands_take_it(base, local, command, tmp_path):
     assert not list(tmp_path.glob("s3:*"))
 
 
-def test_it_grows_and_is_extended(store, local, cluster, command, tmp_path, assert_like):
-    grown = FEW | {"step_size": "[0.1, 0.05, 0.02]"}
+@pytest.mark.slow
+def test_it_grows_and_is_extended(store, cluster, command, tmp_path, assert_like):
     path = tmp_path / "grown.zarr"
     for place in (path, store):
-        run(grown, place, cluster)
+        run(GROWN, place, cluster)
         command(tmp_path, "extend", place, "--duration", "2")
     assert_like(path, store)
-    assert sweep.open_study(str(store))["only"].sizes["time"] == 21
+    assert sweep.open_study(store)["only"].sizes["time"] == 21
 
 
-def test_starts_from_a_store_in_a_bucket(base, local, cluster, tmp_path, server):
+@pytest.mark.slow
+def test_starts_from_a_store_in_a_bucket(base, local, cluster, tmp_path):
     for number, place in enumerate((base, local)):
         where = "integrator == 'rk4' and step_size > 0.06"
         start = f'{{ store = "{place}", where = "{where}", normalize = true }}'
-        run(
-            {"initial_condition": start, "record": '["state"]'},
-            tmp_path / f"{number}.zarr",
-            cluster,
-        )
+        text = one_experiment(initial_condition=start, record='["state"]')
+        run(text, tmp_path / f"{number}.zarr", cluster)
     one, two = (sweep.open_study(tmp_path / f"{number}.zarr")["only"] for number in range(2))
     assert np.array_equal(one["state"], two["state"]) and one.sizes["run"] == 12
 
 
-def test_stores_are_merged_into_a_bucket(base, bucket, cluster, tmp_path, assert_same_runs):
-    other = FEW | {"step_size": "[0.05, 0.02]"}
-    run(other, tmp_path / "other.zarr", cluster)
-    merged = merge([base, tmp_path / "other.zarr"], bucket / "both.zarr")
+@pytest.mark.slow
+def test_stores_are_merged_into_a_bucket(
+    base, bucket, server, cluster, tmp_path, assert_same_runs, assert_like
+):
+    run(one_experiment(**FEW | {"step_size": "[0.05, 0.02]"}), tmp_path / "other.zarr", cluster)
+    merged = sweep.merge([base, tmp_path / "other.zarr"], f"{bucket}/both.zarr")
     assert not merged.pending and merged.shares[0].both == 6
-    copy_tree(bucket / "both.zarr", tmp_path / "both.zarr")
+    run(GROWN, tmp_path / "whole.zarr", cluster)
+    fetched = assert_like(tmp_path / "whole.zarr", f"{bucket}/both.zarr")
     ids = sweep.open_study(tmp_path / "other.zarr")["only"].run_id.values.tolist()
-    assert_same_runs(tmp_path / "other.zarr", tmp_path / "both.zarr", "only", runs=ids)
+    assert_same_runs(tmp_path / "other.zarr", fetched, "only", runs=ids)
     with pytest.raises(StoreError, match="exists: a merge makes a new store"):
-        merge([base, tmp_path / "other.zarr"], bucket / "both.zarr")
-    assert keys(bucket) - {f"both.zarr/{key}" for key in keys(bucket / "both.zarr")} == {
-        "both.zarr.lock"
-    }
+        sweep.merge([base, tmp_path / "other.zarr"], f"{bucket}/both.zarr")
+    outside = [name for name in server.below(path_of(bucket)) if "both.zarr/" not in name]
+    assert outside == ["both.zarr.lock"]
 
 
-# --- damage ----------------------------------------------------------------------------------
-
-
-def test_damage_is_found_and_mended(store, local, cluster, command, tmp_path, assert_like):
-    chunk, gone = (
-        store / "only" / "energy" / "c.0.0",
-        store / "only" / "state" / "zarr.json",
-    )
-    data = bytearray(chunk.read_bytes())
+@pytest.mark.slow
+def test_damage_is_found_and_mended(store, local, server, cluster, command, tmp_path, assert_like):
+    group = f"{path_of(store)}/only"
+    data = bytearray(server.read(f"{group}/energy/c.0.0"))
     data[len(data) // 2] ^= 1
-    chunk.write_bytes(data)
-    gone.unlink()
-    (store / "only" / "step_size" / "c.0").unlink()
+    server.write(f"{group}/energy/c.0.0", bytes(data))
+    server.remove(f"{group}/state/zarr.json")
+    server.remove(f"{group}/step_size/c.0")
     done = command(tmp_path, "verify", store, "--json", code=3)
     found = {(f["array"], f["problem"]) for f in json.loads(done.stdout)["findings"]}
     assert found == {
@@ -123,23 +110,66 @@ def test_damage_is_found_and_mended(store, local, cluster, command, tmp_path, as
         ("step_size", "is not there"),
     }
     command(tmp_path, "verify", store, "--repair", code=3)
-    run(FEW, store, cluster)
+    run(TEXT, store, cluster)
     assert_like(local, store)
-    assert not verify.verify(store)
+    assert sweep.verify(store) == []
 
 
-def test_a_silent_server_is_no_damage(store, monkeypatch):
+@pytest.mark.slow
+def test_a_silent_server_is_no_damage(store, server, impatient):
     """Nothing is marked as damaged that only was not read."""
+    root = path_of(store)
+    before = {name: server.read(f"{root}/{name}") for name in server.below(root)}
+    server.have(failing="/only/energy/c.0.0")
+    for asked in (sweep.verify, sweep.repair):
+        with pytest.raises(GeosweepError, match="does not answer|no answer"):
+            asked(store)
+    server.have()
+    assert {name: server.read(f"{root}/{name}") for name in server.below(root)} == before
 
-    def silent(place):
-        if place.name != "zarr.json":
-            raise errors.Unreachable.for_reason("no answer")
-        return real(place)
 
-    real = ObjectPlace.read_tagged
-    monkeypatch.setattr(ObjectPlace, "read_tagged", silent)
-    with pytest.raises(errors.Unreachable, match="no answer"):
-        mend_held_store(Store.at(store), lambda: None)
+# --- crashes, and others that write ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "part", [0.8, *(pytest.param(n, marks=pytest.mark.slow) for n in (0.02, 0.5, 0.9))]
+)
+def test_a_run_whose_server_fails_ends_and_the_next_one_goes_on(
+    part, made, bucket, server, cluster, local, impatient, assert_like
+):
+    """Whatever it wrote last. Without its zarr.json there is no store, and it begins anew."""
+    store = f"{bucket}/few.zarr"
+    server.have(changes=int(part * made[1]))
+    with pytest.raises(GeosweepError, match="does not answer"):
+        run(TEXT, store, cluster)
+    server.have()
+    if "zarr.json" in server.below(path_of(store)):
+        assert sweep.status(store)[0].done in (0, 12)
+    else:
+        with pytest.raises(InputError, match="is not a store|half deleted"):
+            sweep.status(store)
+    run(TEXT, store, cluster)
+    assert_like(local, store)
+    assert sweep.verify(store) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["session", pytest.param("only/energy/c.0.0", marks=pytest.mark.slow)]
+)
+def test_what_another_process_puts_after_the_last_check_is_kept(name, store, server, cluster):
+    """It has taken the store over just before a process that was suspended puts the same."""
+    place = f"/{path_of(store)}"
+    path = f"{place}/_geosweep/{name}" if name == "session" else f"{place}/{name}"
+    holder = {"token": "other", "user": "emmy", "host": "node7", "pid": 4711, "beat_seconds": 3.0}
+    others = {f"{place}.lock": f"{json.dumps(holder)}\n{0:012d}\n", path: "theirs"}
+    server.have(before=path, others=others)
+    with contextlib.suppress(Interrupted):
+        assert (
+            "was taken over by emmy on node7" in sweep.run(study_of(GROWN), store, cluster).stopped
+        )
+    server.have()
+    assert server.read(path[1:]) == b"theirs"
+    assert b"emmy" in server.read(f"{place}.lock"[1:])
 
 
 # --- what cannot be --------------------------------------------------------------------------
@@ -152,8 +182,7 @@ def test_a_silent_server_is_no_damage(store, monkeypatch):
         ("http://host/a.zarr", "no address of a store"),
         ("s3://", "names no bucket: ''"),
         ("s3://x/a.zarr", "names no bucket: 'x'"),
-        ("s3://studies", "names no place in the bucket 'studies': ''"),
-        ("s3://studies/", "names no place"),
+        ("s3://studies/", "names no place in the bucket 'studies': ''"),
         ("s3://studies/a//b.zarr", "names no place"),
         ("s3://studies/../b.zarr", "names no place"),
         ("s3://studies/a.zarr?x=1", "names no place"),
@@ -172,28 +201,30 @@ def test_names_that_are_none(name, words, called, tmp_path, server):
     assert not list(tmp_path.iterdir())
 
 
-def test_buckets_that_cannot_be_used(server, called, tmp_path, monkeypatch, base):
-    """Found before any work, each with one line."""
+@pytest.fixture
+def refused(command, tmp_path):
+    """The one line by which a run is refused before any work."""
+
+    def run_it(store):
+        (line,) = command(tmp_path, "run", "quickstart", store, code=2).stderr.splitlines()
+        return line
+
+    return run_it
+
+
+def test_a_bucket_that_may_not_be_written(server, refused):
     policy = {"Version": "2012-10-17", "Statement": [{
         "Effect": "Deny", "Principal": "*", "Action": "s3:PutObject",
         "Resource": "arn:aws:s3:::closed/*",
     }]}  # fmt: skip
-    client = server.client()
-    client.create_bucket(Bucket="closed")
-    client.put_bucket_policy(Bucket="closed", Policy=json.dumps(policy))
+    server.write("closed")
+    server.write("closed", json.dumps(policy).encode(), "policy")
+    line = refused("s3://closed/a.zarr")
+    assert "'closed' at http://127.0.0.1" in line and "may not be written" in line
 
-    def refused(store):
-        monkeypatch.setattr(
-            coordinator.diff, "diff_store_against_study", lambda *_: pytest.fail("it went on")
-        )
-        done = called(tmp_path, "run", "quickstart", store)
-        assert done.returncode == 2, done.stderr
-        (line,) = done.stderr.splitlines()
-        return line
 
-    assert "'closed' at http://127.0.0.1" in refused("s3://closed/a.zarr")
-    assert "may not be written" in refused("s3://closed/a.zarr")
-    monkeypatch.setattr(s3, "AT_START", 0.3)
+@pytest.mark.slow
+def test_servers_that_cannot_be_used(refused, server, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
         assert "at http://127.0.0.1:9 does not answer" in refused(f"{BUCKET}/a.zarr")
@@ -202,11 +233,11 @@ def test_buckets_that_cannot_be_used(server, called, tmp_path, monkeypatch, base
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         patch.setenv("HOME", str(tmp_path))
         assert "no credentials for the object store were found" in refused(f"{BUCKET}/a.zarr")
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "obstore", None)
-        patch.delitem(sys.modules, s3.__name__)  # as in a process that has not imported it yet
-        patch.delattr(backends, "s3")
-        assert "pip install 'geosweep[s3]'" in refused(f"{BUCKET}/a.zarr")
+    code = "import sys; sys.modules['obstore'] = None; import sweep; sweep.status(sys.argv[1])"
+    without = subprocess.run(
+        [sys.executable, "-c", code, f"{BUCKET}/a.zarr"], capture_output=True, text=True
+    )
+    assert "pip install 'geosweep[s3]'" in without.stderr.splitlines()[-1]
 
 
 def test_only_stores_are_in_buckets(base, called, tmp_path):
@@ -221,20 +252,14 @@ def test_only_stores_are_in_buckets(base, called, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_store_that_is_not_there_is_no_study(bucket):
-    store = Store(bucket / "missing.zarr")
-    for into in (None, bucket / "other.zarr"):
+def test_a_store_that_is_not_there_is_no_study(bucket, cluster):
+    for into in (None, f"{bucket}/other.zarr"):
         with pytest.raises(InputError, match="missing.zarr: there is no such file"):
-            studies.resolve_study_and_store(store, into)
+            sweep.run(sweep.Store.at(f"{bucket}/missing.zarr"), into, cluster)
 
 
-def test_a_place_is_named_like_a_path():
-    place = place_of_store_name("s3://studies/a/b.zarr/")
-    assert str(place) == "s3://studies/a/b.zarr" and place_of_store_name(place) is place
-    assert (place.name, place.stem, str(place.parent)) == ("b.zarr", "b", "s3://studies/a")
-    assert place / "x" / "0" == ObjectPlace("studies", "a/b.zarr/x/0")
-    assert str((place / "x" / "0").relative_to(place)) == "x/0"
-    assert place.parents[0] == place.parent and place.absolute() == place
-    with pytest.raises(InputError, match="give it as a text"):
-        place_of_store_name(places.Path("s3://studies/a.zarr"))
-    assert isinstance(place_of_store_name("a/b.zarr"), places.Path)
+def test_what_is_not_ours_is_not_swept_away(bucket, server, cluster):
+    server.write(f"{path_of(bucket)}/few.zarr/notes.txt", b"mine")
+    with pytest.raises(StoreError, match="exists and is not a Geosweep store"):
+        run(TEXT, f"{bucket}/few.zarr", cluster)
+    assert server.below(f"{path_of(bucket)}/few.zarr") == ["notes.txt"]
