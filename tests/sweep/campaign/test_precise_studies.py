@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
+from study_runs import write
 from study_text import one_experiment, problems
 
 import integrators
 import sweep
 import systems
-from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
-from sweep.store import studies
-from sweep.study.run_table import expand_experiment
-from sweep.study.time_axis import TimeAxis
 
 NAME, SYSTEM = "variational+kahan_li8", "spherical_pendulum_chain"
 PRECISE = f'{{ name = "{NAME}", arithmetic = "double-double" }}'
@@ -27,15 +24,14 @@ KEYS = {
 }
 
 
-def study(**changes):
-    return studies.parse_study(one_experiment(**KEYS | changes))
+slow = pytest.mark.slow  # they need kernels in double-double
 
 
 @pytest.fixture(scope="module")
 def store(cluster, tmp_path_factory):
-    path = tmp_path_factory.mktemp("precise") / "whole.zarr"
-    assert sweep.run(study(), path, cluster).complete
-    return path
+    place = tmp_path_factory.mktemp("precise")
+    assert sweep.run(write(one_experiment(**KEYS), place), place / "whole.zarr", cluster).complete
+    return place / "whole.zarr"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +40,7 @@ def runs(store):
     return {label: data.query(run=f"integrator == '{label}'") for label in (NAME, LABEL)}
 
 
+@slow
 def test_errors_are_those_of_double_double(runs):
     double, precise = runs[NAME], runs[LABEL]
     later = {"time": slice(1, None)}
@@ -63,6 +60,7 @@ def test_errors_are_those_of_double_double(runs):
     np.testing.assert_array_equal(np.isfinite(precise.global_error), known)
 
 
+@slow
 def test_states_are_those_that_python_computes(runs):
     """From starts with all digits, named ones, and others that are brought to the manifold."""
     system, integrator = systems.get(SYSTEM), integrators.get(NAME, arithmetic="double-double")
@@ -77,63 +75,45 @@ def test_states_are_those_that_python_computes(runs):
         np.testing.assert_array_equal(found.states, row.state)
 
 
-def test_a_run_in_segments_is_the_run_at_once():
-    recipe = Recipe(TimeAxis(0.8, 4), ("energy", "unit_length", "state"), "every_step", 0)
-    system = systems.get(SYSTEM)
-    recorder = Recorder(
-        recipe,
-        NamedComponent.of(SYSTEM, system.parameters),
-        NamedComponent.of(NAME, integrators.get(NAME, arithmetic="double-double").options),
-    )
-    initial = recorder.starts(np.array([system.start("lee"), *system.ensemble(2, seed=1)]))
-
-    def underway():
-        return RunBatch.begin(initial, 0.02, 10, np.nan)
-
-    whole, parted = underway(), underway()
-    at_once = recorder.advance(whole, 4)
-    parts = [recorder.advance(parted, last) for last in (1, 3, 4)]
-    for name, values in at_once.items():
-        np.testing.assert_array_equal(np.concatenate([p[name] for p in parts], axis=1), values)
-    np.testing.assert_array_equal(parted.checkpoints, whole.checkpoints)
-    low = recorder.problem.layout.parts(whole.checkpoints.reshape(3, -1, 2))["y"][..., 1]
-    assert np.count_nonzero(low) > low.size / 2
-
-
+@slow
 def test_extended_runs_are_the_runs_at_once(cluster, tmp_path, store, assert_same_runs, arrays):
     short = tmp_path / "whole.zarr"
-    assert sweep.run(study(duration="0.4", samples="2"), short, cluster).complete
-    assert sweep.run(study(), short, cluster).complete
+    file = write(one_experiment(**KEYS | {"duration": "0.4", "samples": "2"}), tmp_path)
+    assert sweep.run(file, short, cluster).complete
+    assert sweep.extend(short, duration=0.6, client=cluster).complete
+    assert sweep.run(write(one_experiment(**KEYS), tmp_path), short, cluster).complete
     assert_same_runs(store, short, "only")
     ends = [arrays(path, "_geosweep/ends.only")["checkpoint"] for path in (short, store)]
     np.testing.assert_array_equal(*ends)
 
 
-def test_starts_from_its_ends_are_its_last_states(cluster, tmp_path, runs, store):
+@slow
+def test_starts_from_its_ends_are_its_last_states(cluster, tmp_path, runs):
     """Of a store without states: from checkpoints."""
-    bare = tmp_path / "bare.zarr"
-    keys = {"record": '["energy"]', "integrators": f"[{PRECISE}]"}
-    assert sweep.run(study(**keys), bare, cluster).complete
-    given = f'{{ store = "{bare}", experiment = "only" }}'
-    table = expand_experiment(study(initial_condition=given).experiments[0])
-    ends = table.initial_states(np.arange(6))
-    np.testing.assert_array_equal(ends, runs[LABEL].state.isel(time=-1))
+    bare, later = tmp_path / "bare.zarr", tmp_path / "later.zarr"
+    keys = KEYS | {"record": '["energy"]', "integrators": f"[{PRECISE}]"}
+    assert sweep.run(write(one_experiment(**keys), tmp_path), bare, cluster).complete
+    keys |= {"initial_condition": f'{{ store = "{bare}", experiment = "only" }}',
+             "step_size": "0.02", "duration": "0.2", "samples": "1", "reference": None}  # fmt: skip
+    assert sweep.run(write(one_experiment(**keys), tmp_path), later, cluster).complete
+    begun = sweep.open_study(later)["only"]["initial_state"]
+    np.testing.assert_array_equal(begun, runs[LABEL].state.isel(time=-1))
 
 
 # --- the study -----------------------------------------------------------------------------------
 
 
-def test_arithmetic_is_part_of_what_a_run_is():
-    table = expand_experiment(study().experiments[0])
-    plain = expand_experiment(study(integrators=f'["{NAME}"]').experiments[0])
-    said = f'[{{ name = "{NAME}", arithmetic = "double" }}]'
+def test_arithmetic_is_part_of_what_a_run_is(tmp_path):
+    def runs_of(**changes):
+        _, (table,) = sweep.check(write(one_experiment(**KEYS | changes), tmp_path))
+        return table
+
+    table, plain = runs_of(), runs_of(integrators=f'["{NAME}"]')
+    said = runs_of(integrators=f'[{{ name = "{NAME}", arithmetic = "double" }}]')
     assert set(plain.run_id) < set(table.run_id) and len(set(table.run_id)) == 2 * plain.size
-    assert expand_experiment(study(integrators=said).experiments[0]).run_id.tolist() == (
-        plain.run_id.tolist()
-    )
-    assert list(dict.fromkeys(table.integrator.tolist())) == [NAME, LABEL]
-    rules = f'[{{ integrator = "{LABEL}", step_size = 0.01 }}]'
-    left = expand_experiment(study(exclude=rules).experiments[0])
+    assert said.run_id.tolist() == plain.run_id.tolist()
+    assert table.to_dataframe().integrator.unique().tolist() == [NAME, LABEL]
+    left = runs_of(exclude=f'[{{ integrator = "{LABEL}", step_size = 0.01 }}]')
     assert left.size == table.size - 3
 
 
@@ -157,6 +137,7 @@ def test_arithmetic_that_cannot_be_is_refused(integrator, words):
     assert "experiment[0].integrators[1].arithmetic: " in found and words in found
 
 
+@slow
 def test_structure_is_that_of_the_method_and_of_the_way_back(runs):
     """The defect is that of the same map in doubles; reversal is measured to 31 digits."""
     row = runs[LABEL].isel(run=0)
