@@ -175,6 +175,7 @@ def test_long_lists_and_chains_are_no_depth():
     assert holds(f"start in {names}") == []
     assert holds(" or ".join(["steps == 3"] * 700)) == [2]
     assert holds("(" * 40 + "adaptive" + ")" * 40) == [0, 2, 4]
+    assert holds("adaptive".ljust(LONGEST)) == [0, 2, 4]
 
 
 def test_columns_that_are_neither_text_nor_number():
