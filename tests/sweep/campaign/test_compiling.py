@@ -44,15 +44,10 @@ def ended(start, until, cache, tmp_path):
     return end
 
 
-@pytest.mark.parametrize(
-    ("number", "command"),
-    [
-        (signal.SIGINT, "plan"),
-        pytest.param(signal.SIGTERM, "plan", marks=pytest.mark.slow),
-    ],
-)
-def test_a_signal_while_kernels_compile(command, number, ended):
-    _, errors = ended(number, command, "small.toml")
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_plan_compiles_kernels(number, ended):
+    _, errors = ended(number, "plan", "small.toml")
     assert INTERRUPTED in errors
 
 

@@ -1,15 +1,14 @@
 """SIGTERM and a time limit end a run as Ctrl-C does, and the same command goes on."""
 
 import math
-import os
 import re
 import shlex
 import signal
-import threading
 import time
 
 import psutil
 import pytest
+from own_signals import sigterm_when
 from study_runs import write
 from study_text import one_experiment
 
@@ -46,18 +45,9 @@ def goes_on(long_study, committed, command, undisturbed, assert_same_runs):
     return check
 
 
-def test_sigterm_ends_a_run_in_order(long_study, committed, called, until, goes_on):
-    store, before = long_study / "long.zarr", signal.signal(signal.SIGTERM, lambda *_: None)
-
-    def end_when_some_are_done():
-        until(lambda: committed(store, "pendulum"))
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    watching = threading.Thread(target=end_when_some_are_done)
-    watching.start()
-    run = called(long_study, "run", "long.toml", "--no-summary")
-    watching.join()
-    signal.signal(signal.SIGTERM, before)
+def test_sigterm_ends_a_run_in_order(long_study, committed, called, goes_on):
+    with sigterm_when(lambda: committed(long_study / "long.zarr", "pendulum")):
+        run = called(long_study, "run", "long.toml", "--no-summary")
     assert run.returncode == 4 and STOPPING in run.stderr.splitlines(), run.stdout + run.stderr
     goes_on(run.stdout)
 
@@ -115,21 +105,34 @@ def test_a_time_limit_that_is_none(bad, long_study, cluster):
         sweep.run(long_study / "long.toml", client=cluster, max_time=bad)
 
 
+@pytest.fixture
+def ended_at(monkeypatch, tmp_path, command):
+    """Run a small study in a process that is so many seconds old; whether its time is up."""
+    write(one_experiment(integrators='"rk4"', initial_condition='"lee"'), tmp_path)
+    born = psutil.Process().create_time() - psutil.boot_time()
+
+    def run(age, limit, code):
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: born + age)
+        options = ("--no-summary", "--max-time", limit)
+        done = command(tmp_path, "run", "s.toml", *options, code=code).stdout
+        assert (f"Stopped ({TIME_IS_UP}) with 0 of 2 runs" in done) == (code == 4)
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("3600", 3600), ("90s", 90), ("55m", 3300), ("2h", 7200), ("1h30m", 5400), ("1d", 86400),
      ("1.5h", 5400), (".5d", 43200)],
 )  # fmt: skip
-def test_times_have_units_and_count_from_the_start_of_the_process(
-    text, seconds, monkeypatch, tmp_path, command
-):
+def test_times_have_units_and_count_from_the_start_of_the_process(text, seconds, ended_at):
     """As of a job: what its process has spent is no longer left."""
-    file = write(one_experiment(integrators='"rk4"', initial_condition='"lee"'), tmp_path)
-    born = psutil.Process().create_time() - psutil.boot_time()
-    for age, code in ((1.01 * seconds, 4), (0.5 * seconds, 0)):
-        monkeypatch.setattr(time, "clock_gettime", lambda clock, age=age: born + age)
-        done = command(tmp_path, "run", file, "--no-summary", "--max-time", text, code=code)
-        assert (f"Stopped ({TIME_IS_UP}) with 0 of 2 runs" in done.stdout) == (code == 4)
+    ended_at(1.01 * seconds, text, code=4)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1h30m", 5400), ("1d", 86400)])
+def test_what_is_left_of_the_time_is_used(text, seconds, ended_at):
+    ended_at(0.9 * seconds, text, code=0)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """Experiments are planned in a thread: runs begin meanwhile, and nothing waits for it."""
 
-import os
-import signal
 import threading
 
 import pytest
+from own_signals import sigterm_when
 from study_runs import write
 from waiting import HANG
-from waiting import until as wait_until
 
 import sweep
 from integrators.compiler.kernels import Kernel
@@ -48,20 +46,13 @@ def stuck(monkeypatch):
     released.set()
 
 
-def test_runs_begin_while_others_are_planned_and_a_signal_waits_for_none(stuck, tmp_path, cluster):
+def test_runs_begin_while_others_are_planned_and_a_signal_waits_for_none(
+    stuck, tmp_path, cluster, committed
+):
     """A kernel takes seconds to compile, in which its thread hears of nothing."""
     study, store = write(STUDY, tmp_path), tmp_path / "two.zarr"
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
-
-    def end_when_the_first_is_done():
-        wait_until(lambda: store.exists() and sweep.status(store)[0].done)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    watching = threading.Thread(target=end_when_the_first_is_done)
-    watching.start()
-    outcome = sweep.run(study, store, cluster)
-    watching.join()
-    signal.signal(signal.SIGTERM, before)
+    with sigterm_when(lambda: committed(store, "first")):
+        outcome = sweep.run(study, store, cluster)
     assert outcome.stopped == "SIGTERM" and not stuck.is_set()
     assert [row.done for row in sweep.status(store)] == [1, 0]
     stuck.set()
