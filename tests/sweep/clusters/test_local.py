@@ -1,35 +1,29 @@
-"""What a local cluster listens on, and whom it lets in: nobody but the run that started it."""
+"""A local cluster: whom it lets in, and how many workers it has."""
 
 import contextlib
 import os
+import shutil
 import socket
 import ssl
-import stat
-import tempfile
 import urllib.request
-from pathlib import Path
 
-import dask
+import distributed
 import psutil
 import pytest
+import zarr
+from authorities import make_certificates
+from dask_processes import SMALL
 from distributed import Client
 from waiting import HANG
 
-from integrators.errors import InputError
-from sweep.clusters import certificates, launch, local, tls
-from sweep.clusters.launch import start_or_connect
-from sweep.clusters.spec import ClusterSpec
+import sweep
+from integrators.compiler import cache_directory
 
 
-def listening(processes):
-    """Address and port of each socket that some processes listen on."""
-    found = [at for process in processes for at in process.net_connections("inet")]
+def listening(process):
+    """Host and port of each socket that a process listens on."""
+    found = process.net_connections("inet")
     return [tuple(at.laddr) for at in found if at.status == psutil.CONN_LISTEN]
-
-
-def named_unix_sockets(processes):
-    found = [at for process in processes for at in process.net_connections("unix")]
-    return [Path(at.laddr) for at in found if at.laddr]
 
 
 def answer(place, said, context=None):
@@ -43,39 +37,37 @@ def answer(place, said, context=None):
             return b""
 
 
-def stranger():
-    """The client's context of who has a certificate of another authority."""
-    other = tls.PrivateSecurity(*certificates.make_self_signed_certificate())
-    context = other.get_connection_args("client")["ssl_context"]
-    context.verify_mode = ssl.CERT_NONE  # it would talk to anybody
-    return context
-
-
-def test_nobody_else_gets_into_a_run(long_study, start, until, committed):
-    run = start("sweep", "run", "long.toml", "--no-summary", "--workers", 2, cwd=long_study)
-    until(lambda: committed(long_study / "long.zarr", "pendulum") or run.poll() is not None)
-    processes = run.members()
-    places = listening(processes)
-    assert len(places) == 5  # the scheduler; two nannies and their workers
+def test_nobody_else_gets_in(cluster, tmp_path):
+    """Neither to the scheduler nor to workers, all of which listen on this machine alone."""
+    other = make_certificates(tmp_path / "tls")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_cert_chain(other / "client.pem", other / "client-key.pem")
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it would talk to anybody
+    info = cluster.scheduler_info(n_workers=-1)
+    addresses = [info["address"], *info["workers"]]
+    addresses += [worker["nanny"] for worker in info["workers"].values()]
+    assert len(addresses) == 5 and all(one.startswith("tls://127.0.0.1:") for one in addresses)
+    assert info["services"] == {} and all(w["services"] == {} for w in info["workers"].values())
+    workers = [psutil.Process(pid) for pid in cluster.run(os.getpid).values()]
+    ports = {int(one.rpartition(":")[2]) for one in addresses}
+    places = [place for worker in workers for place in listening(worker)]
     assert {host for host, _ in places} == {"127.0.0.1"}
-    for path in named_unix_sockets(processes):  # where workers are forked
-        assert path.parent.stat().st_uid == os.geteuid()
-        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    for place in places:
-        assert answer(place, b"GET /health HTTP/1.0\r\n\r\n") == b""
-        assert answer(place, b"hello", stranger()) == b""
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            assert not any("PRIVATE KEY" in text for text in process.environ().values())
-            assert "PRIVATE KEY" not in " ".join(process.cmdline())
-    other = tls.PrivateSecurity(*certificates.make_self_signed_certificate())
-    for host, port in places:
-        for address, security in ((f"tcp://{host}:{port}", None), (f"tls://{host}:{port}", other)):
-            with pytest.raises(OSError):
-                Client(address, security=security, timeout=1)
-    printed, errors = run.finish()
-    assert run.returncode == 0, errors
-    assert "Complete: 136 runs" in printed
+    for port in ports | {port for _, port in places}:
+        assert answer(("127.0.0.1", port), b"GET /health HTTP/1.0\r\n\r\n") == b""
+        assert answer(("127.0.0.1", port), b"hello", context) == b""
+    files = {"tls_ca_file": other / "ca.pem"} | {
+        f"tls_client_{part}": other / f"client{end}.pem"
+        for part, end in (("cert", ""), ("key", "-key"))
+    }
+    foreign = distributed.Security(
+        require_encryption=True, **{name: str(file) for name, file in files.items()}
+    )
+    for address, security in ((addresses[0].replace("tls", "tcp"), None), (addresses[0], foreign)):
+        with pytest.raises(OSError):
+            Client(address, security=security, timeout=1)
+    for worker in workers:
+        assert not any("PRIVATE KEY" in text for text in worker.environ().values())
+        assert "PRIVATE KEY" not in " ".join(worker.cmdline())
 
 
 def test_who_has_the_certificate_gets_in(cluster):
@@ -83,61 +75,69 @@ def test_who_has_the_certificate_gets_in(cluster):
         assert client.submit(os.getpid).result() in client.run(os.getpid).values()
 
 
-def test_the_key_is_never_written(monkeypatch):
-    def refuse(*arguments, **options):
-        raise AssertionError("a temporary file")
-
-    for name in ("TemporaryDirectory", "NamedTemporaryFile", "mkstemp", "mkdtemp"):
-        monkeypatch.setattr(tempfile, name, refuse)
-    security = tls.PrivateSecurity(*certificates.make_self_signed_certificate())
-    for role in tls.ROLES:
-        assert security.get_connection_args(role)["ssl_context"]
-        assert security.get_listen_args(role)["ssl_context"]
-    assert "PRIVATE KEY" not in repr(security)
+@pytest.fixture
+def small(tmp_path):
+    """The file of a study of four runs, which are one task."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    return tmp_path / "small.toml"
 
 
-def test_each_cluster_has_a_certificate_of_its_own():
-    one, two = (
-        certificates.make_self_signed_certificate(),
-        certificates.make_self_signed_certificate(),
-    )
-    assert not set(one) & set(two)
+def workers_of(store):
+    (host,) = zarr.open_group(store, mode="r").attrs["hosts"]
+    return host["workers"]
 
 
-def test_a_cluster_has_no_more_workers_than_tasks_unless_it_is_told_how_many(monkeypatch):
-    monkeypatch.setattr(launch.os, "cpu_count", lambda: 2)
-    with launch.starting_or_connecting(ClusterSpec()) as connected:
-        assert [len(connected(tasks).nthreads()) for tasks in (1, 5)] == [1, 2]
-    with launch.starting_or_connecting(ClusterSpec(workers=2)) as connected:
-        assert len(connected(1).nthreads()) == 2
+def test_there_are_no_more_workers_than_tasks(small, monkeypatch):
+    """Of a cluster with certificates of the user's own, too."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    tls = make_certificates(small.parent / "tls")
+    files = {f"tls_{part}": tls / f"{part}.pem" for part in ("cert", "key")}
+    shutil.copy(tls / "worker.pem", files["tls_cert"])
+    shutil.copy(tls / "worker-key.pem", files["tls_key"])
+    spec = sweep.ClusterSpec(tls_ca_file=tls / "ca.pem", **files)
+    store = small.with_suffix(".zarr")
+    assert sweep.run(small, store, cluster=spec).complete
+    assert workers_of(store) == 1
 
 
-def test_a_dashboard_that_a_profile_asks_for():
-    profile = {"kind": "local", "scale": 1, "dashboard-address": ":0"}
-    with (
-        dask.config.set({"geosweep.clusters": {"watched": profile}}),
-        start_or_connect(ClusterSpec(profile="watched")) as client,
-    ):
-        server = client.cluster.scheduler.http_server
-        assert server.address == "127.0.0.1"
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/health") as page:
-            assert page.read() == b"ok"
-        (worker,) = client.scheduler_info()["workers"].values()
-        assert worker["services"] == {}
-        family = [psutil.Process(), *psutil.Process().children(recursive=True)]
-        assert {host for host, _ in listening(family)} == {"127.0.0.1"}
+@pytest.mark.slow
+def test_there_are_as_many_workers_as_is_said(small):
+    store = small.with_suffix(".zarr")
+    assert sweep.run(small, store, workers=2).complete
+    assert workers_of(store) == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "address"),
-    [(8787, "127.0.0.1:8787"), ("8787", "127.0.0.1:8787"), (":8787", "127.0.0.1:8787"),
-     ("0.0.0.0:8787", "0.0.0.0:8787"), ("login1:0", "login1:0")],
-)  # fmt: skip
-def test_where_a_dashboard_listens(given, address):
-    assert local._dashboard_options(given) == {"dashboard": True, "dashboard_address": address}
+@pytest.mark.slow
+def test_a_dashboard_that_a_profile_asks_for(long_study, start, until, tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    profile = f"{{kind: local, scale: 1, dashboard-address: {port}}}"
+    (tmp_path / "dask.yaml").write_text(f"geosweep: {{clusters: {{watched: {profile}}}}}")
+    monkeypatch.setenv("DASK_CONFIG", str(tmp_path))
+    run = start("sweep", "run", "long.toml", "--cluster", "watched", cwd=long_study)
+
+    def page():
+        assert run.poll() is None, run.finish()
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health") as answered,
+        ):
+            return answered.read()
+
+    assert until(page) == b"ok"
+    hosts = {host for process in run.members() for host, _ in listening(process)}
+    assert hosts == {"127.0.0.1"}
 
 
-@pytest.mark.parametrize("bad", ["", "here", "here:", True, -1, 1.5, ":70000", [8787]])
-def test_an_address_of_a_dashboard_that_is_none(bad):
-    with pytest.raises(InputError, match=r"expected a port, such as 8787, or host:port"):
-        local.start_local_cluster(1, dashboard_address=bad)
+@pytest.mark.slow
+def test_workers_share_the_private_cache_of_their_coordinator(small, start, monkeypatch):
+    """Where others may write the user's: kernels are compiled once, and it is said once."""
+    shared = small.parent / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv(cache_directory.NAMED, str(shared))
+    monkeypatch.delenv(cache_directory.HANDED, raising=False)
+    run = start("sweep", "run", "small.toml", "--no-summary", "--workers", 2, cwd=small.parent)
+    printed, errors = run.finish()
+    assert run.returncode == 0 and errors.count("may be written by others") == 1, errors
+    assert list(shared.iterdir()) == []

@@ -2,11 +2,7 @@
 
 import pytest
 import zarr
-from dask_processes import SMALL, await_scheduler, start_worker
-from distributed.core import CommClosedError
-
-from integrators.errors import InputError
-from sweep.clusters import workers
+from dask_processes import SMALL, start_worker
 
 # A preload: the first worker that is asked for something is killed by it, before it answers.
 KILLED_BY = """\
@@ -50,14 +46,8 @@ os.register_at_fork(after_in_child=killed)
 """
 
 
-@pytest.fixture(scope="module")
-def scheduler(start_once, until, tmp_path_factory):
-    """The address of a scheduler that outlives the workers of each test."""
-    return await_scheduler(start_once, until, tmp_path_factory.mktemp("scheduler"))[1]
-
-
-@pytest.mark.parametrize("handler", ["plugin-add", "run"])
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.slow
+@pytest.mark.parametrize(("handler", "count"), [("plugin-add", 1), ("run", 2)])
 def test_a_worker_is_killed_by_a_call_of_the_set_up(
     handler, count, scheduler, start, command, tmp_path
 ):
@@ -75,7 +65,7 @@ def test_a_worker_is_killed_by_a_call_of_the_set_up(
 
 
 def test_workers_of_a_local_cluster_are_killed_as_they_start(start, tmp_path, monkeypatch):
-    deaths = 5
+    deaths = 3
     text = KILLED_AS_IT_STARTS.format(deaths=deaths, folder=tmp_path)
     (tmp_path / "sitecustomize.py").write_text(text)
     (tmp_path / "small.toml").write_text(SMALL)
@@ -85,57 +75,3 @@ def test_workers_of_a_local_cluster_are_killed_as_they_start(start, tmp_path, mo
     assert run.returncode == 0, errors
     assert len(list(tmp_path.glob("dead-*"))) == deaths
     assert "Complete: 4 runs" in printed and "2 workers" in printed
-
-
-class Failing:
-    """A client of a cluster whose calls fail a number of times."""
-
-    status = "running"
-
-    def __init__(self, times, replaced):
-        self.times, self.replaced, self.calls = times, replaced, 0
-
-    def nthreads(self):
-        return {f"tcp://{self.calls if self.replaced else 0}": 1}
-
-    def call(self):
-        self.calls += 1
-        if self.calls <= self.times:
-            raise CommClosedError
-        return "answer"
-
-
-@pytest.fixture
-def at_once(monkeypatch):
-    monkeypatch.setattr(workers, "AGAIN_SECONDS", 1e-3)
-
-
-def test_a_call_is_repeated_as_long_as_workers_come_and_go(at_once):
-    client = Failing(3 * workers.MOST_TRIES, replaced=True)
-    assert workers.ask_cluster_with_retries(client, client.call, lambda: None) == "answer"
-
-
-def test_a_call_that_fails_whatever_workers_there_are_is_given_up(at_once):
-    client = Failing(3 * workers.MOST_TRIES, replaced=False)
-    with pytest.raises(CommClosedError):
-        workers.ask_cluster_with_retries(client, client.call, lambda: None)
-    assert client.calls == workers.MOST_TRIES + 1
-
-
-def test_a_call_is_not_repeated_when_the_scheduler_is_gone(at_once):
-    client = Failing(3, replaced=True)
-    client.status, client.nthreads = "closed", dict
-    with pytest.raises(CommClosedError):
-        workers.ask_cluster_with_retries(client, client.call, lambda: None)
-    assert client.calls == 1
-
-
-def test_the_end_is_asked_for_between_two_tries(at_once):
-    client = Failing(10**6, replaced=True)
-
-    def check():
-        if client.calls > 2:
-            raise InputError("enough")
-
-    with pytest.raises(InputError, match="enough"):
-        workers.ask_cluster_with_retries(client, client.call, check)

@@ -6,15 +6,9 @@ import subprocess
 
 import dask
 import pytest
-import trustme
+from authorities import NOW, make_certificates
 from dask_processes import SMALL, address_in, files, refused, start_scheduler, start_worker
 
-from integrators.errors import InputError
-from sweep.clusters import certificates, tls
-from sweep.clusters.launch import start_or_connect
-from sweep.clusters.spec import ClusterSpec, TlsFiles
-
-NOW = datetime.datetime.now(datetime.UTC)
 LONG = datetime.timedelta(days=30)
 
 
@@ -24,29 +18,23 @@ def made(tmp_path_factory):
     top = tmp_path_factory.mktemp("tls")
     ages = {"own": NOW, "foreign": NOW, "expired": NOW - LONG, "early": NOW + LONG}
     for name, now in ages.items():
-        certificates.make_test_certificates(top / name, ["127.0.0.1"], days=2, now=now)
+        make_certificates(top / name, now)
     return top
 
 
 @pytest.fixture(scope="module")
 def scheduler(start_once, until, made, tmp_path_factory):
-    """The address of a scheduler with a worker, who speak TLS alone."""
+    """The file of a scheduler with a worker, who speak TLS alone."""
     top, own = tmp_path_factory.mktemp("processes"), made / "own"
     start_scheduler(start_once, top, "--protocol", "tls", *files(own, "scheduler"))
-    old = ("--protocol", "tls", *files(made / "expired", "scheduler"))
-    start_scheduler(start_once, top / "expired", *old)
-    start_scheduler(start_once, top / "plain")
     file = top / "scheduler.json"
     address = until(lambda: address_in(file))
     start_worker(start_once, address, top, *files(own, "worker"))
     return file
 
 
-def other(scheduler, until, name):
-    return until(lambda: address_in(scheduler.parent / name / "scheduler.json"))
-
-
 def test_a_run_over_tls(made, scheduler, command, tmp_path):
+    """Files are options, a profile's, or what Dask's configuration says."""
     (tmp_path / "small.toml").write_text(SMALL)
     own = files(made / "own", "client")
     run = ("run", "small.toml", "--no-summary", "--scheduler-file", scheduler, *own)
@@ -61,10 +49,11 @@ def test_a_run_over_tls(made, scheduler, command, tmp_path):
     with dask.config.set(settings):
         extend = ("extend", "small.zarr", "--duration", 2, "--scheduler", address)
         assert "Complete: 4 runs" in command(tmp_path, *extend).stdout
-
-
-def check_refused(command, tmp_path, *arguments):
-    return refused(command, tmp_path, *arguments)
+    night = {"kind": "scheduler", "address": address, "tls-ca-file": str(own[1])}
+    between = {"tls-cert": str(made / "own" / "between.pem")}  # leads to the authority, with key
+    with dask.config.set({"geosweep.clusters": {"night": night | between}}):
+        extend = ("extend", "small.zarr", "--duration", 3, "--cluster", "night")
+        assert "Complete: 4 runs" in command(tmp_path, *extend).stdout
 
 
 CLIENTS = {
@@ -82,41 +71,49 @@ def test_other_clients_are_refused(kind, made, scheduler, command, tmp_path):
     protocol, folder, expected = CLIENTS[kind]
     address = address_in(scheduler).replace("tls", protocol)
     own = files(made / folder, "client") if folder else ()
-    message = check_refused(command, tmp_path, "--scheduler", address, *own)
+    message = refused(command, tmp_path, "--scheduler", address, *own)
     assert expected in message
     if folder == "foreign":
         assert f"signed by the authority in {made / folder / 'ca.pem'}" in message
 
 
+def both(made, one, other, place):
+    """A file of two authorities."""
+    file = place / "both.pem"
+    file.write_bytes((made / one / "ca.pem").read_bytes() + (made / other / "ca.pem").read_bytes())
+    return file
+
+
 def test_a_scheduler_that_refuses_our_certificate(made, scheduler, command, tmp_path):
-    (tmp_path / "both.pem").write_bytes(
-        (made / "foreign" / "ca.pem").read_bytes() + (made / "own" / "ca.pem").read_bytes()
-    )
-    own = ["--tls-ca-file", tmp_path / "both.pem", *files(made / "foreign", "client")[2:]]
+    authorities = both(made, "foreign", "own", tmp_path)
+    own = ["--tls-ca-file", authorities, *files(made / "foreign", "client")[2:]]
     address = address_in(scheduler)
-    message = check_refused(command, tmp_path, "--scheduler", address, *own)
+    message = refused(command, tmp_path, "--scheduler", address, *own)
     assert f"the scheduler '{address}' refuses the certificate {made / 'foreign'}" in message
     assert "signed by" in message
 
 
-def test_a_scheduler_whose_certificate_has_expired(made, scheduler, command, tmp_path, until):
-    (tmp_path / "both.pem").write_bytes(
-        (made / "own" / "ca.pem").read_bytes() + (made / "expired" / "ca.pem").read_bytes()
-    )
-    own = ["--tls-ca-file", tmp_path / "both.pem", *files(made / "own", "client")[2:]]
-    address = other(scheduler, until, "expired")
-    message = check_refused(command, tmp_path, "--scheduler", address, *own)
+@pytest.mark.slow
+def test_a_scheduler_whose_certificate_has_expired(made, start, until, command, tmp_path):
+    old = ("--protocol", "tls", *files(made / "expired", "scheduler"))
+    start_scheduler(start, tmp_path / "expired", *old)
+    address = until(lambda: address_in(tmp_path / "expired" / "scheduler.json"))
+    authorities = both(made, "own", "expired", tmp_path)
+    own = ["--tls-ca-file", authorities, *files(made / "own", "client")[2:]]
+    message = refused(command, tmp_path, "--scheduler", address, *own)
     assert f"the certificate of the scheduler '{address}'" in message and "has expired" in message
 
 
-def test_a_scheduler_without_tls(made, scheduler, command, tmp_path, until):
-    address = other(scheduler, until, "plain").replace("tcp", "tls")
+@pytest.mark.slow
+def test_a_scheduler_without_tls(made, start, until, command, tmp_path):
+    start_scheduler(start, tmp_path / "plain")
+    address = until(lambda: address_in(tmp_path / "plain" / "scheduler.json")).replace("tcp", "tls")
     own = files(made / "own", "client")
-    message = check_refused(command, tmp_path, "--scheduler", address, *own)
+    message = refused(command, tmp_path, "--scheduler", address, *own)
     assert f"the scheduler '{address}' speaks no TLS" in message
 
 
-def test_files_that_do_not_do(made, tmp_path):
+def test_files_that_do_not_do(made, command, tmp_path):
     (tmp_path / "text.pem").write_text("no certificate")
     own = made / "own"
     pair = own / "client.pem", own / "client-key.pem"
@@ -133,45 +130,21 @@ def test_files_that_do_not_do(made, tmp_path):
         (own / "ca.pem", pair[0], own / "worker-key.pem", "(--tls-key) does not fit (KEY_VALUES"),
         (own / "ca.pem", pair[0], locked, "has a password"),
         (made / "foreign" / "ca.pem", *pair, "(--tls-cert) is not signed by the authority in"),
+        (made / "foreign" / "ca.pem", own / "between.pem", None, "is not signed by the authority"),
     )
     for ca_file, cert, key, expected in cases:
-        with pytest.raises(tls.InputError) as refusal:
-            tls.tls_security_of_client("tls://h:1", TlsFiles(ca_file, cert, key))
-        assert expected in str(refusal.value)
-    both = tmp_path / "both.pem"
-    both.write_bytes(pair[0].read_bytes() + pair[1].read_bytes())
-    assert tls.tls_security_of_client("tls://h:1", TlsFiles(own / "ca.pem", both, None))
-
-
-def test_a_certificate_in_between_leads_to_the_authority(made, tmp_path):
-    """The certificate's file holds it, too; an authority that signed neither is refused."""
-    authority = trustme.CA()
-    between = authority.create_child_ca()
-    pair = between.issue_cert("127.0.0.1")
-    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
-    chain = pair.cert_chain_pems[0].bytes() + between.cert_pem.bytes()
-    (tmp_path / "own.pem").write_bytes(pair.private_key_pem.bytes() + chain)
-    own = TlsFiles(tmp_path / "ca.pem", tmp_path / "own.pem")
-    assert tls.tls_security_of_client("tls://127.0.0.1:8786", own).require_encryption
-    foreign = TlsFiles(made / "foreign" / "ca.pem", tmp_path / "own.pem")
-    with pytest.raises(InputError, match="is not signed by the authority in .*foreign"):
-        tls.tls_security_of_client("tls://127.0.0.1:8786", foreign)
-
-
-def test_a_local_cluster_with_tls(made, tmp_path):
-    own = made / "own"
-    tls_options = {"tls_ca_file": own / "ca.pem", "tls_cert": own / "worker.pem"}
-    spec = ClusterSpec(workers=1, **tls_options, tls_key=own / "worker-key.pem")
-    with start_or_connect(spec) as client:
-        addresses = [client.scheduler.address, *client.nthreads()]
-        assert len(addresses) == 2
-        assert all(address.startswith("tls://") for address in addresses)
+        key_option = () if key is None else ("--tls-key", key)
+        options = ("--tls-ca-file", ca_file, "--tls-cert", cert, *key_option)
+        assert expected in refused(command, tmp_path, "--scheduler", "tls://h:1", *options)
+        assert expected in refused(command, tmp_path, "--workers", 1, *options)
 
 
 def test_the_command_makes_certificates(command, tmp_path):
     said = command(tmp_path, "certificates", "tls", "--host", "login1", "--host", "10.0.0.1")
     folder = tmp_path / "tls"
-    assert sorted(file.name for file in folder.iterdir()) == sorted(certificates.NAMES)
+    names = {f"{role}{part}.pem" for role in ("ca", "scheduler", "worker", "client")
+             for part in ("", "-key")}  # fmt: skip
+    assert {file.name for file in folder.iterdir()} == names
     for file in folder.glob("*-key.pem"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert f"dask scheduler --protocol tls --tls-ca-file {folder}/ca.pem" in said.stdout
@@ -187,3 +160,15 @@ def test_the_command_makes_certificates(command, tmp_path):
     no_host = command(tmp_path, "certificates", "other", "--host", "a b", code=2)
     assert "hosts are 'a b'" in no_host.stderr and "expected names or IP" in no_host.stderr
     assert not (tmp_path / "other").exists()
+
+
+def test_certificates_that_were_made_fit_one_another(command, tmp_path):
+    command(tmp_path, "certificates", "tls", "--host", "127.0.0.1", "--days", 1)
+    for role in ("scheduler", "worker", "client"):
+        verify = ["openssl", "verify", "-CAfile", "tls/ca.pem", f"tls/{role}.pem"]
+        done = subprocess.run(verify, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert "OK" in done.stdout
+        dates = ["openssl", "x509", "-noout", "-in", f"tls/{role}.pem", "-checkend"]
+        for seconds, code in (80_000, 0), (90_000, 1):
+            done = subprocess.run([*dates, str(seconds)], cwd=tmp_path, capture_output=True)
+            assert done.returncode == code
