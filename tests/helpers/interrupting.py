@@ -5,6 +5,7 @@ a cluster within the process: coordinator and worker stop at once, as where the 
 """
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from waiting import HANG, until
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
+FULL = 0
 
 
 class Process(Forked):
@@ -25,18 +27,21 @@ class Process(Forked):
     ----------
     code : str
     directory : Path
-        Where it runs, and where its file operations are counted.
+        Where it runs.
     at : int
         Which operation is not done any more, or not until it is woken.
-    number : signal.Signals
-        SIGKILL or SIGSTOP.
+    number : signal.Signals or `FULL`
+        SIGKILL or SIGSTOP; or from then on nothing can be written: the disk is full.
+    below : str
+        Where file operations are counted: the directory, or one in it.
     """
 
     script = True
 
-    def __init__(self, code, directory, at, number):
+    def __init__(self, code, directory, at, number, below=""):
         directory = Path(directory).resolve()
-        super().__init__([sys.executable, __file__, code, at, int(number)], directory)
+        arguments = [sys.executable, __file__, code, at, int(number), directory / below]
+        super().__init__(arguments, directory)
 
     def was_interrupted(self):
         """Wait until it is interrupted, or has ended; whether it was interrupted."""
@@ -58,21 +63,23 @@ class Process(Forked):
         assert self.returncode in (0, 1), printed
 
 
-def main(code, at, number):
+def main(code, at, number, directory):
     """Be the process."""
     import sweep
 
     with contextlib.ExitStack() as stack:
         names = {"sweep": sweep, "client": lambda: stack.enter_context(_cluster_within())}
-        directory, left = os.getcwd(), at
+        left = at
 
         def hook(event, args):
             nonlocal left
             if not _is_change(event, args, directory):
                 return
-            if left == 0:
-                os.kill(os.getpid(), number)
             left -= 1
+            if left < 0 and number == FULL and event in ("open", "os.mkdir"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if left == -1 and number != FULL:
+                os.kill(os.getpid(), number)
 
         sys.addaudithook(hook)
         exec(code, names)
@@ -98,8 +105,8 @@ def _is_below(path, directory):
         name = os.fsdecode(path)
     except TypeError:  # of an open file
         return False
-    return name.startswith(directory) or not os.path.isabs(name)
+    return os.path.abspath(name).startswith(f"{directory}/")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

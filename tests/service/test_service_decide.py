@@ -1,7 +1,8 @@
 """`sweep decide` killed in a round goes on from what is committed."""
 
+import pytest
+
 import sweep
-from sweep.store.store import Store
 
 STUDY = """\
 format = 1
@@ -19,6 +20,7 @@ record = ["energy"]
 """
 
 
+@pytest.mark.slow
 def test_a_decide_that_is_killed_goes_on(tmp_path, start, until, committed, command, arrays):
     (tmp_path / "long.toml").write_text(STUDY)
     command(tmp_path, "run", "long.toml", "--no-summary")
@@ -28,7 +30,7 @@ def test_a_decide_that_is_killed_goes_on(tmp_path, start, until, committed, comm
     until(lambda: committed(store, "pendulum") > count or deciding.poll() is not None)
     assert deciding.poll() is None, deciding.communicate()
     deciding.kill()
-    assert len(Store.at(store).attributes["studies"]) > 1
+    assert len(sweep.open_study(store).attrs["studies"]) > 1
     done = command(tmp_path, "decide", "long.zarr", "--keep-duration", "--closer")
     assert " were open, and " in done.stdout
     after = arrays(store, "pendulum")

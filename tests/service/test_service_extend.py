@@ -7,11 +7,6 @@ import pytest
 from study_text import one_experiment
 
 import sweep
-from sweep.campaign import coordinator, extend
-from sweep.store import create, diff, studies
-from sweep.store.store import Store
-from sweep.study.run_table import expand_experiment
-from sweep.study.time_axis import TimeAxis, extend_time_axis
 
 KEYS = {
     "integrators": """[
@@ -32,39 +27,31 @@ def text(**changes):
     return one_experiment(**KEYS | changes)
 
 
-class Counts(coordinator.Watcher):
-    """Counts the runs that are computed."""
-
-    computed = 0
-
-    def progressed(self, task, receipt):
-        self.computed += receipt.runs
-
-
 @pytest.fixture(scope="module")
-def at_once(cluster, tmp_path_factory):
+def at_once(run_text, tmp_path_factory):
     path = tmp_path_factory.mktemp("extended") / "whole.zarr"
-    assert sweep.run(
-        studies.parse_study(text(duration="2.0", samples="10")), path, cluster
-    ).complete
+    assert run_text(text(duration="2.0", samples="10"), path).complete
     return path
 
 
-def evaluations(store):
-    return sweep.open_study(store)["only"]["evaluations"].values
+@pytest.fixture(scope="module")
+def short(run_text, tmp_path_factory):
+    path = tmp_path_factory.mktemp("short") / "test.zarr"
+    assert run_text(text(), path).complete
+    return path
+
+
+@pytest.fixture
+def store(short, tmp_path):
+    return shutil.copytree(short, tmp_path / "test.zarr")
 
 
 def test_runs_in_three_pieces_are_the_runs_at_once(
-    cluster, tmp_path, at_once, command, assert_same_runs, arrays, fingerprint
+    store, tmp_path, grow, at_once, command, assert_same_runs, arrays, fingerprint
 ):
     """By a longer study, then by the command; again there is nothing to do."""
-    store = tmp_path / "test.zarr"
-    assert sweep.run(studies.parse_study(text()), store, cluster).complete
     before = arrays(store, "only")
-    longer = studies.parse_study(text(duration="1.2", samples="6"))
-    watcher = Counts()
-    assert sweep.run(longer, store, cluster, watcher=watcher).complete
-    assert watcher.computed == 18
+    assert grow(text(duration="1.2", samples="6"), store).computed == 18
     ran = command(tmp_path, "extend", "test.zarr", "--duration", 2.0)
     assert "Complete: 18 runs" in ran.stdout
     assert_same_runs(at_once, store, "only")
@@ -95,11 +82,8 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
     assert fingerprint(store) == mark
 
 
-def test_samples_may_become_coarser(cluster, tmp_path, at_once, arrays):
-    store, watcher = tmp_path / "test.zarr", Counts()
-    assert sweep.run(studies.parse_study(text()), store, cluster).complete
-    made = studies.study_with_longer_duration(studies.stored_study(store), 2.0, samples=2)
-    assert sweep.run(made, store, cluster, watcher=watcher).complete and watcher.computed == 18
+def test_samples_may_become_coarser(store, cluster, at_once, arrays):
+    assert sweep.extend(store, duration=2.0, samples=2, client=cluster).complete
     coarse, fine = arrays(store, "only"), arrays(at_once, "only")
     kept = [0, 1, 2, 3, 4, 7, 10]
     np.testing.assert_array_equal(coarse["time"], fine["time"][kept])
@@ -109,30 +93,30 @@ def test_samples_may_become_coarser(cluster, tmp_path, at_once, arrays):
     for name in ("steps", "evaluations", "iterations_mean", "status"):
         own = free if name != "evaluations" else ~fine["adaptive"]
         np.testing.assert_array_equal(coarse[name][own], fine[name][own], err_msg=name)
-    again = studies.stored_study(store)
-    np.testing.assert_array_equal(again.experiments[0].times, coarse["time"])
     with pytest.raises(ValueError, match="6 samples from 2 to 3.2 do not fit"):
-        studies.study_with_longer_duration(again, 3.2, samples=6)  # finer than it was
+        sweep.extend(store, duration=3.2, samples=6, client=cluster)  # finer than it was
 
 
-def test_an_axis_that_was_extended_twice_goes_on(cluster, tmp_path, command, arrays):
+def test_an_axis_that_was_extended_twice_goes_on(run_text, tmp_path, command, arrays):
     """By equal intervals first, then by longer ones, which no study can say."""
     written = text(integrators='"variational"', reference=None)
     store, at_once = tmp_path / "test.zarr", tmp_path / "whole.zarr"
-    assert sweep.run(studies.parse_study(written), store, cluster).complete
+    assert run_text(written, store).complete
     for duration, more in ((1.6, ()), (3.2, ("--samples", 4)), (4.8, ())):
         command(tmp_path, "extend", "test.zarr", "--duration", duration, *more)
     assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
     assert "3 new runs" in command(tmp_path, "extend", "test.zarr", "--integrator", "rk4").stdout
     whole = text(integrators='"variational"', reference=None, duration="4.8", samples="24")
-    assert sweep.run(studies.parse_study(whole), at_once, cluster).complete
+    assert run_text(whole, at_once).complete
     coarse, fine = arrays(store, "only"), arrays(at_once, "only")
     kept = np.searchsorted(fine["time"], coarse["time"] * (1 - 1e-12))
     np.testing.assert_array_equal(coarse["time"], fine["time"][kept])
     np.testing.assert_array_equal(coarse["state"][:3], fine["state"][:, kept])
 
 
-def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, arrays, fingerprint):
+def test_runs_that_failed_stay_and_equal_steps_are_refused(
+    run_text, cluster, tmp_path, arrays, fingerprint
+):
     store = tmp_path / "test.zarr"
     keys = {
         "system": '"nbody_sphere"',
@@ -148,12 +132,11 @@ def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, ar
         "record": '["energy"]',
         "duration": "2.0",
     }
-    outcome = sweep.run(studies.parse_study(text(**keys)), store, cluster)
+    outcome = run_text(text(**keys), store)
     assert outcome.complete and outcome.failed == 1
-    before, watcher = arrays(store, "only"), Counts()
-    made = studies.study_with_longer_duration(studies.stored_study(store), 3.0)
-    outcome = sweep.run(made, store, cluster, watcher=watcher)
-    assert outcome.complete and outcome.failed == 1 and watcher.computed == 1
+    before = arrays(store, "only")
+    outcome = sweep.extend(store, duration=3.0, client=cluster)
+    assert outcome.complete and outcome.failed == 1
     after = arrays(store, "only")
     failed = before["status"] > 0
     for name in ("sample_count", "stop_time", "steps", "cpu_time"):
@@ -161,43 +144,30 @@ def test_runs_that_failed_stay_and_equal_steps_are_refused(cluster, tmp_path, ar
     assert after["sample_count"].tolist() == [before["sample_count"][0], 7]
     counted = tmp_path / "counted.zarr"
     one = '{ name = "rk4", steps_of = "rk45", tolerance = 1e-3 }'
-    sweep.run(studies.parse_study(text(integrators=one, step_size=None)), counted, cluster)
+    run_text(text(integrators=one, step_size=None), counted)
     mark = fingerprint(counted)
     with pytest.raises(ValueError, match="cannot be extended: the steps of 'rk4"):
-        studies.study_with_longer_duration(studies.stored_study(counted), 1.6)
+        sweep.extend(counted, duration=1.6, client=cluster)
     longer = text(integrators=one, step_size=None, duration="1.6", samples="8")
     with pytest.raises(ValueError, match="cannot be extended: the steps of 'rk4"):
-        sweep.run(studies.parse_study(longer), counted, cluster)
+        run_text(longer, counted)
     assert fingerprint(counted) == mark
 
 
-@pytest.mark.parametrize("duration", [0.7, 10.0, 1e-3, 1234.5])
-def test_longer_axes_have_the_times_of_shorter_ones(duration):
-    short = TimeAxis(duration, 7)
-    long = TimeAxis(float(f"{3 * duration:.12g}"), 21)
-    np.testing.assert_array_equal(short.times, long.times[:8])
-    assert extend_time_axis(short, long.duration) == long
-    odd = TimeAxis(duration * 2 * np.pi, 7)
-    made = extend_time_axis(odd, 3 * duration * 2 * np.pi)
-    np.testing.assert_array_equal(made.times[:8], odd.times)
-    assert made.samples == 21 and made.interval == odd.interval
-
-
-def test_thinning_samples_go_on_to_thin_out(cluster, tmp_path, command, arrays, assert_same_runs):
+def test_thinning_samples_go_on_to_thin_out(run_text, tmp_path, command, arrays, assert_same_runs):
     """By whole decades a study can ask for the same; an end in between stays a sample."""
     methods = '["variational", { name = "rkmk54", tolerance = 1e-4 }]'
     keys = {"samples": "{ per_decade = 4 }", "reference": None, "integrators": methods}
     store = tmp_path / "test.zarr"
-    assert sweep.run(studies.parse_study(text(duration="10.0", **keys)), store, cluster).complete
+    assert run_text(text(duration="10.0", **keys), store).complete
     before = arrays(store, "only")
     command(tmp_path, "extend", "test.zarr", "--duration", 100.0)
     whole = tmp_path / "whole.zarr"
     longer = text(duration="100.0", **keys)
-    assert sweep.run(studies.parse_study(longer), whole, cluster).complete
+    assert run_text(longer, whole).complete
     assert_same_runs(whole, store, "only")
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
     assert shown.startswith('# only was extended to 100 (samples: {"per_decade": 4')
-    assert studies.stored_study(store).experiments == studies.parse_study(longer).experiments
     (tmp_path / "longer.toml").write_text(longer)
     assert (
         "Nothing to compute"
@@ -230,15 +200,19 @@ ADDED = {
 
 
 @pytest.fixture(scope="module")
-def shorter(cluster, tmp_path_factory):
+def shorter(run_text, tmp_path_factory):
     path = tmp_path_factory.mktemp("amended") / "test.zarr"
     written = text().replace("[[experiment]]", "[[experiment]]   # the only one")
-    assert sweep.run(studies.parse_study(written), path, cluster).complete
+    assert run_text(written, path).complete
     return path
 
 
-@pytest.mark.parametrize("what", ADDED)
-def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays):
+FIRST = ["two at once", "a tolerance", "nothing new"]
+OTHERS = [pytest.param(what, marks=pytest.mark.slow) for what in ADDED if what not in FIRST]
+
+
+@pytest.mark.parametrize("what", FIRST + OTHERS)
+def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command):
     """A text is added that names what is new, the first one kept, and only that is computed."""
     options, new, words = ADDED[what]
     store = shutil.copytree(shorter, tmp_path / "test.zarr")
@@ -247,12 +221,10 @@ def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays
     assert "Complete" in said
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
     assert "[[experiment]]   # the only one" in shown
-    first, *more = Store.at(store).attributes["studies"]
-    assert first == Store.at(shorter).attributes["studies"][0]
+    first, *more = sweep.open_study(store).attrs["studies"]
+    assert first == sweep.open_study(shorter).attrs["studies"][0]
     assert len(more) == (new > 0) and (words is None or words in more[0])
     assert all(text in shown for text in more) and ("# --- study 2 of 2" in shown) == bool(more)
-    kept = studies.stored_study(store).experiments
-    assert [e.times.tolist() for e in kept] == [arrays(store, "only")["time"].tolist()]
     assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
     saved = [first, *more][-1]
     if "--duration" in options:
@@ -262,7 +234,7 @@ def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command, arrays
     (tmp_path / "saved.toml").write_text(saved)
     said = command(tmp_path, "run", "saved.toml", "test.zarr", "--no-summary").stdout
     assert "Nothing to compute" in said and "no longer" not in said
-    assert Store.at(store).attributes["studies"] == [saved]
+    assert sweep.open_study(store).attrs["studies"] == [saved]
 
 
 def test_additions_go_on_from_each_other(shorter, tmp_path, command, arrays):
@@ -271,11 +243,11 @@ def test_additions_go_on_from_each_other(shorter, tmp_path, command, arrays):
     command(tmp_path, "extend", "test.zarr", "--integrator", "rk2_heun")
     said = command(tmp_path, "extend", "test.zarr", "--step-size", 0.05).stdout
     assert "12 new runs, 21 kept" in said
-    texts = Store.at(store).attributes["studies"]
+    texts = sweep.open_study(store).attrs["studies"]
     assert len(texts) == 3 and '"rk2_heun"' in texts[2] and "step_size = [0.1, 0.05]" in texts[2]
     again = ("extend", "test.zarr", "--step-size", 0.05, "--integrator", "rk2_heun")
     assert "0 new runs, 33 kept" in command(tmp_path, *again).stdout
-    assert Store.at(store).attributes["studies"] == texts
+    assert sweep.open_study(store).attrs["studies"] == texts
     before = arrays(store, "only")
     assert before["in_study"].all() and len(before["run_id"]) == 33
     (tmp_path / "first.toml").write_text(texts[0])
@@ -287,7 +259,7 @@ def test_additions_go_on_from_each_other(shorter, tmp_path, command, arrays):
     assert after["state"].tobytes() == before["state"].tobytes()
 
 
-def test_defaults_stay_defaults(tmp_path):
+def test_defaults_stay_defaults(tmp_path, run_text, command):
     """An experiment with fixed steps does not take the tolerance that another one needs."""
     head, _, table = text(
         integrators='"rk4"', step_size="{ start = 0.1, stop = 0.05, count = 2 }", reference=None
@@ -299,16 +271,15 @@ def test_defaults_stay_defaults(tmp_path):
         + "[[experiment]]"
         + table.replace('"only"', '"other"').replace('"rk4"', '"rk45"').replace("step_size =", "#")
     )
-    study, store = studies.parse_study(written), Store.at(tmp_path / "test.zarr")
-    create.create_or_grow_store(store, study, diff.diff_store_against_study(store, study))
-    added = extend.Additions(step_sizes=(0.05, 0.025), tolerances=(1e-7,), members=4)
-    made = extend.study_with_additions(store, added)
-    assert made.texts[0] == written and len(made.texts) == 2
-    only, other = (e.parts[1] for e in made.experiments)
-    assert only.step_sizes == (0.1, 0.05, 0.025) and other.tolerances == (1e-6, 1e-7)
-    assert [part.initial_conditions[0].members for part in (only, other)] == [4, 4]
-    sizes = [expand_experiment(experiment).size for experiment in made.experiments]
-    assert sizes == [4 * 3, 4 * 2]
+    assert run_text(written, tmp_path / "test.zarr").complete
+    more = ("--step-size", 0.05, "--step-size", 0.025, "--tolerance", 1e-7, "--members", 4)
+    command(tmp_path, "extend", "test.zarr", *more)
+    tree = sweep.open_study(tmp_path / "test.zarr")
+    assert tree.attrs["studies"][0] == written and len(tree.attrs["studies"]) == 2
+    only, other = (tree[name].to_dataset() for name in ("only", "other"))
+    assert only["in_study"].all() and other["in_study"].all()
+    assert sorted(only["step_size"].values) == sorted([0.1, 0.05, 0.025] * 4)
+    assert sorted(other["tolerance"].values) == [1e-7] * 4 + [1e-6] * 4
 
 
 def test_what_cannot_be_added(shorter, tmp_path, command, fingerprint):

@@ -4,13 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from study_text import run_tables
 
 import integrators
 import sweep
 import systems
 from integrators import status as status_of
-from sweep.store import studies
-from sweep.study.run_table import expand_experiment
 
 STUDY = """\
 format = 1
@@ -95,8 +94,8 @@ def test_status_says_which(ended, command):
 def test_nan_from_where_it_stopped_and_the_others_untouched(ended):
     """In lanes beside runs that fail, each run has the bits it has alone."""
     place, _ = ended
-    for experiment in studies.parse_study(STUDY).experiments:
-        table, dataset = expand_experiment(experiment), datasets(place)[experiment.name]
+    for name, table in run_tables(STUDY).items():
+        experiment, dataset = table.experiment, datasets(place)[name]
         meanings = dict(
             zip(
                 dataset.status.attrs["flag_values"],

@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from distributed import Client
 from distributions import INSTALLED, NAMED, distribute
 from plugin_text import write
 
 import sweep
-from sweep.clusters.local import start_local_cluster
 from sweep.errors import TaskFailed
 
 
@@ -36,11 +34,11 @@ def store(site, tmp_path_factory):
     """The store of a study that names what is installed."""
     home = tmp_path_factory.mktemp("installed")
     (home / "bead.toml").write_text(INSTALLED)
-    with start_local_cluster(1) as local, Client(local) as client:
-        assert sweep.run(home / "bead.toml", home / "bead.zarr", client).complete
+    assert sweep.run(home / "bead.toml", home / "bead.zarr", workers=1).complete
     return home / "bead.zarr"
 
 
+@pytest.mark.slow
 def test_it_is_computed_as_by_a_plugin(store, cluster, tmp_path, arrays):
     path = tmp_path / "plugin.zarr"
     assert sweep.run(write(tmp_path, NAMED), path, cluster).complete
@@ -49,6 +47,7 @@ def test_it_is_computed_as_by_a_plugin(store, cluster, tmp_path, arrays):
         assert here[name].tobytes() == there[name].tobytes()
 
 
+@pytest.mark.slow
 def test_commands_know_it(store, called):
     def answer(*arguments):
         done = called(store.parent, *arguments)

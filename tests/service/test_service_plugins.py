@@ -12,8 +12,6 @@ from distributed import Client
 from plugin_text import BEAD, STUDY, edited, write
 
 import sweep
-from sweep.store.store import Store
-from sweep.store.upkeep.mark import mark_runs_not_computed
 
 RUNS = 2 * 3 * 3 * 5
 
@@ -47,6 +45,7 @@ def store(computed, tmp_path):
     return tmp_path / "bead.zarr"
 
 
+@pytest.mark.slow
 def test_a_remote_worker_without_the_file(remote, command, tmp_path, computed, arrays):
     write(tmp_path)
     done = command(tmp_path, "run", "bead.toml", "--scheduler", remote, "--no-summary")
@@ -96,11 +95,34 @@ def test_a_store_is_read_without_the_plugin(store, command, called):
     )
 
 
+def lose(store, rows):
+    """Let the results of some runs be not there."""
+    group = zarr.open_group(store, path="spring", mode="r+", use_consolidated=False)
+    group["sample_count"][rows] = 0
+
+
 def test_a_store_goes_on_by_the_source_that_it_keeps(store, computed, command, assert_same_runs):
-    mark_runs_not_computed(Store.at(store), "spring", np.arange(40, 50))
+    lose(store, slice(40, 50))
     done = command(store.parent, "retry", store)
     assert f"Complete: {RUNS} runs" in done.stdout
     assert_same_runs(store, computed, "spring")
+
+
+def test_a_plugin_that_a_store_brings_runs_only_when_it_is_approved(
+    store, called, command, fingerprint, tmp_path, monkeypatch
+):
+    """By whoever runs it; then it is approved for good."""
+    lose(store, slice(40, 41))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    before = fingerprint(store)
+    for arguments in (("retry", store), ("plan", store), ("run", store)):
+        refused = called(store.parent, *arguments)
+        assert refused.returncode == 2 and "--trust-plugins" in refused.stderr
+        assert hashlib.sha256(BEAD.encode()).hexdigest()[:8] in refused.stderr
+    assert fingerprint(store) == before
+    command(store.parent, "plan", store, "--trust-plugins")
+    done = command(store.parent, "retry", store)
+    assert f"Complete: {RUNS} runs" in done.stdout
 
 
 def test_a_changed_plugin_is_refused(store, command, fingerprint):

@@ -6,8 +6,7 @@ from study_text import one_experiment, problems
 
 import sweep
 import systems
-from sweep.analysis.drift.cells import quantities_with_recorded_error
-from sweep.store import studies
+from sweep.analysis import drift_table
 
 STUDY = """\
 format = 1
@@ -42,9 +41,9 @@ EYE = "[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]"
 
 
 @pytest.fixture(scope="module")
-def path(cluster, tmp_path_factory):
+def path(run_text, tmp_path_factory):
     path = tmp_path_factory.mktemp("tops") / "tops.zarr"
-    assert sweep.run(studies.parse_study(STUDY), path, cluster).complete
+    assert run_text(STUDY, path).complete
     return path
 
 
@@ -76,7 +75,7 @@ def test_formulations_agree_about_what_they_share(path):
         gravity = table[f"gravity_in_body_{axis}"].values.reshape(3, 3, -1)
         np.testing.assert_allclose(gravity[1:, 0], gravity[:-1, 0], atol=1e-3)
     # Errors against a reference do not drift.
-    assert quantities_with_recorded_error(table) == ("energy",)
+    assert {row.quantity for row in drift_table(table)} == {"energy"}
 
 
 def test_spelled_starts_and_measured_structure(path):
@@ -91,11 +90,10 @@ def test_spelled_starts_and_measured_structure(path):
     assert not table.momentum_error.any() and table.orthogonality_error.max() <= 2e-15
 
 
-def test_it_goes_on_where_it_ended(path, cluster):
+def test_it_goes_on_where_it_ended(path, run_text):
     grown = STUDY.replace("[0.01, 0.005]", "[0.01, 0.005, 0.002]")
     before = sweep.open_study(path)["spelled"].to_dataset().load()
-    summary = sweep.run(studies.parse_study(grown), path, cluster)
-    assert summary.complete
+    assert run_text(grown, path).complete
     after = sweep.open_study(path)["spelled"].to_dataset().load()
     assert before.sizes["run"] == 4 and after.sizes["run"] == 6
     kept = np.flatnonzero(np.isin(after.run_id.values, before.run_id.values))

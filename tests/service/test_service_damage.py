@@ -1,0 +1,294 @@
+"""Damage is found, said and mended, whatever file it is in; what runs again comes out the same."""
+
+import contextlib
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client
+from interrupting import Process
+from study_text import one_experiment, study_of
+
+import sweep
+from sweep.errors import Damaged, GeosweepError, StoreError
+
+KEYS = {
+    "integrators": '"rk4"',
+    "step_size": "[0.1, 0.05]",
+    "record": '["energy"]',
+    "samples": "5",
+    "statistics": '"none"',
+    "reference": '{ integrator = "dop853", tolerance = 1e-6, until = 0.6 }',
+}
+SECOND = one_experiment(
+    **KEYS | {"name": '"second"', "initial_condition": '"lee"', "reference": None}
+)
+TEXT = one_experiment(**KEYS) + "[[" + SECOND.partition("[[")[2]
+NAMES = ("only", "second")
+REFERENCES = "_geosweep/references/only"
+
+
+@pytest.fixture(scope="module")
+def whole(run_text, tmp_path_factory):
+    path = tmp_path_factory.mktemp("damage") / "test.zarr"
+    assert run_text(TEXT, path).complete
+    return path
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "test.zarr")
+
+
+def flip(file):
+    """Flip a bit in the middle of a file."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 8
+    file.write_bytes(data)
+
+
+def files_of(path):
+    return [file for file in sorted(path.rglob("*")) if file.is_file()]
+
+
+@pytest.fixture
+def seen(arrays):
+    """All that a reader finds in a store, as bits; the error where it is refused."""
+
+    def see(path):
+        try:
+            found = {
+                (name, key): array.tolist() if array.dtype.kind == "T" else array.tobytes()
+                for name in NAMES
+                for key, array in arrays(path, name).items()
+            }
+            return found | {"status": [row.counts for row in sweep.status(path)]}
+        except GeosweepError as error:
+            return error
+
+    return see
+
+
+def damaged(whole, place, change):
+    """A copy of a store with each of its files damaged, and the name of the file."""
+    for file in files_of(whole):
+        name = file.relative_to(whole)
+        # JSON has no checksum, but other copies within the store; of the root's there is none.
+        sound = change is flip and (name.suffix == ".json" or not file.stat().st_size)
+        if not sound and len(name.parts) > 1 and name.parts[-2:] != VITAL:
+            copy = shutil.copytree(whole, place / "test.zarr")
+            change(copy / name)
+            yield copy, name
+            shutil.rmtree(copy)
+
+
+def test_whichever_file_has_a_flipped_bit_it_is_found(whole, tmp_path):
+    names = []
+    for copy, name in damaged(whole, tmp_path, flip):
+        names.append(name)
+        assert any("checksum" in finding.text for finding in sweep.verify(copy)), name
+    assert len(names) > 60
+
+
+@pytest.mark.slow
+def test_whichever_file_is_gone_it_is_found_and_mended_or_nobody_sees_it(whole, tmp_path, seen):
+    known, found = seen(whole), 0
+    for copy, name in damaged(whole, tmp_path, os.unlink):
+        if sweep.verify(copy):
+            found += 1
+            assert not sweep.repair(copy).left and sweep.verify(copy) == [], name
+        else:
+            assert seen(copy) == known, name
+    assert found > 120
+
+
+@pytest.mark.parametrize(
+    "array", ["status", pytest.param("run_id", marks=pytest.mark.slow), "step_size", "time"]
+)
+def test_half_a_file_is_mended_and_run_again(array, copy, whole, run_text, assert_same_runs):
+    """As where a disk was full; of what makes runs what they are, too."""
+    file = next((copy / "only" / array).glob("c*"))
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    assert {finding.array for finding in sweep.verify(copy)} == {array}
+    assert not sweep.repair(copy).left and sweep.verify(copy) == []
+    assert run_text(TEXT, copy).complete
+    assert_same_runs(whole, copy, "only", timings=array != "status")
+
+
+VITAL = ("held_samples", "zarr.json")
+
+
+@pytest.mark.xfail(
+    raises=KeyError, strict=True, reason="verify reads it before it looks for damage"
+)
+def test_metadata_of_where_references_hold_are_found(copy):
+    next(copy.rglob("/".join(VITAL))).unlink()
+    assert sweep.verify(copy)
+
+
+def test_without_its_root_a_store_is_said_to_be_half_deleted(copy):
+    (copy / "zarr.json").unlink()
+    for asked in (sweep.verify, sweep.repair, sweep.status, sweep.open_study):
+        with pytest.raises(GeosweepError, match="half deleted"):
+            asked(copy)
+
+
+def test_only_what_is_damaged_is_computed_again(
+    copy, whole, run_text, arrays, assert_same_runs, command
+):
+    """Bits of a result, of a coordinate and of a reference, a file that is gone, and strays."""
+    flip(next((copy / "only" / "energy").glob("c*")))
+    flip(next((copy / "only" / "initial_state").glob("c*")))
+    flip(next((copy / REFERENCES / "states").glob("c*")))
+    next((copy / "only" / "status").glob("c*")).unlink()
+    (copy / "only" / "energy" / "0.abc.partial").write_bytes(b"half")
+    (copy.parent / "test.zarr.0123abcd.creating").mkdir()
+    said = command(copy.parent, "verify", "test.zarr", code=3).stdout
+    assert "fails its checksum" in said and "only: 6 runs would be computed again" in said
+    assert "energy" in said and "initial_state" in said and "is not there" in said
+    mended = sweep.repair(copy)
+    assert mended.marked["only"] == 6 and "second" not in mended.marked and not mended.left
+    assert not list(copy.rglob("*.partial"))
+    assert [file.name for file in copy.parent.iterdir()] == ["test.zarr"]
+    command(copy.parent, "verify", "test.zarr")
+    progress = {row.experiment: row.done for row in sweep.status(copy)}
+    assert progress == {"only": 0, "second": 2}
+    assert run_text(TEXT, copy).complete
+    for name in NAMES:
+        assert_same_runs(whole, copy, name, timings=name == "second")
+    before, after = arrays(whole, "only")["cpu_time"], arrays(copy, "only")["cpu_time"]
+    assert before.tobytes() != after.tobytes()
+    states = [arrays(path, REFERENCES)["states"].tobytes() for path in (copy, whole)]
+    assert states[0] == states[1] and sweep.verify(copy) == []
+
+
+def test_committed_rows_that_are_not_there(copy):
+    """As Zarr reads what was never written: the runs are found one by one."""
+    group = zarr.open_group(copy, path="only", mode="r+", use_consolidated=False)
+    group["energy"][1] = float("nan")
+    group["cpu_time"][2] = float("nan")
+    group["sample_count"][3] = 99
+    group["status"][4] = -1
+    rows = {(finding.array, row) for finding in sweep.verify(copy) for row in finding.rows}
+    assert {("energy", 1), ("cpu_time", 2), ("sample_count", 3), ("sample_count", 4)} == rows
+    assert sweep.repair(copy).marked == {"only": 4}
+    count = sweep.open_study(copy)["only"].sample_count.values
+    assert np.flatnonzero(count == 0).tolist() == [1, 2, 3, 4]
+
+
+def test_rows_without_an_id_get_it_again(copy, whole, assert_same_runs):
+    """As when of several chunks of ids one was not written."""
+    ids = zarr.open_group(copy, path="only", mode="r+", use_consolidated=False)["run_id"]
+    ids[1:3] = ""
+    (finding,) = sweep.verify(copy)
+    assert finding.rows.tolist() == [1, 2] and "ids of 2" in finding.text
+    assert sweep.repair(copy).marked == {}
+    assert_same_runs(whole, copy, "only", timings=True)
+
+
+@pytest.mark.parametrize("mended", [True, False])
+def test_an_experiment_that_is_gone_is_computed_again(
+    mended, copy, whole, run_text, assert_same_runs
+):
+    shutil.rmtree(copy / "only")
+    with pytest.raises(Damaged, match="the experiment 'only' is gone"):
+        sweep.status(copy)
+    if mended:
+        assert any("is gone" in finding.text for finding in sweep.repair(copy).findings)
+        assert sweep.verify(copy) == [] and len(sweep.status(copy)) == 1
+    assert run_text(TEXT, copy).complete and sweep.verify(copy) == []
+    assert_same_runs(whole, copy, "only")
+    assert_same_runs(whole, copy, "second", timings=True)
+
+
+def test_results_go_on_where_all_that_is_internal_is_gone(copy, cluster):
+    shutil.rmtree(copy / "_geosweep")
+    sweep.repair(copy)
+    assert sweep.verify(copy) == []
+    assert sweep.extend(copy, duration=2.0, client=cluster).complete
+    assert sweep.verify(copy) == []
+    assert (sweep.open_study(copy)["only"]["sample_count"] == 11).all()
+
+
+def test_damage_that_a_command_meets_is_said(copy, cluster, command):
+    next((copy / "only" / "step_size").glob("c*")).unlink()
+    for asked in (sweep.open_study, sweep.failures, sweep.status):
+        with pytest.raises(GeosweepError, match="only/step_size/c.0 is not there"):
+            asked(copy)
+    said = command(copy.parent, "order", "test.zarr", code=2).stderr
+    assert "only/step_size/c.0 is not there" in said
+    assert not sweep.repair(copy).left
+    next((copy / "only" / "energy").glob("c*")).write_bytes(b"garbled")
+    with pytest.raises(StoreError, match=r"only/energy: .*checksum.*sweep verify.*--repair"):
+        sweep.extend(copy, duration=2.0, client=cluster)
+
+
+def test_what_no_study_says_any_more_cannot_be_mended_and_is_said(copy, run_text):
+    """A coordinate of runs that left the study."""
+    fewer = one_experiment(**KEYS | {"step_size": "[0.05]"})
+    assert run_text(fewer, copy).complete
+    next((copy / "only" / "step_size").glob("c*")).unlink()
+    lost = [finding for finding in sweep.repair(copy).left if finding.array == "step_size"]
+    assert [finding.runs for finding in lost] == [3] and "left the study" in lost[0].text
+
+
+def test_damage_to_what_a_killed_run_has_left(whole, tmp_path, run_text, assert_same_runs):
+    """In whichever file that is newest: what other files have is kept."""
+    place, found = tmp_path / "killed", 0
+    store = place / "test.zarr"
+    code = "sweep.run('study.toml', 'test.zarr', client(), checkpoint_every=1e-9)"
+    place.mkdir()
+    (place / "study.toml").write_text(TEXT)
+    with Process(code, place, 110, signal.SIGKILL, "test.zarr") as killed:
+        assert killed.was_interrupted()
+    assert any(row.done + row.partly for row in sweep.status(store))
+    newest = sorted(files_of(store), key=lambda file: file.stat().st_mtime_ns)[-3:]
+    for file in (file for file in newest if file.suffix != ".json"):
+        copy = shutil.copytree(place, tmp_path / "copy") / "test.zarr"
+        flip(copy / file.relative_to(store))
+        found += bool(sweep.verify(copy))
+        with contextlib.suppress(StoreError):  # where it is one that it goes on from
+            run_text(TEXT, copy)
+        assert not sweep.repair(copy).left
+        assert run_text(TEXT, copy).complete and sweep.verify(copy) == []
+        for name in NAMES:
+            assert_same_runs(whole, copy, name)
+        shutil.rmtree(copy.parent)
+    assert found > 0
+
+
+NOTES = ("prediction.json", "in-flight.json")  # on which no result depends
+
+
+def test_what_appears_in_a_store_is_on_the_disk_before(whole, tmp_path, monkeypatch):
+    """Each file's content before its name, and its directory by the end; new runs as grown ones."""
+    events, fsync = [], os.fsync
+
+    def synced(file):
+        events.append(("synced", os.fstat(file).st_ino))
+        return fsync(file)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    for name in ("rename", "replace"):
+        renamed = getattr(os, name)
+
+        def noted(source, target, *rest, renamed=renamed, **options):
+            target, content = os.path.abspath(target), os.stat(source).st_ino
+            if f"{store}/" in target and not target.endswith(NOTES):
+                assert ("synced", content) in events, target
+                events.append(("named", os.stat(os.path.dirname(target)).st_ino))
+            return renamed(source, target, *rest, **options)
+
+        monkeypatch.setattr(os, name, noted)
+    store = shutil.copytree(whole, tmp_path / "test.zarr")
+    grown = study_of(one_experiment(**KEYS | {"step_size": "[0.1, 0.05, 0.02]"}))
+    here = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with Client(processes=False, **here) as client:
+        assert sweep.run(grown, store, client, checkpoint_every=1e-9).complete
+    named = [i for i, (what, _) in enumerate(events) if what == "named"]
+    assert len(named) > 40
+    for i in named:
+        assert ("synced", events[i][1]) in events[i:]
