@@ -138,6 +138,7 @@ def test_starts_that_disagree_widen_the_interval():
     row = fitted(h, h[:, None] ** np.array([1.5, 2.0, 2.5]))
     assert row.order == pytest.approx(2, abs=1e-9)
     assert row.high - row.low > 0.5
+    assert f"±{(row.high - row.low) / 2:.2f}" in str(tables.orders_as_table([row]))
 
 
 @pytest.mark.parametrize("at", ["end", "sup"])

@@ -6,7 +6,7 @@ import pytest
 from run_tables import run_table
 
 from integrators.errors import InputError
-from sweep.analysis import orders_across
+from sweep.analysis import order_table, orders_across
 from sweep.tables import orders_across_as_table, table_rows_for_json
 
 FORMS = {"rk4": "q_omega", "rk4 on (q, pi)": "q_pi", "rkmk4": "q_omega"}
@@ -53,6 +53,17 @@ def test_system_size_across_experiments():
     assert cells(orders_across(both, "experiment"))["rk4"].keys() == {
         "declared", "experiment = ten", "experiment = two"
     }  # fmt: skip
+
+
+def test_intervals_are_those_of_the_experiments():
+    two, ten = (experiment({"rk4": 4}, count=count) for count in (2, 10))
+    scattered = 1 + 0.3 * (ten["step_size"].values % 0.02 < 0.004)
+    ten["global_error"] = ten["global_error"] * scattered[:, None]
+    (row,) = order_table(ten)
+    half = (row.high - row.low) / 2
+    assert half > 0.1
+    found = cells(orders_across({"two": two, "ten": ten}, "count"))["rk4"]["count = 10"]
+    assert found.startswith(f"{row.order:.2f} ±{half:.2f}")
 
 
 def test_an_option_of_integrators_joins_what_else_is_equal():

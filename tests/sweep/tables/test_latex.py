@@ -36,3 +36,6 @@ def test_a_table_has_rules_units_caption_and_notes():
     for line in text.splitlines():
         if line.endswith(r"\\"):
             assert line.count("&") == 2
+    assert r"\begin{tabular}" in tables_as_latex(
+        [Table(["integrator", "drift"], [])], "one", "none"
+    )

@@ -225,6 +225,17 @@ def test_a_choice_selects_what_is_answered(served):
     assert steps == {"0.05", "0.025", "0.02"}
 
 
+def test_the_first_quantity_of_a_view_is_shown_unless_another_is_asked_for(served):
+    (quantities,) = (
+        one["views"]["series"]
+        for one in served.ask("choices")["experiments"]
+        if one["name"] == "scan"
+    )
+    asked = {"experiment": "scan", "view": "series", "integrator": "variational"}
+    first, second = (served.ask("figure", **asked, quantity=name) for name in quantities[:2])
+    assert served.ask("figure", **asked)["panels"] == first["panels"] != second["panels"]
+
+
 def test_numbers_of_a_figure_are_a_table(served):
     status, headers, text = served.get("api/data", store="odd.zarr", experiment="scan", view="work")
     assert status == 200 and headers["Content-Disposition"].startswith("attachment")
