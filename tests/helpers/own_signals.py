@@ -14,9 +14,11 @@ def sigterm_when(condition):
     over, before = threading.Event(), signal.signal(signal.SIGTERM, lambda *_: None)
 
     def send():
-        until(lambda: over.is_set() or condition())
-        if not over.is_set():
-            os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            until(lambda: over.is_set() or condition())
+        finally:
+            if not over.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)
 
     watching = threading.Thread(target=send)
     watching.start()

@@ -280,11 +280,6 @@ def test_commands_read_the_store(mixed, command):
 
 
 @pytest.mark.slow
-def test_pictures_show_both_kinds(mixed, command):
-    assert "energy" in command(mixed, "plot", "mixed.zarr").stdout
-
-
-@pytest.mark.slow
 def test_a_new_tolerance_adds_its_runs(cluster, tmp_path, command, assert_same_runs):
     """The others are kept."""
     small, large = (
