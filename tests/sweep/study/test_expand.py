@@ -112,12 +112,12 @@ def test_systems_have_their_own_parameters_and_starts(found):
 
 
 EARLIER = {  # ids of runs in stores that there are
-    ("spherical_pendulum_chain", "rk4"): "fed23a4aad1be341",
     ("spherical_pendulum_chain", "variational"): "5f2f6fa74ff77627",
     ("free_rigid_body", "splitting"): "4e795cfcd75818fc",
-    ("free_rigid_body", "spherical_midpoint"): "1b7aa3ea48716d40",
 }
 MORE = {
+    ("spherical_pendulum_chain", "rk4"): "fed23a4aad1be341",
+    ("free_rigid_body", "spherical_midpoint"): "1b7aa3ea48716d40",
     ("spherical_pendulum_chain", "rkmk4"): "668656cdc5caf6ea",
     ("nbody_sphere", "rkmk4"): "4ec20027aa2691e0",
     ("nbody_sphere", "variational"): "395f5818db2bab80",
@@ -175,7 +175,7 @@ def test_runs_of_earlier_versions_keep_their_ids(earlier, cluster):
     st.integers(2, 12),
     st.sampled_from(["log", "linear"]),
 )
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_generated_steps_divide_the_interval_and_differ(duration, samples, start, stop, count, how):
     interval = duration / samples
     steps = {"start": start * interval, "stop": stop * interval, "count": count, "spacing": how}
@@ -202,7 +202,7 @@ def steps_of(step_size, duration=1.0, samples=1):
 
 
 @given(st.floats(1e-3, 1e6), st.integers(1, 10_000), st.integers(1, 10**6))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_a_step_that_divides_keeps_its_exact_float(duration, samples, steps):
     step_size = duration / samples / steps
     for written in (step_size, float(f"{step_size:.12g}")):
@@ -210,7 +210,7 @@ def test_a_step_that_divides_keeps_its_exact_float(duration, samples, steps):
 
 
 @given(st.floats(1e-3, 1e6), st.integers(1, 10_000), st.floats(1e-6, 1.0))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_the_nearest_steps_that_a_refusal_names_are_accepted(duration, samples, part):
     step_size = part * duration / samples
     try:
@@ -247,7 +247,7 @@ def test_a_step_as_large_as_the_interval_up_to_rounding():
 
 
 @given(st.floats(1e-3, 1e3), st.floats(1.01, 1e3), st.integers(2, 50), st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_a_range_keeps_its_ends_and_generates_six_digits(start, factor, count, log):
     spacing = "log" if log else "linear"
     values = scanned({"start": start, "stop": start * factor, "count": count, "spacing": spacing})

@@ -218,7 +218,7 @@ def test_a_mistake_is_found_where_it_stands(written, instead, message):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_the_line_of_an_error_is_the_line_of_its_key(data):
     """Comments and blank lines between the keys move the line and nothing else."""
     text = one_experiment(duration='"long"')

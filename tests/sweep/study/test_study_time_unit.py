@@ -75,7 +75,7 @@ def test_what_is_the_same_for_a_store(store):
 
 
 @given(st.floats(1e-3, 1e3), st.integers(1, 100), st.sampled_from([1, 2, 4, 5, 8, 10, 25, 100]))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_steps_end_at_the_sample_times(unit, samples, steps):
     """Three roundings: of the step size in the unit, of the product, of the duration."""
     experiment = sweep.Experiment(
