@@ -361,6 +361,26 @@ def kernel_pairings():
     return _with_new(pairings(), lambda pairing: {pairing.name, *pairing.kernels})
 
 
+@functools.cache
+def lane_pairings():
+    """Those of `pairings` with a name, a kernel of a method or a system that none before has."""
+
+    def what(pairing):
+        system = pairing.case.system.name
+        return {pairing.name, pairing.integrator.bind(pairing.case.system).advance.label, system}
+
+    return _with_new(pairings(), what)
+
+
+@functools.cache
+def costly_pairings():
+    """Those of `pairings` with a method, whatever its composition, or a system that is new.
+
+    For what takes seconds to compile: double-double and tangents.
+    """
+    return _new_methods_and_cases(pairings())
+
+
 def _with_new(all_of_them, what):
     """Those in which something is that is in none before."""
     seen, chosen = set(), []
@@ -380,7 +400,7 @@ def with_own_loops():
 
 
 def is_usual(pairing):
-    """Whether the first stage has it of what takes seconds to compile: double-double, tangents."""
+    """Whether the first stage has it of `costly_pairings`."""
     return str(pairing) in (
         "variational-spherical_pendulum_chain", "spherical_midpoint-free_rigid_body",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import pairings
+from cases import first_of, pairings
 
 import integrators
 import systems
@@ -99,9 +99,8 @@ COMPOSED = next(p for p in pairings() if p.name == "variational+suzuki4")
 slow = pytest.mark.slow
 
 
-@pytest.mark.parametrize(
-    "chosen", [ITERATED, *(pytest.param(p, marks=slow) for p in (EXPLICIT, RIGID))], ids=str
-)
+@slow
+@pytest.mark.parametrize("chosen", [ITERATED, EXPLICIT, RIGID], ids=str)
 def test_members_come_out_as_alone(chosen):
     members = chosen.case.members(3, seed=1)
     together = in_double_double(chosen, members, steps=10)
@@ -113,7 +112,7 @@ def test_members_come_out_as_alone(chosen):
 
 @pytest.mark.parametrize(
     ("chosen", "steps", "count"),
-    [(COMPOSED, 2, 1), (ITERATED, 10, 3), pytest.param(COMPOSED, 2, 3, marks=slow)],
+    first_of([(COMPOSED, 2, 1), (ITERATED, 10, 3), (COMPOSED, 2, 3)]),
     ids=str,
 )
 def test_runs_go_on_from_checkpoints(chosen, steps, count):
@@ -186,23 +185,21 @@ def test_runs_come_to_the_exact_states(name, entry):
 
 @pytest.mark.parametrize(
     ("name", "system", "steps"),
-    [
-        ("variational+kahan_li8", "spherical_pendulum_chain", 200),
-        ("variational+sofroniou_spaletta10", "spherical_pendulum_chain", 100),
-        ("spherical_midpoint+kahan_li8", "free_rigid_body", 50),
-        *(
-            pytest.param(*slow_one, marks=slow)
-            for slow_one in (
-                ("splitting+blanes_casas_murua8", "free_rigid_body", 50),
-                ("splitting+blanes_casas_murua8", "heavy_top", 800),
-                ("splitting+blanes_moan6", "free_rigid_body", 200),
-                ("collective_gauss6", "free_rigid_body", 200),
-                ("rkmk5", "spherical_pendulum_chain", 1600),
-                ("cf4", "spherical_pendulum_chain", 8000),
-                ("rk45+fixed", "spherical_pendulum_chain", 1600),
-            )
-        ),
-    ],
+    first_of(
+        [
+            ("variational+kahan_li8", "spherical_pendulum_chain", 200),
+            ("variational+sofroniou_spaletta10", "spherical_pendulum_chain", 100),
+            ("spherical_midpoint+kahan_li8", "free_rigid_body", 50),
+            ("splitting+blanes_casas_murua8", "free_rigid_body", 50),
+            ("splitting+blanes_casas_murua8", "heavy_top", 800),
+            ("splitting+blanes_moan6", "free_rigid_body", 200),
+            ("collective_gauss6", "free_rigid_body", 200),
+            ("rkmk5", "spherical_pendulum_chain", 1600),
+            ("cf4", "spherical_pendulum_chain", 8000),
+            ("rk45+fixed", "spherical_pendulum_chain", 1600),
+        ],
+        3,
+    ),
 )
 def test_orders_are_measured_below_the_digits_of_doubles(name, system, steps):
     system, integrator = systems.get(system), integrators.get(name)

@@ -48,6 +48,7 @@ def test_variable_against_constant_steps_on_two_links():
     assert errors == pytest.approx([1.12e-5, 3.39e-3], rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("length", "steps"), [(1.0, 374), (0.25, 820)])
 def test_steps_on_twenty_links(length, steps):
     system = systems.get("spherical_pendulum_chain", count=20, length=length, gravity=-9.81)
