@@ -3,6 +3,7 @@
 import contextlib
 import resource
 import signal
+import tempfile
 from pathlib import Path
 
 import tomlkit
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from study_text import one_experiment
 
 import sweep
+from sweep.errors import InputError, StudyError
 
 SECONDS = 10  # of CPU time
 BYTES = 1_000_000_000  # beyond what the process has when it begins
@@ -108,11 +110,17 @@ def bomb(name):
     return text if top is None else text.replace("[[", f"plugins = {top}\n[[", 1)
 
 
-def checked(text, directory="."):
-    """What `sweep.check` does of a text, which is written to a directory: the number of runs."""
-    file = Path(directory, "s.toml")
-    file.write_bytes(text.encode(errors="surrogatepass"))
-    return sum(table.size for table in sweep.check(file)[1])
+def checked(text):
+    """The number of runs that `sweep.check` finds in a text, or `StudyError`: in its file, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "s.toml")
+        file.write_bytes(text.encode(errors="surrogatepass"))
+        try:
+            return sum(table.size for table in sweep.check(file)[1])
+        except StudyError:
+            raise
+        except InputError as error:  # of the file, which is too large
+            raise StudyError(str(error)) from error
 
 
 class TooSlow(BaseException):
