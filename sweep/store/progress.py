@@ -149,16 +149,19 @@ class Counter:
             If an array that is counted is.
         """
         store = self.store.anew()
+        experiments, known = store.experiments, store.consolidated  # as they are before the files
         paths = store.list_files()  # before arrays, into which records may be folded just now
         records = records_by_group(store.place, paths)
         session = store.session_name if records else ""
         running = runs_in_flight(store) if f"{INTERNAL}/{IN_FLIGHT}" in paths else {}
         counted = []
-        for name in store.experiments:
+        for name in experiments:
+            if known and name not in known:  # it is about to be made
+                continue
             if any(path.startswith(f"{name}/") for path in paths):
                 check_files_are_there(store, name, paths)
                 counted.append(self._count(store, name, records, session, running.get(name, 0)))
-            elif name in store.consolidated:  # else it is about to be made
+            elif known:
                 raise Damaged(f"the experiment {name!r} is gone")
         return counted
 
