@@ -241,7 +241,7 @@ class LogarithmicTimeAxis(Samples):
             decade, part = divmod(next(numbers), self.per_decade)
             wanted = float(f"{first * 10**decade * 10.0 ** (part / self.per_decade):.6g}")
             if wanted * half >= last:
-                return [*dict.fromkeys(marks), last]
+                return [*dict.fromkeys([*marks, last])]
             if wanted > start * half:
                 marks.append(round(wanted))
 

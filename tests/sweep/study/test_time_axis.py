@@ -12,6 +12,7 @@ THINNING = {
     "sparse": (0.5, 200, 2, 0.5),
     "dense": (0.125, 4096, 50, 0.125),
     "late": (0.25, 400, 7, 5),
+    "short": (0.25, 3, 10, 0.25),
 }
 SETTINGS = {
     "even": {"duration": "0.3", "samples": "3", "step_size": "0.1"},
