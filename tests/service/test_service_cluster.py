@@ -75,6 +75,7 @@ def count_workers(address):
         return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
+@pytest.mark.slow
 def test_a_worker_that_wakes_when_another_run_has_done_its_work_changes_nothing(
     long_study, scheduler, worker, under_way, until, command, undisturbed, assert_same_runs, arrays
 ):

@@ -97,6 +97,7 @@ def test_samples_may_become_coarser(store, cluster, at_once, arrays):
         sweep.extend(store, duration=3.2, samples=6, client=cluster)  # finer than it was
 
 
+@pytest.mark.slow
 def test_an_axis_that_was_extended_twice_goes_on(run_text, tmp_path, command, arrays):
     """By equal intervals first, then by longer ones, which no study can say."""
     written = text(integrators='"variational"', reference=None)
@@ -154,6 +155,7 @@ def test_runs_that_failed_stay_and_equal_steps_are_refused(
     assert fingerprint(counted) == mark
 
 
+@pytest.mark.slow
 def test_thinning_samples_go_on_to_thin_out(run_text, tmp_path, command, arrays, assert_same_runs):
     """By whole decades a study can ask for the same; an end in between stays a sample."""
     methods = '["variational", { name = "rkmk54", tolerance = 1e-4 }]'
@@ -237,6 +239,7 @@ def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command):
     assert sweep.open_study(store).attrs["studies"] == [saved]
 
 
+@pytest.mark.slow
 def test_additions_go_on_from_each_other(shorter, tmp_path, command, arrays):
     """The largest grid gets more; the first file, run again, asks for its own runs alone."""
     store = shutil.copytree(shorter, tmp_path / "test.zarr")

@@ -159,6 +159,7 @@ def test_tables_and_plots_do_without_them(ended):
     assert len(list((place / "failures-plots").iterdir())) >= 5
 
 
+@pytest.mark.slow
 def test_a_study_of_failures_alone(command, tmp_path):
     text = STUDY.partition('[[experiment]]\nname = "bodies"')[0].replace("[1.0, 0.1]", "1.0")
     (tmp_path / "failures.toml").write_text(text)

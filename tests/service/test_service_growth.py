@@ -46,9 +46,6 @@ EDITS = {
         ),
         (0, 12, 0),
     ),
-    "axes that advance together": (
-        text(scan="{ gravity = [1.0, 2.0] }", zip='[["gravity", "step_size"]]'), (6, 6, 6)
-    ),
     "all at once": (
         text(
             integrators='["rk2_heun", { name = "rk4", label = "classic" }]',
@@ -58,14 +55,17 @@ EDITS = {
         + "[[" + SECOND,
         (28 - 3 + 4, 3, 9),
     ),
+    "axes that advance together": (
+        text(scan="{ gravity = [1.0, 2.0] }", zip='[["gravity", "step_size"]]'), (6, 6, 6)
+    ),
     "another start first": (
         text(initial_condition='[{ random = 1, seed = 2, label = "new" }, "lee"]'), (4, 4, 8)
     ),
     "repeats": (text(repeat="3"), (24, 12, 0)),
     "runs excluded": (text(exclude='[{ integrator = "rk4", step_size = 0.1 }]'), (0, 9, 3)),
 }  # fmt: skip
-FIRST = list(EDITS)[:4]
-OTHERS = [pytest.param(edit, marks=pytest.mark.slow) for edit in list(EDITS)[4:]]
+FIRST = list(EDITS)[:3]
+OTHERS = [pytest.param(edit, marks=pytest.mark.slow) for edit in list(EDITS)[3:]]
 
 
 @pytest.mark.parametrize("edit", FIRST + OTHERS)
@@ -164,6 +164,7 @@ def test_an_axis_that_was_fixed_before(store, base, grow, arrays):
     assert after["energy"][:12].tobytes() == before["energy"].tobytes()
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_new_kept_and_gone(store, command, tmp_path):
     written, _ = EDITS["all at once"]
     (tmp_path / "edited.toml").write_text(written)

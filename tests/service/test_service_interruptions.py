@@ -125,7 +125,7 @@ def check_reader(known, store):
     return seen
 
 
-FEW = [("run", "", 260), ("run", "a.zarr", 50), ("grow", "a.zarr", 80)]
+FEW = [("run", "", 400), ("run", "a.zarr", 75)]
 MANY = [
     ("run", "", 71), ("run", "a.zarr", 13), ("grow", "a.zarr", 29), ("extend", "a.zarr", 41),
     ("merge", "", 97), ("repair", "a.zarr", 7),
@@ -165,7 +165,7 @@ def test_killed_at_any_operation(action, below, every, whole, tmp_path, done):
     assert kills > 1
 
 
-FEW_ZOMBIES = [("run", "a.zarr", 70)]
+FEW_ZOMBIES = [("run", "a.zarr", 110)]
 MANY_ZOMBIES = [
     ("run", "", 131), ("run", "a.zarr", 29), ("grow", "a.zarr", 61), ("extend", "a.zarr", 71),
     ("merge", "", 170), ("repair", "a.zarr", 11),

@@ -8,6 +8,8 @@ from nbclient import NotebookClient
 from test_service_python import STUDY
 from waiting import HANG
 
+pytestmark = pytest.mark.slow  # the kernel takes seconds to start
+
 CELLS = {
     "study": f"{STUDY}\nstudy",
     "plan": "study.plan('small.zarr')",

@@ -34,8 +34,9 @@ def reached(store):
     return sum(row.done + row.partly for row in sweep.status(store)) if store.exists() else 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("integrators", "every"), [(SOME, 80), pytest.param(ALL, 90, marks=pytest.mark.slow)],
+    ("integrators", "every"), [(SOME, 80), (ALL, 90)],
     ids=["some", "all"],
 )  # fmt: skip
 def test_killed_again_and_again_it_goes_on_from_its_checkpoints(

@@ -130,8 +130,10 @@ def test_open_study_shows_experiments_alone_and_loads_what_is_small(store):
     assert set(tree.children) == set(NAMES)
     assert tree.attrs["studies"] == [STUDY] and tree.attrs["format_version"] == 2
     pendulum = tree["pendulum"].to_dataset()
-    assert pendulum["status"].chunks is None and pendulum["step_size"].chunks is None
-    assert pendulum["energy"].chunks is not None  # read when it is asked for
+    is_loaded = {
+        name: "values with dtype" not in repr(pendulum[name]) for name in pendulum.variables
+    }
+    assert is_loaded["status"] and is_loaded["step_size"] and not is_loaded["energy"]
 
 
 def test_strings_are_coordinates_alone(store):
@@ -381,7 +383,7 @@ def test_a_store_is_not_what_anything_else_is(tmp_path):
 
 
 def test_lanes_give_the_bits_of_one_start_at_a_time(run_text, tmp_path):
-    """Eleven starts, in batches of at most eight; then each by itself."""
+    """Eleven starts, in batches of at most eight; then some of them, each by itself."""
     system = systems.get("spherical_pendulum_chain")
     starts = [given(state) for state in system.ensemble(11, seed=5, around="lee", spread=0.3)]
     shared = {"integrators": '["variational+suzuki4", "rk4"]', "record": '["energy", "state"]'}
@@ -389,13 +391,14 @@ def test_lanes_give_the_bits_of_one_start_at_a_time(run_text, tmp_path):
     alone = "\n".join(
         one_experiment(name=f'"start{i}"', initial_condition=start, **shared).partition("[[")[2]
         for i, start in enumerate(starts)
+        if i in (0, 7, 8, 10)
     )
     alone = 'format = 1\nname = "test"\n' + alone.replace("experiment]]", "[[experiment]]")
     run_text(together, tmp_path / "lanes.zarr")
     run_text(alone, tmp_path / "scalar.zarr")
     lanes = sweep.open_study(tmp_path / "lanes.zarr")["only"].to_dataset().load()
     scalar = sweep.open_study(tmp_path / "scalar.zarr")
-    assert len(scalar.children) == 11
+    assert len(scalar.children) == 4
     for node in scalar.children.values():
         one = node.to_dataset().load().set_xindex("run_id")
         same = lanes.set_xindex("run_id").sel(run_id=one.run_id.values)
@@ -409,6 +412,7 @@ def given(state):
     return f'{{ q = {q.tolist()}, omega = {omega.tolist()}, label = "{label}" }}'
 
 
+@pytest.mark.slow
 def test_one_worker_gives_the_bits_of_two(store, program, tmp_path, assert_same_runs):
     head, _, rest = STUDY.partition('[[experiment]]\nname = "ragged"')
     head = head.partition("[[experiment]]")[0]
