@@ -65,6 +65,7 @@ def test_a_second_run_says_who_holds_it_and_a_killed_holder_is_succeeded_at_once
     holding, long_study, lock_of_long, called, command
 ):
     run = holding()
+    run.signal_all(signal.SIGSTOP)  # it lives, and does not end while others ask
     said = holder(lock_of_long)
     for arguments in (("run", "long.toml"), ("verify", "long.zarr", "--repair")):
         done = called(long_study, *arguments)
