@@ -19,6 +19,7 @@ import hypothesis
 import pytest
 
 from integrators.compiler.cache_directory import cache_root
+from integrators.stepping import loop
 
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("repeatable")  # compiling takes time, and a test must not flicker
@@ -58,10 +59,13 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Compile the sources, and have one kernel cache: every process would for itself.
 
-    Where Python may write no bytecode, and where the home directory cannot be written.
+    Where Python may write no bytecode, and where the home directory cannot be written. In the first
+    stage no loop is compiled with all that it calls into it, which is faster to run, for seconds.
     """
     chosen = config.option.markexpr or any("::" in name for name in config.args)
     cases.everything = bool(config.option.everything or chosen)
+    if not cases.everything:
+        loop.FEW_ROWS = 0
     if not hasattr(config, "workerinput"):
         for package in ("integrators", "systems", "sweep"):
             compileall.compile_dir(ROOT / package, quiet=2)
@@ -142,3 +146,5 @@ def pytest_collection_finish(session):
 def _compile(compilings):
     for compiling in compilings:
         compiling()
+        gc.collect()
+        gc.freeze()  # what the next one shares is not looked through again

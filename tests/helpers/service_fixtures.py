@@ -26,6 +26,7 @@ from waiting import until as wait_until
 
 import sweep
 from integrators.errors import InputError
+from integrators.stepping import loop
 from sweep.campaign import cost_model, pilot
 from sweep.clusters import launch as starting
 from sweep.clusters.local import start_local_cluster
@@ -81,6 +82,7 @@ def _measuring(values):
 def cluster():
     """A client of a local cluster of two worker processes."""
     with start_local_cluster(2) as local, Client(local) as client:
+        client.run(setattr, loop, "FEW_ROWS", loop.FEW_ROWS)  # as this process has it
         yield client
 
 
