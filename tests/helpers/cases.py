@@ -310,6 +310,17 @@ def compilings(item, argument=""):
 ELEMENTS = {"in_lanes": (LANES,), "costly": (TANGENTS, DOUBLE_DOUBLE)}  # beside doubles
 
 
+def run_briefly(labels):
+    """Run pairings, alone and in lanes, the reference of their cases and their quantities."""
+    for pairing in (pairing for pairing in pairings() if str(pairing) in labels):
+        problem, case = replace(pairing.problem, inlined=False), pairing.case
+        for count in (1, 2):
+            run_batch(problem, np.stack([case.state] * count), 0.01 * case.time_scale, 1, 1, True)
+        case.exact(0.01 * case.time_scale)
+        for quantity in case.system.quantities:
+            assert quantity.function.scalar  # nothing evaluates them in lanes
+
+
 def _functions(system):
     return [quantity.function for quantity in system.quantities]
 

@@ -1,5 +1,8 @@
 """Kernels are compiled once, found again by every later process, and never mistaken."""
 
+import contextlib
+import importlib
+import multiprocessing
 import os
 import pickle
 import shutil
@@ -8,145 +11,187 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from cases import Pairing, cases
+from cases import Pairing, cases, run_briefly
 from waiting import HANG
 
 import integrators
 from integrators.compiler import cache_directory, kernels
+from integrators.compiler.kernels import checking, kernel
+from integrators.lie_groups.actions import product
 
 ROOT = Path(integrators.__file__).parents[1]
 PATHS = [ROOT, Path(sys.modules["cases"].__file__).parent]
 
+
+def run(script, *arguments, paths=PATHS, **variables):
+    """What a fresh process prints."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))} | variables
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, *map(str, arguments)],
+        env=environment, check=True, capture_output=True, text=True, timeout=HANG,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+@contextlib.contextmanager
+def copied(directory, function, *arguments):
+    """A copy of this process that has loaded no kernel of `directory`, and a connection to it.
+
+    It calls the function with its own end of that and the arguments.
+    """
+
+    def begin():
+        sys.dont_write_bytecode = True
+        sys.path.insert(0, str(directory))
+        os.environ.pop(cache_directory.HANDED, None)
+        os.environ[cache_directory.NAMED] = str(directory / "cache")
+        function(end, *arguments)
+
+    context = multiprocessing.get_context("fork")
+    connection, end = context.Pipe()
+    process = context.Process(target=begin)
+    process.start()
+    end.close()
+    try:
+        yield process, connection
+    finally:
+        process.kill()
+        process.join()
+
+
+def told(connection):
+    """What a copy says next."""
+    assert connection.poll(HANG)
+    return connection.recv()
+
+
+def found_apart(directory, function, *arguments):
+    """What a function returns in such a copy."""
+
+    def tell(connection):
+        connection.send(function(*arguments))
+
+    with copied(directory, tell) as (_, connection):
+        return told(connection)
+
+
+FEW = ["variational-spherical_pendulum_chain", "spherical_midpoint-free_rigid_body"]
 COMPILED = """
 import numba.core.event as event
 recorder = event.RecordingListener()
 event.register("numba:compile", recorder)
 def compiled(): return sum(e.is_start for _, e in recorder.buffer)
 """
-
-
-def environment_of(paths=PATHS, **variables):
-    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))} | variables
-
-
-def run(script, *arguments, paths=PATHS, **variables):
-    """What a fresh process prints."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script, *map(str, arguments)],
-        env=environment_of(paths, **variables), check=True, capture_output=True, text=True,
-        timeout=HANG,
-    )  # fmt: skip
-    return done.stdout.split()
-
-
-FEW = ["variational-spherical_pendulum_chain", "spherical_midpoint-free_rigid_body"]
-RUN_FEW = """
+RUN_FEW = f"""{COMPILED}
 import gc, sys
 from integrators.compiler.kernels import Kernel
-from cases import pairings
-for pairing in [pairing for pairing in pairings() if str(pairing) in sys.argv[1:]]:
-    for count in (1, 2):
-        pairing.batch([pairing.case.state] * count, steps=1, samples=1)
-    pairing.case.exact(0.01 * pairing.case.time_scale)
-    for quantity in pairing.case.system.quantities:
-        quantity.function.scalar  # nothing evaluates them in lanes
-"""
-TELL = """
+from cases import run_briefly
+run_briefly(sys.argv[1:])
 made = [it for it in gc.get_objects() if isinstance(it, Kernel)]
-print(compiled(), *sorted({element.name for kernel in made for element in kernel._compiled}))
+print(compiled(), *sorted({{element.name for kernel in made for element in kernel._compiled}}))
 """
 
 
 def test_a_later_process_compiles_nothing_and_loads_no_arithmetic_that_is_not_asked_for():
-    run(RUN_FEW, *FEW)
-    assert run(COMPILED + RUN_FEW + TELL, *FEW) == ["0", "double", "lanes"]
+    run_briefly(FEW)
+    assert run(RUN_FEW, *FEW) == ["0", "double", "lanes"]
 
 
-ENERGY = f"""{COMPILED}
-import sys
-import numpy as np, systems
-forms = [systems.get(name).form for name in sys.argv[1:]]
-energies = [form.energy.scalar for form in forms]
-for name, form, energy in zip(sys.argv[1:], forms, energies):
-    state, out = systems.get(name).start("lee"), np.zeros((1, 3))
-    energy(0.0, state, form.packed, out, np.zeros(1 + form.energy.work(len(state))))
-    print(out[0, 0].hex())
-print(compiled())
+TWO_ENERGIES = f"""{COMPILED}
+import numpy as np
+from integrators.compiler.kernels import kernel, state_value
+from integrators.forms.spheres import energy_kernel
+from integrators.solvers.inertia import DIAGONAL
+
+@kernel(state_value)
+def flat(t, q, p):
+    return 2.0 * q[0, 0]
+
+@kernel(state_value)
+def steep(t, q, p):
+    return 3.0 * q[0, 0]
+
+KERNELS = {{k.function.__name__: energy_kernel(k, DIAGONAL) for k in (flat, steep)}}
+
+def energies(*names):
+    '''Of one body, and how many kernels were compiled for that.'''
+    evaluating, found = [KERNELS[name].scalar for name in names], []
+    for energy in evaluating:
+        out = np.zeros((1, 3))
+        energy(0.0, np.ones((2, 3)), np.ones(1), out, np.zeros(1))
+        found.append(out[0, 0])
+    return [*found, compiled()]
 """
+PRINT_BOTH = "import two_energies; print(*two_energies.energies('flat', 'steep'))"
 
 
-NAMES = "spherical_pendulum_chain", "nbody_sphere"
+def energies(*names):
+    return importlib.import_module("two_energies").energies(*names)
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """A cache that two processes filled, and what these printed."""
-    directory = tmp_path_factory.mktemp("cache")
-    return directory, [run(ENERGY, name, GEOSWEEP_CACHE_DIR=str(directory)) for name in NAMES]
+    """A folder with a cache that two processes filled, and what these found."""
+    directory = tmp_path_factory.mktemp("filled")
+    (directory / "two_energies.py").write_text(TWO_ENERGIES)
+    return directory, [found_apart(directory, energies, name) for name in ("flat", "steep")]
 
 
 def test_processes_that_fill_a_fresh_cache_apart_do_not_mix_kernels_up(filled):
     """Closures of one name, compiled by two processes, loaded together by a third."""
     directory, apart = filled
-    assert all(int(compiled) > 0 for _, compiled in apart)
-    assert list(directory.rglob("*.nbc"))
-    together = run(ENERGY, *NAMES, GEOSWEEP_CACHE_DIR=str(directory))
-    assert together == [*(energy for energy, _ in apart), "0"]
+    assert [energy for energy, _ in apart] == [1.5 + 2.0, 1.5 + 3.0]
+    assert all(compiled > 0 for _, compiled in apart)
+    assert list((directory / "cache").rglob("*.nbc"))
+    cache = {cache_directory.NAMED: str(directory / "cache")}
+    assert run(PRINT_BOTH, paths=[ROOT, directory], **cache) == ["3.5", "4.5", "0"]
 
 
 # --- several processes at once -----------------------------------------------------------------
 
-NEEDS_A_KERNEL = """
-import sys
-import systems
-from integrators.compiler.kernels import checking
-def compiling(name):
-    print("compiles", flush=True)
-    sys.stdin.readline()
-energy = systems.get("nbody_sphere").form.energy
-with checking(lambda: print("needs", flush=True), compiling):
-    energy.scalar
-print("has", flush=True)
-"""
+
+@kernel()
+def halved(t, y, p, out, work):
+    out[0, 0] = 0.5 * y[0, 0]
+
+
+def need(connection):
+    """Say when a kernel is needed, compiled, which goes on when it is told so, and there."""
+
+    def compiling(name):
+        connection.send("compiles")
+        connection.recv()
+
+    with checking(lambda: connection.send("needs"), compiling):
+        assert halved.scalar
+    connection.send("has")
 
 
 @pytest.fixture
-def needing(tmp_path):
-    """Start a process that needs a kernel and stands still while it compiles, until told."""
-    started = []
-
-    def start():
-        environment = environment_of(GEOSWEEP_CACHE_DIR=str(tmp_path))
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", NEEDS_A_KERNEL],
-            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        started.append(process)
-        assert process.stdout.readline() == "needs\n"
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+def two_needing(tmp_path):
+    """Two processes that need a kernel, of which the first stands still while it compiles it."""
+    with copied(tmp_path, need) as first:
+        assert [told(first[1]), told(first[1])] == ["needs", "compiles"]
+        with copied(tmp_path, need) as second:
+            assert told(second[1]) == "needs"
+            yield first, second
 
 
-def test_two_processes_that_need_a_kernel_at_once_compile_it_once(needing, tmp_path):
-    first = needing()
-    assert first.stdout.readline() == "compiles\n"
-    second = needing()
-    assert first.communicate("go on\n", timeout=HANG)[0] == "has\n"
-    assert second.communicate(timeout=HANG)[0] == "has\n"
+def test_two_processes_that_need_a_kernel_at_once_compile_it_once(two_needing, tmp_path):
+    (_, first), (_, second) = two_needing
+    first.send("go on")
+    assert [told(first), told(second)] == ["has", "has"]
     assert not list(tmp_path.rglob("*.lock"))
 
 
-def test_a_process_that_was_killed_while_it_compiled_holds_nobody_up(needing, tmp_path):
-    first = needing()
-    assert first.stdout.readline() == "compiles\n"
-    second = needing()
-    first.kill()
-    assert second.communicate("go on\n", timeout=HANG)[0] == "compiles\nhas\n"
+def test_a_process_that_was_killed_while_it_compiled_holds_nobody_up(two_needing, tmp_path):
+    (process, _), (_, second) = two_needing
+    process.kill()
+    assert told(second) == "compiles"
+    second.send("go on")
+    assert told(second) == "has"
     assert not list(tmp_path.rglob("*.lock"))
 
 
@@ -235,11 +280,9 @@ def test_a_cache_of_another_user_is_not_used(chosen, tmp_path):
     assert f"{tmp_path / 'kernels'} belongs to user 65534" in said
 
 
-LOADED = f"""{COMPILED}
-import os, subprocess, sys
-import systems
-systems.get("nbody_sphere").form.energy.scalar
-print(compiled(), os.environ["GEOSWEEP_PRIVATE_CACHE"], flush=True)
+PRINT_PLACE = """
+import os, subprocess, sys, two_energies
+print(two_energies.energies("flat")[1], os.environ["GEOSWEEP_PRIVATE_CACHE"], flush=True)
 if len(sys.argv) > 1:
     subprocess.run([sys.executable, "-P", "-c", sys.argv[1]], check=True)
 """
@@ -249,17 +292,19 @@ def test_what_another_put_there_is_not_loaded_and_children_share_the_private_cac
     tmp_path, filled
 ):
     """A pickle that writes a file, in the place of every index, in a directory of mode 777."""
-    cache = {"GEOSWEEP_CACHE_DIR": str(tmp_path / "cache")}
-    shutil.copytree(filled[0], tmp_path / "cache")
-    for index in (tmp_path / "cache").rglob("*.nbi"):
+    directory = shutil.copytree(filled[0], tmp_path / "folder")
+    cache = directory / "cache"
+    for index in cache.rglob("*.nbi"):
         index.write_bytes(pickle.dumps(Loaded(str(tmp_path / "loaded"))))
-    (tmp_path / "cache" / "kernels").chmod(0o777)
-    first, private, again, same = run(LOADED, LOADED, **cache)
+    (cache / "kernels").chmod(0o777)
+    first, private, again, same = run(
+        PRINT_PLACE, PRINT_PLACE, paths=[ROOT, directory], **{cache_directory.NAMED: str(cache)}
+    )
     assert not (tmp_path / "loaded").exists()
     assert int(first) > 0 and int(again) == 0 and private == same
     assert not Path(private).exists()  # it is removed at the end
-    (tmp_path / "cache" / "kernels").chmod(0o700)
-    run(ENERGY, "nbody_sphere", **cache)
+    (cache / "kernels").chmod(0o700)
+    found_apart(directory, energies, "flat")
     assert (tmp_path / "loaded").exists()  # that is what is at stake
 
 
@@ -309,14 +354,15 @@ ONCE, SHARED = (
 )
 """
 
-USE_FACTORS = """
-import numpy as np, factors_of_mine
-from integrators.lie_groups.actions import product
-for factor in (factors_of_mine.ONCE, factors_of_mine.SHARED):
-    out, y, nothing = np.zeros((1, 3)), np.ones((1, 3)), np.zeros(1)
-    product(factor).act.scalar(0.0, y, nothing, out, np.ones(3))
-    print(out[0, 0])
-"""
+
+def moved_by_factors():
+    """What each of the factors makes of 1."""
+    mine, moved = importlib.import_module("factors_of_mine"), []
+    for factor in (mine.ONCE, mine.SHARED):
+        out, y, nothing = np.zeros((1, 3)), np.ones((1, 3)), np.zeros(1)
+        product(factor).act.scalar(0.0, y, nothing, out, np.ones(3))
+        moved.append(out[0, 0])
+    return moved
 
 
 def test_an_edited_helper_of_another_package_is_compiled_again(tmp_path):
@@ -324,5 +370,4 @@ def test_an_edited_helper_of_another_package_is_compiled_again(tmp_path):
     for once, share in ((2.0, 3.0), (4.0, 5.0)):
         (tmp_path / "factors_of_mine.py").write_text(OWN_FACTOR.format(once=once))
         (tmp_path / "constants.py").write_text(f"SHARE = {share}")
-        cache = {"GEOSWEEP_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
-        assert run(USE_FACTORS, paths=[ROOT, tmp_path], **cache) == [str(once), str(share)]
+        assert found_apart(tmp_path, moved_by_factors) == [once, share]
