@@ -51,7 +51,7 @@ name = "forced-body"
 system = "forced_rigid_body"
 integrators = ["spherical_midpoint"]
 step_size = 0.5
-initial_condition = { lattice = 9 }
+initial_condition = { lattice = 1 }
 duration = 20.0
 samples = 20
 record = ["state"]
