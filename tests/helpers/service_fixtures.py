@@ -252,12 +252,11 @@ class Group(Forked):
         os.killpg(self.pid, number)
 
     def kill(self):
-        """SIGKILL to every process of the group, and wait until all are gone."""
-        group = self.members()
-        if group:
+        """SIGKILL to every process of the group, and wait until none lives."""
+        if self.members():
             self.signal_all(signal.SIGKILL)
         self.communicate(timeout=HANG)
-        psutil.wait_procs(group, timeout=HANG)
+        wait_until(lambda: not self.members())
 
     def members(self):
         """The living processes of the group."""
