@@ -34,13 +34,20 @@ def test_members_come_out_as_alone(in_lanes):
 
 @pytest.mark.parametrize("count", [9, 17])
 @pytest.mark.parametrize(
-    "label", ["variational-spherical_pendulum_chain", "spherical_midpoint-free_rigid_body"]
+    ("label", "inlined"),
+    [
+        ("variational-spherical_pendulum_chain", False),
+        ("spherical_midpoint-free_rigid_body", False),
+        ("rk4[q_omega]-free_rigid_body", True),
+        pytest.param("variational-spherical_pendulum_chain", True, marks=pytest.mark.slow),
+        pytest.param("spherical_midpoint-free_rigid_body", True, marks=pytest.mark.slow),
+    ],
 )
-def test_more_members_than_lanes(label, count, monkeypatch):
+def test_more_members_than_lanes(label, inlined, count, monkeypatch):
     pairing = next(p for p in pairings() if str(p) == label)
-    if not pairing.problem.own_loop:
-        monkeypatch.setattr(loop, "FEW_ROWS", 0)
     case = pairing.case
+    monkeypatch.setattr(loop, "FEW_ROWS", case.system.rows if inlined else 0)
+    assert bool(pairing.integrator.bind(case.system).own_loop) == inlined
     members = case.members(count, seed=2)
 
     def run(state):

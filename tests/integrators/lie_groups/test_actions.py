@@ -257,8 +257,7 @@ def check_parts(action, rows, algebra_rows):
             (spheres(2), [0, 0], [0, 0]),
             (tangent_spheres(2), [1, 1, 2, 2], [1, 1, 2, 2]),
             (tangent_spheres(1, forced=True), [1, 2, 11], [1, 2, 7]),
-        ],
-        2,
+        ]
     ),
     ids=lambda value: getattr(value, "name", None),
 )

@@ -95,6 +95,7 @@ def test_at_the_modulus_zero_they_are_circular_and_at_rest_those_of_no_time():
     np.testing.assert_array_equal(found(0.0, 0.0, t), [t, np.ones(101), np.ones(101)])
 
 
+@pytest.mark.slow
 def test_they_are_the_same_in_lanes_and_in_plain_python():
     """Among others of which some need more means than the rest."""
     a, k, t = drawn(800)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import AdaptivePairing, Case, adaptive_pairings, parameters
+from cases import AdaptivePairing, Case, adaptive_pairings, first_of, parameters
 
 import integrators
 import systems
@@ -16,7 +16,7 @@ from integrators.stepping import adaptive_loop, step_control
 from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.formulations import to_lagrangian_states, to_stored_states
 
-CHAIN = systems.get("spherical_pendulum_chain")
+CHAIN, BODY = systems.get("spherical_pendulum_chain"), systems.get("free_rigid_body")
 TOLERANCES = (1e-5, 1e-7, 1e-9)
 LONG = 4.0  # time scales: over fewer, no step may be as long as a loose tolerance allows
 
@@ -139,9 +139,9 @@ def test_local_orders_of_a_step_and_of_the_interpolant(formulation):
 compiled = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has float64 alone")
 PRECISE = sorted({p.name for p in adaptive_pairings() if integrators.get(p.name).method.precise})
 WAYS = [
-    pytest.param(name, system, marks=() if name == "rk45" and system is CHAIN else pytest.mark.slow)
+    pytest.param(name, system, marks=() if name == "rk45" and system is BODY else pytest.mark.slow)
     for name in PRECISE
-    for system in (CHAIN, systems.get("free_rigid_body"))
+    for system in (CHAIN, BODY)
 ]
 SPAN = 0.25
 LIKE_CHAIN, LIKE_SPIN = "variational+kahan_li8", "spherical_midpoint+kahan_li8"
@@ -197,12 +197,13 @@ def test_errors_fall_with_the_tolerance_below_round_off_of_doubles(name, system)
 
 @compiled
 @pytest.mark.parametrize(
-    ("name", "output"),
-    [("rk45", "dense"), pytest.param("rkmk54", "land", marks=pytest.mark.slow)],
+    ("name", "output", "system"),
+    first_of([("rk45", "dense", BODY), ("rk45", "dense", CHAIN), ("rkmk54", "land", CHAIN)]),
+    ids=str,
 )
-def test_runs_in_double_double_go_on_where_they_stood(name, output):
-    problem = integrators.get(name, output=output, arithmetic="double-double").bind(CHAIN)
-    members = CHAIN.start("lee", arithmetic="double-double")[None]
+def test_runs_in_double_double_go_on_where_they_stood(name, output, system):
+    problem = integrators.get(name, output=output, arithmetic="double-double").bind(system)
+    members = system.start(system.starts[0], arithmetic="double-double")[None]
     times = np.arange(7) * (to_precise(0.3) / 6)
     whole = run_adaptive(problem, members, times, 1e-18, True)
     first = run_adaptive(problem, members, times[:3], 1e-18, True)
@@ -218,7 +219,7 @@ def test_runs_in_double_double_go_on_where_they_stood(name, output):
 @pytest.mark.slow
 def test_a_tolerance_of_25_digits():
     """Over a time so short that it takes few steps: these are 14,000 in a unit of it."""
-    system = systems.get("free_rigid_body")
+    system = BODY
     span, options = 2.0**-10, {"absolute_tolerance": 1e-25}
     tight = in_double_double("rk45", system, 1e-25, span, 1, **options)
     loose = in_double_double("rk45", system, 1e-22, span, 1, absolute_tolerance=1e-22)

@@ -138,6 +138,7 @@ def test_it_is_symplectic_for_every_theta(system, theta):
     assert back <= 1e-12 if theta == 0.5 else back > 0.02
 
 
+@pytest.mark.slow
 def test_the_classical_method_is_not_symplectic():
     found = integrators.symplectic_defect(
         SPINNING, integrators.get("rk4"), SPINNING.start("celledoni"), step_size=1e-3
@@ -198,7 +199,9 @@ FREE = systems.get("heavy_top", gravity=0.0)
 
 
 @pytest.mark.parametrize(("name", "order"), [("rkmk4", 4), ("cf4", 4), ("crouch_grossman3", 3)])
-@pytest.mark.parametrize("system", [SPINNING, QUADRATIC], ids=lambda system: system.formulation)
+@pytest.mark.parametrize(
+    "system", first_of([SPINNING, QUADRATIC]), ids=lambda system: system.formulation
+)
 def test_both_actions_on_the_cotangent_bundle(system, name, order):
     """(11)–(12), of G ⋉ g*, is of the same order, and does not keep the momentum along gravity."""
     exact = integrators.integrate(
@@ -335,6 +338,7 @@ def test_a_million_split_steps(inertia):
         np.testing.assert_array_equal(ends[:, :, 0, 1], ends[:, :1, 0, 1] + np.zeros((8, 101)))
 
 
+@pytest.mark.slow
 def test_split_steps_on_the_spinning_top():
     """It turns by 0.4 rad in each; found 7.5e-4 beside 4.3e-3, 3.5e-8 beside 4.0e-4 and 1.9e-4."""
     exact = np.array(PAPER["exact"][0]["y"], dtype=float)
