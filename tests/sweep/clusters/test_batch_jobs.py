@@ -32,12 +32,17 @@ def test_a_run_by_jobs_of_a_batch_system(batch, command, small):
 @pytest.mark.parametrize(
     ("options", "workers", "jobs", "processes"),
     [
-        ({"cores": 4}, 8, 2, 4),  # a process a core
-        ({"cores": 4}, 9, 3, 4),
+        ({"cores": 4}, 9, 3, 4),  # a process a core
         ({"cores": 4, "processes": 2}, 8, 4, 2),
         ({"cores": 4, "scale": {"jobs": 3}}, None, 3, 4),
         ({"cores": 2, "scale": None, "adapt": {"minimum": 3, "maximum": 9}}, None, 2, 2),
-        ({"cores": 1, "scale": None, "adapt": {"minimum": 0, "maximum": 9}}, None, 1, 1),
+        pytest.param(
+            {"cores": 1, "scale": None, "adapt": {"minimum": 0, "maximum": 9}},
+            None,
+            1,
+            1,
+            marks=pytest.mark.slow,
+        ),  # fmt: skip
     ],
 )
 def test_so_many_jobs_as_workers_need(batch, small, options, workers, jobs, processes):

@@ -64,6 +64,7 @@ def test_a_worker_is_killed_by_a_call_of_the_set_up(
     assert zarr.open_group(tmp_path / "small.zarr", mode="r").attrs["hosts"]
 
 
+@pytest.mark.slow
 def test_workers_of_a_local_cluster_are_killed_as_they_start(start, tmp_path, monkeypatch):
     deaths = 3
     text = KILLED_AS_IT_STARTS.format(deaths=deaths, folder=tmp_path)

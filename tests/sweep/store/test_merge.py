@@ -302,8 +302,8 @@ NAMED_ANEW = {"run", "in_study", "initial_condition", "ensemble"}  # in a store 
 TIMES = {"cpu_time", "wall_time"}
 
 
-TOGETHER = [["sizes", "ensemble"], ["scan", "labelled", "zip", "range", "integrators"]]
-TOGETHER += [["units", "starts", "rule", "repeats"]]
+TOGETHER = [["sizes"], ["scan", "labelled", "zip", "range", "integrators"]]
+TOGETHER += [["units", "starts", "ensemble", "rule", "repeats"]]
 
 
 @pytest.mark.parametrize(

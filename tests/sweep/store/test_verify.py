@@ -106,8 +106,8 @@ def test_bits_of_what_the_study_says(copy, whole, names, check_same):
     check_same(whole, copy)
 
 
-@pytest.mark.parametrize("names", [{"error", "run_id"}, {"states", "initial_state"}])
-def test_bits_of_references(copy, whole, names, check_same):
+def test_bits_of_references(copy, whole, check_same):
+    names = {"error", "run_id", "states", "initial_state"}
     damage(copy / REFERENCES, names)
     found = sweep.verify(copy)
     assert {(f.place, f.array) for f in found} == {(REFERENCES, name) for name in names}
