@@ -12,7 +12,7 @@ their signals, and files. They hold whatever the inside of `sweep` is.
   `test_service_interruptions`; they are the bits of `integrators.integrate`:
   `test_service_store`, `test_service_failures`, `test_service_parts`.
 - One process at a time has the lease of a store; of any number of newcomers one takes over from a
-  dead holder, and a living one is named: `test_service_leases`.
+  dead holder, and a living one is named: `test_service_leases`, `test_service_resume`.
 - A writer that was fenced off, or a worker that wakes late, changes nothing:
   `test_service_interruptions`, `test_service_cluster`, `test_service_leases`.
 - Damage of any file is found by verify and mended by repair, and what is damaged beyond that is
@@ -41,11 +41,14 @@ their signals, and files. They hold whatever the inside of `sweep` is.
   `test_service_forces`, `test_service_rigid`.
 """
 
+import signal
 import types
 
 import pytest
 
 import sweep
+
+RUNS = 136  # of `long_study`
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +75,26 @@ def grow(run_text):
         )
 
     return go
+
+
+@pytest.fixture
+def suspended(long_study, start, until, committed):
+    """Begin a run of `long_study`, and suspend all its processes once some runs are committed.
+
+    It stores what it has as often as it can, so that it has long to go then: ``suspended(…)``.
+    """
+
+    def begin(*options):
+        options = ("--no-summary", "--checkpoint-every", "1e-9", *options)
+        run = start("sweep", "run", "long.toml", *options, cwd=long_study)
+        store = long_study / "long.zarr"
+        until(lambda: committed(store, "pendulum") or run.poll() is not None)
+        assert run.poll() is None, run.communicate()
+        run.signal_all(signal.SIGSTOP)
+        assert 0 < committed(store, "pendulum") < RUNS
+        return run
+
+    return begin
 
 
 def _times(store):

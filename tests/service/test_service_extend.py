@@ -37,7 +37,8 @@ def at_once(run_text, tmp_path_factory):
 @pytest.fixture(scope="module")
 def short(run_text, tmp_path_factory):
     path = tmp_path_factory.mktemp("short") / "test.zarr"
-    assert run_text(text(), path).complete
+    written = text().replace("[[experiment]]", "[[experiment]]   # the only one")
+    assert run_text(written, path).complete
     return path
 
 
@@ -201,30 +202,21 @@ ADDED = {
 }
 
 
-@pytest.fixture(scope="module")
-def shorter(run_text, tmp_path_factory):
-    path = tmp_path_factory.mktemp("amended") / "test.zarr"
-    written = text().replace("[[experiment]]", "[[experiment]]   # the only one")
-    assert run_text(written, path).complete
-    return path
-
-
-FIRST = ["two at once", "a tolerance", "nothing new"]
+FIRST = ["two at once", "nothing new"]
 OTHERS = [pytest.param(what, marks=pytest.mark.slow) for what in ADDED if what not in FIRST]
 
 
 @pytest.mark.parametrize("what", FIRST + OTHERS)
-def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command):
+def test_the_study_of_a_store_gets_more(what, store, short, tmp_path, command):
     """A text is added that names what is new, the first one kept, and only that is computed."""
     options, new, words = ADDED[what]
-    store = shutil.copytree(shorter, tmp_path / "test.zarr")
     said = command(tmp_path, "extend", "test.zarr", *options, "-e", "only").stdout
     assert f"{new if what != 'two at once' else 9} new runs, 18 kept" in said
     assert "Complete" in said
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
     assert "[[experiment]]   # the only one" in shown
     first, *more = sweep.open_study(store).attrs["studies"]
-    assert first == sweep.open_study(shorter).attrs["studies"][0]
+    assert first == sweep.open_study(short).attrs["studies"][0]
     assert len(more) == (new > 0) and (words is None or words in more[0])
     assert all(text in shown for text in more) and ("# --- study 2 of 2" in shown) == bool(more)
     assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
@@ -240,9 +232,8 @@ def test_the_study_of_a_store_gets_more(what, shorter, tmp_path, command):
 
 
 @pytest.mark.slow
-def test_additions_go_on_from_each_other(shorter, tmp_path, command, arrays):
+def test_additions_go_on_from_each_other(store, tmp_path, command, arrays):
     """The largest grid gets more; the first file, run again, asks for its own runs alone."""
-    store = shutil.copytree(shorter, tmp_path / "test.zarr")
     command(tmp_path, "extend", "test.zarr", "--integrator", "rk2_heun")
     said = command(tmp_path, "extend", "test.zarr", "--step-size", 0.05).stdout
     assert "12 new runs, 21 kept" in said
@@ -285,8 +276,7 @@ def test_defaults_stay_defaults(tmp_path, run_text, command):
     assert sorted(other["tolerance"].values) == [1e-7] * 4 + [1e-6] * 4
 
 
-def test_what_cannot_be_added(shorter, tmp_path, command, fingerprint):
-    shutil.copytree(shorter, tmp_path / "test.zarr")
+def test_what_cannot_be_added(store, tmp_path, command, fingerprint):
     mark = fingerprint(tmp_path)
     for options, words in (
         ((), "nothing to extend: give a longer duration, integrators, step sizes"),

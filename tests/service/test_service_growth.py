@@ -50,10 +50,10 @@ EDITS = {
         text(
             integrators='["rk2_heun", { name = "rk4", label = "classic" }]',
             step_size="[0.1, 0.02]",
-            initial_condition='["lee", { random = 6, seed = 1 }]',
+            initial_condition='["lee", { random = 4, seed = 1 }]',
         )
         + "[[" + SECOND,
-        (28 - 3 + 4, 3, 9),
+        (20 - 3 + 4, 3, 9),
     ),
     "axes that advance together": (
         text(scan="{ gravity = [1.0, 2.0] }", zip='[["gravity", "step_size"]]'), (6, 6, 6)
@@ -134,25 +134,25 @@ def test_an_experiment_that_left_stays_and_does_not_count(store, grow, fingerpri
 def test_more_values_of_an_axis_and_larger_systems(grow, tmp_path, arrays, assert_same_runs):
     """Chains of one and two links, then of three too: states become longer, old ones stay."""
     store, fresh = tmp_path / "test.zarr", tmp_path / "fresh.zarr"
-    one_two, all_three, three, two = (
+    one_two, all_three, three = (
         text(
+            integrators='"rk4"',
             initial_condition="{ random = 2, seed = 1 }",
             scan=f"{{ count = {values} }}",
             step_size="0.1",
         )
-        for values in ("[1, 2]", "[1, 2, 3]", "[3]", "[2]")
+        for values in ("[1, 2]", "[1, 2, 3]", "[3]")
     )
     grow(one_two, store)
     before = arrays(store, "only")
-    assert grow(all_three, store).counts == (4, 8, 0)
+    assert grow(all_three, store).counts == (2, 4, 0)
     grow(all_three, fresh)
     assert_same_runs(store, fresh, "only")
     after = arrays(store, "only")
-    assert after["state"][:8, :, :4].tobytes() == before["state"].tobytes()
-    for smaller, kept in ((three, 4), (two, 4)):
-        assert grow(smaller, store).counts == (0, kept, 12 - kept)
-        assert_same_runs(store, fresh, "only")
-        assert sweep.open_study(store)["only"]["row"].values.tolist() == [*"012345"]
+    assert after["state"][:4, :, :4].tobytes() == before["state"].tobytes()
+    assert grow(three, store).counts == (0, 2, 4)
+    assert_same_runs(store, fresh, "only")
+    assert sweep.open_study(store)["only"]["row"].values.tolist() == [*"012345"]
 
 
 def test_an_axis_that_was_fixed_before(store, base, grow, arrays):
@@ -170,11 +170,11 @@ def test_the_command_says_what_is_new_kept_and_gone(store, command, tmp_path):
     (tmp_path / "edited.toml").write_text(written)
     arguments = ("run", "edited.toml", "test.zarr")
     ran = command(tmp_path, *arguments).stdout
-    assert "Study test: 29 new runs, 3 kept, 9 no longer in the study\n" in ran
-    assert "Complete: 32 runs" in ran
+    assert "Study test: 21 new runs, 3 kept, 9 no longer in the study\n" in ran
+    assert "Complete: 24 runs" in ran
     assert ran.count("|error| of every step") == 2
     again = command(tmp_path, *arguments, "--no-summary").stdout
-    assert "Study test: 0 new runs, 32 kept, 9 no longer in the study\n" in again
+    assert "Study test: 0 new runs, 24 kept, 9 no longer in the study\n" in again
     assert "Nothing to compute" in again
     only = sweep.open_study(store)["only"].to_dataset()
     used = {row.integrator for row in order_table(only) if row.used}

@@ -1,5 +1,8 @@
 """Whatever is killed, the same command finishes the job and computes nothing twice."""
 
+import json
+import os
+import re
 import shlex
 import shutil
 import signal
@@ -10,21 +13,6 @@ import pytest
 import sweep
 
 RUNS = 136
-ENOUGH = 41  # 30 % of the runs
-
-
-@pytest.fixture
-def under_way(long_study, start, until, committed):
-    """A run that has committed at least so many of its runs and works on the others."""
-
-    def begin(least, *options):
-        run = start("sweep", "run", "long.toml", "--no-summary", *options, cwd=long_study)
-        store = long_study / "long.zarr"
-        until(lambda: committed(store, "pendulum") >= least or run.poll() is not None)
-        assert run.poll() is None, run.communicate()
-        return run
-
-    return begin
 
 
 @pytest.fixture
@@ -38,11 +26,11 @@ def check_complete(long_study, undisturbed, assert_same_runs):
     return check
 
 
-def test_a_killed_worker_is_replaced(long_study, under_way, check_complete, committed):
-    run = under_way(ENOUGH, "--workers", 2)
+def test_a_killed_worker_is_replaced(suspended, check_complete):
+    run = suspended("--workers", 2)
     victim = run.busiest_worker()
     victim.send_signal(signal.SIGKILL)
-    assert committed(long_study / "long.zarr", "pendulum") < RUNS
+    run.signal_all(signal.SIGCONT)
     printed, errors = run.finish()
     assert run.returncode == 0, printed + errors
     assert not victim.is_running()
@@ -51,18 +39,35 @@ def test_a_killed_worker_is_replaced(long_study, under_way, check_complete, comm
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_all_processes_killed(long_study, under_way, check_complete, committed, command, arrays):
-    run = under_way(ENOUGH)
+def test_all_processes_killed(
+    long_study, suspended, check_complete, called, command, arrays, tmp_path_factory
+):
+    """While it lives, a second run says who holds the store; afterwards that takes it over."""
+    run = suspended("--workers", 1)
     assert len(run.members()) >= 3
+    lock = long_study / "long.zarr.lock"
+    said = json.loads(lock.read_text().partition("\n")[0])
+    for arguments in (("run", "long.toml"), ("verify", "long.zarr", "--repair")):
+        done = called(long_study, *arguments)
+        assert done.returncode == 2
+        (message,) = done.stderr.splitlines()
+        assert f"long.zarr is held by {said['user']} on {os.uname().nodename} " in message
+        assert f"process {run.pid}" in message and f"since {said['since']}" in message
+    assert said["token"] in lock.read_text() and run.poll() is None
     run.kill()
+    assert said["token"] in lock.read_text()
     store = long_study / "long.zarr"
     before = arrays(store, "pendulum")
     done = before["sample_count"] > 0
-    assert ENOUGH <= done.sum() < RUNS
+    assert 0 < done.sum() < RUNS
     check_readable(store, done)
+    copy = shutil.copytree(long_study, tmp_path_factory.mktemp("killed"), dirs_exist_ok=True)
+    assert sweep.repair(copy / "long.zarr").marked == {}
+    assert sorted(file.name for file in copy.iterdir()) == ["long.toml", "long.zarr"]
     (store / "pendulum" / "energy" / "0.1234.partial").write_bytes(b"half a chunk")
     done_again = command(long_study, "run", "long.toml", "--no-summary")
-    assert done_again.stderr == ""
+    lines = done_again.stderr.splitlines()
+    assert [line for line in lines if not re.match(" *[0-9]+% ", line)] == []
     again = done_again.stdout
     lost = int(RUNS - done.sum())
     assert f"Study long: 0 new runs, {RUNS} kept ({lost} of them not computed yet)\n" in again
@@ -90,21 +95,25 @@ system = "spherical_pendulum_chain"
 integrators = "rk4"
 step_size = 0.01
 initial_condition = {{ around = "lee", random = 16, spread = 1e-2, seed = {} }}
-duration = 1000.0
+duration = 2500.0
 samples = 10
 record = ["energy"]
 """
 
 
 def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
-    tmp_path, start, until, committed, command, arrays
+    tmp_path, start, until, command, arrays
 ):
     """Six experiments are six tasks at least, of which two are in flight."""
+
+    def committed():
+        return store.exists() and sum(row.done for row in sweep.status(store))
+
     parts = "".join(PART.format(i, i) for i in range(6))
     (tmp_path / "parts.toml").write_text('format = 1\nname = "parts"\n' + parts)
     store, names = tmp_path / "parts.zarr", [f"part{i}" for i in range(6)]
     run = start("sweep", "run", "parts.toml", "--workers", 1, "--no-summary", cwd=tmp_path)
-    until(lambda: any(committed(store, name) for name in names) or run.poll() is not None)
+    until(lambda: committed() or run.poll() is not None)
     run.signal_all(signal.SIGINT)
     printed, errors = run.finish()
     assert run.returncode == 4, printed + errors

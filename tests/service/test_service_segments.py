@@ -5,6 +5,7 @@ import signal
 import pytest
 from interrupting import Process
 from study_text import one_experiment
+from waiting import HANG
 
 import sweep
 
@@ -22,10 +23,13 @@ KEYS = {
     "record": '["energy", "momentum", "unit_length", "state", "step_size", "rejected_steps"]',
     "reference": '{ integrator = "dop853", tolerance = 1e-6, until = 1.0 }',
 }
-LONG = one_experiment(
-    integrators='"rk4"', step_size="0.01", initial_condition='"lee"', duration="15000.0",
-    samples="200", record='["energy", "state"]',
-)  # fmt: skip
+ONE = {
+    "integrators": '"rk4"',
+    "step_size": "0.01",
+    "initial_condition": '"lee"',
+    "record": '["energy", "state"]',
+}
+LONG = one_experiment(**ONE | {"duration": "15000.0", "samples": "200"})
 RUN = "sweep.run('study.toml', 'test.zarr', client(), checkpoint_every=1e-9)"
 
 
@@ -62,6 +66,29 @@ def test_killed_again_and_again_it_goes_on_from_its_checkpoints(
     assert ends[0].tobytes() == ends[1].tobytes() and sweep.verify(store) == []
 
 
+TERMINATED = """
+outcome = sweep.run("study.toml", "test.zarr", client(), checkpoint_every=1e-9)
+print(outcome.complete, outcome.stopped)
+"""
+
+
+def test_sigterm_ends_a_long_run_at_its_next_checkpoint(
+    tmp_path, run_text, arrays, assert_same_runs
+):
+    """After some of the two thousand checkpoints that it has."""
+    text = one_experiment(**ONE | {"duration": "20.0", "samples": "2000"})
+    (tmp_path / "study.toml").write_text(text)
+    store, whole = tmp_path / "test.zarr", tmp_path / "whole.zarr"
+    process = Process(TERMINATED, tmp_path, 40, signal.SIGTERM, "test.zarr")
+    printed, errors = process.communicate(timeout=HANG)
+    assert process.returncode == 0 and printed == "False SIGTERM\n", printed + errors
+    assert "Traceback" not in errors
+    assert 0.0 < reached(store) < 1.0 and arrays(store, "only")["sample_count"] == [0]
+    for path in (store, whole):
+        assert run_text(text, path).complete
+    assert_same_runs(whole, store, "only")
+
+
 @pytest.fixture(scope="module")
 def whole(run_text, tmp_path_factory):
     """The store of one long run that nothing has ended."""
@@ -72,7 +99,7 @@ def whole(run_text, tmp_path_factory):
 
 @pytest.fixture
 def under_way(tmp_path, start, until):
-    """A process that computes one long run, of which a part is stored; and its store."""
+    """A process that computes one long run, suspended when a part is stored; and its store."""
 
     def begin():
         (tmp_path / "test.toml").write_text(LONG)
@@ -83,17 +110,21 @@ def under_way(tmp_path, start, until):
         )
         until(lambda: reached(store) or run.poll() is not None)
         assert run.poll() is None, run.communicate()
+        run.signal_all(signal.SIGSTOP)
+        assert 0.0 < reached(store) < 1.0
         return run, store
 
     return begin
 
 
-def test_sigterm_ends_a_long_run_at_its_next_checkpoint(
+@pytest.mark.slow
+def test_sigterm_to_all_processes_ends_a_long_run(
     under_way, whole, command, arrays, assert_same_runs
 ):
     run, store = under_way()
     before = reached(store)
     run.signal_all(signal.SIGTERM)
+    run.signal_all(signal.SIGCONT)
     printed, errors = run.finish()
     assert run.returncode == 4 and "Traceback" not in errors, printed + errors
     assert "0 of 1 runs committed" in printed and "To go on: sweep run test.toml" in printed
@@ -105,10 +136,9 @@ def test_sigterm_ends_a_long_run_at_its_next_checkpoint(
 @pytest.mark.slow
 def test_a_killed_worker_costs_one_segment(under_way, whole, until, assert_same_runs):
     run, store = under_way()
-    others = [process for process in run.members() if process.pid != run.pid]
-    max(others, key=lambda process: sum(process.cpu_times()[:2])).kill()
     before = reached(store)
-    assert 0.0 < before < 1.0
+    run.busiest_worker().kill()
+    run.signal_all(signal.SIGCONT)
     assert until(lambda: reached(store) - before) > 0.0
     printed, errors = run.finish()
     assert run.returncode == 0, printed + errors

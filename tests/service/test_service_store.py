@@ -391,14 +391,14 @@ def test_lanes_give_the_bits_of_one_start_at_a_time(run_text, tmp_path):
     alone = "\n".join(
         one_experiment(name=f'"start{i}"', initial_condition=start, **shared).partition("[[")[2]
         for i, start in enumerate(starts)
-        if i in (0, 7, 8, 10)
+        if i in (0, 8)
     )
     alone = 'format = 1\nname = "test"\n' + alone.replace("experiment]]", "[[experiment]]")
     run_text(together, tmp_path / "lanes.zarr")
     run_text(alone, tmp_path / "scalar.zarr")
     lanes = sweep.open_study(tmp_path / "lanes.zarr")["only"].to_dataset().load()
     scalar = sweep.open_study(tmp_path / "scalar.zarr")
-    assert len(scalar.children) == 4
+    assert len(scalar.children) == 2
     for node in scalar.children.values():
         one = node.to_dataset().load().set_xindex("run_id")
         same = lanes.set_xindex("run_id").sel(run_id=one.run_id.values)
