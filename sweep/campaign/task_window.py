@@ -26,7 +26,7 @@ from sweep.campaign.worker.compute import compute_task, recorded_samples_of_task
 from sweep.clusters.adaptive import tell_work_left
 from sweep.clusters.shutdown import TIME_IS_UP
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
-from sweep.errors import Interrupted, TaskFailed
+from sweep.errors import Damaged, Interrupted, TaskFailed
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 
 if TYPE_CHECKING:
@@ -99,8 +99,10 @@ def execute_tasks(
     ------
     Interrupted
         If a shutdown leaves tasks undone, or the disk is full.
+    Damaged
+        If a task met a file of the store that is.
     TaskFailed
-        If a task raised, after those in flight have ended.
+        If a task raised anything else. All of these after those in flight have ended.
     """
     window = _Window(client, tasks, session, drain)
     drain.when_requested(window.stop)
@@ -118,6 +120,8 @@ def execute_tasks(
         task, error = window.failure
         if is_storage_full_or_failing(error):
             raise Interrupted(explain_storage_failure(task.store.place, error))
+        if isinstance(error, Damaged):
+            raise error
         raise TaskFailed(_explain_task_failure(task, error)) from error
     if window.waiting or window.interrupted:
         raise Interrupted(drain.reason or _time_is_up_message(window.waiting))

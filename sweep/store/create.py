@@ -20,6 +20,7 @@ from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck
 from sweep.store.backends.trees import copy_tree, remove_tree
 from sweep.store.chunk_layout import Layout
 from sweep.store.commit.fold import forget_group
+from sweep.store.commit.records import sync_directories, sync_tree
 from sweep.store.diff import (
     ROWS_OF,
     Entry,
@@ -33,6 +34,7 @@ from sweep.store.files import (
     INTERNAL,
     RowNumbers,
     end_checkpoints_group_name,
+    read_zarr_metadata,
     references_group_name,
 )
 from sweep.store.storage import StoredArray, StoredGroup
@@ -81,7 +83,7 @@ def create_or_grow_store(
     if store.in_bucket:
         check()
         store.half_made_sign.unlink()  # it was made, but for this
-    if not _is_store_up_to_date(existing, study, entries):
+    if not _is_store_up_to_date(store, existing, study, entries):
         _grow_store_to_study(store, study, entries, check)
     return False
 
@@ -90,7 +92,8 @@ def create_or_grow_store(
 def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store]:
     """Within ``with``, a store in a directory; if all goes well, it becomes the new one then.
 
-    In a bucket by copying: ``zarr.json`` comes last, and without it there is no store.
+    Durably: all of it is on the disk before it has its name. In a bucket by copying: ``zarr.json``
+    comes last, and without it there is no store.
 
     Parameters
     ----------
@@ -116,13 +119,16 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield Store(place)
+        sync_tree(place)
         check()
         if store.place.exists():
             store.place.rmdir()
         place.rename(store.place)
     except BaseException:
         remove_tree(place, ignore_errors=True)
+        check()  # the next lease holder removes it, and what is made in it fails in any way
         raise
+    sync_directories([store.place.parent])
 
 
 def _grow_store_to_study(
@@ -168,13 +174,17 @@ def _plugins_attribute_of_store(root: StoredGroup, study: "Study") -> dict[str, 
     return {"plugins": known} if known else {}
 
 
-def _is_store_up_to_date(root: StoredGroup, study: "Study", entries: Sequence[Entry]) -> bool:
+def _is_store_up_to_date(
+    store: Store, root: StoredGroup, study: "Study", entries: Sequence[Entry]
+) -> bool:
     """Whether the store was brought up to just this study, whose texts are written last.
 
     Runs that are still pending need the variables of this version, which an earlier one may not
     have made.
     """
     if root.attrs["studies"] != list(study.texts) or any(entry.new for entry in entries):
+        return False
+    if any(_was_growing_cut_short(store, entry) for entry in entries):
         return False
     if any(
         _needs_longer_time_axis(storage.open_zarr_group(root, entry.name), entry)
@@ -184,6 +194,14 @@ def _is_store_up_to_date(root: StoredGroup, study: "Study", entries: Sequence[En
     return not any(
         entry.pending.any() and _lacks_stored_variables(root, entry) for entry in entries
     )
+
+
+def _was_growing_cut_short(store: Store, entry: Entry) -> bool:
+    """Whether an experiment's arrays may have grown, and the root's copies of their metadata not.
+
+    A growing experiment is without copies of its own, from its first change to when all are made.
+    """
+    return not read_zarr_metadata(store.place / entry.name).get("consolidated_metadata")
 
 
 def _needs_longer_time_axis(group: StoredGroup, entry: Entry) -> bool:
@@ -222,6 +240,7 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
     rows = max(present, _largest_state_rows(table))
     sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
     layout = layout_of_entry(entry)
+    # The first change: by it the group loses its copies of what grows.
     group.attrs["layout"] = storage.to_attribute_json(asdict(layout))
     for variable in _array_variables_of_experiment(entry):
         _create_or_grow_array(group, variable, sizes, layout)

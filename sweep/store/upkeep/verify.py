@@ -314,26 +314,30 @@ def _group_to_verify(
         _readable_values_or_zero(arrays.get(name), size, read) for name in names
     )
     samples = references["states"].shape[1] if "states" in references else 0
-    held = _samples_at_which_references_hold(arrays, references)
+    held = _samples_at_which_references_hold(arrays, references, size, samples)
     return Group(place, arrays, counts, status, adaptive.astype(bool), samples, held, read)
 
 
 def _samples_at_which_references_hold(
-    arrays: Mapping[str, ArrayFiles], references: Mapping[str, ArrayFiles]
+    arrays: Mapping[str, ArrayFiles], references: Mapping[str, ArrayFiles], size: int, samples: int
 ) -> dict[int, tuple[int, ...]]:
-    """`Group.held`; empty where that cannot be read, or is of an earlier version."""
+    """`Group.held`; empty where references have none, as in an earlier version.
+
+    Where that cannot be read, which is said of the chunk or of the metadata, any number.
+    """
+    known = {schema.REFERENCE_END, schema.HELD_SAMPLES}
     try:
-        if schema.REFERENCE_END in arrays:
+        if known & arrays.keys():
             ends, held = (arrays[k].values() for k in (schema.REFERENCE_END, schema.HELD_SAMPLES))
             return {
                 row: (int(held[row]),) for row in np.flatnonzero(ends != schema.PENDING).tolist()
             }
-        if schema.REFERENCE_END in references:
+        if known & references.keys():
             held = references[schema.HELD_SAMPLES].values()
             found = rows_measured_against(arrays, references)
             return {run: tuple(held[list(rows)].tolist()) for run, rows in found.items()}
-    except Damaged:  # said of the chunk
-        pass
+    except (Damaged, KeyError):
+        return dict.fromkeys(range(size if references else 0), tuple(range(samples + 1)))
     return {}
 
 
