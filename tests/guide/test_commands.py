@@ -23,7 +23,7 @@ ELSEWHERE += ("sweep recommend", "bead", "mclachlan-approaches", "s3://")
 ELSEWHERE += ("--cluster ", "--scheduler-file ", *lines_of_shown_studies())
 # What compiles many kernels or draws many pictures, and what is shown in other words too.
 LATER = ("recipes.", "run my_leapfrog.toml", "--site", "--format pdf", "plot order quickstart")
-LATER += ("run all-orders", "--across")
+LATER += ("run all-orders", "--across", "--samples 100", "--members 128", " again.zarr")
 CHECKS = (".ci/run", ".venv/bin/ruff", ".venv/bin/python -m pytest", ".venv/bin/python tests/")
 SETTINGS = ("export AWS_",)
 INSTALLS = ("python3 -m venv", ".venv/bin/pip install")  # the site too: tests/deploy/test_docs

@@ -217,10 +217,10 @@ def test_json_has_all_fields(begun, command):
 
 
 def test_a_run_ends_with_decisions(tmp_path, command):
-    (tmp_path / "open.toml").write_text(PENDULUM)
+    (tmp_path / "open.toml").write_text(LOGARITHMIC)
     done = command(tmp_path, "run", "open.toml", "--no-summary", "--decide", "--budget", "1m")
-    assert " are decided now: by " in done.stdout
-    assert done.stdout.rstrip().endswith(f"runs in {tmp_path / 'open.zarr'}")
+    assert " decided now: by " in done.stdout
+    assert done.stdout.rstrip().endswith(f"runs in {tmp_path / 'logs.zarr'}")
 
 
 def test_the_same_file_run_again_keeps_what_was_added(store, cluster, tmp_path, command):

@@ -153,7 +153,7 @@ COMPUTING = {
 ENDS_WITH = {"submit": 2, "verify --repair": 3}  # it asks for encryption; something was found
 NO_STORE = {"init", "new", "schema", "reproduce", "certificates", "guide"}
 SERVING = {"serve"}  # until it is ended
-SLOW = ("plot of all", "recommend")
+SLOW = ("plot of all", "report", "recommend", "extend", "run of a study that goes on from it")
 
 
 def some(names):

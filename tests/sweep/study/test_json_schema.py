@@ -13,7 +13,7 @@ import integrators
 import sweep
 import systems
 
-SLOW = ("all-orders",)  # seconds: it has all methods on all systems
+SLOW = ("all-orders", "all-properties")  # seconds: they have all methods on all systems
 
 
 @pytest.fixture(scope="module")
