@@ -1,5 +1,6 @@
 """A bucket on an S3 server on loopback, and stores in it."""
 
+import contextlib
 import time
 
 import pytest
@@ -27,13 +28,21 @@ def bucket(server):
 
 
 @pytest.fixture
-def impatient(server, cluster, monkeypatch):
-    """Nobody waits long for an answer."""
-    monkeypatch.setenv(PATIENCE, "0.5")
-    set_on_workers(cluster, {PATIENCE: "0.5"})
-    yield
+def impatient(server, cluster):
+    """Within ``with impatient():`` nobody waits long for an answer."""
+
+    @contextlib.contextmanager
+    def within():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(PATIENCE, "0.5")
+            set_on_workers(cluster, {PATIENCE: "0.5"})
+            try:
+                yield
+            finally:
+                set_on_workers(cluster, {PATIENCE: "60"})
+
+    yield within
     server.have()
-    set_on_workers(cluster, {PATIENCE: "60"})
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_a_server_that_falls_silent_ends_the_run_and_it_goes_on(
 ):
     server.have(changes=int(0.8 * made[1]), stops=True)
     try:
-        with pytest.raises(GeosweepError, match="does not answer"):
+        with impatient(), pytest.raises(GeosweepError, match="does not answer"):
             run(TEXT, f"{bucket}/few.zarr", cluster)
     finally:
         server.wake()

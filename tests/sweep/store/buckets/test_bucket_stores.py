@@ -122,7 +122,7 @@ def test_a_silent_server_is_no_damage(store, server, impatient):
     before = {name: server.read(f"{root}/{name}") for name in server.below(root)}
     server.have(failing="/only/energy/c.0.0")
     for asked in (sweep.verify, sweep.repair):
-        with pytest.raises(GeosweepError, match="does not answer|no answer"):
+        with impatient(), pytest.raises(GeosweepError, match="does not answer|no answer"):
             asked(store)
     server.have()
     assert {name: server.read(f"{root}/{name}") for name in server.below(root)} == before
@@ -140,7 +140,7 @@ def test_a_run_whose_server_fails_ends_and_the_next_one_goes_on(
     """Whatever it wrote last. Without its zarr.json there is no store, and it begins anew."""
     store = f"{bucket}/few.zarr"
     server.have(changes=int(part * made[1]))
-    with pytest.raises(GeosweepError, match="does not answer"):
+    with impatient(), pytest.raises(GeosweepError, match="does not answer"):
         run(TEXT, store, cluster)
     server.have()
     if "zarr.json" in server.below(path_of(store)):
