@@ -195,21 +195,26 @@ def test_a_process_that_was_killed_while_it_compiled_holds_nobody_up(two_needing
     assert not list(tmp_path.rglob("*.lock"))
 
 
-PRINT_HASH = (
-    "from integrators.compiler import kernels; print(kernels.sources_hash(frozenset({'systems'})))"
-)
+PRINT_HASHES = """
+import os, sys
+from pathlib import Path
+from integrators.compiler import kernels
+for edited in ("", "integrators/vectors.py", "systems/nbody.py"):
+    if edited:
+        Path(sys.argv[1], edited).write_text("# edited")
+    if not os.fork():
+        print(kernels.sources_hash(frozenset({"systems"})))
+        sys.exit()
+    os.wait()
+"""
 
 
 def test_an_edited_source_changes_the_directory(tmp_path):
     for package in ("integrators", "systems"):
         shutil.copytree(ROOT / package, tmp_path / package)
-    before = run(PRINT_HASH, paths=[tmp_path])
-    assert before == [kernels.sources_hash(frozenset({"systems"}))]
-    (tmp_path / "integrators" / "vectors.py").open("a").write("# edited\n")
-    helper = run(PRINT_HASH, paths=[tmp_path])
-    (tmp_path / "systems" / "nbody.py").open("a").write("# edited\n")
-    physics = run(PRINT_HASH, paths=[tmp_path])
-    assert len({*before, *helper, *physics}) == 3
+    before, *after = run(PRINT_HASHES, tmp_path, paths=[tmp_path])
+    assert before == kernels.sources_hash(frozenset({"systems"}))
+    assert len({before, *after}) == 3
 
 
 @pytest.fixture
