@@ -95,9 +95,10 @@ system = "spherical_pendulum_chain"
 integrators = "rk4"
 step_size = 0.01
 initial_condition = {{ around = "lee", random = 16, spread = 1e-2, seed = {} }}
-duration = 2500.0
+duration = 4000.0
 samples = 10
 record = ["energy"]
+statistics = "none"
 """
 
 

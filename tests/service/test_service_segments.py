@@ -75,8 +75,8 @@ print(outcome.complete, outcome.stopped)
 def test_sigterm_ends_a_long_run_at_its_next_checkpoint(
     tmp_path, run_text, arrays, assert_same_runs
 ):
-    """After some of the two thousand checkpoints that it has."""
-    text = one_experiment(**ONE | {"duration": "20.0", "samples": "2000"})
+    """After some of the eight hundred checkpoints that it has."""
+    text = one_experiment(**ONE | {"duration": "8.0", "samples": "800"})
     (tmp_path / "study.toml").write_text(text)
     store, whole = tmp_path / "test.zarr", tmp_path / "whole.zarr"
     process = Process(TERMINATED, tmp_path, 40, signal.SIGTERM, "test.zarr")
