@@ -259,6 +259,30 @@ def test_damage_to_what_a_killed_run_has_left(whole, tmp_path, run_text, assert_
         shutil.rmtree(copy.parent)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("array", ["energy", "status"])
+def test_damage_to_an_array_while_results_are_folded_into_it(
+    array, whole, tmp_path, run_text, assert_same_runs
+):
+    """What is in it is computed again, with what was to come into it, and nothing else."""
+    for at in range(150, 200, 5):
+        store, _ = killed(tmp_path / f"{at}", at)
+        files = list((store / "only" / array).glob("c*"))
+        if files and not list((store / "only" / "sample_count").glob("c*")):
+            break
+    done = {row.experiment: row.done for row in sweep.status(store)}["second"]
+    flip(*files)
+    with pytest.raises(StoreError, match=f"only/{array}.*--repair"):
+        run_text(TEXT, store)
+    mended = sweep.repair(store)
+    assert mended.marked == {"only": 6} and not mended.left and sweep.verify(store) == []
+    progress = {row.experiment: row.done for row in sweep.status(store)}
+    assert progress == {"only": 0, "second": done} and done
+    assert run_text(TEXT, store).complete and sweep.verify(store) == []
+    for experiment in NAMES:
+        assert_same_runs(whole, store, experiment)
+
+
 NOTES = ("prediction.json", "in-flight.json")  # on which no result depends
 
 

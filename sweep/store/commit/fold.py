@@ -2,8 +2,8 @@
 
 Only the holder of the lease folds: a row of shards once each of its tasks has sent a receipt that
 it is done (`BackgroundFolding`); what an earlier session has left, right after the lease was
-acquired to run, retry, merge or repair (`settle`); what came after that, when a session begins
-(`begin_session`); and the rest at the end of a run (`fold_all`).
+acquired to run, retry or merge (`settle`), or to repair (`fold_all_but_onto_damage`); what came
+after that, when a session begins (`begin_session`); and the rest at the end of a run (`fold_all`).
 
 The steps are in `sweep.store.commit`. Folding is idempotent: repeated after a crash at any instant,
 it gives the same values, since shards only grow at their end and a record is kept until all of it
@@ -376,6 +376,38 @@ def fold_all(store: Store, session: str, check: WriteCheck = lambda: None) -> in
         for group, rows in waiting.items():
             folded += fold_group(store, group, session, rows, check)
     return folded
+
+
+def fold_all_but_onto_damage(
+    store: Store, check: WriteCheck = lambda: None
+) -> dict[str, list[Record]]:
+    """As `settle`; but records of rows of shards that cannot grow are left, and returned by group.
+
+    Parameters
+    ----------
+    store : Store
+    check : callable
+        Raises unless this process still holds the lease.
+
+    Raises
+    ------
+    StoreError
+        If metadata or a ledger cannot be read.
+    """
+    remove_unfinished(store)
+    session = store.session_name
+    left: dict[str, list[Record]] = {}
+    for group, rows in _rows_to_fold(store, session).items():
+        with store.naming_damage():
+            store.arrays_of_group(group)
+            ledger_of_group(store, group)
+        for row in rows:
+            try:
+                fold_group(store, group, session, [row], check)
+            except Damaged:
+                found = list_records(records_folder(store.place, group, row), RECORD, session)
+                left.setdefault(group, []).extend(found)
+    return left
 
 
 def _rows_to_fold(store: Store, session: str) -> dict[str, list[int]]:

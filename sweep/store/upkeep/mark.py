@@ -2,7 +2,7 @@
 
 Their results stay. Their checkpoints are removed first; then the count of samples is reset, before
 the status, so that after a crash at any instant a run counts as computed only with all of its
-results. The caller holds the lease, and all records are folded.
+results. The caller holds the lease, and all records of such runs are folded, or removed afterwards.
 """
 
 import functools

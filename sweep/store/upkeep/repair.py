@@ -21,7 +21,7 @@ from sweep.store import create, diff, files, storage
 from sweep.store.backends.places import Place, WriteCheck
 from sweep.store.commit import fold
 from sweep.store.commit.fold import write_shard
-from sweep.store.commit.records import put_durably
+from sweep.store.commit.records import Record, put_durably
 from sweep.store.commit.shards import Draft, blank_shard
 from sweep.store.files import ArrayFiles, RowNumbers, group_with_records_of, references_group_name
 from sweep.store.lease.lease import acquire_lease
@@ -30,7 +30,7 @@ from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
-from sweep.store.upkeep.verify import Finding, experiment_of_group, verify
+from sweep.store.upkeep.verify import Finding, experiment_of_group, find_defects
 from sweep.study import schema
 from sweep.study.model import Study
 from sweep.study.run_table import RunTable, expand_experiment
@@ -125,17 +125,23 @@ def mend_held_store(
     before = None
     fold.remove_unfinished(store)
     for _ in range(ROUNDS):
-        findings = verify(store, progress)
+        findings = find_defects(store, progress)
         if not findings or (before is not None and len(findings) == before):
             break
-        every |= {(f.place, f.array, f.chunk, f.text): f for f in findings}
+        every |= _by_defect(findings)
         before = len(findings)
         _put_back_metadata(store, findings, check)
         _remove_damaged_records(store, findings, check)
         store = _forget_experiments_that_are_gone(store, findings, check)
-        fold.settle(store, check)
-        for place, rows in _mark_damaged_runs(store, findings, check).items():
+        unfolded = fold.fold_all_but_onto_damage(store, check)
+        places = [record.place for records in unfolded.values() for record in records]
+        if places:  # they hide which chunks it is
+            findings = find_defects(store, progress, without=places)
+            every |= _by_defect(findings)
+        for place, rows in _mark_damaged_runs(store, findings, unfolded, check).items():
             marked.setdefault(place, set()).update(rows.tolist())
+        if places:
+            fold.discard(store, places, check)
         _remove_damaged_files(store, findings, check)
         for finding in _rewrite_damage_from_study(store, findings, study, check):
             lost[finding.place, finding.array, finding.chunk] = finding
@@ -143,6 +149,10 @@ def mend_held_store(
     if every:
         storage.consolidate_zarr_metadata(store, check)
     return Mended(tuple(every.values()), counts, (*findings, *lost.values()))
+
+
+def _by_defect(findings: Sequence[Finding]) -> dict[object, Finding]:
+    return {(f.place, f.array, f.chunk, f.text): f for f in findings}
 
 
 def _put_back_metadata(store: Store, findings: Sequence[Finding], check: WriteCheck) -> None:
@@ -173,10 +183,13 @@ def _forget_experiments_that_are_gone(
 
 
 def _mark_damaged_runs(
-    store: Store, findings: Sequence[Finding], check: WriteCheck
+    store: Store,
+    findings: Sequence[Finding],
+    unfolded: Mapping[str, Sequence[Record]],
+    check: WriteCheck,
 ) -> dict[str, RowNumbers]:
-    """Mark the runs concerned; rows by group."""
-    rows: dict[str, list[RowNumbers]] = {}
+    """Mark the runs concerned, and those of records that cannot be folded; rows by group."""
+    rows = {group: [record.rows for record in records] for group, records in unfolded.items()}
     for finding in findings:
         if finding.remedy == RUN:
             rows.setdefault(finding.place, []).append(finding.rows)

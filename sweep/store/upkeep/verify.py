@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -152,7 +152,24 @@ def verify(
     InputError
         If there is no store, or one of a newer version.
     """
-    store = Store.at(store)
+    return Rows(find_defects(Store.at(store), progress, writer))
+
+
+def find_defects(
+    store: Store,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+    writer: LeaseHolder | None = None,
+    without: Collection[Place] = (),
+) -> list[Finding]:
+    """All defects of a store.
+
+    Parameters
+    ----------
+    store, progress, writer
+        As of `verify`.
+    without : collection of Path or ObjectPlace
+        Records that are not read as if they were folded.
+    """
     paths, names = store.list_files(), store.experiments
     metadata, records = _read_metadata(store, paths), records_by_group(store.place, paths)
     # files that are not finished belong to whoever writes just now
@@ -162,7 +179,7 @@ def verify(
     session = store.session_name if records else ""
     unfolded = unfolded_by_group(records, session)
     for own in filter(None, unfolded.values()):
-        own.leave_out({finding.path for finding in damaged})
+        own.leave_out({*without, *(finding.path for finding in damaged)})
     groups = list(_groups_to_verify(store, names, metadata, unfolded))
     for group in groups:
         found += _find_missing_shards(store, group, paths)
@@ -179,7 +196,7 @@ def verify(
         done += size
         progress(done, total)
         found += results
-    return Rows(found)
+    return found
 
 
 def _check_chunks_in_threads(jobs: Iterator[Job]) -> Iterator[tuple[int, list[Finding]]]:
