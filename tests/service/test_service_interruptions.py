@@ -14,6 +14,7 @@ import signal
 import pytest
 from interrupting import Process
 from study_text import one_experiment
+from waiting import HANG
 
 import sweep
 
@@ -199,6 +200,19 @@ def test_suspended_at_any_operation_it_changes_nothing_when_it_wakes(
         else:
             zombie.kill()
     assert zombies > 0
+
+
+@pytest.mark.slow
+def test_overtaken_while_it_makes_a_store_it_says_that_its_lease_is_lost(whole, tmp_path, done):
+    place = prepared(whole, tmp_path / "work", "run")
+    with Process(f"print({RUN}.stopped)", place, 90, signal.SIGSTOP) as zombie:
+        assert zombie.was_interrupted() and list(place.glob("a.zarr.*.creating"))
+        let_it_die_elsewhere(place / "a.zarr.lock")
+        done(RUN, place)
+        os.kill(zombie.pid, signal.SIGCONT)
+        printed, errors = zombie.communicate(timeout=HANG)
+    assert zombie.returncode == 0 and "lease" in printed, errors
+    assert {file.name for file in place.iterdir()} == {"study.toml", "grown.toml", "a.zarr"}
 
 
 def let_it_die_elsewhere(lock):
