@@ -95,7 +95,7 @@ system = "spherical_pendulum_chain"
 integrators = "rk4"
 step_size = 0.01
 initial_condition = {{ around = "lee", random = 16, spread = 1e-2, seed = {} }}
-duration = 4000.0
+duration = 2500.0
 samples = 10
 record = ["energy"]
 statistics = "none"
