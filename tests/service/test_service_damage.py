@@ -100,7 +100,12 @@ def test_whichever_file_is_gone_it_is_found_and_mended_or_nobody_sees_it(whole, 
 
 
 @pytest.mark.parametrize(
-    "array", ["status", pytest.param("run_id", marks=pytest.mark.slow), "step_size", "time"]
+    "array",
+    [
+        "status",
+        "time",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("run_id", "step_size")),
+    ],
 )
 def test_half_a_file_is_mended_and_run_again(array, copy, whole, run_text, assert_same_runs):
     """As where a disk was full; of what makes runs what they are, too."""
@@ -180,7 +185,7 @@ def test_rows_without_an_id_get_it_again(copy, whole, assert_same_runs):
     assert_same_runs(whole, copy, "only", timings=True)
 
 
-@pytest.mark.parametrize("mended", [True, False])
+@pytest.mark.parametrize("mended", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_an_experiment_that_is_gone_is_computed_again(
     mended, copy, whole, run_text, assert_same_runs
 ):
