@@ -103,28 +103,26 @@ TWO_ENERGIES = f"""{COMPILED}
 import numpy as np
 from integrators.compiler.kernels import kernel, state_value
 from integrators.forms.spheres import energy_kernel
-from integrators.solvers.inertia import DIAGONAL
+from integrators.solvers.inertia import DIAGONAL, FULL
 
 @kernel(state_value)
-def flat(t, q, p):
+def potential(t, q, p):
     return 2.0 * q[0, 0]
 
-@kernel(state_value)
-def steep(t, q, p):
-    return 3.0 * q[0, 0]
-
-KERNELS = {{k.function.__name__: energy_kernel(k, DIAGONAL) for k in (flat, steep)}}
+KERNELS = {{
+    "diagonal": energy_kernel(potential, DIAGONAL), "full": energy_kernel(potential, FULL)
+}}
 
 def energies(*names):
-    '''Of one body, and how many kernels were compiled for that.'''
+    '''Of two bodies, and how many kernels were compiled for that.'''
     evaluating, found = [KERNELS[name].scalar for name in names], []
     for energy in evaluating:
         out = np.zeros((1, 3))
-        energy(0.0, np.ones((2, 3)), np.ones(1), out, np.zeros(1))
+        energy(0.0, np.ones((4, 3)), np.array([1.0, 2.0, 2.0, 5.0]), out, np.zeros(1))
         found.append(out[0, 0])
     return [*found, compiled()]
 """
-PRINT_BOTH = "import two_energies; print(*two_energies.energies('flat', 'steep'))"
+PRINT_BOTH = "import two_energies; print(*two_energies.energies('diagonal', 'full'))"
 
 
 def energies(*names):
@@ -136,17 +134,17 @@ def filled(tmp_path_factory):
     """A folder with a cache that two processes filled, and what these found."""
     directory = tmp_path_factory.mktemp("filled")
     (directory / "two_energies.py").write_text(TWO_ENERGIES)
-    return directory, [found_apart(directory, energies, name) for name in ("flat", "steep")]
+    return directory, [found_apart(directory, energies, name) for name in ("diagonal", "full")]
 
 
 def test_processes_that_fill_a_fresh_cache_apart_do_not_mix_kernels_up(filled):
     """Closures of one name, compiled by two processes, loaded together by a third."""
     directory, apart = filled
-    assert [energy for energy, _ in apart] == [1.5 + 2.0, 1.5 + 3.0]
+    assert [energy for energy, _ in apart] == [6.5, 17.0]
     assert all(compiled > 0 for _, compiled in apart)
     assert list((directory / "cache").rglob("*.nbc"))
     cache = {cache_directory.NAMED: str(directory / "cache")}
-    assert run(PRINT_BOTH, paths=[ROOT, directory], **cache) == ["3.5", "4.5", "0"]
+    assert run(PRINT_BOTH, paths=[ROOT, directory], **cache) == ["6.5", "17.0", "0"]
 
 
 # --- several processes at once -----------------------------------------------------------------
@@ -287,7 +285,7 @@ def test_a_cache_of_another_user_is_not_used(chosen, tmp_path):
 
 PRINT_PLACE = """
 import os, subprocess, sys, two_energies
-print(two_energies.energies("flat")[1], os.environ["GEOSWEEP_PRIVATE_CACHE"], flush=True)
+print(two_energies.energies("full")[1], os.environ["GEOSWEEP_PRIVATE_CACHE"], flush=True)
 if len(sys.argv) > 1:
     subprocess.run([sys.executable, "-P", "-c", sys.argv[1]], check=True)
 """
@@ -309,7 +307,7 @@ def test_what_another_put_there_is_not_loaded_and_children_share_the_private_cac
     assert int(first) > 0 and int(again) == 0 and private == same
     assert not Path(private).exists()  # it is removed at the end
     (cache / "kernels").chmod(0o700)
-    found_apart(directory, energies, "flat")
+    found_apart(directory, energies, "full")
     assert (tmp_path / "loaded").exists()  # that is what is at stake
 
 
