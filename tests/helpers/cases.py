@@ -449,7 +449,16 @@ def _new_methods_and_cases(all_of_them):
 
 @functools.cache
 def _first_kernels():
-    return _labels(_new_methods_and_cases(pairings()))
+    """Those of the pairings with a new method or case, and of one with each function of kernels.
+
+    A function makes kernels of other kernels and constants, whose names follow its own.
+    """
+    first = _new_methods_and_cases(pairings())
+    at_defaults = [pairing for pairing in pairings() if not pairing.case.variant]
+    functions = _with_new(
+        [*first, *at_defaults], lambda pair: {label.partition("(")[0] for label in pair.kernels}
+    )
+    return _labels([*first, *functions])
 
 
 @functools.cache

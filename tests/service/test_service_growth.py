@@ -131,6 +131,7 @@ def test_an_experiment_that_left_stays_and_does_not_count(store, grow, fingerpri
     assert sweep.open_study(store)["only"].in_study.all()
 
 
+@pytest.mark.slow
 def test_more_values_of_an_axis_and_larger_systems(grow, tmp_path, arrays, assert_same_runs):
     """Chains of one and two links, then of three too: states become longer, old ones stay."""
     store, fresh = tmp_path / "test.zarr", tmp_path / "fresh.zarr"

@@ -127,6 +127,7 @@ def test_pictures_over_time(parts, command):
     assert "medians over 10 starts" in printed  # and not 20
 
 
+@pytest.mark.slow
 def test_it_grows_and_goes_on(tmp_path, command, arrays, assert_same_runs):
     """Members of the file, repeats, a zipped value; then the store loses runs, and its file."""
     written(tmp_path, 2)

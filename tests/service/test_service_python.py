@@ -45,10 +45,8 @@ def python(cwd, *arguments):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["script", *(pytest.param(how, marks=pytest.mark.slow) for how in ("module", "-c", "pytest"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["script", "module", "-c", "pytest"])
 def test_a_study_runs_wherever_python_runs(tmp_path, how):
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "test_script.py").write_text(TESTED)

@@ -102,6 +102,7 @@ statistics = "none"
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
     tmp_path, start, until, command, arrays
 ):

@@ -291,6 +291,7 @@ if len(sys.argv) > 1:
 """
 
 
+@pytest.mark.slow
 def test_what_another_put_there_is_not_loaded_and_children_share_the_private_cache(
     tmp_path, filled
 ):

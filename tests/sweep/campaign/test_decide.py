@@ -223,6 +223,7 @@ def test_a_run_ends_with_decisions(tmp_path, command):
     assert done.stdout.rstrip().endswith(f"runs in {tmp_path / 'logs.zarr'}")
 
 
+@pytest.mark.slow
 def test_the_same_file_run_again_keeps_what_was_added(store, cluster, tmp_path, command):
     """An edited one asks for what it says."""
     file = write(STUDY, tmp_path)
@@ -252,6 +253,7 @@ record = ["energy"]
 """
 
 
+@pytest.mark.slow
 def test_starts_are_added_where_the_duration_is_kept(tmp_path, cluster):
     """They are drawn about states of families too."""
     store = tmp_path / "starts.zarr"

@@ -45,6 +45,7 @@ def goes_on(long_study, committed, command, undisturbed, assert_same_runs):
     return check
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_run_in_order(long_study, committed, called, goes_on):
     with sigterm_when(lambda: committed(long_study / "long.zarr", "pendulum")):
         run = called(long_study, "run", "long.toml", "--no-summary")

@@ -46,6 +46,7 @@ def stuck(monkeypatch):
     released.set()
 
 
+@pytest.mark.slow
 def test_runs_begin_while_others_are_planned_and_a_signal_waits_for_none(
     stuck, tmp_path, cluster, committed
 ):

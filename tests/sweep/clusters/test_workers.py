@@ -31,6 +31,7 @@ def test_each_run_says_what_it_was_computed_with(tmp_path, cluster):
     assert sweep.open_study(path).attrs["environments"] == known
 
 
+@pytest.mark.slow
 def test_two_stores_of_two_kinds_merge_to_one_that_knows_both(tmp_path, command):
     for name, start in (("one", "lee"), ("two", "celledoni")):
         text = one_experiment(**KEYS | {"initial_condition": f'"{start}"'})

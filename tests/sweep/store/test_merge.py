@@ -86,6 +86,7 @@ def test_what_is_merged_is_said(place, command, arrays, assert_same_runs):
     ]
 
 
+@pytest.mark.slow
 def test_runs_that_differ_are_said_with_the_first(place, command, arrays):
     """Times do not count."""
     group = zarr.open_group(place / "b.zarr", path="only", mode="r+", use_consolidated=False)
@@ -102,6 +103,7 @@ def test_runs_that_differ_are_said_with_the_first(place, command, arrays):
     assert "1 of them with other results" in command(place, *args).stdout
 
 
+@pytest.mark.slow
 def test_pending_and_left_runs_and_three_stores(place, arrays):
     """Pending runs are computed elsewhere or stay pending; a store within another adds nothing."""
     ids = arrays(place / "a.zarr", "only")["run_id"].tolist()
@@ -226,6 +228,7 @@ def test_a_file_of_initial_states_that_changed(place, cluster, command, monkeypa
     assert not (place / "out.zarr").exists()
 
 
+@pytest.mark.slow
 def test_cut_short_nothing_is_there(place, monkeypatch):
     rename = os.rename
 
@@ -306,9 +309,8 @@ TOGETHER = [["sizes"], ["scan", "labelled", "zip", "range", "integrators"]]
 TOGETHER += [["units", "starts", "ensemble", "rule", "repeats"]]
 
 
-@pytest.mark.parametrize(
-    "names", [TOGETHER[0], *(pytest.param(names, marks=pytest.mark.slow) for names in TOGETHER[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("names", TOGETHER)
 def test_merged_studies_have_the_runs_of_both(names, cluster, command, tmp_path):
     """Those of the first, and then those of the other that it has not; as each describes them."""
     for number, record in enumerate(("energy", "state")):

@@ -77,10 +77,8 @@ def only(path, **given):
     return sweep.open_study(path, **given)["only"].to_dataset()
 
 
-@pytest.mark.parametrize(
-    "chunks",
-    [{"run": 9, "time": 11}, *(pytest.param(n, marks=pytest.mark.slow) for n in (None, "auto"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("chunks", [{"run": 9, "time": 11}, None, "auto"])
 def test_answers_in_blocks_are_the_same_bit_for_bit(path, eager, chunks, alone, small_blocks):
     data = only(path, chunks=chunks)
     for name, of in ANSWERS.items():

@@ -35,9 +35,8 @@ def committed(store):
     return sum(progress.done for progress in sweep.status(store))
 
 
-@pytest.mark.parametrize(
-    "change", [moved, *(pytest.param(f, marks=pytest.mark.slow) for f in (deleted, replaced))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [moved, deleted, replaced])
 def test_a_store_that_is_lost_is_said_to_be(tmp_path, called, change):
     (tmp_path / "long.toml").write_text(STUDY)
     store = tmp_path / "long.zarr"

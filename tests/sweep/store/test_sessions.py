@@ -36,6 +36,7 @@ def test_a_worker_of_another_version_is_refused(long_study, start, until, called
     assert [file.name for file in long_study.iterdir()] == ["long.toml"]
 
 
+@pytest.mark.slow
 def test_kinds_of_machines_are_recorded_and_mixing_them_warns(tmp_path, command):
     (tmp_path / "s.toml").write_text(one_experiment(**KEYS))
     assert "Warning" not in command(tmp_path, "run", "s.toml", "s.zarr", "--no-summary").stderr

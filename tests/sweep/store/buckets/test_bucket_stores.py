@@ -131,9 +131,8 @@ def test_a_silent_server_is_no_damage(store, server, impatient):
 # --- crashes, and others that write ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "part", [0.8, *(pytest.param(n, marks=pytest.mark.slow) for n in (0.02, 0.5, 0.9))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [0.02, 0.5, 0.8, 0.9])
 def test_a_run_whose_server_fails_ends_and_the_next_one_goes_on(
     part, made, bucket, server, cluster, local, impatient, assert_like
 ):
@@ -153,9 +152,8 @@ def test_a_run_whose_server_fails_ends_and_the_next_one_goes_on(
     assert sweep.verify(store) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["session", pytest.param("only/energy/c.0.0", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["session", "only/energy/c.0.0"])
 def test_what_another_process_puts_after_the_last_check_is_kept(name, store, server, cluster):
     """It has taken the store over just before a process that was suspended puts the same."""
     place = f"/{path_of(store)}"
