@@ -107,6 +107,12 @@ def versions() -> dict[str, str]:
     dict of str to str
         By name of the package, ``python`` among them; in a git checkout its ``commit`` too.
     """
+    return dict(_versions_of_process())
+
+
+@functools.cache
+def _versions_of_process() -> dict[str, str]:
+    """The versions when they were asked for first: they are those of the code that is imported."""
     found = {"python": platform.python_version()}
     for package in ("geosweep", "numba", "numpy", "scipy", "xarray", "zarr", "distributed"):
         try:

@@ -413,9 +413,7 @@ def with_own_loops():
 
 def is_usual(pairing):
     """Whether the first stage has it of `costly_pairings`."""
-    return str(pairing) in (
-        "variational-spherical_pendulum_chain", "spherical_midpoint-free_rigid_body",
-    )  # fmt: skip
+    return str(pairing) == "variational-spherical_pendulum_chain"
 
 
 def first_of(items, count=1):

@@ -47,6 +47,7 @@ def path(run_text, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_errors_are_those_that_each_formulation_has(path):
     table = sweep.open_study(path)["formulations"].to_dataset().load()
     assert table.sizes["row"] == 6 and list(table.row.values[:2]) == ["0", "1"]
@@ -69,6 +70,7 @@ def test_errors_are_those_that_each_formulation_has(path):
     assert table.gravity_error.kind == "state_error"
 
 
+@pytest.mark.slow
 def test_formulations_agree_about_what_they_share(path):
     table = sweep.open_study(path)["formulations"].to_dataset().load()
     for axis in "xyz":
@@ -78,6 +80,7 @@ def test_formulations_agree_about_what_they_share(path):
     assert {row.quantity for row in drift_table(table)} == {"energy"}
 
 
+@pytest.mark.slow
 def test_spelled_starts_and_measured_structure(path):
     table = sweep.open_study(path)["spelled"].to_dataset().load()
     assert list(table.row.values) == ["Q_x", "Q_y", "Q_z", "pi"]
@@ -90,6 +93,7 @@ def test_spelled_starts_and_measured_structure(path):
     assert not table.momentum_error.any() and table.orthogonality_error.max() <= 2e-15
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_ended(path, run_text):
     grown = STUDY.replace("[0.01, 0.005]", "[0.01, 0.005, 0.002]")
     before = sweep.open_study(path)["spelled"].to_dataset().load()

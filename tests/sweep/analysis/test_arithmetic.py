@@ -364,6 +364,7 @@ def store(command, tmp_path_factory):
     return folder / "pairs.zarr"
 
 
+@pytest.mark.slow
 def test_real_runs_the_methods_drift_and_the_rounding(store, command):
     """The twins of RK4 are added as the answer says."""
     lacking = arithmetic_table(sweep.open_study(store)["only"])[-1]

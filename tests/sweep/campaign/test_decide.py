@@ -216,6 +216,7 @@ def test_json_has_all_fields(begun, command):
     assert {"experiment", "subject", "before", "why", "seconds"} <= set(found["rows"][0])
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_decisions(tmp_path, command):
     (tmp_path / "open.toml").write_text(LOGARITHMIC)
     done = command(tmp_path, "run", "open.toml", "--no-summary", "--decide", "--budget", "1m")

@@ -9,6 +9,8 @@ from study_runs import stored
 from sweep import tables
 from sweep.analysis import order_table, tolerance_table, work_table
 
+pytestmark = pytest.mark.slow
+
 PENDULA = """
 system = "spherical_pendulum_chain"
 integrators = ["variational", "rk4", "rk45"]
@@ -109,7 +111,6 @@ def test_orders_of_each_size_are_those_of_the_size_alone(tree, kind, axis, value
             assert row.left_out == row.absent == 0
 
 
-@pytest.mark.slow
 def test_without_a_reference_orders_come_from_differences(free):
     for measure in (order_table, work_table):
         for own, alone in in_both(free, "pendula", "count", COUNTS, measure):
@@ -177,7 +178,6 @@ def test_a_run_that_failed_is_left_out_and_not_of_another_size(pendula):
         assert not any(row.left_out for row in others)
 
 
-@pytest.mark.slow
 def test_an_error_that_only_another_system_has_is_no_failure(tops):
     table = tops["tops-scan"]
     rows = order_table(table, "attitude_error")

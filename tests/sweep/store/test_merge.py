@@ -67,6 +67,7 @@ def edit_root(store, **changes):
     file.write_text(json.dumps(root))
 
 
+@pytest.mark.slow
 def test_what_is_merged_is_said(place, command, arrays, assert_same_runs):
     """Of each experiment, which stores its runs are from; the store says it, too."""
     said = command(place, "merge", "a.zarr", "b.zarr", "-o", "both.zarr").stdout
