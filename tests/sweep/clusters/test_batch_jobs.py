@@ -154,7 +154,7 @@ def test_a_coordinator_whose_time_is_up_is_followed_by_another(
     """Before its job would be ended, which it has so many seconds for as the profile says."""
     batch.configure(coordinator={"walltime": "00:00:08"})
     study, store = long_study / "long.toml", long_study / "long.zarr"
-    study.write_text(study.read_text().replace("random = 68", "random = 400"))
+    study.write_text(study.read_text().replace(*MANY))
     command(long_study, "submit", "long.toml", "--cluster", "night", "--checkpoint-every", 1)
     jobs = until(lambda: [s for s in batch.scripts if "-J geosweep-long" in s][1:])
     assert "-t 00:00:08" in jobs[0]
