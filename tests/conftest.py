@@ -120,10 +120,13 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=place)
 
 
+MOST_KERNELS = 50  # that one fork compiles, in less than 1.5 GB
+
+
 def pytest_collection_finish(session):
     """Compile what the tests of cases and pairings need, shared among the processes of a run.
 
-    In a fork of each, which gives the memory back: the process itself loads what it uses.
+    In forks of each, which give the memory back: the process itself loads what it uses.
     """
     gc.freeze()  # what was collected stays, and is not looked through again
     process = getattr(session.config, "workerinput", None)
@@ -135,11 +138,11 @@ def pytest_collection_finish(session):
                     compilings |= cases.compilings(value, argument)
         number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
         labels = sorted(compilings)[number::count]  # scalars and lanes in turn: they share nothing
-        compiler = multiprocessing.get_context("fork").Process(
-            target=_compile, args=([compilings[label] for label in labels],)
-        )
-        compiler.start()
-        compiler.join()
+        for begin in range(0, len(labels), MOST_KERNELS):
+            part = [compilings[label] for label in labels[begin : begin + MOST_KERNELS]]
+            compiler = multiprocessing.get_context("fork").Process(target=_compile, args=(part,))
+            compiler.start()
+            compiler.join()
     gc.enable()
 
 

@@ -71,7 +71,7 @@ def test_jobs_of_limited_time_come_to_the_end(
     long_study, cluster, undisturbed, assert_same_runs, command
 ):
     store = long_study / "long.zarr"
-    done, seconds = [], 0.6  # less than the work takes
+    done, seconds = [], 0.3  # less than the work takes
     while not done or done[-1] < RUNS:
         outcome = sweep.run(long_study / "long.toml", store, cluster, max_time=seconds)
         assert outcome.complete == (not outcome.stopped)
