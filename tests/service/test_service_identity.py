@@ -2,6 +2,8 @@
 
 ``run_ids.json`` has what they were when they were pinned: for each packaged study, and for some
 experiments that were drawn at random then, the number of runs and a hash of all ids in order.
+Studies of which BLAS draws starts, of rotations and of turned spins, are left out: the last bit of
+these, and with it their ids, depends on the processor.
 """
 
 import hashlib
