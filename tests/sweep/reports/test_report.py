@@ -127,6 +127,11 @@ def test_it_is_one_sound_file_that_refers_to_nothing_else(page):
     assert tags.count("h1") == 1 and tags.count("main") == 1
 
 
+def test_integrators_are_counted(page):
+    found = re.findall(r"Integrators \((\d+)\)</\w+>\s*<\w+>([^<]*)<", page)
+    assert found and all(int(count) == len(names.split(", ")) for count, names in found)
+
+
 def test_pictures_and_tables_are_named(page):
     found = Balanced(page).elements
     pictures = [given for tag, given in found if tag in ("svg", "img")]
