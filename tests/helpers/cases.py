@@ -433,7 +433,7 @@ def covers(item):
     Or a promise of such a pairing.
     """
     pairing = item.pairing if isinstance(item, Promise) else item
-    return pairing.cheap and pairing in covering_pairings()
+    return pairing.cheap and (pairing in covering_pairings() or pairing in _first_pairings())
 
 
 def _new_methods_and_cases(all_of_them):
@@ -446,8 +446,8 @@ def _new_methods_and_cases(all_of_them):
 
 
 @functools.cache
-def _first_kernels():
-    """Those of the pairings with a new method or case, and of one with each function of kernels.
+def _first_pairings():
+    """Those with a new method or case, and one with each function of kernels.
 
     A function makes kernels of other kernels and constants, whose names follow its own.
     """
@@ -456,7 +456,12 @@ def _first_kernels():
     functions = _with_new(
         [*first, *at_defaults], lambda pair: {label.partition("(")[0] for label in pair.kernels}
     )
-    return _labels([*first, *functions])
+    return [*first, *functions]
+
+
+@functools.cache
+def _first_kernels():
+    return _labels(_first_pairings())
 
 
 @functools.cache
