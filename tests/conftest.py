@@ -120,7 +120,7 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=place)
 
 
-MOST_KERNELS = 50  # that one fork compiles, in less than 1.5 GB
+MOST_KERNELS = 50  # that one fork compiles: its memory grows with them
 
 
 def pytest_collection_finish(session):

@@ -1,8 +1,8 @@
 """What the inherited tests run on: every registered system, integrator and choice of options.
 
 Nothing here is named that the registries know, but for what repeats others. Of all these, the
-first stage of the tests has those that run on its kernels: of a pairing of each method and a
-pairing of each system, at its defaults. See `parameters`.
+first stage of the tests has those that run on its kernels: of a pairing of each method, of each
+system and of each function that makes kernels, at defaults. See `parameters`.
 """
 
 import functools
@@ -29,7 +29,6 @@ from systems.mechanical.base import MechanicalSystem
 from systems.rigid.base import RigidSystem
 from systems.spins.base import SpinSystem
 
-FAMILIES = (MechanicalSystem, SpinSystem, RigidSystem)
 everything = False  # whether both stages of the tests run; the options of pytest say
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
@@ -49,11 +48,6 @@ class Case:
     def variant(self):
         """Whether it is a system with other parameters than its defaults."""
         return self.label != self.system.name
-
-    @property
-    def family(self):
-        """The kind of states that it has."""
-        return next(kind for kind in FAMILIES if isinstance(self.system, kind))
 
     @property
     def mechanical(self):
@@ -428,9 +422,9 @@ def first_of(items, count=1):
 
 
 def covers(item):
-    """Whether it is a pairing of the first stage with a name or case that none before has.
+    """Whether it is a pairing of the first stage with a new name, case or function of kernels.
 
-    Or a promise of such a pairing.
+    New is what none of `pairings` before has. Or whether it is a promise of such a pairing.
     """
     pairing = item.pairing if isinstance(item, Promise) else item
     return pairing.cheap and (pairing in covering_pairings() or pairing in _first_pairings())
