@@ -16,13 +16,13 @@ from output_blocks import BLOCKS, differences, same
 
 import sweep
 
-QUICK = ("quickstart-in-short", "quickstart", "check", "order", "double-double", "chaos")
+QUICK = ("quickstart-in-short", "quickstart", "check", "order", "double-double")
 QUICK += ("work", "verify")
-SLOW = ("below-round-off", "whose-drift")
+SLOW = ("chaos", "below-round-off", "whose-drift")
 SHOWN = output_blocks.shown_blocks()
 CI = (ROOT / ".ci" / "run").read_text()
 PYTHON = [path.stem for path in DOCUMENTS if fenced("python", [path]) and path.stem != "plugins"]
-LATER = ("precision", "python")  # in double-double, and all of the library
+LATER = ("precision", "python", "chaos")  # double-double, all of the library, tangents
 
 
 @pytest.fixture(scope="module")

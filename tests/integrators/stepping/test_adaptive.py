@@ -178,6 +178,7 @@ def test_steps_in_double_double_are_those_in_double(name, system):
 
 
 @compiled
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "system"), WAYS, ids=str)
 def test_errors_fall_with_the_tolerance_below_round_off_of_doubles(name, system):
     method = integrators.get(

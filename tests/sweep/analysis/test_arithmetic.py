@@ -387,8 +387,10 @@ def test_real_runs_the_methods_drift_and_the_rounding(store, command):
     assert lows == [rk4.method.low, composed.method.low]
 
 
-def test_the_command_refuses_two_tables_at_once_and_what_is_no_entry(store, command):
-    refused = command(store.parent, "drift", store, "--arithmetic", "--growth", code=2)
+def test_the_command_refuses_two_tables_at_once_and_what_is_no_entry(tmp_path, run_text, command):
+    store = tmp_path / "small.zarr"
+    run_text(one_experiment(integrators='"rk4"'), store)
+    refused = command(tmp_path, "drift", store, "--arithmetic", "--growth", code=2)
     assert (
         "--growth, --arithmetic and --structure are tables of their own: give one of them"
         in refused.stderr
@@ -398,5 +400,5 @@ def test_the_command_refuses_two_tables_at_once_and_what_is_no_entry(store, comm
         ("{ arithmetic = 'double-double' }", "has no name of an integrator"),
         ("{ name = 'rk4', arithmetic = 'quadruple' }", "unknown arithmetic 'quadruple'"),
     ):
-        refused = command(store.parent, "extend", store, "--integrator", entry, code=2)
+        refused = command(tmp_path, "extend", store, "--integrator", entry, code=2)
         assert said in refused.stderr

@@ -189,6 +189,6 @@ def test_repeats_of_a_method_are_not_computed_one_after_the_other(cluster, commi
         sweep.run(file, store, cluster)
     data = sweep.open_study(store)["only"].to_dataset()
     done = data["integrator"].values[data["sample_count"] == 11]
-    assert len(done) >= 40
+    assert len(done) > 24  # more than all of one method that would be ahead
     ahead = np.sum(done == "variational") - np.sum(done == "rk4")
     assert abs(ahead) <= 24  # what two workers have begun

@@ -12,6 +12,8 @@ import pytest
 import sweep
 from integrators.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 LABEL = 'rk4 <b>&"$h$/..'  # as a user may call it
 ORDERS = f"""\
 format = 1
