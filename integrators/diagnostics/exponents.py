@@ -177,6 +177,7 @@ def steps_taken(
     times: np.ndarray,
     tolerance: float,
     checkpoint: np.ndarray | None = None,
+    most: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """The steps that an adaptive problem takes, and how many of them lead to each sample.
 
@@ -189,22 +190,26 @@ def steps_taken(
     tolerance : float
     checkpoint : ndarray, shape (problem.checkpoint_size,), optional
         Checkpoint to resume from, as in `run_adaptive`.
+    most : int, optional
+        Number of attempted steps after which to stop.
 
     Returns
     -------
     steps : ndarray, shape (n, 2)
         Time at which each step begins, and its size.
     ends : ndarray of int, shape (S,)
-        Number of steps taken at each sample; after a failure, one more than there are.
+        Number of steps taken at each sample that is reached; after a failure, one more than there
+        are.
     status : int
     """
     stood = None if checkpoint is None else checkpoint[np.newaxis]
     runs = run_adaptive(
-        problem, state[np.newaxis], times, tolerance, history=True, checkpoints=stood
+        problem, state[np.newaxis], times, tolerance, history=True, checkpoints=stood, most=most
     )
     tried = StepHistory.of(runs.histories[0])
     steps = np.stack([tried.times, tried.sizes], axis=1)[tried.accepted]
-    ends = np.searchsorted(steps[:, 0], times[1:], side="left")
+    reached = times[1 : runs.states.shape[1]]
+    ends = np.searchsorted(steps[:, 0], reached, side="left")
     failed = ~np.isfinite(runs.states[0, 1:]).all(axis=(1, 2))
     ends = np.where(failed, len(steps) + 1, ends)
     return steps, ends, int(runs.report[0, STATUS_ROW])
@@ -360,6 +365,7 @@ class Followed:
         counts: np.ndarray,
         checkpoint: np.ndarray | None = None,
         start_time: float = 0.0,
+        most: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Take steps with tangent vectors.
 
@@ -373,19 +379,22 @@ class Followed:
         counts : ndarray of int, shape (S,)
             Steps in each sample interval.
         checkpoint : ndarray, shape (checkpoint_size,), optional
-            Checkpoint to resume from; `state` and `directions` are then ignored.
+            Checkpoint to resume from; `state` and `directions` are then ignored. The first
+            interval is the one that it is in.
         start_time : float
+        most : int, optional
+            Number of steps after which to stop, at the last sample at the latest.
 
         Returns
         -------
-        series : ndarray, shape (S, count + 1)
-            The exponents and MEGNO at the end of each interval.
+        series : ndarray, shape (reached, count + 1)
+            The exponents and MEGNO at the end of each interval, as far as it was reached.
         checkpoint : ndarray, shape (checkpoint_size,)
         status : int
         """
         clock = clock_of(TANGENTS, start_time, step_size)
         ends = np.cumsum(np.asarray(counts, dtype=np.int64))
-        return self._run(state, directions, clock, np.zeros((0, 2)), ends, checkpoint)
+        return self._run(state, directions, clock, np.zeros((0, 2)), ends, checkpoint, most)
 
     def run_along(
         self,
@@ -406,11 +415,14 @@ class Followed:
             the checkpoint.
         ends : ndarray of int, shape (S,)
             Number of steps taken at each sample; after a failure, more than there are, and the
-            series is NaN.
+            series is NaN. Steps beyond the last one are on the way to another sample.
         """
         taken = np.minimum(ends, len(steps)).astype(np.int64)
         clock = clock_of(TANGENTS, 0.0, 0.0)
-        series, end, status = self._run(state, directions, clock, steps, taken, checkpoint)
+        taken = np.append(taken, len(steps) + 1)  # at the next sample: not there yet
+        series, end, status = self._run(
+            state, directions, clock, steps, taken, checkpoint, len(steps)
+        )
         series[ends > len(steps)] = np.nan
         return series, end, status
 
@@ -422,8 +434,9 @@ class Followed:
         steps: np.ndarray,
         ends: np.ndarray,
         checkpoint: np.ndarray | None,
+        most: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """`run` and `run_along`; `ends` count from where the run stands."""
+        """`run`, whose `ends` count from the last sample, and `run_along`: from where it stands."""
         problem = self.problem
         if checkpoint is None:
             moving = np.zeros((COUNT, problem.rows, 3))
@@ -434,20 +447,21 @@ class Followed:
             standing = Standing.at(self.layout, TANGENTS, checkpoint[None])
         space, (stepped, stored) = state_space(self.form), conversion_kernels(problem)
         work = max(1, problem.work, *(of.work(problem.rows) for of in (stepped, stored)))
-        ends = standing.first + ends
+        since = 0 if clock[1] else standing.within
+        ends, last, reached, within = standing.stop(ends + since, most)
         series = aligned((len(ends), self.count + 1))
         scratch = aligned((2, problem.rows, 3, *TANGENTS.shape))
         _exponents_kernel().compiled(TANGENTS)(
             *problem.step_kernels(TANGENTS),
             *(of.compiled(TANGENTS) for of in (stored, space.retraction, stepped)),
-            clock, np.ascontiguousarray(steps), standing.first, ends, self.count,
+            clock, np.ascontiguousarray(steps), standing.first, last, ends, self.count,
             count_moving_rows(self.form), problem.constants, problem.options, standing.y,
             standing.memory, problem.parameters, space.parameters,
             aligned((work, *TANGENTS.shape)), standing.report, scratch,
             standing.part("sums").reshape(-1), series,
         )  # fmt: skip
         status = int(standing.report[STATUS_ROW, 0])
-        return series, standing.checkpoints(int(ends[-1]))[0], status
+        return series[:reached], standing.checkpoints(last, within)[0], status
 
 
 @inlined
@@ -500,7 +514,7 @@ def _exponents_kernel() -> Kernel:
     method = types.FunctionType(method_signature(TANGENTS.type))
 
     def along(
-        advance, function, move, pull, stored, retraction, stepped, clock, steps, first, ends,
+        advance, function, move, pull, stored, retraction, stepped, clock, steps, first, last, ends,
         count, rows, constants, options, y, memory, p, of_space, work, report, scratch, sums,
         series,
     ):  # fmt: skip
@@ -512,7 +526,7 @@ def _exponents_kernel() -> Kernel:
             sums[LENGTH] = 1.0  # squared, of the first vector
         k = first
         for s in range(ends.shape[0]):
-            while k < ends[s]:
+            while k < min(ends[s], last):
                 begun, number = t0, k
                 if not equal:
                     begun, h, number = steps[k - first, 0], steps[k - first, 1], 0
@@ -538,6 +552,8 @@ def _exponents_kernel() -> Kernel:
                     for i in range(y.shape[0]):
                         carry(elements(y), i, get(elements(seen), i))
                     sums[LENGTH] = 1.0
+            if k < ends[s]:
+                break
             for j in range(count):
                 series[s, j] = sums[GROWTH + j] / (k * h if equal else sums[ELAPSED])
             series[s, count] = sums[MEGNO] / sums[ELAPSED]
@@ -545,8 +561,8 @@ def _exponents_kernel() -> Kernel:
     floats, count = flat(types.float64), types.int64
     stack, of_elements = array(types.float64, 3), array(types.float64, 2)
     signature = types.void(
-        method, *[whole] * 6, floats, of_elements, count, flat(count), count, count, floats, floats,
-        stack, of_elements, floats, floats, of_elements, of_elements, array(types.float64, 4),
-        floats, of_elements,
+        method, *[whole] * 6, floats, of_elements, count, count, flat(count), count, count, floats,
+        floats, stack, of_elements, floats, floats, of_elements, of_elements,
+        array(types.float64, 4), floats, of_elements,
     )  # fmt: skip
     return Kernel(along, lambda _: signature, (TANGENTS.name,))

@@ -78,6 +78,7 @@ def _bind(form: SpinHamiltonian, integrator: Integrator) -> Problem:
         memory=3 * form.rows,
         work=3 * form.rows,
         formulation="state",
+        seen=1,
     )
 
 

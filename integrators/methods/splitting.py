@@ -231,6 +231,7 @@ def _bind(form: SplitForm, integrator: Integrator) -> Problem:
         memory=memory_size(form.rows),
         work=9 * form.rows,
         formulation="state",
+        seen=len(integrator.shares) // 2 - stages,
     )
 
 

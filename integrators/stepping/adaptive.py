@@ -42,11 +42,12 @@ class AdaptiveProblem:
     ----------
     solve : callable
         ``solve(problem, state, times, tolerance, statistics, history=False, prepared=None,
-        checkpoint=None)`` returns a `Solution`: from `state`, shape (rows, 3), in the problem's
-        formulation at ``times[0] = 0``, or resumed from a `checkpoint` at ``times[0]``; in
-        double-double states and times have a last axis of high and low;
+        checkpoint=None, most=None)`` returns a `Solution`: from `state`, shape (rows, 3), in the
+        problem's formulation at ``times[0] = 0``, or resumed from a `checkpoint` at ``times[0]`` or
+        before the next sample; in double-double states and times have a last axis of high and low;
         `statistics` says whether to keep the statistics of every step, `history` whether to keep
-        every attempted step; `prepared` is what `prepare` returns.
+        every attempted step; `prepared` is what `prepare` returns; after `most` attempted steps it
+        stops before the next sample, where there is a checkpoint.
     function : Kernel
         The vector field or generator.
     monitor : Kernel
@@ -165,7 +166,8 @@ class Solution:
     Attributes
     ----------
     states : ndarray, shape (S + 1, rows, 3)
-        States at the sample times, in the problem's formulation; NaN after a failure.
+        States at the sample times that were reached, in the problem's formulation; NaN after a
+        failure.
     step_sizes, rejected_so_far : ndarray, shape (S + 1,)
         Size of the step that covers each sample time, and the number of steps rejected until its
         end.
@@ -182,7 +184,9 @@ class Solution:
         accepted: that is where the error is less than the tolerance (for rk45, not greater than
         it). Empty unless asked for.
     checkpoint : ndarray, shape (problem.checkpoint_size,)
-        Checkpoint at the last sample.
+        Checkpoint at the end.
+    part : float
+        Part of the next sample interval that is done, below 1.
     iterations_mean : float
         Mean number of iterations of an implicit solver in a step.
     iterations_max : int
@@ -200,6 +204,7 @@ class Solution:
     evaluations: int
     history: np.ndarray
     checkpoint: np.ndarray
+    part: float = 0.0
     iterations_mean: float = 0.0
     iterations_max: int = 0
 
@@ -239,7 +244,7 @@ class Solutions:
     """Trajectories of one adaptive problem: the arrays of `Solution` with the members first.
 
     `counters` are as in `integration.Trajectories`, each of shape (members,); `histories` is a
-    tuple with one array for each member.
+    tuple with one array for each member; `part` is that of the first.
     """
 
     states: np.ndarray
@@ -250,6 +255,7 @@ class Solutions:
     counters: dict[str, np.ndarray]
     histories: tuple[np.ndarray, ...]
     checkpoints: np.ndarray
+    part: float
 
 
 def run_adaptive(
@@ -261,6 +267,7 @@ def run_adaptive(
     history: bool = False,
     prepared: list[Any] | None = None,
     checkpoints: np.ndarray | None = None,
+    most: int | None = None,
 ) -> Solutions:
     """Integrate initial states one by one.
 
@@ -281,8 +288,10 @@ def run_adaptive(
     prepared : list, optional
         What `prepare` returned for each member; computed if not given.
     checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
-        Checkpoints of earlier `Solutions`, all at ``times[0]``: the runs resume there, the first
-        state is the one of the checkpoint, and `members` is ignored.
+        Checkpoints of earlier `Solutions`, all at ``times[0]`` or before the next sample: the runs
+        resume there, the first state is the one of the checkpoint, and `members` is ignored.
+    most : int, optional
+        Number of attempted steps after which one trajectory stops, before the next sample.
 
     Returns
     -------
@@ -293,9 +302,12 @@ def run_adaptive(
     InputError
         If the tolerance is out of bounds.
     ValueError
-        If there are checkpoints of a problem that cannot go on from them.
+        If there are checkpoints of a problem that cannot go on from them, or several trajectories
+        are to stop.
     """
     tolerance = check_tolerance(tolerance, problem.arithmetic)
+    if most is not None and len(members if checkpoints is None else checkpoints) > 1:
+        raise ValueError("only one adaptive trajectory at a time can stop between samples")
     precise = problem.elements[0].numbers
     times = precision.to_double_doubles(times) if precise else np.array(times, dtype=float)
     stands: Iterable[np.ndarray | None]
@@ -310,7 +322,7 @@ def run_adaptive(
         known = prepare(problem, members, times, tolerance) if prepared is None else prepared
         stands = [None] * len(initial)
     runs = [
-        problem.solve(problem, state, times, tolerance, statistics, history, own, stood)
+        problem.solve(problem, state, times, tolerance, statistics, history, own, stood, most)
         for state, own, stood in zip(initial, known, stands, strict=True)
     ]
     report = np.stack([run.report for run in runs])
@@ -321,6 +333,20 @@ def run_adaptive(
         report=report,
         counters=_counters_of_runs(runs, report),
         histories=tuple(run.history for run in runs),
+        part=runs[0].part,
+    )
+
+
+def part_of_interval(times: np.ndarray, time: float) -> float:
+    """Part of the interval between the first two of some times that is done at a time, below 1."""
+    if len(times) < 2:
+        return 0.0
+    return float(
+        np.clip(
+            (time - times[0]) / (times[1] - times[0]),
+            0.0,
+            1.0 - precision.ROUND_OFF[precision.DOUBLE],
+        )
     )
 
 

@@ -11,8 +11,9 @@ A method is three inlined functions, which `loop` compiles into one kernel:
   the state at a time within the last step.
 
 `function`, `move` and `pull` are `whole_state` kernels, as in `loop.method_signature`. All
-that a method carries from step to step is in `control`, ``y`` and ``memory``: a run continues from
-them bit for bit. No step knows of the end of the run: with interpolated samples the last one leads
+that a method carries from step to step is in `control`, ``y`` and ``memory``: a run stops after any
+step, and continues from them, and from the statistics of a sample interval that is not over, bit
+for bit. No step knows of the end of the run: with interpolated samples the last one leads
 beyond it.
 
 Steps are controlled in float64 whatever the elements are: by `settings` and errors that are, and
@@ -58,6 +59,7 @@ from integrators.stepping.adaptive import (
     TRIED,
     AdaptiveProblem,
     Solution,
+    part_of_interval,
 )
 from integrators.stepping.checkpoint import values_at
 from integrators.stepping.loop import end_errors, first_error, next_error
@@ -65,11 +67,13 @@ from integrators.stepping.loop import end_errors, first_error, next_error
 SMALLEST = 16 * ROUND_OFF[DOUBLE]  # a step that is smaller beside t can hardly be told from none
 PRECISE_SMALLEST = 16 * ROUND_OFF[DOUBLE_DOUBLE]
 
-TOLERANCE, LAND, OWN = range(3)  # in the settings; those of a method begin at OWN
+TOLERANCE, LAND, LAST, OWN = range(4)  # in the settings; those of a method begin at OWN
 # The rows of `control`: a report, then what the loop carries from step to step.
-TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED, BASELINE = range(
-    REPORT_SIZE, REPORT_SIZE + 10
+TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED = range(
+    REPORT_SIZE, REPORT_SIZE + 9
 )
+# Steps in the statistics of the sample interval, and the samples that a call has reached.
+WITHIN, REACHED, BASELINE = range(COUNTED + 1, COUNTED + 4)
 CONTROL = BASELINE + MONITORED
 COVERING, REJECTED_SO_FAR, TAKEN = range(3)  # of each sample: the step that covers it
 
@@ -125,22 +129,25 @@ def accepted(control, t, h, goal, reaches):
 
 
 @inlined
-def _count(monitor, control, steps, y, p, work, statistics):
+def _count(monitor, control, y, p, work, statistics):
     """Add the state at the end of the last step to the statistics of its sample interval."""
     observed = rows_of(work, 0, 1)
     monitor(control[TIME], y, p, observed, tail(work, 3))
     for m in range(MONITORED):
         error = observed[0, m] - control[BASELINE + m]
-        if steps == 0:
+        if control[WITHIN] == 0.0:
             first_error(statistics, m, error)
         else:
             next_error(statistics, m, error)
+    control[WITHIN] += 1.0
 
 
 @inlined
-def _close(statistics, steps):
+def _close(control, statistics):
     """Sums to means; NaN where no step ended in the interval, or one failed."""
-    if steps > 0:
+    steps = int(control[WITHIN])
+    control[WITHIN] = 0.0
+    if steps > 0 and control[STATUS_ROW] <= COMPLETE:
         end_errors(statistics, steps)
         return
     for m in range(MONITORED):
@@ -177,7 +184,9 @@ def loop(
         times, control, y, memory, p, work, samples, taken, statistics, history)`` fills `samples`
         (S, rows, 3) and `taken` (S, TAKEN) at `times` (S,), from where it stands; `statistics` has
         S entries, or none if none are wanted; `history` a row for each attempt, or none. The first
-        call, with a `control` of zeros, begins at time 0; later ones go on.
+        call, with a `control` of zeros, begins at time 0; later ones go on. It stops where there
+        were ``settings[LAST]`` attempts and the next sample is not reached: then `statistics` has
+        what goes on from there, in the first entry of the next call.
     """
 
     @spliced
@@ -189,23 +198,23 @@ def loop(
             begin(function, settings, control, y, memory, p, tail(work, 3))
             _baseline(monitor, control, y, p, work)
         for s in range(times.shape[0]):
-            t, steps = times[s], 0
+            t = times[s]
             goal = t if settings[LAND] > 0.0 else math.inf
             while True:
                 if statistics.shape[0] > 0 and control[COUNTED] == 0.0 and control[TIME] <= t:
                     if control[STEPS] > 0.0:
-                        _count(monitor, control, steps, y, p, work, statistics[s])
-                        steps += 1
+                        _count(monitor, control, y, p, work, statistics[s])
                     control[COUNTED] = 1.0
                 if control[STATUS_ROW] > COMPLETE or control[TIME] >= t:
                     break
+                if control[STEPS] + control[REJECTED] >= settings[LAST]:
+                    return
                 step(
                     function, move, pull, settings, constants, control, goal, y, memory, p,
                     tail(work, 3), history,
                 )  # fmt: skip
             if control[STATUS_ROW] > COMPLETE:
                 poison(y, control[STATUS_ROW] <= COMPLETE)
-                steps = 0
             if control[STATUS_ROW] > COMPLETE or control[TIME] == t:
                 copy(y, samples[s])
             else:
@@ -216,7 +225,8 @@ def loop(
             taken[s, COVERING] = control[TIME] - control[OLD_TIME]
             taken[s, REJECTED_SO_FAR] = control[REJECTED]
             if statistics.shape[0] > 0:
-                _close(statistics[s], steps)
+                _close(control, statistics[s])
+            control[REACHED] += 1.0
 
     @functools.cache
     def of(element: Element) -> Kernel:
@@ -279,7 +289,7 @@ class Looped:
     @property
     def carried(self) -> int:
         """Numbers that are carried from step to step besides the state."""
-        return CONTROL + self.memory
+        return CONTROL + self.memory + MONITORED * STATISTICS
 
     def __call__(
         self,
@@ -291,6 +301,7 @@ class Looped:
         history: bool = False,
         prepared: None = None,
         checkpoint: np.ndarray | None = None,
+        most: int | None = None,
     ) -> Solution:
         """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
         values = values_at(problem.elements[0])
@@ -299,11 +310,12 @@ class Looped:
             numbers = checkpoint.reshape(-1, *problem.elements[0].shape)
             carried[:] = numbers[: self.carried]
         before = int(np.sum(carried[values][[STEPS, REJECTED]]))
-        attempts = np.zeros((0, ATTEMPT))
-        found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
+        last = math.inf if most is None else before + most
+        given = problem, state, times, tolerance, statistics, carried, last
+        found = self._run(*given, np.zeros((0, ATTEMPT)))
         if history:  # its length is known now, and the run is the same again
             attempts = np.zeros((found.steps + found.rejected_steps, ATTEMPT))
-            found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
+            found = self._run(*given, attempts)
             return replace(found, history=attempts[before:])
         return found
 
@@ -314,33 +326,40 @@ class Looped:
         times: np.ndarray,
         tolerance: float,
         statistics: bool,
-        history: np.ndarray,
         carried: np.ndarray,
+        last: float,
+        history: np.ndarray,
     ) -> Solution:
         (element, _), rows, samples = problem.elements, problem.rows, len(times) - 1
         shape, values = element.shape, values_at(element)
+        stack = MONITORED, STATISTICS, *shape
         land = float(problem.options["output"] == "land")
         own = self.settings(problem.options, tolerance)
-        settings = np.array([tolerance, land, *own], dtype=float)
+        settings = np.array([tolerance, land, last, *own], dtype=float)
         control, memory, y = (
             aligned((*n, *shape)) for n in ((CONTROL,), (self.memory,), (rows, 3))
         )
         work = aligned((3 + max(self.work, problem.monitor.work(rows)), *shape))
         states = aligned((samples + 1, rows, 3, *shape))
         taken = aligned((samples + 1, TAKEN, *element.numbers))
-        kept = aligned((samples if statistics else 0, MONITORED, STATISTICS, *shape))
+        kept = aligned((samples if statistics else 0, *stack))
         y[:] = states[0] = state
-        control[:], memory[:] = carried[:CONTROL], carried[CONTROL:]
+        control[:], memory[:], unfinished = np.split(carried, [CONTROL, CONTROL + self.memory])
+        kept[:1] = unfinished.reshape(stack)
         self.loop(element).compiled(element)(
             *problem.functions(), settings, problem.constants, times[1:], control, y, memory,
             problem.parameters, work, states[1:], taken[1:], kept, history,
         )  # fmt: skip
         taken[0, COVERING] = control[FIRST_SIZE]
         taken[0, REJECTED_SO_FAR] = carried[REJECTED]
-        stood, taken = control[values], taken[values]
+        stood = control[values].copy()
+        reached, control[REACHED] = int(stood[REACHED]), 0.0
+        taken, ends = taken[values][: reached + 1], times[values][reached:]
+        unfinished = kept[reached] if len(kept) > reached else np.zeros(stack)
         return Solution(
-            states=states,
-            statistics=kept[values],
+            states=states[: reached + 1],
+            statistics=kept[values][:reached],
+            part=part_of_interval(ends, stood[TIME]),
             step_sizes=taken[:, COVERING],
             rejected_so_far=taken[:, REJECTED_SO_FAR],
             report=stood[:REPORT_SIZE],
@@ -349,5 +368,5 @@ class Looped:
             rejected_steps=int(stood[REJECTED]),
             evaluations=int(stood[EVALUATIONS]),
             history=history,
-            checkpoint=np.concatenate([control.ravel(), memory.ravel(), y.ravel()]),
+            checkpoint=np.concatenate([of.ravel() for of in (control, memory, unfinished, y)]),
         )

@@ -25,8 +25,8 @@ class Batch:
     Attributes
     ----------
     states : ndarray, shape (members, S + 1, rows, 3)
-        States at the sample times, in the problem's formulation; with a last axis of high and low
-        in double-double.
+        States at the sample times that were reached, in the problem's formulation; with a last axis
+        of high and low in double-double.
     statistics : ndarray, shape (members, S, 2, 5)
         Statistics of energy (balance) and unit length error over the steps of each interval: mean,
         minimum, maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
@@ -34,12 +34,18 @@ class Batch:
         Rows of `integrators.status`: status, stop step and residual, iterations, evaluations.
     checkpoints : ndarray, shape (members, problem.checkpoint_size)
         Checkpoint of each trajectory at its end; any of them can be resumed together.
+    steps : int
+        Number of steps from the start of the trajectories to their end.
+    part : float
+        Part of the next sample interval that is done, below 1.
     """
 
     states: np.ndarray
     statistics: np.ndarray
     report: np.ndarray
     checkpoints: np.ndarray
+    steps: int
+    part: float
 
 
 def counters_of(
@@ -75,6 +81,7 @@ def run_batch(
     statistics: bool = False,
     start_time: Number = 0.0,
     checkpoints: np.ndarray | None = None,
+    most: int | None = None,
 ) -> Batch:
     """Integrate up to eight initial states of one problem: in lanes, or scalar if there is one.
 
@@ -95,7 +102,9 @@ def run_batch(
         Time at which step 0 begins.
     checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
         Checkpoints of an earlier `Batch`: the runs resume there, the first state is the one of the
-        checkpoint, and `members` is ignored.
+        checkpoint, and `members` is ignored. The first sample interval is the one that they are in.
+    most : int, optional
+        Number of steps after which to stop, at the last sample at the latest.
 
     Returns
     -------
@@ -103,7 +112,7 @@ def run_batch(
     """
     initial = to_stepped_states(problem, members) if checkpoints is None else members
     return run_states(
-        problem, initial, step_size, steps, samples, statistics, start_time, checkpoints
+        problem, initial, step_size, steps, samples, statistics, start_time, checkpoints, most
     )
 
 
@@ -116,6 +125,7 @@ def run_states(
     statistics: bool = False,
     start_time: Number = 0.0,
     checkpoints: np.ndarray | None = None,
+    most: int | None = None,
 ) -> Batch:
     """`run_batch` from states in the problem's formulation."""
     count = len(initial) if checkpoints is None else len(checkpoints)
@@ -125,29 +135,38 @@ def run_states(
     else:
         run = Standing.at(problem.layout, element, checkpoints)
     y, shape = run.y, element.shape
-    work, first = aligned((problem.scratch, *shape)), run.first
+    work, first, begun = aligned((problem.scratch, *shape)), run.first, run.first - run.within
     trajectory = problem.trajectory(element)
     clock = clock_of(element, start_time, step_size)
-    ends = first + np.cumsum(np.full(samples, steps, dtype=np.int64))
+    ends, last, reached, within = run.stop(np.cumsum(np.full(samples, steps)), most)
+    ends = ends[: reached + 1]  # with the interval that is not over
     states, kept = [y[None].copy()], []
     block = max(1, BLOCK_BYTES // (8 * y.size))
-    for start in range(0, samples, block):
-        size = min(block, samples - start)
-        sampled = aligned((size, *y.shape))
-        stats = aligned((size if statistics else 0, status.MONITORED, status.STATISTICS, *shape))
+    for start in range(0, len(ends), block):
+        upto = ends[start : start + block]
+        sampled = aligned((len(upto), *y.shape))
+        count = len(upto) if statistics else 0
+        stats = aligned((count, status.MONITORED, status.STATISTICS, *shape))
+        if not start:
+            stats[:1] = run.statistics
         trajectory(
-            clock, first, ends[start : start + size], problem.constants, problem.options, y,
-            run.memory, problem.parameters, work, run.baseline, sampled, stats, run.report,
+            clock, first, begun, last, upto, problem.constants, problem.options, y, run.memory,
+            problem.parameters, work, run.baseline, sampled, stats, run.report,
         )  # fmt: skip
-        first = int(ends[start + size - 1])
+        first = begun = int(upto[-1])
         states.append(sampled)
         kept.append(stats)
-    values = values_at(element)
+    values, stats = values_at(element), np.concatenate(kept)
+    run.statistics[...] = stats[reached] if len(stats) > reached else 0.0
+    if within and not statistics:  # nobody has seen the state between two samples
+        run.report[values][status.EVALUATIONS] -= problem.seen
     return Batch(
-        states=run.members_first(np.concatenate(states)),
-        statistics=run.members_first(np.concatenate(kept))[values],
+        states=run.members_first(np.concatenate(states)[: reached + 1]),
+        statistics=run.members_first(stats[:reached])[values],
         report=run.members_first(run.report)[values],
-        checkpoints=run.checkpoints(first),
+        checkpoints=run.checkpoints(last, within),
+        steps=last,
+        part=within / (int(ends[reached]) - last + within) if within else 0.0,
     )
 
 

@@ -1,10 +1,11 @@
-"""Checkpoints of trajectories: a run can stop after any sample and is resumed bit for bit.
+"""Checkpoints of trajectories: a run can stop after any step and is resumed bit for bit.
 
 A checkpoint is a flat float64 vector with the whole state of one trajectory: the steps taken, y in
 the problem's formulation, what the method carries from step to step (what sums lost, the start
-values of solvers), the monitored values of the initial state, and counters. Statistics are those
-of single sample intervals: none is in progress after a sample. Since lanes are bitwise equal to
-scalar, a run may be resumed in another lane, beside other trajectories or alone.
+values of solvers), the monitored values of the initial state, and counters. Between two samples
+there are also the steps since the first of them, and their statistics so far: sums, which only the
+end of the interval makes means. Since lanes are bitwise equal to scalar, a run may be resumed in
+another lane, beside other trajectories or alone.
 """
 
 import functools
@@ -67,20 +68,23 @@ class Standing:
         Number of trajectories; the element's other ones are copies of the first.
     first : int
         Number of the next step.
+    within : int
+        Number of steps since the last sample.
     numbers : ndarray, shape (size, *element.shape)
-        The block, of which `y`, `memory`, `baseline` and `report` are parts.
+        The block, of which `y`, `memory`, `baseline`, `report` and `statistics` are parts.
     """
 
     layout: Layout
     element: Element
     count: int
     first: int
+    within: int
     numbers: np.ndarray
 
     @classmethod
     def at_start(cls, layout: Layout, element: Element, initial: np.ndarray) -> "Standing":
         """At step 0, with initial states (members, rows, 3, …) in the problem's formulation."""
-        run = cls(layout, element, len(initial), 0, aligned((layout.size, *element.shape)))
+        run = cls(layout, element, len(initial), 0, 0, aligned((layout.size, *element.shape)))
         _fill_lanes(element, run.y, np.asarray(initial, dtype=float))
         return run
 
@@ -95,11 +99,12 @@ class Standing:
         """
         checkpoints = np.asarray(checkpoints, dtype=float)
         numbers = checkpoints.reshape(len(checkpoints), layout.size, *element.parts)
-        steps = np.unique(layout.parts(numbers)["step"].reshape(len(numbers), -1)[:, 0])
+        parts = layout.parts(numbers)
+        counted = [parts[name].reshape(len(numbers), -1)[:, 0] for name in ("step", "within")]
+        steps = np.unique(counted, axis=1).astype(int).T.tolist()
         if len(steps) != 1:
             raise ValueError(f"checkpoints of different steps do not go on together: {steps}")
-        block = aligned((layout.size, *element.shape))
-        run = cls(layout, element, len(numbers), int(steps[0]), block)
+        run = cls(layout, element, len(numbers), *steps[0], aligned((layout.size, *element.shape)))
         _fill_lanes(element, run.numbers, numbers)
         return run
 
@@ -123,15 +128,50 @@ class Standing:
         """Status and counters, rows of `integrators.status`."""
         return self.part("report")
 
+    @functools.cached_property
+    def statistics(self) -> np.ndarray:
+        """Statistics of a sample interval that is not over; 0 at samples."""
+        return self.part("statistics")
+
     def part(self, name: str) -> np.ndarray:
         """A part by its name."""
         where, shape = self.layout.places[name]
         return self.numbers[where].reshape((*shape, *self.numbers.shape[1:]))
 
-    def checkpoints(self, first: int) -> np.ndarray:
-        """Checkpoints of the trajectories at step `first`, shape (members, size · parts)."""
-        self.part("step")[...] = 0.0
-        self.part("step")[values_at(self.element)] = first
+    def stop(self, ends: np.ndarray, most: int | None = None) -> tuple[np.ndarray, int, int, int]:
+        """Where a run ends that stops after some steps, or at the last sample.
+
+        Parameters
+        ----------
+        ends : ndarray of int
+            Number of steps from the last sample to each of the next ones.
+        most : int, optional
+            Number of steps.
+
+        Returns
+        -------
+        ends : ndarray of int
+            Number of the step after each of these samples.
+        last : int
+            Number of the step before which it stops.
+        reached : int
+            Number of the samples that are reached.
+        within : int
+            Steps since the last of them.
+        """
+        marks = self.first - self.within + np.concatenate([[0], ends]).astype(np.int64)
+        last = int(marks[-1]) if most is None else min(self.first + most, int(marks[-1]))
+        reached = int(np.searchsorted(marks, last, side="right")) - 1
+        return marks[1:], last, reached, last - int(marks[reached])
+
+    def checkpoints(self, first: int, within: int) -> np.ndarray:
+        """Checkpoints of the trajectories at step `first`, shape (members, size · parts).
+
+        `within` is the number of steps since the last sample.
+        """
+        for name, value in (("step", first), ("within", within)):
+            self.part(name)[...] = 0.0
+            self.part(name)[values_at(self.element)] = value
         return self.members_first(self.numbers).reshape(self.count, -1)
 
     def members_first(self, values: np.ndarray) -> np.ndarray:

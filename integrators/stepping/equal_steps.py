@@ -62,6 +62,7 @@ class EqualSteps:
         history: bool = False,
         prepared: Count | None = None,
         checkpoint: np.ndarray | None = None,
+        most: int | None = None,
     ) -> Solution:
         """Integrate one trajectory; see `adaptive.AdaptiveProblem`. It has no checkpoints."""
         assert prepared is not None  # from `prepare`

@@ -3,7 +3,8 @@
 A method is a kernel ``advance`` (signature `method_signature`) that takes a number of steps; a
 system is the kernel it needs (gradient, field) and a ``monitor``. The kernel of `trajectory_kernel`
 lets the method step from sample to sample and keeps the statistics of every step. All that a method
-carries from step to step is in ``y`` and ``memory``: a run continues from them bit for bit.
+carries from step to step is in ``y`` and ``memory``: a run stops after any step, and continues from
+them, and from the statistics of an interval that is not over, bit for bit.
 """
 
 import functools
@@ -94,14 +95,16 @@ def end_errors(statistics, steps):
 
 @inlined
 def _run(
-    advance, function, move, pull, monitor, clock, first, ends, constants, options,
+    advance, function, move, pull, monitor, clock, first, begun, last, ends, constants, options,
     y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
 
     `clock` is the time of step 0 and the step size. The first step is `first`; `ends` ascend from
-    there.
-    `statistics`, shape ``(S, MONITORED, STATISTICS)``, has no entries if none are wanted.
+    there. The first sample interval begins with step `begun`, and the run stops before step `last`:
+    samples from the first of `ends` on that is larger are not reached.
+    `statistics`, shape ``(S, MONITORED, STATISTICS)``, has no entries if none are wanted. Of an
+    interval that is not over it has what goes on from there, in the first entry of the next call.
     `baseline`, the monitored values of the initial state, is set by the run that starts at step 0
     and read by those that continue.
     """
@@ -111,13 +114,13 @@ def _run(
         monitor(t0, y, p, observed, scratch)
         baseline[0] = observed[0, 0]
         baseline[1] = 0.0
-    k = first
+    k, begin = first, begun
     for s in range(samples.shape[0]):
-        begin, steps = k, ends[s] - k
-        at_once = steps
+        upto = min(ends[s], last)
+        at_once = upto - k
         if statistics.shape[0] > 0:
             at_once = 1
-        while k < ends[s]:
+        while k < upto:
             advance(
                 function, move, pull, t0, h, k, at_once, constants, options, y, memory, p,
                 scratch, report,
@@ -131,8 +134,11 @@ def _run(
                         first_error(statistics[s], m, error)
                     else:
                         next_error(statistics[s], m, error)
+        if k < ends[s]:
+            break
         if statistics.shape[0] > 0:
-            end_errors(statistics[s], steps)
+            end_errors(statistics[s], k - begin)
+        begin = k
         for i in range(y.shape[0]):
             for c in range(3):
                 samples[s, i, c] = y[i, c]
@@ -142,9 +148,9 @@ def _run(
 def trajectory_kernel(element: Element) -> Kernel:
     """The kernel of the loop for an `Element`, with as many trajectories as that has side by side.
 
-    ``trajectory(advance, function, move, pull, monitor, clock, first, ends, constants, options, y,
-    memory, p, work, baseline, samples, statistics, report)`` takes the addresses of functions;
-    arrays of elements are float64 with the axes of the element.
+    ``trajectory(advance, function, move, pull, monitor, clock, first, begun, last, ends, constants,
+    options, y, memory, p, work, baseline, samples, statistics, report)`` takes the addresses of
+    functions; arrays of elements are float64 with the axes of the element.
     """
     method, whole = (
         function_at(types.FunctionType(of(element.type))) for of in (method_signature, whole_state)
@@ -152,12 +158,12 @@ def trajectory_kernel(element: Element) -> Kernel:
     elements, numbers = as_elements(element), as_numbers(element)
 
     def trajectories(
-        advance, function, move, pull, monitor, clock, first, ends, constants, options,
+        advance, function, move, pull, monitor, clock, first, begun, last, ends, constants, options,
         y, memory, p, work, baseline, samples, statistics, report,
     ):  # fmt: skip
         _run(
             method(advance), whole(function), whole(move), whole(pull), whole(monitor),
-            numbers(clock), first, ends, numbers(constants), options, elements(y),
+            numbers(clock), first, begun, last, ends, numbers(constants), options, elements(y),
             elements(memory), numbers(p), elements(work), elements(baseline), elements(samples),
             elements(statistics), elements(report),
         )  # fmt: skip
@@ -182,8 +188,9 @@ def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignat
     floats, numbers = _array_types(element)
     count = types.int64
     made = types.void(
-        *[types.int64] * addresses, numbers(), count, flat(count), numbers(), flat(types.float64),
-        floats(2), floats(1), numbers(), floats(1), floats(1), floats(3), floats(3), floats(1),
+        *[types.int64] * addresses, numbers(), count, count, count, flat(count), numbers(),
+        flat(types.float64), floats(2), floats(1), numbers(), floats(1), floats(1), floats(3),
+        floats(3), floats(1),
     )  # fmt: skip
     return lambda _: made
 
@@ -223,8 +230,8 @@ def inlined_trajectory_kernel(
     own_state, own_report, own_scratch = frame(3 * rows), frame(REPORT_SIZE), frame(scratch)
 
     def trajectories(
-        clock, first, ends, constants, options, y, memory, p, unused, baseline, samples, statistics,
-        report,
+        clock, first, begun, last, ends, constants, options, y, memory, p, unused, baseline,
+        samples, statistics, report,
     ):  # fmt: skip
         given, noted = as_lanes(y), as_lanes(report)
         state, running = rows_of(own_state(given), 0, rows), own_report(given)
@@ -236,8 +243,8 @@ def inlined_trajectory_kernel(
         for i in range(scratch):
             work[i] = 0.0
         _run(
-            step, of, moved, pulled, observe, clock, first, ends, constants, options, state,
-            as_lanes(memory), p, work, as_lanes(baseline), as_lanes(samples),
+            step, of, moved, pulled, observe, clock, first, begun, last, ends, constants, options,
+            state, as_lanes(memory), p, work, as_lanes(baseline), as_lanes(samples),
             as_lanes(statistics), running,
         )  # fmt: skip
         for i in range(rows):

@@ -12,7 +12,7 @@ import numpy as np
 from integrators.compiler import elements
 from integrators.compiler.elements import Element
 from integrators.compiler.kernels import Compiled, Kernel
-from integrators.status import MONITORED, REPORT_SIZE
+from integrators.status import MONITORED, REPORT_SIZE, STATISTICS
 from integrators.stepping import loop
 from integrators.stepping.checkpoint import Layout
 
@@ -47,6 +47,9 @@ class Problem:
     `inlined` says whether the loop in lanes of a state of few rows is compiled with all that it
     calls, once for each method and system: it is 1.1 to 2.4 times as fast then, and takes a second
     to compile.
+
+    `seen` is the number of evaluations that a call of `advance` counts besides those of its steps,
+    for the state that is seen after it.
     """
 
     advance: Kernel
@@ -64,6 +67,7 @@ class Problem:
     move: Kernel | None = None
     pull: Kernel | None = None
     inlined: bool = True
+    seen: int = 0
 
     @property
     def elements(self) -> tuple[Element, Element]:
@@ -86,10 +90,12 @@ class Problem:
         return Layout(
             (
                 ("step", ()),
+                ("within", ()),
                 ("y", (self.rows, 3)),
                 ("memory", (self.memory,)),
                 ("baseline", (MONITORED,)),
                 ("report", (REPORT_SIZE,)),
+                ("statistics", (MONITORED, STATISTICS)),
             )
         )
 

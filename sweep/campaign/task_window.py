@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import KilledWorker
 
-from sweep.campaign.worker.compute import compute_task, recorded_samples_of_task
+from sweep.campaign.worker.compute import compute_task, recorded_progress_of_task
 from sweep.clusters.adaptive import tell_work_left
 from sweep.clusters.shutdown import TIME_IS_UP
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
@@ -142,8 +142,8 @@ class _Window:
         self._client, self._drain = client, drain
         self._session = session
         self._deaths = 0  # of workers in a row, with nothing recorded
-        # Recorded samples of tasks whose workers died, by the key of the task.
-        self._recorded: dict[tuple[str, str, int], int] = {}
+        # What was recorded of tasks whose workers died, by the key of the task.
+        self._recorded: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._pace = Pace(1, drain.deadline)
         self._looked = self._fetched = -math.inf
 
@@ -262,7 +262,7 @@ class _Window:
 
     def _may_retry(self, task: Task, error: KilledWorker) -> bool:
         """Whether fewer than `MOST_DEATHS` workers died since something of a task was recorded."""
-        before, now = self._recorded.get(task.key, 0), recorded_samples_of_task(task)
+        before, now = self._recorded.get(task.key, (0, 0)), recorded_progress_of_task(task)
         self._recorded[task.key] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
         return self._deaths < MOST_DEATHS

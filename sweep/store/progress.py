@@ -22,7 +22,14 @@ from sweep.store import files
 from sweep.store.backends.places import ObjectPlace, Place, map_over_place
 from sweep.store.backends.trees import write_text_atomically
 from sweep.store.commit.fold import check_files_are_there
-from sweep.store.commit.records import CHECKPOINT, RECORD, Record, RecordsByGroup, records_by_group
+from sweep.store.commit.records import (
+    CHECKPOINT,
+    PARTS,
+    RECORD,
+    Record,
+    RecordsByGroup,
+    records_by_group,
+)
 from sweep.store.files import INTERNAL, ArrayFiles, Index, RowNumbers, references_group_name
 from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
 from sweep.store.lease.lease import lease_holder_of_store
@@ -253,12 +260,13 @@ def _count_partly_computed_runs(
     records: Iterable[Record], done: NDArray[np.bool_], samples: int
 ) -> float:
     """Runs on their way, each counted as far as its checkpoints are."""
-    furthest: dict[int, tuple[int, int]] = {}
+    furthest: dict[int, tuple[float, int]] = {}
     for name in (record.name for record in records if record.name.kind == CHECKPOINT):
         if name.start < len(done) and not done[name.start]:
-            known = furthest.get(name.start, (0, 0))
-            furthest[name.start] = max(known, (name.last, name.count))
-    return sum(n * (last - 1) / max(1, samples - 1) for last, n in furthest.values())
+            known = furthest.get(name.start, (0.0, 0))
+            reach = min(name.last - 1 + name.part / PARTS, samples - 1.0)
+            furthest[name.start] = max(known, (reach, name.count))
+    return sum(n * reach / max(1, samples - 1) for reach, n in furthest.values())
 
 
 def _committed_cpu_seconds(counts: NDArray[np.integer], seconds: NDArray[np.float64]) -> float:

@@ -83,7 +83,7 @@ def raw_speed(store, rounds=5):
     size, last = sum(values.nbytes for values in columns.values()), columns["energy"].shape[1]
     seconds = []
     for number in range(rounds + 1):
-        name = RecordName(0, ROWS, ROWS, 0, last, 0, 0, "raw", str(number), RECORD)
+        name = RecordName(0, ROWS, ROWS, 0, last, 0, 0, 0, "raw", str(number), RECORD)
         began = time.perf_counter()
         write_record(store.internal("raw"), name, arrays, rows, columns)
         seconds.append(time.perf_counter() - began)

@@ -111,22 +111,24 @@ def _compute_and_commit_task(
     return RunWork(task, arrays, make_reference_reader(task, known), attempt).compute()
 
 
-def recorded_samples_of_task(task: Task) -> int:
+def recorded_progress_of_task(task: Task) -> tuple[int, int]:
     """Number of samples of a task's rows in records and checkpoints, of whatever session.
 
-    It grows as long as attempts at the task get anywhere.
+    And what of the next sample intervals is done. It grows as long as attempts at the task get
+    anywhere.
 
     Parameters
     ----------
     task : Task
     """
-    low, high, found = task.rows[0], task.rows[-1], 0
+    low, high, samples, parts = task.rows[0], task.rows[-1], 0, 0
     listed = records_by_group(task.store.place, group=task.group)
     for records in listed.get(task.group, {}).values():
         for name in (record.name for record in records):
             if name.start <= high and name.stop > low:
-                found += name.count * (name.last - name.first)
-    return found
+                samples += name.count * (name.last - name.first)
+                parts += name.count * name.part
+    return samples, parts
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,8 +1,8 @@
 """Integrate runs, and compute from their states what the run table has. No storage here.
 
 A `Recorder` integrates runs of one system by one integrator, up to eight together in lanes, which
-differ in their initial state. It advances them from sample to sample, from the start or from a
-checkpoint; what it returns, `sweep.campaign.worker.recording` commits.
+differ in their initial state. It advances them by some steps, or to a sample, from the start or
+from a checkpoint; what it returns, `sweep.campaign.worker.recording` commits.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Recipe:
 
 @dataclass(eq=False)
 class RunBatch:
-    """Up to eight runs of one recorder, and the sample up to which they are integrated.
+    """Up to eight runs of one recorder, and how far they are integrated.
 
     They differ in their initial state.
 
@@ -136,8 +136,8 @@ class RunBatch:
     sample : int
         Index of the last known sample; 0 at the start.
     checkpoints : ndarray, shape (runs, size), or None
-        State of the integrator at `sample`, see `integrators.stepping.checkpoint`; None at the
-        start.
+        State of the integrator, at `sample` or on the way to the next one, see
+        `integrators.stepping.checkpoint`; None at the start.
     valid_samples : ndarray of int, shape (runs,)
         Number of samples so far at which a run is finite.
     alive : ndarray of bool, shape (runs,)
@@ -153,6 +153,8 @@ class RunBatch:
         See `integrators.status`.
     counters : dict of str to ndarray, shape (runs,)
         Steps, evaluations and iterations so far, by the names of `sweep.study.schema`.
+    part : float
+        Part of the way from `sample` to the next one, below 1.
     """
 
     initial: np.ndarray
@@ -168,6 +170,7 @@ class RunBatch:
     final: np.ndarray = field(init=False)
     status: np.ndarray = field(init=False)
     counters: Columns = field(init=False)
+    part: float = field(init=False, default=0.0)
 
     @classmethod
     def begin(
@@ -249,7 +252,7 @@ class Recorder:
 
     @property
     def resumable(self) -> bool:
-        """Whether runs can stop after any sample, and resume from a checkpoint."""
+        """Whether runs can stop after any step, and resume from a checkpoint."""
         return self.problem.checkpoint_size > 0
 
     @property
@@ -314,25 +317,34 @@ class Recorder:
         return sampled | self.finish(runs)
 
     def advance(
-        self, runs: RunBatch, last: int, reference: ReferenceStates | None = None
+        self,
+        runs: RunBatch,
+        last: int,
+        reference: ReferenceStates | None = None,
+        most: int | None = None,
     ) -> Columns:
         """Integrate runs up to the sample `last`: the last of all, unless they are `resumable`.
 
         Parameters
         ----------
         runs : RunBatch
-            Changed in place: afterwards it has the sample `last`.
+            Changed in place: afterwards it has the sample that is reached.
         last : int
         reference : tuple of ndarray, optional
             Reference states (runs, samples, rows, 3), with a last axis of high and low if they are
             in double-double, and their error (runs, samples).
+        most : int, optional
+            Number of steps after which to stop, between two samples too; runs that are not
+            `resumable` do not.
 
         Returns
         -------
         dict of str to ndarray, shape (runs, samples, …)
-            Variables over time, at the samples after `runs.sample`; from 0 on at the start.
+            Variables over time, at the samples after `runs.sample` that are reached; from 0 on at
+            the start.
         """
         first, times = runs.sample, self._sample_times(slice(runs.sample, last + 1))
+        new = slice(runs.checkpoints is not None, None)
         adaptive = self._integrator.adaptive
         self.compile(lanes=len(runs.initial) > 1)  # before the clock starts
         known, followed = self._split_checkpoints(runs.checkpoints)
@@ -343,7 +355,7 @@ class Recorder:
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
             batch, runs.counters, steps = self.integrate_adaptive(
-                runs.initial, times, runs.tolerance, prepared, known
+                runs.initial, times, runs.tolerance, prepared, known, most
             )
         else:
             marks = self.recipe.time_axis.marks[first : last + 1]
@@ -352,23 +364,23 @@ class Recorder:
                 runs.step_size,
                 runs.steps_per_sample * np.diff(marks),
                 known,
-                int(marks[0]) * runs.steps_per_sample,
                 self._exact_step(runs),
+                most,
             )
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
-        raw = batch.states
+        raw, upto = batch.states, first + batch.states.shape[1] - 1
         raw[:, 0] = to_stepped_states(self.problem, runs.initial)
         ends = to_stored_states(self.problem, raw)  # quantities change from the first one on
         states = self._doubles(ends)
         valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
-        where = np.concatenate([[0], np.arange(first + 1, last + 1)])
+        where = np.concatenate([[0], np.arange(first + 1, upto + 1)])
         at = self._sample_times(where)
         at = to_double_doubles(at) if self._element.numbers else at
         sampled = self._recorded_quantities(raw, at) | self._step_statistics(batch)
         sampled |= self._reference_errors(ends, reference, where)
-        chaos, followed = self._tangent_series(runs, times, known, followed)
+        chaos, followed = self._tangent_series(runs, times, raw.shape[1], known, followed, most)
         sampled |= chaos
         for key, (name, values) in steps.items():
             if key in self.recipe.record:
@@ -377,11 +389,10 @@ class Recorder:
             values[~valid] = np.nan
         if "state" in self.recipe.record:
             sampled["state"] = np.where(valid[:, :, None, None], states, np.nan)
-        new = slice(first > 0, None)
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.alive = valid[:, -1]
-        runs.sample, runs.final = last, ends[:, -1]
-        runs.status = batch.report[:, status_of.STATUS_ROW]
+        runs.sample, runs.final = upto, ends[:, -1]
+        runs.part, runs.status = batch.part, batch.report[:, status_of.STATUS_ROW]
         runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
         return {name: values[:, new] for name, values in sampled.items()}
 
@@ -406,18 +417,20 @@ class Recorder:
         self,
         runs: RunBatch,
         times: np.ndarray,
+        reached: int,
         stood: np.ndarray | None,
         checkpoints: np.ndarray | None,
+        most: int | None,
     ) -> tuple[Columns, np.ndarray]:
         """Lyapunov exponents and MEGNO over samples, as far as the record asks for them.
 
-        Returns variables of shape (runs, S), NaN at the first sample, and the checkpoints of the
-        tangent vectors, shape (runs, size). `stood` and `checkpoints` are those of the runs and of
-        their tangent vectors at the first sample; None at the start.
+        Returns variables of shape (runs, reached), NaN at the first sample, and the checkpoints of
+        the tangent vectors, shape (runs, size). `stood` and `checkpoints` are those from which the
+        runs and their tangent vectors went on; None at the start.
         """
         if self.followed is None:
             return {}, np.zeros((len(runs.initial), 0))
-        found = np.full((len(runs.initial), len(times), self.followed.count + 1), np.nan)
+        found = np.full((len(runs.initial), reached, self.followed.count + 1), np.nan)
         ends = np.full((len(runs.initial), self.followed.checkpoint_size), np.nan)
         if not self._integrator.adaptive:
             marks = self.recipe.time_axis.marks[runs.sample : runs.sample + len(times)]
@@ -427,10 +440,12 @@ class Recorder:
             if self._integrator.adaptive:
                 own = None if stood is None else stood[i]
                 series = self.chaos_of_adaptive_run(
-                    self.followed, state, runs.tolerance, times, own, known
+                    self.followed, state, runs.tolerance, times, own, known, most
                 )
             else:
-                series = self.chaos_of_run(self.followed, state, runs.step_size, counts, known)
+                series = self.chaos_of_run(
+                    self.followed, state, runs.step_size, counts, known, most
+                )
             found[i, 1:], ends[i] = series
         exponents = structure.exponents_of_record(self.recipe.record)
         columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
@@ -445,12 +460,13 @@ class Recorder:
         step_size: float,
         counts: np.ndarray,
         checkpoint: np.ndarray | None = None,
+        most: int | None = None,
     ) -> tuple[np.ndarray | float, np.ndarray | float]:
         """Series and checkpoint of `Followed.run`; NaN where the state has no tangent plane."""
         start = self._first_directions(followed, state)
         if start is None:
             return np.nan, np.nan
-        return followed.run(state, start, step_size, counts, checkpoint)[:2]
+        return followed.run(state, start, step_size, counts, checkpoint, most=most)[:2]
 
     def chaos_of_adaptive_run(
         self,
@@ -460,12 +476,13 @@ class Recorder:
         times: np.ndarray,
         stood: np.ndarray | None = None,
         checkpoint: np.ndarray | None = None,
+        most: int | None = None,
     ) -> tuple[np.ndarray | float, np.ndarray | float]:
         """As `chaos_of_run`, along the steps of an adaptive run from its checkpoint `stood`."""
         start = self._first_directions(followed, state)
         if start is None:
             return np.nan, np.nan
-        steps, ends, _ = steps_taken(self.adaptive_problem, state, times, tolerance, stood)
+        steps, ends, _ = steps_taken(self.adaptive_problem, state, times, tolerance, stood, most)
         return followed.run_along(state, start, steps, ends, checkpoint)[:2]
 
     def _first_directions(self, followed: Followed, state: States) -> np.ndarray | None:
@@ -552,8 +569,8 @@ class Recorder:
         step_size: float,
         counts: np.ndarray,
         checkpoints: np.ndarray | None = None,
-        steps_before: int = 0,
         exact: Number = None,
+        most: int | None = None,
     ) -> Integrated:
         """Integrate with a fixed step: what is timed as the CPU time of runs.
 
@@ -566,10 +583,10 @@ class Recorder:
             Steps in each sample interval.
         checkpoints : ndarray, optional
             Checkpoints to resume from.
-        steps_before : int
-            Number of steps until there.
         exact : float or precise number, optional
             The step size to its last digit.
+        most : int, optional
+            Number of steps after which to stop.
 
         Returns
         -------
@@ -578,11 +595,10 @@ class Recorder:
         problem = self._fixed_step_problem
         batch = run_batch(
             problem, initial, step_size if exact is None else exact, counts, len(counts),
-            statistics=self._keeps_statistics, checkpoints=checkpoints,
+            statistics=self._keeps_statistics, checkpoints=checkpoints, most=most,
         )  # fmt: skip
-        steps = steps_before + int(np.sum(counts))
         counters = counters_of(
-            self._integrator, self._fixed_step_problem, batch.report, steps, step_size
+            self._integrator, self._fixed_step_problem, batch.report, batch.steps, step_size
         )
         counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
         shape = batch.states.shape[:2]
@@ -597,6 +613,7 @@ class Recorder:
         tolerance: float,
         prepared: list[Any] | None = None,
         checkpoints: np.ndarray | None = None,
+        most: int | None = None,
     ) -> Integrated:
         """As `integrate_fixed`, by an adaptive integrator up to sample times.
 
@@ -606,7 +623,7 @@ class Recorder:
             times = to_precise(times)
         found = run_adaptive(
             self.adaptive_problem, initial, times, tolerance, self._keeps_statistics,
-            prepared=prepared, checkpoints=checkpoints,
+            prepared=prepared, checkpoints=checkpoints, most=most,
         )  # fmt: skip
         return Integrated(
             found,

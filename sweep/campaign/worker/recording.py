@@ -1,7 +1,7 @@
 """Records and checkpoints of a task: what a worker commits, and what it resumes from.
 
 `Recording.commit` writes finished rows as records, `Recording.checkpoint` the new samples of rows
-that are not finished, with the state of their integrator. Both are files whose names bear the
+that are not finished, if any, with the state of their integrator. Both are files whose names bear the
 session, and the token of this attempt at the task: two attempts never write the same file.
 
 A new `Recording` first reads the records of its rows. Rows in a record of the session are done;
@@ -29,6 +29,7 @@ from sweep.store.backends.places import place_is_file
 from sweep.store.commit.fold import written_by_tasks
 from sweep.store.commit.records import (
     CHECKPOINT,
+    PARTS,
     RECORD,
     Record,
     RecordName,
@@ -76,8 +77,9 @@ class Recording:
     done : ndarray of bool, shape (rows,)
         Whether a row is finished, by this attempt or in a record of another one of the session
         that was there, and not folded yet, when this one began.
-    checkpointed : ndarray of int, shape (rows,)
-        Number of samples of each row up to its last checkpoint; 0 without one.
+    checkpointed : ndarray of int, shape (rows, 2)
+        Number of samples of each row up to its last checkpoint, and what of the next interval is
+        done there, see `sweep.store.commit.records.RecordName.part`; 0 without one.
     written : float
         Time of the last record or checkpoint, by `time.perf_counter`.
     """
@@ -102,7 +104,7 @@ class Recording:
         }
         self._shard_row = rows // self._arrays[schema.SAMPLE_COUNT.name].chunks[0]
         self.done, self._committed = np.zeros((2, len(rows)), dtype=bool)
-        self.checkpointed = np.zeros(len(rows), dtype=np.int64)
+        self.checkpointed = np.zeros((len(rows), 2), dtype=np.int64)
         # Of rows that resume: the state in their checkpoint, and the index of each row in it.
         self._states: dict[int, tuple[dict[str, np.ndarray], int]] = {}
         # By indices of rows: checkpoints of this attempt, each with its number n, and the number of
@@ -150,10 +152,13 @@ class Recording:
         """Resume rows from the checkpoints of an attempt, unless another one has more samples."""
         chain, at = [], min(record.name.first for record in records)
         while nexts := [record for record in records if record.name.first == at]:
-            chain.append(max(nexts, key=lambda record: record.name.last))
+            chain.append(max(nexts, key=lambda record: record.name.reach))
             at = chain[-1].name.last
-        last = chain[-1]
-        mine = np.isin(self.rows, last.rows) & ~self.done & (self.checkpointed < at)
+            if chain[-1].name.first == at:  # without new samples: nothing leads on from it
+                break
+        last, samples, parts = chain[-1], *self.checkpointed.T
+        behind = (samples < at) | ((samples == at) & (parts < last.name.part))
+        mine = np.isin(self.rows, last.rows) & ~self.done & behind
         mine &= (chain[0].name.first == self.first) | (chain[0].name.first == 0)
         if not mine.any():
             return
@@ -163,7 +168,7 @@ class Recording:
             self._read_samples(record, np.flatnonzero(mine), where)
         # All is read: the files may go.
         self._resumed.append((last.rows, records))
-        self.first[mine], self.checkpointed[mine] = chain[0].name.first, at
+        self.first[mine], self.checkpointed[mine] = chain[0].name.first, last.name.reach
         for i, k in zip(np.flatnonzero(mine).tolist(), where.tolist(), strict=True):
             self._states[i] = state, k
 
@@ -220,7 +225,11 @@ class Recording:
         self._remove_checkpoints()
 
     def checkpoint(
-        self, indices: NDArray[np.intp], samples: int, state: Mapping[str, np.ndarray]
+        self,
+        indices: NDArray[np.intp],
+        samples: int,
+        state: Mapping[str, np.ndarray],
+        part: float = 0.0,
     ) -> None:
         """Write a checkpoint of rows: their samples since an earlier one, and their state.
 
@@ -231,7 +240,9 @@ class Recording:
         samples : int
             Number of samples that they have by now.
         state : dict of str to ndarray, shape (indices, …)
-            The integrator's state at the last of these.
+            The integrator's state.
+        part : float
+            Part of the interval after the last of these samples that is done there, below 1.
         """
         records, marks = self._chains.setdefault(
             tuple(indices.tolist()), ([], [int(self.first[indices[0]])])
@@ -240,13 +251,14 @@ class Recording:
         names = [name for name, array in self._arrays.items() if "time" in array.dims]
         shard_row = int(self._shard_row[indices[0]])
         new = self._write_record(
-            shard_row, indices, names, marks[since], samples, CHECKPOINT, state
+            shard_row, indices, names, marks[since], samples, CHECKPOINT, state, int(part * PARTS)
         )
         superseded = [record for number, record in records if number > since]
         records[:] = [own for own in records if own[0] <= since] + [(len(marks), new)]
         marks.append(samples)
         for record in superseded:
-            record.remove()
+            if record.name != new.name:  # which it is if the run has hardly moved
+                record.remove()
 
     def _write_record(
         self,
@@ -257,6 +269,7 @@ class Recording:
         last: int,
         kind: str,
         state: Mapping[str, np.ndarray] | None = None,
+        part: int = 0,
     ) -> Record:
         self._attempt.check()
         columns = {}
@@ -274,6 +287,7 @@ class Recording:
             count=len(rows),
             first=first,
             last=last,
+            part=part,
             failed=int(np.sum(np.asarray(status) > 0)),
             milliseconds=round(1e3 * float(seconds)),
             session=self._attempt.session.name,

@@ -18,7 +18,6 @@ from integrators.status import COMPLETE, STATUS
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import Recording
-from sweep.campaign.worker.run_work import PROBE
 from sweep.campaign.worker.tasks import SEGMENT, ReferenceTask
 from sweep.errors import Interrupted
 from sweep.store import checkpoints
@@ -37,6 +36,7 @@ CHECKPOINT_STATE = (  # that a reference resumes with
     CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
 )  # fmt: skip
 REHEARSED_TOLERANCE = 1e-3
+PROBE = 0.1  # fraction of `SEGMENT` that the first segment is expected to take
 
 
 class ReferenceWork:
@@ -96,8 +96,8 @@ class ReferenceWork:
     def _compute_reference(self, i: int, system: System) -> bool:
         """Compute a reference to its end; False if it was stopped before."""
         times, recording = self.task.times, self.recording
-        count = int(recording.checkpointed[i]) or int(recording.first[i])
-        if recording.checkpointed[i]:
+        count = int(recording.checkpointed[i, 0]) or int(recording.first[i])
+        if recording.checkpointed[i, 0]:
             for name, values in recording.checkpoint_state(CHECKPOINT_STATE, [i]).items():
                 recording.columns[name][i] = values[0]
         self.task.solver.load(system, *self._initial_states(i, system))

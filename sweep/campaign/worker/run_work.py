@@ -1,7 +1,7 @@
-"""Compute the runs of a task, in segments of samples.
+"""Compute the runs of a task, in segments of steps.
 
-A segment has as many samples as are expected, by the measured speed, to take `SEGMENT` seconds.
-A checkpoint follows a segment that ends more than half of `checkpoint_every` seconds after the last
+A segment has as many steps as are expected, by the measured speed, to take `SEGMENT` seconds, and
+ends between two samples too. A checkpoint follows a segment that ends more than half of `checkpoint_every` seconds after the last
 commit or checkpoint; finished rows are committed after all of it. If the worker dies, another one
 resumes from there.
 """
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from sweep.store.files import ArrayFiles, RowNumbers
     from sweep.store.lease.sessions import Attempt
 
-PROBE = 0.1  # fraction of `SEGMENT` that the first segment is expected to take
-# From this fraction on of `SEGMENT` it is worth to cut off a segment, and of `checkpoint_every` to
-# write a checkpoint.
-LONG = 0.5
+FIRST = 0.25  # fraction of `SEGMENT` that the first segment of a batch is expected to take
+GROWTH = 64  # of segments, at most: how long a step takes is known from few at first
+LONG = 0.5  # fraction of `checkpoint_every` after which it is worth to write a checkpoint
 MOST_BYTES = 2**26  # of results in memory, about, that are not committed
 CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
 LOW = "states_low"  # of references in double-double
@@ -66,6 +65,7 @@ class RunWork:
     ) -> None:
         self.task, self.attempt, self.references = task, attempt, references
         self.segment = min(SEGMENT, task.checkpoint_every)
+        self.rates: dict[tuple[Recorder, bool], float] = {}  # steps a second, alone or in lanes
         self.samples, recipe = len(task.recipe.times), task.recipe
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
         settings = recipe.record, recipe.statistics, recipe.reference_samples
@@ -122,19 +122,23 @@ class RunWork:
         position = {int(i): k for k, i in enumerate(on) if known[k]}
         return {"position": position, **values}, stored
 
-    def _last_known_sample(self, i: int) -> tuple[int, bool]:
-        """The last known sample of a run, 0 at its start; and whether a checkpoint has it."""
-        reached, stored = int(self.recording.checkpointed[i]), int(self.recording.first[i])
-        return (reached - 1, True) if reached else (max(0, stored - 1), False)
+    def _standing(self, i: int) -> tuple[int, int, bool]:
+        """The last known sample of a run, 0 at its start; and whether a checkpoint has it.
+
+        Between them what is done of the next sample interval, as `Recording.checkpointed` has it.
+        """
+        reached, part = self.recording.checkpointed[i].tolist()
+        stored = int(self.recording.first[i])
+        return (reached - 1, part, True) if reached else (max(0, stored - 1), 0, False)
 
     def _batches(self, left: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Batches of at most eight runs of equal method, step and system, at the same sample.
+        """Batches of at most eight runs of equal method, step and system, equally far.
 
         And of one repeat: a run and its repeats in a batch would all have the same time. An
         adaptive run is a batch by itself: its step size is NaN, which equals no other.
         """
         task = self.task
-        standing = np.array([self._last_known_sample(i) for i in left], dtype=float).reshape(-1, 2)
+        standing = np.array([self._standing(i) for i in left], dtype=float).reshape(-1, 3)
         keys = np.array([task.integrator, task.system, task.step_size, task.repeat])[:, left]
         keys = np.concatenate([keys, standing.T, task.rows[left][None] // task.unit])
         changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
@@ -143,7 +147,7 @@ class RunWork:
                 yield part[i : i + WIDTH]
 
     def _begin_batch(self, batch: NDArray[np.intp], recorder: Recorder) -> RunBatch:
-        """The `RunBatch` of some runs, at their start or at the sample from which they resume."""
+        """The `RunBatch` of some runs, at their start or where they resume."""
         task, first, rows = self.task, batch[0], recorder.problem.rows
         known = None if task.precise_starts is None else task.precise_starts[batch, :rows]
         runs = RunBatch.begin(
@@ -152,8 +156,8 @@ class RunWork:
             int(task.steps_per_sample[first]),
             float(task.tolerance[first]),
         )
-        sample, from_checkpoint = self._last_known_sample(first)
-        if not (sample and recorder.resumable):
+        sample, _, from_checkpoint = self._standing(first)
+        if not (recorder.resumable and (sample or from_checkpoint)):
             self.recording.first[batch] = 0  # all samples are computed again, and committed
             return runs
         if from_checkpoint:
@@ -178,16 +182,17 @@ class RunWork:
         recorder = _recorder_of_run(self.task, batch[0])
         runs, columns = self._begin_batch(batch, recorder), self.recording.columns
         references = self.references(batch, recorder.problem.rows)
-        length = self._first_length(recorder, runs)
+        kind, last = (recorder, len(batch) > 1), self.samples - 1
+        recorder.compile(kind[1])
+        length = max(1, int(FIRST * self.segment * self.rates.get(kind, 0.0)))
         while True:
-            before, began = runs.sample, time.perf_counter()
-            last = min(before + length, self.samples - 1)
-            self._store_samples(batch, recorder.advance(runs, last, references), before, last)
-            if last == self.samples - 1:
+            began = time.perf_counter()
+            self._store_samples(batch, runs, recorder.advance(runs, last, references, length))
+            if runs.sample == last:
                 break
             now, stopped = time.perf_counter(), self.attempt.is_stopped
-            rate = (last - before) / max(now - began, 1e-9)
-            length = max(1, min(int(self.segment * rate), 16 * length))
+            self.rates[kind] = length / max(now - began, 1e-9)
+            length = max(1, min(int(self.segment * self.rates[kind]), GROWTH * length))
             if stopped or now - self.recording.written > LONG * self.task.checkpoint_every:
                 self._checkpoint(batch, runs)
             if stopped:
@@ -200,32 +205,23 @@ class RunWork:
             columns[CHECKPOINT.name][batch, : recorder.checkpoint_size] = runs.checkpoints
         return True
 
-    def _first_length(self, recorder: Recorder, runs: RunBatch) -> int:
-        """Number of samples of the first segment: all that are left, unless these take long."""
-        left = self.samples - 1 - runs.sample
-        expected = self.task.cost / max(1, len(self.task.rows))
-        expected *= len(runs.initial) * left / max(1, self.samples - 1)
-        if not recorder.resumable or expected < LONG * self.segment:
-            return max(1, left)
-        return max(1, int(left * min(1.0, PROBE * self.segment / expected)))
-
     def _store_samples(
-        self, batch: NDArray[np.intp], sampled: Mapping[str, np.ndarray], before: int, last: int
+        self, batch: NDArray[np.intp], runs: RunBatch, sampled: Mapping[str, np.ndarray]
     ) -> None:
-        """Store the samples of a segment in the columns."""
-        first = before + 1 if before else 0
+        """Store the samples of a segment, which end with the last known one, in the columns."""
         for name, values in sampled.items():
-            column = self.recording.columns[name]
+            column, upto = self.recording.columns[name], runs.sample + 1
+            where = slice(upto - values.shape[1], upto)
             if values.ndim > 2:
-                column[batch, first : last + 1, : values.shape[2]] = values
+                column[batch, where, : values.shape[2]] = values
             else:
-                column[batch, first : last + 1] = values
+                column[batch, where] = values
 
     def _checkpoint(self, batch: NDArray[np.intp], runs: RunBatch) -> None:
         if self.recording.has_uncommitted_rows:
             self.recording.commit()
         state = {name: np.asarray(getattr(runs, name)) for name in CHECKPOINT_STATE}
-        self.recording.checkpoint(batch, runs.sample + 1, state)
+        self.recording.checkpoint(batch, runs.sample + 1, state, runs.part)
 
 
 def _recorder_of_run(task: RunTask, index: int) -> Recorder:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from systems.base import System
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
-SEGMENT = 3.0  # seconds that a segment should take at most: a run that is stopped ends with it
+SEGMENT = 2.0  # seconds that a segment should take at most: a run that is stopped ends with it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
     """Runs or references of an experiment that one worker computes together.
 
-    A worker that is stopped ends its task after the current segment of samples.
+    A worker that is stopped ends its task after the current segment of steps.
 
     Parameters
     ----------

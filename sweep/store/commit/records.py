@@ -7,7 +7,7 @@ the same. The name says how many rows a file has, between which two, and which s
 says which rows they are. Behind it come variables cut along the chunks of their arrays and encoded
 in the same way, so that a fold copies whole chunks without decoding them.
 
-A checkpoint is a record of runs on their way, with the integrators' state. The n-th, from 1, of
+A checkpoint is a record of runs on their way, between two samples too, with the integrators' state. The n-th, from 1, of
 some rows in an attempt has the samples from those of checkpoint n & (n - 1) on, as in a Fenwick
 tree; number 0 is where the attempt begins. So there are as many files as n has binary ones, and
 each sample is written log2(n) times at most.
@@ -57,6 +57,7 @@ KEPT = 2**28  # bytes of merged shards that an `Unfolded` caches
 SYNCED = 16  # files of a tree that are synced at once
 AT_FIRST = 2**15  # bytes that are read of a record, to find its header
 PARTIAL = ".partial"
+PARTS = 10**12  # of a sample interval
 
 
 @dataclass(frozen=True, order=True)
@@ -71,6 +72,8 @@ class RecordName:
         Number of rows; fewer than ``stop - start`` if there are gaps.
     first, last : int
         Half-open range of the samples that it holds of each row.
+    part : int
+        Of a checkpoint: what is done of the interval after these samples, in `PARTS` of it.
     failed : int
         Number of the runs that failed; 0 of a checkpoint.
     milliseconds : int
@@ -87,6 +90,7 @@ class RecordName:
     count: int
     first: int
     last: int
+    part: int
     failed: int
     milliseconds: int
     session: str
@@ -96,18 +100,26 @@ class RecordName:
     @classmethod
     def parse(cls, text: str) -> "RecordName | None":
         """Parse the name of a file; None if it is not that of a record."""
-        pattern = r"(\d+)-(\d+)_(\d+)_(\d+)-(\d+)_(\d+)_(\d+)_(\w+)_(\w+)\.(record|checkpoint)"
+        pattern = (
+            r"(\d+)-(\d+)_(\d+)_(\d+)-(\d+)(?:-(\d+))?_(\d+)_(\d+)_(\w+)_(\w+)"
+            r"\.(record|checkpoint)"
+        )
         found = re.fullmatch(pattern, text)
         if found is None:
             return None
-        start, stop, count, first, last, failed, cpu = map(int, found.groups()[:7])
-        session, token, kind = found.groups()[7:]
-        return cls(start, stop, count, first, last, failed, cpu, session, token, kind)
+        start, stop, count, first, last, part, failed, cpu = map(int, found.groups("0")[:8])
+        session, token, kind = found.groups()[8:]
+        return cls(start, stop, count, first, last, part, failed, cpu, session, token, kind)
 
     def __str__(self) -> str:
-        start, stop, count, first, last, failed, cpu, session, token, kind = astuple(self)
-        runs = f"{start:09d}-{stop:09d}_{count}"
-        return f"{runs}_{first}-{last}_{failed}_{cpu}_{session}_{token}.{kind}"
+        start, stop, count, first, last, part, failed, cpu, session, token, kind = astuple(self)
+        runs, beyond = f"{start:09d}-{stop:09d}_{count}", f"-{part}" if part else ""
+        return f"{runs}_{first}-{last}{beyond}_{failed}_{cpu}_{session}_{token}.{kind}"
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How far its rows are, to compare with others: the samples, and the part of the next."""
+        return self.last, self.part
 
 
 @dataclass(frozen=True)
