@@ -1,11 +1,16 @@
 """DOP853, Hairer's Dormand–Prince method of order 8 from SciPy: the reference.
 
-Every sample time is a step's end, since the dense output is only of order 7. Adaptive steps
-and round-off near 1e-14 make it an independent check of everything with a fixed step.
+Steps are chosen by the tolerance alone, and the last one leads beyond the last sample. The state at
+a sample within a step is that of a step of its own from where this one began, which has the order
+of the method and costs as much as a step. SciPy's dense output has order 7: at the least tolerance
+it is off by up to 40 tolerances, where this is by one.
+
+Adaptive steps and round-off near 1e-14 make it an independent check of everything with a fixed
+step.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,9 +33,11 @@ if TYPE_CHECKING:
     from scipy.integrate import DOP853
 
 STAGES = 12  # evaluations of an attempted step
-# What a checkpoint holds besides the state: the step to go on with, and what is counted.
-STATUS, STOPPED, STEP, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = range(8)
+# What a checkpoint holds besides states: the last step, the size of the next, what is counted.
+STATUS, OLD_TIME, TIME, SIZE, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = range(9)
 CARRIED = BASELINE + status_of.MONITORED
+# And then, as flat arrays of the same size, the state before the last step, its slope, the state.
+OLD, SLOPE, STATE = range(3)
 
 
 def solve(
@@ -40,7 +47,7 @@ def solve(
     tolerance: float,
     checkpoint: np.ndarray | None = None,
 ) -> tuple[np.ndarray, int, np.ndarray]:
-    """Integrate in (q, ω) by DOP853, landing on every sample time.
+    """Integrate in (q, ω) by DOP853, sampled at some times.
 
     Parameters
     ----------
@@ -51,8 +58,8 @@ def solve(
     tolerance : float
         Relative and absolute tolerance, at least 2.3e-14.
     checkpoint : ndarray, shape (checkpoint_size(rows),), optional
-        Checkpoint of an earlier call with the same tolerance that ended at ``times[0]`` in
-        `state`: the integration is resumed as if it had not stopped there.
+        Checkpoint of an earlier call with the same tolerance that ended at ``times[0]``: the
+        integration is resumed as if it had not stopped there, and `state` is ignored.
 
     Returns
     -------
@@ -68,7 +75,7 @@ def solve(
     InputError
         If the tolerance is smaller than double precision supports.
     """
-    problem = vector_field_problem(form_of(system), _solve, (loop.evaluate,), {}, CARRIED)
+    problem = _problem(form_of(system), {})
     tolerance = check_tolerance(tolerance)
     solution = _solve(problem, state, times, tolerance, statistics=False, checkpoint=checkpoint)
     return solution.states, int(solution.report[status_of.STATUS_ROW]), solution.checkpoint
@@ -76,11 +83,16 @@ def solve(
 
 def checkpoint_size(rows: int) -> int:
     """Numbers in a checkpoint of `solve`, of a state of so many rows."""
-    return CARRIED + 3 * rows
+    return CARRIED + 3 * 3 * rows
+
+
+def _problem(form: Form, options: Mapping[str, Any]) -> AdaptiveProblem:
+    carried = checkpoint_size(form.rows) - 3 * form.rows
+    return vector_field_problem(form, _solve, (loop.evaluate,), options, carried)
 
 
 def _bind(form: Form, integrator: Integrator) -> AdaptiveProblem:
-    return vector_field_problem(form, _solve, (loop.evaluate,), integrator.options, CARRIED)
+    return _problem(form, integrator.options)
 
 
 METHOD = Method(
@@ -123,119 +135,149 @@ def _solve(
     checkpoint: np.ndarray | None = None,
 ) -> Solution:
     """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
-    from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
-
-    slope = _slope(problem)
-    path = _Path(problem, state, times, statistics, checkpoint)
-    y, step = np.ravel(state).astype(float), path.step
-    if path.failed > COMPLETE:
-        return path.solution(path.failed, path.stopped)
-    if step is None and not np.all(np.isfinite(slope(times[0], y))):
-        return path.solution(NOT_FINITE)  # SciPy would search for ever
-    for i in range(1, len(times)):
-        first = None if step is None else min(step, times[i] - times[i - 1])
-        solver = DOP853(
-            slope, times[i - 1], y, times[i], rtol=tolerance, atol=tolerance, first_step=first
-        )
-        if history:
-            path.record_attempts(solver, tolerance)
-        y, step = _reach_end(solver, step, path)
-        if solver.status != "finished" or not np.all(np.isfinite(y)):
-            vanished = solver.status == "failed" or solver.h_abs == 0
-            return path.solution(STEP_TOO_SMALL if vanished else NOT_FINITE, solver.t)
-        path.step = step
-        path.sample(i, y, solver)
-    return path.solution(COMPLETE)
-
-
-def _reach_end(solver: Any, step: float | None, path: "_Path") -> tuple[np.ndarray, float]:
-    """Step to the end of the interval; the state there and the step to go on with."""
-    beside = solver.nfev  # what the choice of a first step took
-    taken = 0
+    path = _Path(problem, state, times, tolerance, statistics, checkpoint)
+    if path.status > COMPLETE:
+        return path.solution()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to a failure
-        while solver.status == "running" and solver.h_abs > 0:
-            solver.step()
-            if solver.status == "failed":
+        path.begin(history)
+        for i in range(1, len(times)):
+            while path.status == COMPLETE and path.time < times[i]:
+                path.step()
+            if path.status > COMPLETE:
                 break
-            taken += 1
-            path.accept(solver)
-            if solver.status == "running" or step is None:
-                step = solver.step_size  # the last step is cut short: no measure for the next
-    path.steps += taken
-    path.evaluations += solver.nfev
-    path.rejected_steps += (solver.nfev - beside) // STAGES - taken
-    return solver.y, max(step or 0.0, solver.h_abs)
+            path.sample(i)
+    return path.solution()
 
 
 class _Path:
-    """Accepted steps, samples and statistics of a trajectory, collected as it is integrated."""
+    """Steps, samples and statistics of a trajectory, collected as it is integrated."""
 
     def __init__(
         self,
         problem: AdaptiveProblem,
         state: np.ndarray,
         times: np.ndarray,
+        tolerance: float,
         statistics: bool,
         checkpoint: np.ndarray | None = None,
     ) -> None:
-        self.problem = problem
-        carried = _initial_numbers() if checkpoint is None else checkpoint[:CARRIED]
-        samples, self.start = len(times) - 1, float(times[0])
-        self.states = np.full((samples + 1, *np.shape(state)), np.nan)
-        self.states[0] = state
+        self.problem, self.times, self.tolerance = problem, times, tolerance
+        self.slope, self.resumed = _slope(problem), checkpoint is not None
+        if checkpoint is None:
+            y = np.ravel(state).astype(float)
+            self.carried, self.last = np.zeros(CARRIED), np.stack([y, np.full_like(y, np.nan), y])
+            self.carried[[OLD_TIME, TIME]], self.carried[FIRST_STEP] = times[0], np.nan
+            self.carried[BASELINE] = self._evaluate_monitor([0.0], [y])[0, 0]
+        else:
+            self.carried = checkpoint[:CARRIED].copy()
+            self.last = checkpoint[CARRIED:].reshape(3, -1).copy()
+        samples = len(times) - 1
+        self.states = np.full((samples + 1, problem.rows, 3), np.nan)
+        self.states[0] = self.last[STATE].reshape(-1, 3)
         self.step_sizes = np.full(samples + 1, np.nan)
         self.rejected_so_far = np.full(samples + 1, np.nan)
-        self.step_sizes[0] = carried[FIRST_STEP]
-        self.rejected_so_far[0] = carried[REJECTED]
+        self.rejected_so_far[0] = self.carried[REJECTED]
         size = samples if statistics else 0
         self.statistics = np.full((size, status_of.MONITORED, status_of.STATISTICS), np.nan)
-        self.baseline = carried[BASELINE:].copy()
-        if checkpoint is None:
-            self.baseline[0] = self._evaluate_monitor([0.0], [np.ravel(state)])[0, 0]
-        self.times: list[float] = []  # of the steps in this interval
-        self.accepted: list[np.ndarray] = []
-        self.step = None if np.isnan(carried[STEP]) else float(carried[STEP])
-        self.failed, self.stopped = int(carried[STATUS]), float(carried[STOPPED])
-        self.steps, self.rejected_steps = int(carried[STEPS]), int(carried[REJECTED])
-        self.evaluations = int(carried[EVALUATIONS])
+        # Ends of steps that are in the statistics of no interval yet.
+        self.ends = [(self.time, self.last[STATE].copy())] if self.time > times[0] else []
         self.attempts: list[tuple[float, float, float, bool]] = []
-        self._y = np.ravel(state).astype(float)
 
-    def record_attempts(self, solver: Any, tolerance: float) -> None:
-        """Keep every attempt of `solver`, whose errors are multiples of the tolerance."""
+    @property
+    def status(self) -> int:
+        """`COMPLETE` as long as nothing failed."""
+        return int(self.carried[STATUS])
+
+    @property
+    def time(self) -> float:
+        """The end of the last step."""
+        return float(self.carried[TIME])
+
+    def _solver(self, t: float, y: np.ndarray, end: float, step: float | None) -> "DOP853":
+        from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
+
+        allowed = self.tolerance
+        return DOP853(self.slope, t, y, end, rtol=allowed, atol=allowed, first_step=step)
+
+    def begin(self, history: bool) -> None:
+        """Make the solver; as it was at the checkpoint, where there is one."""
+        if not self.resumed:
+            self.carried[EVALUATIONS] = 1.0
+            if not np.all(np.isfinite([y := self.last[STATE], self.slope(self.time, y)])):
+                self.carried[STATUS] = NOT_FINITE  # SciPy would search for ever
+                return
+        step = float(self.carried[SIZE]) if self.resumed else None
+        self.solver = self._solver(self.time, self.last[STATE], np.inf, step)
+        if self.resumed:
+            self.solver.f = self.last[SLOPE].copy()  # at t + h: its end but for round-off
+            self.solver.nfev = int(self.carried[EVALUATIONS])
+        if history:
+            self._record_attempts()
+
+    def step(self) -> None:
+        """Take a step, or note that there is none."""
+        solver, carried, before = self.solver, self.carried, self.solver.nfev
+        if solver.h_abs > 0:
+            solver.step()
+        attempts = (solver.nfev - before) // STAGES
+        taken = attempts > 0 and solver.status != "failed"
+        carried[REJECTED] += attempts - taken
+        carried[STEPS] += taken
+        carried[EVALUATIONS] = solver.nfev
+        if not taken:
+            carried[STATUS] = STEP_TOO_SMALL
+            return
+        carried[[OLD_TIME, TIME, SIZE]] = solver.t_old, solver.t, solver.h_abs
+        self.last[OLD], self.last[SLOPE], self.last[STATE] = solver.y_old, solver.f, solver.y
+        if np.isnan(carried[FIRST_STEP]):
+            carried[FIRST_STEP] = solver.step_size
+        if not np.all(np.isfinite(solver.y)):
+            carried[STATUS] = NOT_FINITE
+        if len(self.statistics):
+            self.ends.append((solver.t, solver.y))
+
+    def sample(self, i: int) -> None:
+        """The sample `i`, which is within the last step or at its end."""
+        t, began, y = float(self.times[i]), float(self.carried[OLD_TIME]), self.last[STATE]
+        if t < self.time:
+            own = self._solver(began, self.last[OLD], t, t - began)
+            while own.status == "running":
+                own.step()
+            self.solver.nfev += own.nfev
+            self.carried[EVALUATIONS] = self.solver.nfev
+            y = own.y if own.status == "finished" else np.nan * y
+        self.states[i] = y.reshape(-1, 3)
+        self.step_sizes[i] = self.time - began
+        self.rejected_so_far[i] = self.carried[REJECTED]
+        if len(self.statistics):
+            inside = [end for end in self.ends if end[0] <= t]
+            self.ends = self.ends[len(inside) :]
+            self._average(inside, self.statistics[i - 1])
+
+    def _average(self, ends: list[tuple[float, np.ndarray]], out: np.ndarray) -> None:
+        """The statistics of the ends of some steps; NaN of none."""
+        if not ends:
+            return
+        errors = self._evaluate_monitor(*zip(*ends, strict=True)) - self.carried[BASELINE:]
+        sizes = np.abs(errors)
+        out[:, status_of.MEAN], out[:, status_of.ABS_MEAN] = errors.mean(0), sizes.mean(0)
+        out[:, status_of.MINIMUM], out[:, status_of.MAXIMUM] = errors.min(0), errors.max(0)
+        out[:, status_of.ABS_MAX] = sizes.max(0)
+
+    def _record_attempts(self) -> None:
+        """Keep every attempt of the solver, whose errors are multiples of the tolerance."""
+        solver = self.solver
         estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
 
         def noted(slopes: np.ndarray, h: float, scale: np.ndarray) -> float:
             error = estimate(slopes, h, scale)
-            self.attempts.append((solver.t, h, error * tolerance, error < 1))
+            self.attempts.append((solver.t, h, error * self.tolerance, error < 1))
             return error
 
         solver._estimate_error_norm = noted
 
-    def accept(self, solver: "DOP853") -> None:
-        """A step was accepted."""
-        if np.isnan(self.step_sizes[0]):
-            self.step_sizes[0] = solver.step_size
-        if len(self.statistics):
-            self.times.append(solver.t)
-            self.accepted.append(solver.y)
-
-    def sample(self, i: int, y: np.ndarray, solver: "DOP853") -> None:
-        """The sample time `i` was reached."""
-        self._y = y
-        self.states[i] = y.reshape(self.states[i].shape)
-        self.step_sizes[i] = solver.step_size
-        self.rejected_so_far[i] = self.rejected_steps
-        if len(self.statistics):
-            errors = self._evaluate_monitor(self.times, self.accepted) - self.baseline
-            sizes, out = np.abs(errors), self.statistics[i - 1]
-            out[:, status_of.MEAN], out[:, status_of.ABS_MEAN] = errors.mean(0), sizes.mean(0)
-            out[:, status_of.MINIMUM], out[:, status_of.MAXIMUM] = errors.min(0), errors.max(0)
-            out[:, status_of.ABS_MAX] = sizes.max(0)
-            self.times, self.accepted = [], []
-
-    def _evaluate_monitor(self, times: list[float], flat: list[np.ndarray]) -> np.ndarray:
+    def _evaluate_monitor(self, times: Sequence[float], flat: Sequence[np.ndarray]) -> np.ndarray:
         """The monitored quantities of flat states at `times`, shape (states, MONITORED)."""
         problem = self.problem
         states = np.reshape(flat, (-1, problem.rows, 3))
@@ -246,35 +288,22 @@ class _Path:
         )
         return out[:, 0, : status_of.MONITORED]
 
-    def solution(self, status: int, stop_time: float | None = None) -> Solution:
-        """The `Solution` so far, with a status; `stop_time` is the start unless given."""
-        report = np.zeros(status_of.REPORT_SIZE)
-        report[[status_of.STATUS_ROW, status_of.STOP_STEP]] = status, self.steps
+    def solution(self) -> Solution:
+        """The `Solution` so far."""
+        carried, report = self.carried, np.zeros(status_of.REPORT_SIZE)
+        report[[status_of.STATUS_ROW, status_of.STOP_STEP]] = self.status, carried[STEPS]
         report[status_of.STOP_RESIDUAL] = np.nan
-        stop_time = self.start if stop_time is None else stop_time
-        stop_time = float(stop_time) if status > COMPLETE else np.nan
-        carried = np.concatenate([_initial_numbers(), self._y])
-        carried[[STATUS, STOPPED, FIRST_STEP]] = status, stop_time, self.step_sizes[0]
-        carried[STEP] = np.nan if self.step is None else self.step
-        carried[STEPS:BASELINE] = self.steps, self.rejected_steps, self.evaluations
-        carried[BASELINE:CARRIED] = self.baseline
+        self.step_sizes[0] = carried[FIRST_STEP]
         return Solution(
             states=self.states,
             statistics=self.statistics,
             step_sizes=self.step_sizes,
             rejected_so_far=self.rejected_so_far,
             report=report,
-            stop_time=stop_time,
-            steps=self.steps,
-            rejected_steps=self.rejected_steps,
-            evaluations=self.evaluations,
+            stop_time=self.time if self.status > COMPLETE else np.nan,
+            steps=int(carried[STEPS]),
+            rejected_steps=int(carried[REJECTED]),
+            evaluations=int(carried[EVALUATIONS]),
             history=np.array(self.attempts, dtype=float).reshape(-1, ATTEMPT),
-            checkpoint=carried,
+            checkpoint=np.concatenate([carried, self.last.ravel()]),
         )
-
-
-def _initial_numbers() -> np.ndarray:
-    """Numbers of a checkpoint besides the state, at the start."""
-    carried = np.zeros(CARRIED)
-    carried[[STEP, FIRST_STEP]], carried[EVALUATIONS] = np.nan, 1.0
-    return carried

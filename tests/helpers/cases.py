@@ -234,6 +234,11 @@ class AdaptivePairing:
         """By their labels, those that make up a step."""
         return {kernel.label: kernel for kernel in self.problem(1e-3).made_from}
 
+    @property
+    def interpolates(self):
+        """Whether samples lie within steps, which know nothing of them."""
+        return ("output", "land") not in self.options
+
     def problem(self, tolerance):
         """Bound to the system; numbers are small beside an absolute tolerance of their own."""
         options = dict(self.options)

@@ -276,7 +276,7 @@ def compute_reference_trajectory(
     (states, _, fine), (coarse, _, rough) = (
         dormand_prince.solve(
             system,
-            initial if own is None else own[dormand_prince.CARRIED :].reshape(system.rows, 3),
+            initial,
             times,
             tolerated,
             own,
