@@ -9,6 +9,7 @@ Adaptive steps and round-off near 1e-14 make it an independent check of everythi
 step.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from integrators.stepping.adaptive import (
     AdaptiveProblem,
     Solution,
     check_tolerance,
+    part_of_interval,
     vector_field_problem,
 )
 
@@ -35,7 +37,11 @@ if TYPE_CHECKING:
 STAGES = 12  # evaluations of an attempted step
 # What a checkpoint holds besides states: the last step, the size of the next, what is counted.
 STATUS, OLD_TIME, TIME, SIZE, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = range(9)
-CARRIED = BASELINE + status_of.MONITORED
+# Of a sample interval that is not over: how many steps are in its statistics, whether the last one
+# is, and the statistics, with sums instead of means.
+WITHIN = BASELINE + status_of.MONITORED
+COUNTED, STATISTICS = WITHIN + 1, WITHIN + 2
+CARRIED = STATISTICS + status_of.MONITORED * status_of.STATISTICS
 # And then, as flat arrays of the same size, the state before the last step, its slope, the state.
 OLD, SLOPE, STATE = range(3)
 
@@ -46,6 +52,8 @@ def solve(
     times: np.ndarray,
     tolerance: float,
     checkpoint: np.ndarray | None = None,
+    most: int | None = None,
+    until: float = -math.inf,
 ) -> tuple[np.ndarray, int, np.ndarray]:
     """Integrate in (q, ω) by DOP853, sampled at some times.
 
@@ -58,17 +66,22 @@ def solve(
     tolerance : float
         Relative and absolute tolerance, at least 2.3e-14.
     checkpoint : ndarray, shape (checkpoint_size(rows),), optional
-        Checkpoint of an earlier call with the same tolerance that ended at ``times[0]``: the
-        integration is resumed as if it had not stopped there, and `state` is ignored.
+        Checkpoint of an earlier call with the same tolerance that ended at ``times[0]``, or before
+        the next sample: the integration is resumed as if it had not stopped there, and `state` is
+        ignored.
+    most : int, optional
+        Number of attempted steps after which to stop, before the next sample.
+    until : float, optional
+        Time that steps lead up to, if it is later than the last sample.
 
     Returns
     -------
-    states : ndarray, shape (S + 1, rows, 3)
+    states : ndarray, shape (reached + 1, rows, 3)
         NaN from where the integration failed.
     status : int
         `COMPLETE`, `NOT_FINITE` or `STEP_TOO_SMALL` of `integrators.status`.
     checkpoint : ndarray, shape (checkpoint_size(rows),)
-        Checkpoint at the last time.
+        Checkpoint at the end.
 
     Raises
     ------
@@ -77,7 +90,10 @@ def solve(
     """
     problem = _problem(form_of(system), {})
     tolerance = check_tolerance(tolerance)
-    solution = _solve(problem, state, times, tolerance, statistics=False, checkpoint=checkpoint)
+    solution = _solve(
+        problem, state, times, tolerance, statistics=False, checkpoint=checkpoint, most=most,
+        until=until,
+    )  # fmt: skip
     return solution.states, int(solution.report[status_of.STATUS_ROW]), solution.checkpoint
 
 
@@ -133,20 +149,27 @@ def _solve(
     history: bool = False,
     prepared: None = None,
     checkpoint: np.ndarray | None = None,
+    most: int | None = None,
+    until: float = -math.inf,
 ) -> Solution:
-    """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
+    """Integrate one trajectory; see `adaptive.AdaptiveProblem`, and `solve` about `until`."""
     path = _Path(problem, state, times, tolerance, statistics, checkpoint)
     if path.status > COMPLETE:
         return path.solution()
+    last = math.inf if most is None else path.tried + most
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to a failure
         path.begin(history)
         for i in range(1, len(times)):
             while path.status == COMPLETE and path.time < times[i]:
+                if path.tried >= last:
+                    return path.solution(i - 1)
                 path.step()
             if path.status > COMPLETE:
                 break
             path.sample(i)
+        while path.status == COMPLETE and path.time < until:
+            path.step()
     return path.solution()
 
 
@@ -181,7 +204,8 @@ class _Path:
         size = samples if statistics else 0
         self.statistics = np.full((size, status_of.MONITORED, status_of.STATISTICS), np.nan)
         # Ends of steps that are in the statistics of no interval yet.
-        self.ends = [(self.time, self.last[STATE].copy())] if self.time > times[0] else []
+        waits = self.time > times[0] and not self.carried[COUNTED]
+        self.ends = [(self.time, self.last[STATE].copy())] if waits else []
         self.attempts: list[tuple[float, float, float, bool]] = []
 
     @property
@@ -193,6 +217,11 @@ class _Path:
     def time(self) -> float:
         """The end of the last step."""
         return float(self.carried[TIME])
+
+    @property
+    def tried(self) -> int:
+        """Number of attempted steps."""
+        return int(self.carried[STEPS] + self.carried[REJECTED])
 
     def _solver(self, t: float, y: np.ndarray, end: float, step: float | None) -> "DOP853":
         from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
@@ -253,17 +282,38 @@ class _Path:
         if len(self.statistics):
             inside = [end for end in self.ends if end[0] <= t]
             self.ends = self.ends[len(inside) :]
-            self._average(inside, self.statistics[i - 1])
+            self._gather(inside)
+            if steps := self.carried[WITHIN]:
+                out = self.statistics[i - 1]
+                out[:] = self._unfinished
+                out[:, [status_of.MEAN, status_of.ABS_MEAN]] /= steps
+            self._forget()
 
-    def _average(self, ends: list[tuple[float, np.ndarray]], out: np.ndarray) -> None:
-        """The statistics of the ends of some steps; NaN of none."""
+    @property
+    def _unfinished(self) -> np.ndarray:
+        """The statistics of the interval that is not over, with sums instead of means."""
+        return self.carried[STATISTICS:].reshape(status_of.MONITORED, status_of.STATISTICS)
+
+    def _forget(self) -> None:
+        """Begin the statistics of an interval."""
+        self.carried[WITHIN], self.carried[STATISTICS:] = 0.0, 0.0
+
+    def _gather(self, ends: list[tuple[float, np.ndarray]]) -> None:
+        """Add the ends of some steps to the statistics, one after the other."""
         if not ends:
             return
-        errors = self._evaluate_monitor(*zip(*ends, strict=True)) - self.carried[BASELINE:]
-        sizes = np.abs(errors)
-        out[:, status_of.MEAN], out[:, status_of.ABS_MEAN] = errors.mean(0), sizes.mean(0)
-        out[:, status_of.MINIMUM], out[:, status_of.MAXIMUM] = errors.min(0), errors.max(0)
-        out[:, status_of.ABS_MAX] = sizes.max(0)
+        errors = self._evaluate_monitor(*zip(*ends, strict=True)) - self.carried[BASELINE:WITHIN]
+        found, sizes, begun = self._unfinished, np.abs(errors), self.carried[WITHIN] > 0.0
+        for row, values, of in (
+            (status_of.MEAN, errors, np.add),
+            (status_of.ABS_MEAN, sizes, np.add),
+            (status_of.MINIMUM, errors, np.minimum),
+            (status_of.MAXIMUM, errors, np.maximum),
+            (status_of.ABS_MAX, sizes, np.maximum),
+        ):
+            every = np.concatenate([found[None, :, row], values]) if begun else values
+            found[:, row] = of.accumulate(every)[-1]
+        self.carried[WITHIN] += len(ends)
 
     def _record_attempts(self) -> None:
         """Keep every attempt of the solver, whose errors are multiples of the tolerance."""
@@ -288,17 +338,26 @@ class _Path:
         )
         return out[:, 0, : status_of.MONITORED]
 
-    def solution(self) -> Solution:
-        """The `Solution` so far."""
+    def solution(self, reached: int | None = None) -> Solution:
+        """The `Solution` so far, up to a sample; to the last one unless given."""
         carried, report = self.carried, np.zeros(status_of.REPORT_SIZE)
+        if reached is None:
+            reached = len(self.times) - 1
+        else:  # all that is left belongs to the next interval
+            self._gather(self.ends)
+            self.ends = []
+        if self.status > COMPLETE:
+            self._forget()
+        carried[COUNTED] = not self.ends
         report[[status_of.STATUS_ROW, status_of.STOP_STEP]] = self.status, carried[STEPS]
         report[status_of.STOP_RESIDUAL] = np.nan
         self.step_sizes[0] = carried[FIRST_STEP]
         return Solution(
-            states=self.states,
-            statistics=self.statistics,
-            step_sizes=self.step_sizes,
-            rejected_so_far=self.rejected_so_far,
+            states=self.states[: reached + 1],
+            statistics=self.statistics[:reached],
+            part=part_of_interval(self.times[reached:], self.time),
+            step_sizes=self.step_sizes[: reached + 1],
+            rejected_so_far=self.rejected_so_far[: reached + 1],
             report=report,
             stop_time=self.time if self.status > COMPLETE else np.nan,
             steps=int(carried[STEPS]),

@@ -341,13 +341,8 @@ def part_of_interval(times: np.ndarray, time: float) -> float:
     """Part of the interval between the first two of some times that is done at a time, below 1."""
     if len(times) < 2:
         return 0.0
-    return float(
-        np.clip(
-            (time - times[0]) / (times[1] - times[0]),
-            0.0,
-            1.0 - precision.ROUND_OFF[precision.DOUBLE],
-        )
-    )
+    part = float(time - times[0]) / float(times[1] - times[0])
+    return min(max(part, 0.0), 1.0 - precision.ROUND_OFF[precision.DOUBLE])
 
 
 def prepare(

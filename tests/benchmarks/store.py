@@ -71,7 +71,17 @@ def put(store, arrays, rows, columns, samples):
     from sweep.store.commit import records
 
     name = records.RecordName(
-        int(rows[0]), int(rows[-1]) + 1, len(rows), 0, samples, 0, 1, "bench", "t", records.RECORD
+        int(rows[0]),
+        int(rows[-1]) + 1,
+        len(rows),
+        0,
+        samples,
+        0,
+        0,
+        1,
+        "bench",
+        "t",
+        records.RECORD,
     )
     shard_row = int(rows[0]) // arrays["sample_count"].chunks[0]
     folder = records.records_folder(store.place, "only", shard_row)

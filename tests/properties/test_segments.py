@@ -1,4 +1,4 @@
-"""A run's states and statistics do not depend on how it is cut into samples, blocks and pieces."""
+"""A run's results do not depend on how it is cut into samples, blocks and pieces of any length."""
 
 import itertools
 
@@ -133,6 +133,63 @@ def test_a_run_in_pieces_is_the_run_at_once(in_lanes):
     np.testing.assert_array_equal(second.statistics, whole.statistics[1:, 2:4])
 
 
+def in_short_pieces(piece, intervals):
+    """What `piece(first, checkpoints)` returns, called until all intervals are reached.
+
+    States and statistics of all pieces, and the last piece.
+    """
+    parts, first, checkpoints = [], 0, None
+    while first < intervals:
+        parts.append(piece(first, checkpoints))
+        checkpoints = parts[-1].checkpoints
+        first += parts[-1].states.shape[1] - 1
+        assert 0.0 <= parts[-1].part < 1.0
+    assert any(part.part for part in parts)
+    states = np.concatenate([part.states[:, 1:] for part in parts], axis=1)
+    return states, np.concatenate([part.statistics for part in parts], axis=1), parts[-1]
+
+
+def assert_same(pieces, whole):
+    states, statistics, last = pieces
+    np.testing.assert_array_equal(states, whole.states[:, 1:])
+    np.testing.assert_array_equal(statistics, whole.statistics)
+    np.testing.assert_array_equal(last.report, whole.report)
+    np.testing.assert_array_equal(last.checkpoints, whole.checkpoints)
+
+
+def test_a_run_stops_after_any_step(in_lanes):
+    """Between samples too, in lanes and alone, whether there are statistics or not."""
+    steps, h = np.array([5, 1, 6]), 0.01 * in_lanes.case.time_scale
+    for members, statistics in itertools.product(MEMBERS, (True, False)):
+        start = in_lanes.case.members(members, seed=5)
+
+        def piece(first, checkpoints, start=start, statistics=statistics):
+            return run_batch(
+                in_lanes.problem, start, h, steps[first:], 3 - first, statistics,
+                checkpoints=checkpoints, most=2,
+            )  # fmt: skip
+
+        whole = in_lanes.batch(start, steps, samples=3, statistics=statistics)
+        assert_same(in_short_pieces(piece, 3), whole)
+
+
+def test_an_adaptive_run_stops_after_any_attempt(adaptive_pairing):
+    problem, times = adaptive_pairing.problem(1e-5), np.array([0.0, 1.5, 1.501, 3.0])
+    times, start = times * adaptive_pairing.case.time_scale, adaptive_pairing.case.state[None]
+    for statistics in (True, False):
+
+        def piece(first, checkpoints, statistics=statistics):
+            return run_adaptive(
+                problem, start, times[first:], 1e-5, statistics, checkpoints=checkpoints, most=2
+            )
+
+        whole = run_adaptive(problem, start, times, 1e-5, statistics)
+        pieces = in_short_pieces(piece, 3)
+        assert_same(pieces, whole)
+        for name, values in whole.counters.items():
+            np.testing.assert_array_equal(pieces[2].counters[name], values)
+
+
 def test_an_adaptive_run_in_pieces_is_the_run_at_once(adaptive_pairing):
     """Whatever the tolerance, and where it stops."""
     members = adaptive_pairing.case.members(2, seed=5)
@@ -185,6 +242,9 @@ def test_what_cannot_go_on_together_or_at_all():
     ends = [run_batch(problem, start, 0.1, steps, 1).checkpoints for steps in (1, 2)]
     with pytest.raises(ValueError, match="different steps"):
         run_batch(problem, None, 0.1, 1, 1, checkpoints=np.concatenate(ends))
+    adaptive = integrators.get("rk45").bind(chain)
+    with pytest.raises(ValueError, match="one adaptive trajectory"):
+        run_adaptive(adaptive, start.repeat(2, axis=0), [0.0, 1.0], 1e-3, most=1)
     counted = integrators.get("rk4", steps_of="rk45").bind(chain)
     assert counted.checkpoint_size == 0
     found = run_adaptive(counted, start, [0.0, 1.0], 1e-3)

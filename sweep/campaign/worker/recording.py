@@ -1,8 +1,8 @@
 """Records and checkpoints of a task: what a worker commits, and what it resumes from.
 
 `Recording.commit` writes finished rows as records, `Recording.checkpoint` the new samples of rows
-that are not finished, if any, with the state of their integrator. Both are files whose names bear the
-session, and the token of this attempt at the task: two attempts never write the same file.
+that are not finished, if any, with the state of their integrator. Both are files whose names bear
+the session, and the token of this attempt at the task: two attempts never write the same file.
 
 A new `Recording` first reads the records of its rows. Rows in a record of the session are done;
 others resume from the attempt whose checkpoints reach furthest, even of an earlier session, if they

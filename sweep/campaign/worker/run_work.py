@@ -1,9 +1,9 @@
 """Compute the runs of a task, in segments of steps.
 
 A segment has as many steps as are expected, by the measured speed, to take `SEGMENT` seconds, and
-ends between two samples too. A checkpoint follows a segment that ends more than half of `checkpoint_every` seconds after the last
-commit or checkpoint; finished rows are committed after all of it. If the worker dies, another one
-resumes from there.
+ends between two samples too. A checkpoint follows a segment that ends more than half of
+`checkpoint_every` seconds after the last commit or checkpoint; finished rows are committed after
+all of it. If the worker dies, another one resumes from there.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ the same. The name says how many rows a file has, between which two, and which s
 says which rows they are. Behind it come variables cut along the chunks of their arrays and encoded
 in the same way, so that a fold copies whole chunks without decoding them.
 
-A checkpoint is a record of runs on their way, between two samples too, with the integrators' state. The n-th, from 1, of
-some rows in an attempt has the samples from those of checkpoint n & (n - 1) on, as in a Fenwick
-tree; number 0 is where the attempt begins. So there are as many files as n has binary ones, and
-each sample is written log2(n) times at most.
+A checkpoint is a record of runs on their way, between two samples too, with the integrators' state.
+The n-th, from 1, of some rows in an attempt has the samples from those of checkpoint n & (n - 1)
+on, as in a Fenwick tree; number 0 is where the attempt begins. So there are as many files as n has
+binary ones, and each sample is written log2(n) times at most.
 """
 
 import functools

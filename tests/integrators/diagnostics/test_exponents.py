@@ -15,12 +15,14 @@ from integrators.diagnostics.exponents import (
     EVERY,
     Followed,
     first_directions,
+    steps_taken,
     tangent_parts,
 )
 from integrators.forms.flows import HomogeneousFlow
 from integrators.forms.phase_spaces import state_space
 from integrators.lie_groups.actions import product
 from integrators.lie_groups.factors import RIGHT_ROTATION, TRANSLATION
+from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.batch import run_tangents
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has no tangents")
@@ -241,6 +243,32 @@ def test_it_goes_on_bit_for_bit():
     later, last, _ = followed.run(state, start, 0.01, counts[2:], checkpoint)
     np.testing.assert_array_equal(np.concatenate([first, later]), whole)
     np.testing.assert_array_equal(last, end)
+
+
+@pytest.mark.parametrize("name", ["variational", "rk45"])
+def test_it_stops_between_samples(name):
+    system, method = systems.get("spherical_pendulum_chain"), integrators.get(name)
+    state, times, counts = system.start("lee"), np.array([0.0, 0.5, 0.51, 2.0]), [37, 1, 22]
+    followed = Followed((method.main or method).bind(system), system.form, 2)
+    start, problem = first_directions(system.form, state, 2), method.bind(system)
+
+    def advance(first, stood, known, most):
+        """Series, checkpoint of the tangent vectors, and that of the adaptive run."""
+        if not method.adaptive:
+            return *followed.run(state, start, 0.01, counts[first:], known, most=most)[:2], None
+        own = None if stood is None else stood[None]
+        upto = run_adaptive(problem, state[None], times[first:], 1e-6, checkpoints=own, most=most)
+        steps, ends, _ = steps_taken(problem, state, times[first:], 1e-6, stood, most)
+        return *followed.run_along(state, start, steps, ends, known)[:2], upto.checkpoints[0]
+
+    whole, end, _ = advance(0, None, None, None)
+    series, known, stood, pieces = [], None, None, 0
+    while sum(map(len, series)) < 3:
+        found, known, stood = advance(sum(map(len, series)), stood, known, 7)
+        series.append(found)
+    assert any(len(found) == 0 for found in series)
+    np.testing.assert_array_equal(np.concatenate(series), whole)
+    np.testing.assert_array_equal(known, end)
 
 
 def test_megno_tells_order_from_chaos():
