@@ -361,39 +361,28 @@ def reversal_error(
     steps = check_whole("steps", steps)
     start_time = check_number("start_time", start_time)
     ends = run_ends(problem, members, step_size, steps, start_time, lanes=len(members) > 1)
-    errors = errors_of_return(form_of(system), problem, members, ends, step_size, steps, start_time)
+    later = start_time + steps * step_size
+    back = run_ends(problem, ends, -step_size, steps, later, lanes=len(members) > 1)
+    errors = errors_of_return(form_of(system), problem, members, back)
     return float(errors[0]) if np.ndim(high) == 2 else errors
 
 
 def errors_of_return(
-    form: Form,
-    problem: Problem,
-    members: np.ndarray,
-    ends: np.ndarray,
-    step_size: float,
-    steps: int,
-    start_time: float = 0.0,
+    form: Form, problem: Problem, members: np.ndarray, back: np.ndarray
 ) -> np.ndarray:
-    """`reversal_error` of runs from `members` that ended in `ends`.
+    """`reversal_error` of runs from `members` that were led back to states `back`.
 
     Parameters
     ----------
     form : SpheresLagrangian or another
     problem : Problem
-    members, ends : ndarray, shape (members, rows, 3)
-        Initial and final states of the runs; with a last axis of high and low for a problem in
-        double-double.
-    step_size : float
-    steps : int
-    start_time : float
-        Initial time of the runs; the reversed runs begin at their final time.
+    members, back : ndarray, shape (members, rows, 3)
+        With a last axis of high and low for a problem in double-double.
 
     Returns
     -------
     ndarray, shape (members,)
     """
-    later, lanes = start_time + steps * step_size, len(members) > 1
-    back = run_ends(problem, ends, -step_size, steps, later, lanes=lanes)
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
         apart = back - members
         if problem.elements[0].parts:  # of high and of low, which are far apart in size

@@ -140,7 +140,8 @@ def run_states(
     clock = clock_of(element, start_time, step_size)
     ends, last, reached, within = run.stop(np.cumsum(np.full(samples, steps)), most)
     ends = ends[: reached + 1]  # with the interval that is not over
-    states, kept = [y[None].copy()], []
+    states = [y[None].copy()]
+    kept = [aligned((0, status.MONITORED, status.STATISTICS, *shape))]
     block = max(1, BLOCK_BYTES // (8 * y.size))
     for start in range(0, len(ends), block):
         upto = ends[start : start + block]

@@ -104,7 +104,8 @@ class Standing:
         steps = np.unique(counted, axis=1).astype(int).T.tolist()
         if len(steps) != 1:
             raise ValueError(f"checkpoints of different steps do not go on together: {steps}")
-        run = cls(layout, element, len(numbers), *steps[0], aligned((layout.size, *element.shape)))
+        ((first, within),), block = steps, aligned((layout.size, *element.shape))
+        run = cls(layout, element, len(numbers), first, within, block)
         _fill_lanes(element, run.numbers, numbers)
         return run
 

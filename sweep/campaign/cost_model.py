@@ -388,7 +388,7 @@ def measure_structure_cost(
     few = recorder.starts(probe.initial[:2])  # in lanes, where there are any
 
     def measured() -> None:
-        recorder.measure_structure(few, few, probe.step_size, 1, probe.tolerance)
+        recorder.measure_structure(few, few, probe.step_size, probe.tolerance)
 
     measured()  # compiles
     seconds, _ = time_repeatedly(lambda _: measured, 1, clock)

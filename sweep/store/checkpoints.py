@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sweep.study.experiment import Reference
     from systems.base import System
 
+# Before the checkpoints of two trajectories in double-double: the steps of the coarser one in an
+# interval, and the last errors while these are too many.
+REFERENCE_NUMBERS = 4
 CHECKPOINT = Variable("checkpoint", ("run", "number"), "1", "state of the integrator at the end")
 
 
@@ -46,10 +49,10 @@ def checkpoint_identity(*settings: object, times: NDArray[np.float64]) -> str:
 def reference_checkpoint_length(reference: "Reference", system: "System") -> int:
     """Numbers in the checkpoints with which a `sweep.study.Reference` of a system goes on.
 
-    Those of two trajectories; in double-double the number of steps in an interval comes first.
+    Those of two trajectories; in double-double some numbers about both come first.
     """
     if reference.is_precise:
         own: int = reference.make_integrator().bind(system).checkpoint_size
-        return 1 + 2 * own
+        return REFERENCE_NUMBERS + 2 * own
     one: int = dormand_prince.checkpoint_size(system.rows)
     return 2 * one

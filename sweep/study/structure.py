@@ -26,7 +26,6 @@ from integrators.diagnostics.structure import (
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space, state_space
 from integrators.method import Integrator
-from integrators.precision import is_precise
 from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.problem import Problem
 from sweep.study.schema import CHAOS, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
@@ -176,9 +175,7 @@ def reversal_errors(
     form: Any,
     problem: Any,
     initial: NDArray[np.float64],
-    final: NDArray[np.float64],
-    step_size: Any,
-    steps: int,
+    back: NDArray[np.float64] | None,
 ) -> dict[str, NDArray[np.float64]]:
     """The variable of `REVERSAL_ERROR` of runs of one problem; NaN of adaptive ones.
 
@@ -186,16 +183,14 @@ def reversal_errors(
     ----------
     form, problem
         As above.
-    initial, final : ndarray, shape (runs, rows, 3)
-        With a last axis of high and low where the problem is one in double-double.
-    step_size : float or precise number
-    steps : int
-        Between the two.
+    initial, back : ndarray, shape (runs, rows, 3)
+        States at the start, and those to which as many steps lead back from the end; with a last
+        axis of high and low where the problem is one in double-double. None of adaptive runs.
 
     Returns
     -------
     dict of str to ndarray
     """
-    if not is_precise(step_size) and np.isnan(step_size):
+    if back is None:
         return {REVERSAL_ERROR: np.full(len(initial), np.nan)}
-    return {REVERSAL_ERROR: errors_of_return(form, problem, initial, final, step_size, steps)}
+    return {REVERSAL_ERROR: errors_of_return(form, problem, initial, back)}

@@ -4,7 +4,7 @@ Two trajectories are integrated side by side, with a step and with half of it. A
 differ by no more than the tolerance, the states of the finer one are the reference. At the first
 sample at which they differ by more, a trajectory with half the finer step is integrated from the
 start up to there, and the two finest continue. So a sample depends on those before it alone: a
-reference resumes from any of them, bit for bit.
+reference stops after any step, and resumes bit for bit.
 
 Where no step size meets the tolerance a reference ends, and its later samples are NaN.
 """
@@ -30,7 +30,8 @@ from sweep.campaign.worker.recorder import (
     starts_in_double_double,
     state_differences,
 )
-from sweep.store.checkpoints import reference_checkpoint_length
+from sweep.campaign.worker.tasks import Advance
+from sweep.store.checkpoints import REFERENCE_NUMBERS, reference_checkpoint_length
 from sweep.store.failures import ReferenceEnd
 from sweep.study.experiment import PreciseReference
 
@@ -48,7 +49,8 @@ LOOSE = 1e-10  # tolerance at which the steps to a smaller one are known
 TIMED = 32  # steps
 SEARCHED = 2.5  # steps in all for each of the finer trajectory, those of coarser ones included
 NO_STEP_SIZE = "no_step_size"
-PIECE = 2**14  # steps between two checks whether it is stopped
+LAST_ERRORS = REFERENCE_NUMBERS - 1  # that a checkpoint has
+HALVINGS = 64  # parts of the way to a sample that has too large an error, more than there are
 Checkpoint = NDArray[np.float64]  # of a trajectory, or of a reference: of two of them
 
 
@@ -101,7 +103,7 @@ class PreciseSolver:
 
     def load(self, system: System, initial: States, known: States | None) -> None:
         """Compile the kernels, by a step."""
-        _TrajectoryPair(self, system, initial, known).run(None, 1, 0, 1)
+        _TrajectoryPair(self, system, initial, known).run(None, 1, [0, 1])
 
     rehearse = load
 
@@ -130,7 +132,7 @@ class PreciseSolver:
         tolerance, order = self.reference.tolerance, self.integrator.order  # may be "exact"
         pair = _TrajectoryPair(self, system, initial, known, tolerance=max(tolerance, LOOSE))
         began = clock()
-        _, errors = pair.advance(0, len(self.marks))
+        _, errors = pair.advance(0)
         seconds = clock() - began
         if pair.end is not None and pair.end.reason != NO_STEP_SIZE:
             raise InputError(str(pair.end))
@@ -144,7 +146,7 @@ class PreciseSolver:
             raise InputError(str(pair.unmet_end(at, "too_many_steps", pair.steps, error, steps)))
         few = max(TIMED // int(self.marks[1]), 1)
         began = clock()
-        pair.run(None, few, 0, 1)
+        pair.run(None, few, self.marks[:2])
         timed = few * int(self.marks[1])
         return seconds + SEARCHED * steps * (clock() - began) / timed
 
@@ -154,11 +156,10 @@ class PreciseSolver:
         initial: States,
         known: States | None,
         first: int,
-        upto: int,
         checkpoint: Checkpoint | None = None,
-        check: Callable[[], object] = lambda: None,
-    ) -> tuple[dict[str, Any], Checkpoint]:
-        """Compute a reference from sample `first` up to before `upto`.
+        most: int | None = None,
+    ) -> Advance:
+        """Compute a reference from sample `first` on, to the last one or for some steps.
 
         Parameters
         ----------
@@ -166,26 +167,25 @@ class PreciseSolver:
         initial : ndarray, shape (rows, 3)
         known : ndarray, shape (rows, 3, 2)
             The same in double-double, see `starts_in_double_double`.
-        first, upto : int
+        first : int
         checkpoint : ndarray, optional
             From an earlier call, that ended before `first`; needed unless that is 0.
-        check : callable
-            Called now and then; may raise.
+        most : int, optional
+            Number of steps, of both trajectories together, after which to stop.
 
         Returns
         -------
-        columns : dict of str to ndarray, shape (upto - first, …)
-            ``states`` and ``states_low``, the high and low doubles of the states, and ``error``,
-            their distance to those at twice the step size; NaN after the end of the reference.
-            Where it ends, also the variables of `schema.OF_REFERENCE_ENDS`.
-        checkpoint : ndarray, shape (1 + 2 * size,)
-            Number of steps of the coarser trajectory in an interval, and the checkpoints of both.
+        Advance
+            Its columns are ``states`` and ``states_low``, the high and low doubles of the states,
+            and ``error``, their distance to those at twice the step size; NaN after the end of the
+            reference. Where it ends, also the variables of `schema.OF_REFERENCE_ENDS`.
         """
-        pair = _TrajectoryPair(self, system, initial, known, checkpoint, check)
-        states, errors = pair.advance(first, upto)
+        pair = _TrajectoryPair(self, system, initial, known, checkpoint)
+        states, errors = pair.advance(first, most)
         high, low = np.moveaxis(states, -1, 0)
         ended: dict[str, Any] = dict(pair.end.columns) if pair.end else {}
-        return {"states": high, "states_low": low, "error": errors} | ended, pair.checkpoint
+        columns = {"states": high, "states_low": low, "error": errors} | ended
+        return Advance(columns, pair.checkpoint, pair.part, pair.taken)
 
 
 class _TrajectoryPair:
@@ -201,10 +201,9 @@ class _TrajectoryPair:
         initial: States,
         known: States | None,
         checkpoint: Checkpoint | None = None,
-        check: Callable[[], object] = lambda: None,
         tolerance: float | None = None,
     ) -> None:
-        self.solver, self.system, self.check = solver, system, check
+        self.solver, self.system = solver, system
         self.problem = cast("Problem", solver.integrator.bind(system))  # with a fixed step
         self.start = starts_in_double_double(
             system, initial[None], None if known is None else known[None]
@@ -214,22 +213,32 @@ class _TrajectoryPair:
         self.is_rough = tolerance is not None
         self.bound = (solver.reference.tolerance if tolerance is None else tolerance) * self.size
         self.steps = 1  # of the coarser trajectory in an interval, 0 once the reference has ended
+        # While the step is halved, differences at the next sample of each step size from twice as
+        # large a one; the coarser trajectory is there, the finer one on its way from the start.
+        self.errors: list[float] = []
         self.checkpoints: tuple[Checkpoint | None, Checkpoint | None] = (
             None,
             None,
         )  # of coarser, finer
         self.end: ReferenceEnd | None = None
+        self.part, self.taken = 0.0, 0  # see `Advance`
         if checkpoint is not None:
-            coarse, fine = np.split(checkpoint[1:], 2)
-            self.steps, self.checkpoints = int(checkpoint[0]), (coarse, fine)
+            self.steps = int(checkpoint[0])
+            self.errors = [e for e in checkpoint[1:REFERENCE_NUMBERS].tolist() if not math.isnan(e)]
+            coarse, fine = np.split(checkpoint[REFERENCE_NUMBERS:], 2)
+            self.checkpoints = coarse, None if np.isnan(fine[0]) and self.errors else fine
 
     @property
     def checkpoint(self) -> Checkpoint:
         """Checkpoint as `PreciseSolver.advance` returns it; NaN before the first step."""
-        coarse, fine = self.checkpoints
-        if coarse is None or fine is None:  # no step was taken
-            return np.full(1 + 2 * self.problem.checkpoint_size, np.nan)
-        return np.concatenate([[self.steps], coarse, fine])
+        nothing = np.full(self.problem.checkpoint_size, np.nan)
+        coarse, fine = (nothing if own is None else own for own in self.checkpoints)
+        numbers = np.full(REFERENCE_NUMBERS, np.nan)
+        last = self.errors[-LAST_ERRORS:]
+        numbers[1 : 1 + len(last)] = last
+        if self.checkpoints[0] is not None:
+            numbers[0] = self.steps
+        return np.concatenate([numbers, coarse, fine])
 
     @property
     def has_ended(self) -> bool:
@@ -237,93 +246,102 @@ class _TrajectoryPair:
         return not self.steps
 
     def run(
-        self, checkpoint: Checkpoint | None, steps: int, first: int, last: int
-    ) -> tuple[States, Checkpoint]:
-        """Integrate from sample `first` to `last`, with so many steps in an interval.
+        self,
+        checkpoint: Checkpoint | None,
+        steps: int,
+        marks: Sequence[int] | NDArray[np.int64],
+        most: int | None = None,
+    ) -> tuple[States, Checkpoint, float]:
+        """Integrate between numbers of intervals, with so many steps in an interval.
 
-        Returns the states at the samples after `first`, NaN from a failure on, and the checkpoint
-        at `last`.
+        Returns the states after the first of `marks`, NaN from a failure on, as far as `most` steps
+        lead; the checkpoint there; and which part of the next of them is done.
         """
-        step_size = self.solver.interval / steps
-        counts = steps * np.diff(self.solver.marks[first : last + 1])
         given = None if checkpoint is None else checkpoint[None]
+        before = 0 if given is None else self._parts(given)["step"][0, 0]
         with np.errstate(all="ignore"):
             batch = run_batch(
-                self.problem, self.start[None], step_size, counts, len(counts), checkpoints=given
-            )
-            return to_stored_states(self.problem, batch.states)[0, 1:], batch.checkpoints[0]
+                self.problem, self.start[None], self.solver.interval / steps,
+                steps * np.diff(marks), len(marks) - 1, checkpoints=given, most=most,
+            )  # fmt: skip
+            states = to_stored_states(self.problem, batch.states)[0, 1:]
+        self.taken += batch.steps - int(before)
+        return states, batch.checkpoints[0], batch.part
 
-    def catch_up(self, steps: int, last: int) -> tuple[States, Checkpoint]:
-        """Integrate from the start to a sample, 1 or later; the state and the checkpoint there."""
-        first, checkpoint = 0, None
-        marks = self.solver.marks
-        while True:
-            self.check()
-            reach = marks[first] + max(PIECE // steps, 1)
-            upto = int(np.clip(np.searchsorted(marks, reach, side="right") - 1, first + 1, last))
-            states, checkpoint = self.run(checkpoint, steps, first, upto)
-            first = upto
-            if first == last:
-                return states[-1:], checkpoint
+    def _parts(self, checkpoints: Checkpoint) -> dict[str, np.ndarray]:
+        """The parts of checkpoints of trajectories, shape (members, size)."""
+        numbers = checkpoints.reshape(len(checkpoints), -1, *self.problem.elements[0].parts)
+        return self.problem.layout.parts(numbers)
 
     def distance(self, states: States, others: States) -> NDArray[np.float64]:
         """Distances of states to others, shape (samples,); infinite where one has failed."""
         errors = norms_of_state_errors(self.system, state_differences(states, others))
         return np.where(np.isfinite(errors), errors, np.inf)
 
-    def advance(self, first: int, upto: int) -> tuple[States, Checkpoint]:
-        """States and errors of the samples from `first` up to before `upto`."""
-        states = np.full((upto - first, *self.start.shape), np.nan)
-        errors = np.full(upto - first, np.nan)
+    def advance(self, first: int, most: int | None = None) -> tuple[States, NDArray[np.float64]]:
+        """States and errors of the samples from `first` on, as far as some steps lead."""
+        states, errors = np.zeros((0, *self.start.shape)), np.zeros(0)
         if not first:
-            states[0], errors[0] = self.start, 0.0
-        at = max(first, 1)  # the sample that comes next
-        while at < upto and not self.has_ended:
-            self.check()
-            last = upto - 1
-            coarse, fine = (
-                self.run(checkpoint, steps, at - 1, last)
-                for checkpoint, steps in zip(
-                    self.checkpoints, (self.steps, 2 * self.steps), strict=True
-                )
+            states, errors = self.start[None], np.zeros(1)
+        samples = len(self.solver.marks)
+        while (at := first + len(errors)) < samples and not self.has_ended:
+            found = self.halve_step(at, most) if self.errors else self.go_on(at, most)
+            states, errors = (
+                np.concatenate(own) for own in zip((states, errors), found, strict=True)
             )
-            own = self.distance(fine[0], coarse[0])
-            good = int(np.argmax(own > self.bound)) if (own > self.bound).any() else len(own)
-            where = slice(at - first, at - first + good)
-            states[where], errors[where] = fine[0][:good], own[:good]
-            at += good
-            if at == upto:
-                self.checkpoints = coarse[1], fine[1]
+            if most is not None:
                 break
-            state, checkpoint = self.run(self.checkpoints[1], 2 * self.steps, at - good - 1, at)
-            found = self.halve_step(at, own[good], state[-1:], checkpoint)
-            if found is not None:
-                states[at - first], errors[at - first] = found
-                at += 1
+        if self.has_ended:
+            lost = samples - first - len(errors)
+            states = np.concatenate([states, np.full((lost, *self.start.shape), np.nan)])
+            errors = np.concatenate([errors, np.full(lost, np.nan)])
         return states, errors
 
-    def halve_step(
-        self, at: int, error: float, state: States, checkpoint: Checkpoint
-    ) -> tuple[States, float] | None:
-        """Halve the step until a sample meets the tolerance; returns its state and error.
+    def go_on(self, at: int, most: int | None) -> tuple[States, NDArray[np.float64]]:
+        """States and errors from the sample `at` on, until one has too large an error."""
+        marks = self.solver.marks[at - 1 :]
+        (rough, coarse, part), (states, fine, _) = (
+            self.run(own, n * self.steps, marks, None if most is None else n * max(1, most // 3))
+            for n, own in zip((1, 2), self.checkpoints, strict=True)
+        )
+        errors = self.distance(states, rough)
+        good = int(np.argmax(errors > self.bound)) if (errors > self.bound).any() else len(errors)
+        self.part = part / 2
+        if good == len(errors):
+            self.checkpoints = coarse, fine
+        else:
+            self.steps, self.errors, self.part = 2 * self.steps, [float(errors[good])], 0.5
+            _, fine, _ = self.run(self.checkpoints[1], self.steps, marks[: good + 2])
+            self.checkpoints = fine, None
+        return states[:good], errors[:good]
 
-        Or None where no step does, and the reference ends. `error` is that of the present pair;
-        `state` and `checkpoint` are those of its finer trajectory.
+    def halve_step(self, at: int, most: int | None) -> tuple[States, NDArray[np.float64]]:
+        """Integrate from the start to the sample `at` with a finer step than that of both.
+
+        Returns the state and the error there where it meets the tolerance, else none: the step is
+        then to be halved again, or none does, and the reference ends.
         """
-        steps, errors = 2 * self.steps, [error]
-        while True:
-            finer, ahead = self.catch_up(2 * steps, at)
-            (own,) = self.distance(finer, state)
-            errors.append(own)
-            if own <= self.bound and not self.is_at_round_off(errors):
-                self.steps, self.checkpoints = steps, (checkpoint, ahead)
-                return finer[0], own
-            self.end = self.end_at(at, steps, errors)
-            if self.end is not None:
-                self.steps, lost = 0, np.full_like(ahead, np.nan)
-                self.checkpoints = lost, lost
-                return None
-            state, checkpoint, steps = finer, ahead, 2 * steps
+        there = [0, int(self.solver.marks[at])]
+        state, ahead, part = self.run(self.checkpoints[1], 2 * self.steps, there, most)
+        coarse = self.checkpoints[0]
+        self.checkpoints = coarse, ahead
+        self.part = 0.5 + (math.log2(self.steps) + part) / HALVINGS
+        if not len(state):
+            return state, np.zeros(0)
+        assert coarse is not None  # that of the steps which are too long
+        known = to_stored_states(self.problem, self._parts(coarse[None])["y"][:, None])[0]
+        error = self.distance(state, known)
+        self.errors.append(float(error[0]))
+        if error[0] <= self.bound and not self.is_at_round_off(self.errors):
+            self.errors, self.part = [], 0.0
+            return state, error
+        self.end = self.end_at(at, self.steps, self.errors)
+        if self.end is not None:
+            self.steps, self.errors, lost = 0, [], np.full_like(ahead, np.nan)
+            self.checkpoints = lost, lost
+        else:
+            self.steps, self.checkpoints = 2 * self.steps, (ahead, None)
+        return state[:0], error[:0]
 
     def is_at_round_off(self, errors: Sequence[float]) -> bool:
         """Whether the last halving of the step reduced the error by too little, due to round-off.

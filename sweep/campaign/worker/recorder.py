@@ -144,17 +144,18 @@ class RunBatch:
         Whether a run is finite at `sample`.
     cpu, wall : ndarray, shape (runs,)
         Seconds of the integration so far.
+    back : ndarray, shape (runs, size)
+        State of the integrator on the way back from the last sample to the start, where a reversal
+        error is recorded; without entries before.
 
     Attributes
     ----------
-    final : ndarray, shape (runs, rows, 3)
-        States at `sample`, once the runs have advanced.
     status : ndarray of int, shape (runs,)
         See `integrators.status`.
     counters : dict of str to ndarray, shape (runs,)
         Steps, evaluations and iterations so far, by the names of `sweep.study.schema`.
     part : float
-        Part of the way from `sample` to the next one, below 1.
+        Part of the way from `sample` to the next one, below 1; after the last one, of the way back.
     """
 
     initial: np.ndarray
@@ -167,7 +168,7 @@ class RunBatch:
     alive: np.ndarray
     cpu: np.ndarray
     wall: np.ndarray
-    final: np.ndarray = field(init=False)
+    back: np.ndarray
     status: np.ndarray = field(init=False)
     counters: Columns = field(init=False)
     part: float = field(init=False, default=0.0)
@@ -179,9 +180,9 @@ class RunBatch:
         """Runs at their start; parameters as of the class."""
         count = len(initial)
         no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
-        alive = np.ones(count, dtype=bool)
+        alive, back = np.ones(count, dtype=bool), np.zeros((count, 0))
         return cls(
-            initial, step_size, steps_per_sample, tolerance, 0, None, no, alive, zeros, zeros
+            initial, step_size, steps_per_sample, tolerance, 0, None, no, alive, zeros, zeros, back
         )
 
 
@@ -325,6 +326,8 @@ class Recorder:
     ) -> Columns:
         """Integrate runs up to the sample `last`: the last of all, unless they are `resumable`.
 
+        Those that are at the last of all go back from there, if their reversal error is recorded.
+
         Parameters
         ----------
         runs : RunBatch
@@ -391,9 +394,11 @@ class Recorder:
             sampled["state"] = np.where(valid[:, :, None, None], states, np.nan)
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.alive = valid[:, -1]
-        runs.sample, runs.final = upto, ends[:, -1]
+        runs.sample = upto
         runs.part, runs.status = batch.part, batch.report[:, status_of.STATUS_ROW]
         runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
+        if first == self.recipe.time_axis.samples:
+            self._go_back(runs, most)
         return {name: values[:, new] for name, values in sampled.items()}
 
     def compile(self, lanes: bool) -> None:
@@ -502,32 +507,60 @@ class Recorder:
             "cpu_time": runs.cpu,
             "wall_time": runs.wall,
         }
-        steps = self.recipe.time_axis.intervals * runs.steps_per_sample
-        step_size = self._exact_step(runs)
+        if not self.is_over(runs):
+            self._go_back(runs, None)
+        back = self._states_of_checkpoints(runs.back) if self._goes_back else None
         measured = self.measure_structure(
-            runs.initial, runs.final, step_size, steps, runs.tolerance
+            runs.initial, back, self._exact_step(runs), runs.tolerance
         )
         failed = status > status_of.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
 
+    @property
+    def _goes_back(self) -> bool:
+        """Whether runs go back from their end to their start."""
+        return schema.REVERSAL_ERROR in self.recipe.record and not self._integrator.adaptive
+
+    def is_over(self, runs: RunBatch) -> bool:
+        """Whether runs are at the last sample, and back from there."""
+        is_at_end = runs.sample == self.recipe.time_axis.samples
+        return is_at_end and not (self._goes_back and (runs.part or not runs.back.size))
+
+    def _go_back(self, runs: RunBatch, most: int | None) -> None:
+        """Lead runs back from the last sample to the start, or some steps of the way."""
+        if not self._goes_back:
+            return
+        steps, h = self.recipe.time_axis.intervals * runs.steps_per_sample, self._exact_step(runs)
+        own, _ = self._split_checkpoints(runs.checkpoints)
+        batch = run_batch(
+            self._fixed_step_problem, self._states_of_checkpoints(own), -h, steps, 1,
+            start_time=steps * h, checkpoints=runs.back if runs.back.size else None, most=most,
+        )  # fmt: skip
+        runs.back, runs.part = batch.checkpoints, batch.part
+
+    def _states_of_checkpoints(self, checkpoints: np.ndarray | None) -> States:
+        """The states of runs, shape (runs, rows, 3), in checkpoints of the problem."""
+        assert checkpoints is not None  # after the start
+        numbers = checkpoints.reshape(len(checkpoints), -1, *self._element.parts)
+        y = self.problem.layout.parts(numbers)["y"]
+        return to_stored_states(self.problem, y[:, None])[:, 0]
+
     def measure_structure(
         self,
         initial: States,
-        final: States,
+        back: States | None,
         step_size: Number,
-        steps: int,
         tolerance: float = np.nan,
     ) -> Columns:
         """Measure what the record asks for of `schema.STRUCTURE`: defects and reversal errors.
 
         Parameters
         ----------
-        initial, final : ndarray, shape (runs, rows, 3)
-            States at the start and at the end, in the integrator's arithmetic.
+        initial, back : ndarray, shape (runs, rows, 3)
+            States at the start, and at the end of the way back, in the integrator's arithmetic;
+            None of an adaptive integrator.
         step_size : float
             NaN of an adaptive integrator.
-        steps : int
-            Number of steps of a run.
         tolerance : float
             Of an adaptive integrator.
 
@@ -543,9 +576,7 @@ class Recorder:
                 float(to_doubles(step_size)), tolerance, self.recipe.times[1],
             )  # fmt: skip
         if schema.REVERSAL_ERROR in record:
-            columns |= structure.reversal_errors(
-                form, self.problem, initial, final, step_size, steps
-            )
+            columns |= structure.reversal_errors(form, self.problem, initial, back)
         return columns
 
     @property

@@ -1,4 +1,4 @@
-"""Compute the reference trajectories of a task, one after the other, in segments of samples.
+"""Compute the reference trajectories of a task, one after the other, in segments of steps.
 
 A reference resumes from its checkpoint, after an interruption as well as for a longer duration.
 """
@@ -6,7 +6,7 @@ A reference resumes from its checkpoint, after an interruption as well as for a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from integrators.methods import dormand_prince
 from integrators.status import COMPLETE, STATUS
+from integrators.stepping.adaptive import part_of_interval
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import Recording
-from sweep.campaign.worker.tasks import SEGMENT, ReferenceTask
-from sweep.errors import Interrupted
+from sweep.campaign.worker.run_work import GROWTH
+from sweep.campaign.worker.tasks import SEGMENT, Advance, ReferenceTask
 from sweep.store import checkpoints
 from sweep.study import schema
 from sweep.study.experiment import PreciseReference, Reference
@@ -36,7 +37,6 @@ CHECKPOINT_STATE = (  # that a reference resumes with
     CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
 )  # fmt: skip
 REHEARSED_TOLERANCE = 1e-3
-PROBE = 0.1  # fraction of `SEGMENT` that the first segment is expected to take
 
 
 class ReferenceWork:
@@ -80,11 +80,7 @@ class ReferenceWork:
         made = [make_system(named) for named in self.task.systems]
         recording, every = self.recording, self.task.checkpoint_every
         for i in np.flatnonzero(~recording.done).tolist():
-            try:
-                whole = self._compute_reference(i, made[self.task.system[i]])
-            except Interrupted:  # within a segment
-                break
-            if not whole:
+            if not self._compute_reference(i, made[self.task.system[i]]):
                 break
             recording.done[i] = True
             if time.perf_counter() - recording.written > every:
@@ -101,18 +97,17 @@ class ReferenceWork:
             for name, values in recording.checkpoint_state(CHECKPOINT_STATE, [i]).items():
                 recording.columns[name][i] = values[0]
         self.task.solver.load(system, *self._initial_states(i, system))
-        length = self._first_length(len(times) - count)
+        length = 1
         while count < len(times):
             if self.attempt.is_stopped:
                 return False
             began = time.perf_counter()
-            taken = min(length, len(times) - count)
-            self._advance(i, system, count, count + taken)
-            count += taken
-            rate = taken / max(time.perf_counter() - began, 1e-9)
-            length = max(1, min(int(self.segment * rate), 16 * length))
+            found = self._advance(i, system, count, length)
+            count += len(found.columns["error"])
+            rate = found.steps / max(time.perf_counter() - began, 1e-9)
+            length = max(1, min(int(self.segment * rate), GROWTH * length))
             if count < len(times) and self._is_checkpoint_due():
-                self._checkpoint(i, count)
+                self._checkpoint(i, count, found.part)
         recording.columns[schema.SAMPLE_COUNT.name][i] = count
         return True
 
@@ -126,27 +121,21 @@ class ReferenceWork:
         waited = time.perf_counter() - self.recording.written
         return self.attempt.is_stopped or waited > self.task.checkpoint_every
 
-    def _checkpoint(self, i: int, count: int) -> None:
+    def _checkpoint(self, i: int, count: int, part: float) -> None:
         if self.recording.has_uncommitted_rows:
             self.recording.commit()
         columns, mine = self.recording.columns, np.array([i])
         state = {name: columns[name][mine] for name in CHECKPOINT_STATE}
-        self.recording.checkpoint(mine, count, state)
+        self.recording.checkpoint(mine, count, state, part)
 
-    def _first_length(self, left: int) -> int:
-        """Number of samples of the first segment: all that are left, unless these take long."""
-        expected = self.task.cost / len(self.task.rows)
-        return max(2, int(left * min(1.0, PROBE * self.segment / max(expected, 1e-9))))
-
-    def _advance(self, i: int, system: System, count: int, upto: int) -> None:
-        """Compute the samples from `count` to before `upto` into the columns."""
+    def _advance(self, i: int, system: System, count: int, most: int) -> Advance:
+        """Compute the samples from `count` on, as far as some steps lead, into the columns."""
         columns, solver = self.recording.columns, self.task.solver
         size = solver.checkpoint_length(system)
         checkpoint = columns[CHECKPOINT][i, :size] if count else None
         began = time.thread_time()
-        found, checkpoint = solver.advance(
-            system, *self._initial_states(i, system), count, upto, checkpoint, self._check_stopped
-        )
+        advance = solver.advance(system, *self._initial_states(i, system), count, checkpoint, most)
+        found, upto = advance.columns, count + len(advance.columns["error"])
         seconds, before = time.thread_time() - began, columns[schema.CPU_TIME][i]
         columns[schema.CPU_TIME][i] = seconds + (before if count and before > 0 else 0.0)
         if not count:
@@ -159,11 +148,8 @@ class ReferenceWork:
             else:
                 columns[name][i, count:upto] = values
         columns[schema.HELD_SAMPLES][i] += np.isfinite(found["error"]).sum()
-        columns[CHECKPOINT][i, :size] = checkpoint
-
-    def _check_stopped(self) -> None:
-        if self.attempt.is_stopped:
-            raise Interrupted("its worker was told to stop")
+        columns[CHECKPOINT][i, :size] = advance.checkpoint
+        return advance
 
 
 def make_solver(
@@ -226,21 +212,27 @@ class DoubleSolver:
         initial: States,
         known: States | None,
         first: int,
-        upto: int,
         checkpoint: NDArray[np.float64] | None = None,
-        check: Callable[[], object] = lambda: None,
-    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-        """Compute a reference from sample `first` up to before `upto`."""
-        start = max(first - 1, 0)
+        most: int | None = None,
+    ) -> Advance:
+        """Compute a reference from sample `first` on, to the last one or for some steps."""
+        start, before = max(first - 1, 0), 0 if checkpoint is None else _steps_tried(checkpoint)
         states, error, checkpoint = compute_reference_trajectory(
-            system, initial, self.times[start:upto], self.identity, checkpoint
+            system, initial, self.times[start:], self.identity, checkpoint, most
         )
         new = slice(first - start, None)
         found: dict[str, Any] = {"states": states[new], "error": error[new]}
         status = max(int(part[dormand_prince.STATUS]) for part in np.split(checkpoint, 2))
         if status > COMPLETE:
             found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
-        return found, checkpoint
+        ahead = self.times[start + len(states) - 1 :]
+        part = part_of_interval(ahead, checkpoint[dormand_prince.TIME])
+        return Advance(found, checkpoint, part, _steps_tried(checkpoint) - before)
+
+
+def _steps_tried(checkpoint: NDArray[np.float64]) -> int:
+    """Number of steps that the finer trajectory of a reference has tried."""
+    return int(checkpoint[[dormand_prince.STEPS, dormand_prince.REJECTED]].sum())
 
 
 def compute_reference_trajectory(
@@ -249,6 +241,7 @@ def compute_reference_trajectory(
     times: NDArray[np.float64],
     tolerance: float,
     checkpoints: NDArray[np.float64] | None = None,
+    most: int | None = None,
 ) -> tuple[States, NDArray[np.float64], NDArray[np.float64]]:
     """Integrate a reference trajectory, and estimate its error.
 
@@ -259,29 +252,28 @@ def compute_reference_trajectory(
     times : ndarray, shape (S,)
     tolerance : float
     checkpoints : ndarray, shape (2 * size,), optional
-        Checkpoints at ``times[0]`` of an earlier call; `initial` is ignored then.
+        Checkpoints of an earlier call, at ``times[0]`` or on the way to the next sample; `initial`
+        is ignored then.
+    most : int, optional
+        Number of steps after which to stop.
 
     Returns
     -------
-    states : ndarray, shape (S, rows, 3)
+    states : ndarray, shape (reached, rows, 3)
         NaN from the sample on at which it, or that at ten times the tolerance, fails.
-    error : ndarray, shape (S,)
+    error : ndarray, shape (reached,)
         Distance to the states at ten times the tolerance, a bound of the reference's own error.
     checkpoints : ndarray, shape (2 * size,)
-        Checkpoints of both at the last sample; see `checkpoints.reference_checkpoint_length`.
+        Checkpoints of both at the end; see `checkpoints.reference_checkpoint_length`.
     """
-    both: Sequence[NDArray[np.float64] | None] = (None, None)
+    known: Sequence[NDArray[np.float64] | None] = (None, None)
     if checkpoints is not None:
-        both = np.split(checkpoints, 2)
-    (states, _, fine), (coarse, _, rough) = (
-        dormand_prince.solve(
-            system,
-            initial,
-            times,
-            tolerated,
-            own,
-        )
-        for own, tolerated in zip(both, (tolerance, min(10 * tolerance, 0.1)), strict=True)
+        known = np.split(checkpoints, 2)
+    states, _, fine = dormand_prince.solve(system, initial, times, tolerance, known[0], most)
+    # The other one goes as far, and no farther, or it would step over a sample.
+    until = fine[dormand_prince.TIME] if len(states) < len(times) else -np.inf
+    coarse, _, rough = dormand_prince.solve(
+        system, initial, times[: len(states)], min(10 * tolerance, 0.1), known[1], until=until
     )
     error = norms_of_state_errors(system, states - coarse)
     states[np.isnan(error)] = np.nan  # where one has failed

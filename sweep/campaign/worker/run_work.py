@@ -33,7 +33,7 @@ FIRST = 0.25  # fraction of `SEGMENT` that the first segment of a batch is expec
 GROWTH = 64  # of segments, at most: how long a step takes is known from few at first
 LONG = 0.5  # fraction of `checkpoint_every` after which it is worth to write a checkpoint
 MOST_BYTES = 2**26  # of results in memory, about, that are not committed
-CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall")
+CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall", "back")
 LOW = "states_low"  # of references in double-double
 # Reads the reference states, and their errors, of a batch of runs whose states have so many rows.
 ReferenceReader = Callable[[NDArray[np.intp], int], ReferenceStates | None]
@@ -188,7 +188,7 @@ class RunWork:
         while True:
             began = time.perf_counter()
             self._store_samples(batch, runs, recorder.advance(runs, last, references, length))
-            if runs.sample == last:
+            if recorder.is_over(runs):
                 break
             now, stopped = time.perf_counter(), self.attempt.is_stopped
             self.rates[kind] = length / max(now - began, 1e-9)

@@ -6,9 +6,8 @@ worker reads from the store. Results go into the store too: a receipt says only 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +144,27 @@ class RunTask(Task):
         return self
 
 
+class Advance(NamedTuple):
+    """How far a reference was computed.
+
+    Parameters
+    ----------
+    columns : dict of str to ndarray, shape (samples, …)
+        Variables of the references' group, at the samples that were reached.
+    checkpoint : ndarray
+        From which it goes on.
+    part : float
+        What is done of the way to the next sample, below 1.
+    steps : int
+        Number of steps that were taken.
+    """
+
+    columns: dict[str, Any]
+    checkpoint: NDArray[np.float64]
+    part: float
+    steps: int
+
+
 class ReferenceSolver(Protocol):
     """Computes the references of an experiment, see `sweep.campaign.worker.reference`."""
 
@@ -167,11 +187,10 @@ class ReferenceSolver(Protocol):
         initial: States,
         known: States | None,
         first: int,
-        upto: int,
         checkpoint: NDArray[np.float64] | None = None,
-        check: Callable[[], object] = lambda: None,
-    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-        """Compute a reference from sample `first` up to before `upto`.
+        most: int | None = None,
+    ) -> Advance:
+        """Compute a reference from sample `first` on, to the last one or for some steps.
 
         Parameters
         ----------
@@ -179,18 +198,11 @@ class ReferenceSolver(Protocol):
         initial : ndarray, shape (rows, 3)
         known : ndarray, shape (rows, 3, 2), optional
             The initial state in double-double, where it is known to more digits.
-        first, upto : int
+        first : int
         checkpoint : ndarray, optional
-            At sample ``first - 1``; needed unless `first` is 0.
-        check : callable
-            Called now and then; may raise.
-
-        Returns
-        -------
-        columns : dict of str to ndarray, shape (upto - first, …)
-            Variables of the references' group.
-        checkpoint : ndarray
-            At sample ``upto - 1``.
+            At sample ``first - 1`` or on the way to `first`; needed unless `first` is 0.
+        most : int, optional
+            Number of steps after which to stop, between two samples too.
         """
 
 

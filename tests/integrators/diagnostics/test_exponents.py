@@ -262,7 +262,7 @@ def test_it_stops_between_samples(name):
         return *followed.run_along(state, start, steps, ends, known)[:2], upto.checkpoints[0]
 
     whole, end, _ = advance(0, None, None, None)
-    series, known, stood, pieces = [], None, None, 0
+    series, known, stood = [], None, None
     while sum(map(len, series)) < 3:
         found, known, stood = advance(sum(map(len, series)), stood, known, 7)
         series.append(found)
