@@ -72,11 +72,17 @@ print(outcome.complete, outcome.stopped)
 """
 
 
+@pytest.mark.parametrize(
+    ("duration", "samples"),
+    [("8.0", "800"), pytest.param("60000.0", "1", marks=pytest.mark.slow)],
+    ids=["many-samples", "one-sample"],
+)
 def test_sigterm_ends_a_long_run_at_its_next_checkpoint(
-    tmp_path, run_text, arrays, assert_same_runs
+    duration, samples, tmp_path, run_text, arrays, assert_same_runs
 ):
-    """After some of the eight hundred checkpoints that it has."""
-    text = one_experiment(**ONE | {"duration": "8.0", "samples": "800"})
+    """After some of the eight hundred checkpoints that it has, or within its only interval."""
+    changes = {"duration": duration, "samples": samples, "record": '["energy", "reversal_error"]'}
+    text = one_experiment(**ONE | changes)
     (tmp_path / "study.toml").write_text(text)
     store, whole = tmp_path / "test.zarr", tmp_path / "whole.zarr"
     process = Process(TERMINATED, tmp_path, 40, signal.SIGTERM, "test.zarr")

@@ -249,6 +249,8 @@ class Recording:
         )
         since = len(marks) & (len(marks) - 1)
         names = [name for name, array in self._arrays.items() if "time" in array.dims]
+        if marks[since] == samples:  # no new ones: the state is all
+            names = []
         shard_row = int(self._shard_row[indices[0]])
         new = self._write_record(
             shard_row, indices, names, marks[since], samples, CHECKPOINT, state, int(part * PARTS)

@@ -20,7 +20,7 @@ from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import Recording
 from sweep.campaign.worker.run_work import GROWTH
-from sweep.campaign.worker.tasks import SEGMENT, Advance, ReferenceTask
+from sweep.campaign.worker.tasks import Advance, ReferenceTask
 from sweep.store import checkpoints
 from sweep.study import schema
 from sweep.study.experiment import PreciseReference, Reference
@@ -67,7 +67,6 @@ class ReferenceWork:
         columns, on = self.recording.columns, stored > 0
         for name, values in known.items():
             columns[name][on] = values[on]
-        self.segment = min(SEGMENT, task.checkpoint_every)
 
     def compute(self) -> bool:
         """Compute and commit what is left; False if it was stopped before all was done.
@@ -105,7 +104,7 @@ class ReferenceWork:
             found = self._advance(i, system, count, length)
             count += len(found.columns["error"])
             rate = found.steps / max(time.perf_counter() - began, 1e-9)
-            length = max(1, min(int(self.segment * rate), GROWTH * length))
+            length = max(1, min(int(self.task.segment * rate), GROWTH * length))
             if count < len(times) and self._is_checkpoint_due():
                 self._checkpoint(i, count, found.part)
         recording.columns[schema.SAMPLE_COUNT.name][i] = count

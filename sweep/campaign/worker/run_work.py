@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.worker.recorder import Recorder, ReferenceStates, RunBatch
 from sweep.campaign.worker.recording import Recording
-from sweep.campaign.worker.tasks import SEGMENT, RunTask
+from sweep.campaign.worker.tasks import RunTask
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.study import schema
@@ -64,7 +64,6 @@ class RunWork:
         attempt: Attempt,
     ) -> None:
         self.task, self.attempt, self.references = task, attempt, references
-        self.segment = min(SEGMENT, task.checkpoint_every)
         self.rates: dict[tuple[Recorder, bool], float] = {}  # steps a second, alone or in lanes
         self.samples, recipe = len(task.recipe.times), task.recipe
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
@@ -184,15 +183,17 @@ class RunWork:
         references = self.references(batch, recorder.problem.rows)
         kind, last = (recorder, len(batch) > 1), self.samples - 1
         recorder.compile(kind[1])
-        length = max(1, int(FIRST * self.segment * self.rates.get(kind, 0.0)))
+        length = max(1, int(FIRST * self.task.segment * self.rates.get(kind, 0.0)))
         while True:
             began = time.perf_counter()
+            if self.task.ends_segments_at_samples and recorder.resumable:
+                last = min(runs.sample + 1, self.samples - 1)
             self._store_samples(batch, runs, recorder.advance(runs, last, references, length))
             if recorder.is_over(runs):
                 break
             now, stopped = time.perf_counter(), self.attempt.is_stopped
             self.rates[kind] = length / max(now - began, 1e-9)
-            length = max(1, min(int(self.segment * self.rates[kind]), GROWTH * length))
+            length = max(1, min(int(self.task.segment * self.rates[kind]), GROWTH * length))
             if stopped or now - self.recording.written > LONG * self.task.checkpoint_every:
                 self._checkpoint(batch, runs)
             if stopped:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 SEGMENT = 2.0  # seconds that a segment should take at most: a run that is stopped ends with it
+LEAST_SEGMENT = 0.1  # and that it should take at least, unless it has a new sample
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,6 +74,16 @@ class Task:
     def seconds_to_stop(self) -> float:
         """Expected seconds until it ends once it is stopped: those of a segment at most."""
         return min(self.cost, SEGMENT)
+
+    @property
+    def segment(self) -> float:
+        """Seconds that a segment should take at most."""
+        return min(SEGMENT, max(LEAST_SEGMENT, self.checkpoint_every))
+
+    @property
+    def ends_segments_at_samples(self) -> bool:
+        """Whether each sample ends a segment: checkpoints are wanted as often as can be."""
+        return self.checkpoint_every < LEAST_SEGMENT
 
     @property
     def runs(self) -> int:
