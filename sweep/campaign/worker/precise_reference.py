@@ -286,9 +286,10 @@ class _TrajectoryPair:
         samples = len(self.solver.marks)
         while (at := first + len(errors)) < samples and not self.has_ended:
             found = self.halve_step(at, most) if self.errors else self.go_on(at, most)
-            states, errors = (
-                np.concatenate(own) for own in zip((states, errors), found, strict=True)
-            )
+            states = np.concatenate([states, found[0]])
+            errors = np.concatenate([errors, found[1]])
+            if self.errors:  # beyond all that the longer steps have led to
+                self.part = 0.5 + (math.log2(self.steps) + self.part) / HALVINGS
             if most is not None:
                 break
         if self.has_ended:
@@ -310,7 +311,7 @@ class _TrajectoryPair:
         if good == len(errors):
             self.checkpoints = coarse, fine
         else:
-            self.steps, self.errors, self.part = 2 * self.steps, [float(errors[good])], 0.5
+            self.steps, self.errors, self.part = 2 * self.steps, [float(errors[good])], 0.0
             _, fine, _ = self.run(self.checkpoints[1], self.steps, marks[: good + 2])
             self.checkpoints = fine, None
         return states[:good], errors[:good]
@@ -325,7 +326,7 @@ class _TrajectoryPair:
         state, ahead, part = self.run(self.checkpoints[1], 2 * self.steps, there, most)
         coarse = self.checkpoints[0]
         self.checkpoints = coarse, ahead
-        self.part = 0.5 + (math.log2(self.steps) + part) / HALVINGS
+        self.part = part
         if not len(state):
             return state, np.zeros(0)
         assert coarse is not None  # that of the steps which are too long
@@ -333,7 +334,7 @@ class _TrajectoryPair:
         error = self.distance(state, known)
         self.errors.append(float(error[0]))
         if error[0] <= self.bound and not self.is_at_round_off(self.errors):
-            self.errors, self.part = [], 0.0
+            self.errors = []
             return state, error
         self.end = self.end_at(at, self.steps, self.errors)
         if self.end is not None:

@@ -12,8 +12,12 @@ from study_runs import stored, write
 from study_text import one_experiment, problems
 
 import sweep
+import systems
 from integrators.errors import InputError
 from sweep.analysis import order_table
+from sweep.campaign.worker.precise_reference import PreciseSolver
+from sweep.campaign.worker.reference import DoubleSolver
+from sweep.study.experiment import PreciseReference, Reference
 
 TENTH, EIGHTH = "variational+sofroniou_spaletta10", "variational+kahan_li8"
 REFERENCE = f'integrator = "{TENTH}", arithmetic = "double-double"'
@@ -242,6 +246,41 @@ def test_failures_tell_where_references_end(ending, command):
     found = json.loads(command(ending.parent, "failures", ending.name, "--json").stdout)
     (one, _) = found["references"]
     assert one["end"]["reason"] == "rounding" and one["end"]["held"] < one["end"]["lost"] <= 8
+
+
+# --- in pieces ---------------------------------------------------------------------------------
+
+MARKS = np.array([0, 1, 2, 5, 6])
+PIECEWISE = {
+    "double": (DoubleSolver(0.5 * MARKS, Reference("dop853", 1e-9, 3.0)), 3),
+    "halved": (PreciseSolver(PreciseReference(EIGHTH, 1e-22, 3.0), 3.0, 6, MARKS), 50),
+    "ended": (PreciseSolver(PreciseReference("variational", 1e-18, 3.0), 3.0, 6, MARKS), 999),
+}
+
+
+@pytest.mark.parametrize(
+    ("solver", "most"),
+    [
+        pytest.param(*given, id=name, marks=() if name == "double" else slow)
+        for name, given in PIECEWISE.items()
+    ],
+)
+def test_a_reference_stops_after_any_step(solver, most):
+    """Also while the step is halved; what was done of it never seems less than before."""
+    system = systems.get("spherical_pendulum_chain")
+    state, first, checkpoint, pieces, reached = system.start("lee"), 0, None, [], []
+    whole = solver.advance(system, state, None, 0)
+    while first < len(MARKS):
+        piece = solver.advance(system, state, None, first, checkpoint, most)
+        first, checkpoint = first + len(piece.columns["error"]), piece.checkpoint
+        pieces.append(piece)
+        reached.append((first, piece.part))
+    assert len(pieces) > len(MARKS) and reached == sorted(reached)
+    np.testing.assert_array_equal(checkpoint, whole.checkpoint)
+    for name, values in whole.columns.items():
+        found = [piece.columns[name] for piece in pieces if name in piece.columns]
+        found = np.concatenate(found) if np.ndim(values) else found[-1]
+        np.testing.assert_array_equal(found, values)
 
 
 # --- stores ------------------------------------------------------------------------------------
