@@ -25,6 +25,7 @@ from integrators.stepping.adaptive import (
     ATTEMPT,
     AdaptiveProblem,
     Solution,
+    StepBound,
     check_tolerance,
     vector_field_problem,
 )
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 STAGES = 12  # evaluations of an attempted step
 # What a checkpoint holds besides states: the last step, the size of the next, what is counted.
-STATUS, OLD_TIME, TIME, SIZE, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = range(9)
+STATUS, OLD_TIME, TIME, SIZE, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, MARKED, BASELINE = range(10)
 CARRIED = BASELINE + status_of.MONITORED
 # And then, as flat arrays of the same size, the state before the last step, its slope, the state.
 OLD, SLOPE, STATE = range(3)
@@ -46,6 +47,7 @@ def solve(
     times: np.ndarray,
     tolerance: float,
     checkpoint: np.ndarray | None = None,
+    bound: StepBound | None = None,
 ) -> tuple[np.ndarray, int, np.ndarray]:
     """Integrate in (q, ω) by DOP853, sampled at some times.
 
@@ -60,6 +62,8 @@ def solve(
     checkpoint : ndarray, shape (checkpoint_size(rows),), optional
         Checkpoint of an earlier call with the same tolerance that ended at ``times[0]``: the
         integration is resumed as if it had not stopped there, and `state` is ignored.
+    bound : StepBound, optional
+        As of `adaptive.run_adaptive`.
 
     Returns
     -------
@@ -77,7 +81,8 @@ def solve(
     """
     problem = _problem(form_of(system), {})
     tolerance = check_tolerance(tolerance)
-    solution = _solve(problem, state, times, tolerance, statistics=False, checkpoint=checkpoint)
+    bound = StepBound(float(times[-1])) if bound is None else bound
+    solution = _solve(problem, state, times, tolerance, bound, False, checkpoint=checkpoint)
     return solution.states, int(solution.report[status_of.STATUS_ROW]), solution.checkpoint
 
 
@@ -129,13 +134,14 @@ def _solve(
     state: np.ndarray,
     times: np.ndarray,
     tolerance: float,
+    bound: StepBound,
     statistics: bool,
     history: bool = False,
     prepared: None = None,
     checkpoint: np.ndarray | None = None,
 ) -> Solution:
     """Integrate one trajectory; see `adaptive.AdaptiveProblem`."""
-    path = _Path(problem, state, times, tolerance, statistics, checkpoint)
+    path = _Path(problem, state, times, tolerance, bound, statistics, checkpoint)
     if path.status > COMPLETE:
         return path.solution()
     with warnings.catch_warnings():
@@ -159,15 +165,17 @@ class _Path:
         state: np.ndarray,
         times: np.ndarray,
         tolerance: float,
+        bound: StepBound,
         statistics: bool,
         checkpoint: np.ndarray | None = None,
     ) -> None:
-        self.problem, self.times, self.tolerance = problem, times, tolerance
+        self.problem, self.times, self.tolerance, self.bound = problem, times, tolerance, bound
         self.slope, self.resumed = _slope(problem), checkpoint is not None
         if checkpoint is None:
             y = np.ravel(state).astype(float)
             self.carried, self.last = np.zeros(CARRIED), np.stack([y, np.full_like(y, np.nan), y])
-            self.carried[[OLD_TIME, TIME]], self.carried[FIRST_STEP] = times[0], np.nan
+            self.carried[[OLD_TIME, TIME, MARKED]] = times[0]
+            self.carried[FIRST_STEP] = np.nan
             self.carried[BASELINE] = self._evaluate_monitor([0.0], [y])[0, 0]
         else:
             self.carried = checkpoint[:CARRIED].copy()
@@ -234,6 +242,10 @@ class _Path:
             carried[FIRST_STEP] = solver.step_size
         if not np.all(np.isfinite(solver.y)):
             carried[STATUS] = NOT_FINITE
+        elif carried[STEPS] % self.bound.window == 0:
+            if self.bound.exceeded(int(carried[STEPS]), carried[MARKED], solver.t):
+                carried[STATUS] = STEP_TOO_SMALL
+            carried[MARKED] = solver.t
         if len(self.statistics):
             self.ends.append((solver.t, solver.y))
 
@@ -267,7 +279,7 @@ class _Path:
 
     def _record_attempts(self) -> None:
         """Keep every attempt of the solver, whose errors are multiples of the tolerance."""
-        solver = self.solver
+        solver: Any = self.solver
         estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
 
         def noted(slopes: np.ndarray, h: float, scale: np.ndarray) -> float:

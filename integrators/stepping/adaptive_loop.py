@@ -42,13 +42,14 @@ from integrators.compiler.vectors import get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.options import Option
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE, ROUND_OFF
-from integrators.solvers.failures import poison
+from integrators.solvers.failures import fail, poison
 from integrators.status import (
     COMPLETE,
     MONITORED,
     REPORT_SIZE,
     STATISTICS,
     STATUS_ROW,
+    STEP_TOO_SMALL,
 )
 from integrators.stepping.adaptive import (
     ACCEPTED,
@@ -58,6 +59,7 @@ from integrators.stepping.adaptive import (
     TRIED,
     AdaptiveProblem,
     Solution,
+    StepBound,
 )
 from integrators.stepping.checkpoint import values_at
 from integrators.stepping.loop import end_errors, first_error, next_error
@@ -65,11 +67,14 @@ from integrators.stepping.loop import end_errors, first_error, next_error
 SMALLEST = 16 * ROUND_OFF[DOUBLE]  # a step that is smaller beside t can hardly be told from none
 PRECISE_SMALLEST = 16 * ROUND_OFF[DOUBLE_DOUBLE]
 
-TOLERANCE, LAND, OWN = range(3)  # in the settings; those of a method begin at OWN
+TOLERANCE, LAND, END, MOST, WINDOW, OWN = range(
+    6
+)  # in the settings; those of a method begin at OWN
 # The rows of `control`: a report, then what the loop carries from step to step.
-TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED, BASELINE = range(
-    REPORT_SIZE, REPORT_SIZE + 10
+TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED = range(
+    REPORT_SIZE, REPORT_SIZE + 9
 )
+MARKED, BASELINE = COUNTED + 1, COUNTED + 2
 CONTROL = BASELINE + MONITORED
 COVERING, REJECTED_SO_FAR, TAKEN = range(3)  # of each sample: the step that covers it
 
@@ -122,6 +127,18 @@ def accepted(control, t, h, goal, reaches):
     control[TIME] = goal if reaches else t + h
     if t == 0.0:
         control[FIRST_SIZE] = h
+
+
+@inlined
+def _look_ahead(settings, control):
+    """End a run of which the rest would take too many steps, as `adaptive.StepBound` has it."""
+    steps = double_of(control[STEPS])
+    if steps % settings[WINDOW] == 0.0 and control[STATUS_ROW] <= COMPLETE:
+        left = settings[END] - double_of(control[TIME])
+        passed = double_of(control[TIME] - control[MARKED])
+        within = steps * passed + left * settings[WINDOW] <= settings[MOST] * passed
+        fail(control, left <= 0.0 or within, STEP_TOO_SMALL, control[STEPS], math.nan)
+        control[MARKED] = control[TIME]
 
 
 @inlined
@@ -203,6 +220,7 @@ def loop(
                     function, move, pull, settings, constants, control, goal, y, memory, p,
                     tail(work, 3), history,
                 )  # fmt: skip
+                _look_ahead(settings, control)
             if control[STATUS_ROW] > COMPLETE:
                 poison(y, control[STATUS_ROW] <= COMPLETE)
                 steps = 0
@@ -287,6 +305,7 @@ class Looped:
         state: np.ndarray,
         times: np.ndarray,
         tolerance: float,
+        bound: StepBound,
         statistics: bool,
         history: bool = False,
         prepared: None = None,
@@ -298,12 +317,17 @@ class Looped:
         if checkpoint is not None:
             numbers = checkpoint.reshape(-1, *problem.elements[0].shape)
             carried[:] = numbers[: self.carried]
+        land = float(problem.options["output"] == "land")
+        own = self.settings(problem.options, tolerance)
+        settings = np.array(
+            [tolerance, land, bound.end, bound.most, bound.window, *own], dtype=float
+        )
         before = int(np.sum(carried[values][[STEPS, REJECTED]]))
         attempts = np.zeros((0, ATTEMPT))
-        found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
+        found = self._run(problem, state, times, settings, statistics, attempts, carried)
         if history:  # its length is known now, and the run is the same again
             attempts = np.zeros((found.steps + found.rejected_steps, ATTEMPT))
-            found = self._run(problem, state, times, tolerance, statistics, attempts, carried)
+            found = self._run(problem, state, times, settings, statistics, attempts, carried)
             return replace(found, history=attempts[before:])
         return found
 
@@ -312,16 +336,13 @@ class Looped:
         problem: AdaptiveProblem,
         state: np.ndarray,
         times: np.ndarray,
-        tolerance: float,
+        settings: np.ndarray,
         statistics: bool,
         history: np.ndarray,
         carried: np.ndarray,
     ) -> Solution:
         (element, _), rows, samples = problem.elements, problem.rows, len(times) - 1
         shape, values = element.shape, values_at(element)
-        land = float(problem.options["output"] == "land")
-        own = self.settings(problem.options, tolerance)
-        settings = np.array([tolerance, land, *own], dtype=float)
         control, memory, y = (
             aligned((*n, *shape)) for n in ((CONTROL,), (self.memory,), (rows, 3))
         )

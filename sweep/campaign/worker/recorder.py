@@ -32,7 +32,7 @@ from integrators.precision import (
     to_precise,
 )
 from integrators.stepping import loop
-from integrators.stepping.adaptive import prepare, run_adaptive
+from integrators.stepping.adaptive import MOST_STEPS, StepBound, prepare, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch
 from integrators.stepping.formulations import (
     to_lagrangian_states,
@@ -100,12 +100,20 @@ class Recipe:
     statistics : {"every_step", "none"}
     reference_samples : int
         Leading sample times for which there is a reference; 0 without one.
+    max_steps : int
+        The most of an adaptive run, as of `integrators.stepping.adaptive.StepBound`.
     """
 
     time_axis: AnyTimeAxis
     record: tuple[str, ...]
     statistics: str
     reference_samples: int
+    max_steps: int = MOST_STEPS
+
+    @property
+    def bound(self) -> StepBound:
+        """The `StepBound` of an adaptive run."""
+        return StepBound(float(self.times[-1]), self.max_steps)
 
     @cached_property
     def times(self) -> NDArray[np.float64]:
@@ -115,7 +123,7 @@ class Recipe:
     def for_pilot(self, time_axis: AnyTimeAxis) -> Recipe:
         """The recipe of a pilot over another time axis, without structure and reference errors."""
         record = tuple(name for name in self.record if name not in schema.MEASURED)
-        return Recipe(time_axis, record, self.statistics, reference_samples=0)
+        return Recipe(time_axis, record, self.statistics, 0, self.max_steps)
 
 
 @dataclass(eq=False)
@@ -338,7 +346,9 @@ class Recorder:
         known, followed = self._split_checkpoints(runs.checkpoints)
         fresh = adaptive and known is None
         prepared = (
-            prepare(self.adaptive_problem, runs.initial, times, runs.tolerance) if fresh else None
+            prepare(self.adaptive_problem, runs.initial, self.recipe.bound, runs.tolerance)
+            if fresh
+            else None
         )
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
@@ -597,6 +607,7 @@ class Recorder:
         tolerance: float,
         prepared: list[Any] | None = None,
         checkpoints: np.ndarray | None = None,
+        bound: StepBound | None = None,
     ) -> Integrated:
         """As `integrate_fixed`, by an adaptive integrator up to sample times.
 
@@ -606,7 +617,7 @@ class Recorder:
             times = to_precise(times)
         found = run_adaptive(
             self.adaptive_problem, initial, times, tolerance, self._keeps_statistics,
-            prepared=prepared, checkpoints=checkpoints,
+            prepared=prepared, checkpoints=checkpoints, bound=bound or self.recipe.bound,
         )  # fmt: skip
         return Integrated(
             found,
