@@ -16,7 +16,13 @@ from integrators.forms.flows import SystemOrForm
 from integrators.forms.forms import checked_low, checked_members, high_and_low
 from integrators.method import Integrator
 from integrators.precision import ARITHMETICS, DOUBLE_DOUBLE, to_precise
-from integrators.stepping.adaptive import AdaptiveProblem, StepHistory, run_adaptive
+from integrators.stepping.adaptive import (
+    MOST_STEPS,
+    AdaptiveProblem,
+    StepBound,
+    StepHistory,
+    run_adaptive,
+)
 from integrators.stepping.batch import counters_of, run_batch, steps_per_interval
 from integrators.stepping.formulations import to_stored_states
 from integrators.stepping.problem import Problem
@@ -61,6 +67,7 @@ def integrate(
     step_size: float | None = None,
     tolerance: float | None = None,
     start_time: float = 0.0,
+    max_steps: int = MOST_STEPS,
     history: bool = False,
     arithmetic: str | None = None,
     state_low: ArrayLike | None = None,
@@ -89,6 +96,9 @@ def integrate(
         state or in the algebra.
     start_time : float, optional
         Initial time, for fixed-step integrators of systems that depend on time explicitly.
+    max_steps : int, optional
+        The most steps of an adaptive integrator: one that would need more, at the size of its last
+        10,000, ends as ``step_too_small``.
     history : bool, optional
         Whether to keep every step that an adaptive integrator tries, including rejected ones.
     arithmetic : {"double", "double-double"}, optional
@@ -143,7 +153,8 @@ def integrate(
         if arithmetic == DOUBLE_DOUBLE:
             members = np.stack([members, checked_low(system, state_low, members)], axis=-1)
             own_times = to_precise(float(duration)) * np.arange(samples + 1) / samples
-        runs = run_adaptive(adaptive, members, own_times, tolerance, history=history)
+        bound = StepBound(float(duration), check_whole("max_steps", max_steps))
+        runs = run_adaptive(adaptive, members, own_times, tolerance, history=history, bound=bound)
         ended = runs.report[:, status_of.STATUS_ROW].astype(np.int8)
         result = to_stored_states(adaptive, runs.states), ended, runs.counters
         histories = tuple(StepHistory.of(rows) for rows in runs.histories) if history else None

@@ -45,7 +45,7 @@ from integrators.method import Integrator
 from integrators.precision import DOUBLE
 from integrators.solvers.moving import carry
 from integrators.status import STATUS_ROW
-from integrators.stepping.adaptive import AdaptiveProblem, StepHistory, run_adaptive
+from integrators.stepping.adaptive import AdaptiveProblem, StepBound, StepHistory, run_adaptive
 from integrators.stepping.batch import clock_of, steps_per_interval, with_tangents
 from integrators.stepping.checkpoint import Layout, Standing
 from integrators.stepping.formulations import conversion_kernels
@@ -177,6 +177,7 @@ def steps_taken(
     times: np.ndarray,
     tolerance: float,
     checkpoint: np.ndarray | None = None,
+    bound: StepBound | None = None,
     most: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """The steps that an adaptive problem takes, and how many of them lead to each sample.
@@ -190,6 +191,8 @@ def steps_taken(
     tolerance : float
     checkpoint : ndarray, shape (problem.checkpoint_size,), optional
         Checkpoint to resume from, as in `run_adaptive`.
+    bound : StepBound, optional
+        As of `run_adaptive`.
     most : int, optional
         Number of attempted steps after which to stop.
 
@@ -204,8 +207,9 @@ def steps_taken(
     """
     stood = None if checkpoint is None else checkpoint[np.newaxis]
     runs = run_adaptive(
-        problem, state[np.newaxis], times, tolerance, history=True, checkpoints=stood, most=most
-    )
+        problem, state[np.newaxis], times, tolerance, history=True, checkpoints=stood, bound=bound,
+        most=most,
+    )  # fmt: skip
     tried = StepHistory.of(runs.histories[0])
     steps = np.stack([tried.times, tried.sizes], axis=1)[tried.accepted]
     reached = times[1 : runs.states.shape[1]]

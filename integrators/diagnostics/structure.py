@@ -30,7 +30,7 @@ from integrators.forms.forms import (
 from integrators.forms.phase_spaces import PhaseSpace, phase_space
 from integrators.method import Integrator
 from integrators.precision import DOUBLE
-from integrators.stepping.adaptive import AdaptiveProblem, prepare, run_adaptive
+from integrators.stepping.adaptive import AdaptiveProblem, StepBound, prepare, run_adaptive
 from integrators.stepping.batch import run_ends, run_tangents
 from integrators.stepping.formulations import to_stored_states
 from integrators.stepping.problem import Problem
@@ -138,7 +138,7 @@ def adaptive_map(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """The map of an adaptive run: from states (members, rows, 3) near `state` to states."""
     times = [0.0, duration]
-    known = prepare(problem, state[np.newaxis], times, tolerance)  # the same for all near it
+    known = prepare(problem, state[np.newaxis], StepBound(duration), tolerance)  # for all near it
 
     def ends(members: np.ndarray) -> np.ndarray:
         shared = known * len(members)

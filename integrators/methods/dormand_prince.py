@@ -26,6 +26,7 @@ from integrators.stepping.adaptive import (
     ATTEMPT,
     AdaptiveProblem,
     Solution,
+    StepBound,
     check_tolerance,
     part_of_interval,
     vector_field_problem,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 STAGES = 12  # evaluations of an attempted step
 # What a checkpoint holds besides states: the last step, the size of the next, what is counted.
-STATUS, OLD_TIME, TIME, SIZE, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, BASELINE = range(9)
+STATUS, OLD_TIME, TIME, SIZE, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, MARKED, BASELINE = range(10)
 # Of a sample interval that is not over: how many steps are in its statistics, whether the last one
 # is, and the statistics, with sums instead of means.
 WITHIN = BASELINE + status_of.MONITORED
@@ -52,6 +53,7 @@ def solve(
     times: np.ndarray,
     tolerance: float,
     checkpoint: np.ndarray | None = None,
+    bound: StepBound | None = None,
     most: int | None = None,
     until: float = -math.inf,
 ) -> tuple[np.ndarray, int, np.ndarray]:
@@ -69,6 +71,8 @@ def solve(
         Checkpoint of an earlier call with the same tolerance that ended at ``times[0]``, or before
         the next sample: the integration is resumed as if it had not stopped there, and `state` is
         ignored.
+    bound : StepBound, optional
+        As of `adaptive.run_adaptive`.
     most : int, optional
         Number of attempted steps after which to stop, before the next sample.
     until : float, optional
@@ -90,8 +94,9 @@ def solve(
     """
     problem = _problem(form_of(system), {})
     tolerance = check_tolerance(tolerance)
+    bound = StepBound(float(times[-1])) if bound is None else bound
     solution = _solve(
-        problem, state, times, tolerance, statistics=False, checkpoint=checkpoint, most=most,
+        problem, state, times, tolerance, bound, False, checkpoint=checkpoint, most=most,
         until=until,
     )  # fmt: skip
     return solution.states, int(solution.report[status_of.STATUS_ROW]), solution.checkpoint
@@ -145,6 +150,7 @@ def _solve(
     state: np.ndarray,
     times: np.ndarray,
     tolerance: float,
+    bound: StepBound,
     statistics: bool,
     history: bool = False,
     prepared: None = None,
@@ -153,7 +159,7 @@ def _solve(
     until: float = -math.inf,
 ) -> Solution:
     """Integrate one trajectory; see `adaptive.AdaptiveProblem`, and `solve` about `until`."""
-    path = _Path(problem, state, times, tolerance, statistics, checkpoint)
+    path = _Path(problem, state, times, tolerance, bound, statistics, checkpoint)
     if path.status > COMPLETE:
         return path.solution()
     last = math.inf if most is None else path.tried + most
@@ -182,15 +188,17 @@ class _Path:
         state: np.ndarray,
         times: np.ndarray,
         tolerance: float,
+        bound: StepBound,
         statistics: bool,
         checkpoint: np.ndarray | None = None,
     ) -> None:
-        self.problem, self.times, self.tolerance = problem, times, tolerance
+        self.problem, self.times, self.tolerance, self.bound = problem, times, tolerance, bound
         self.slope, self.resumed = _slope(problem), checkpoint is not None
         if checkpoint is None:
             y = np.ravel(state).astype(float)
             self.carried, self.last = np.zeros(CARRIED), np.stack([y, np.full_like(y, np.nan), y])
-            self.carried[[OLD_TIME, TIME]], self.carried[FIRST_STEP] = times[0], np.nan
+            self.carried[[OLD_TIME, TIME, MARKED]] = times[0]
+            self.carried[FIRST_STEP] = np.nan
             self.carried[BASELINE] = self._evaluate_monitor([0.0], [y])[0, 0]
         else:
             self.carried = checkpoint[:CARRIED].copy()
@@ -263,6 +271,10 @@ class _Path:
             carried[FIRST_STEP] = solver.step_size
         if not np.all(np.isfinite(solver.y)):
             carried[STATUS] = NOT_FINITE
+        elif carried[STEPS] % self.bound.window == 0:
+            if self.bound.exceeded(int(carried[STEPS]), carried[MARKED], solver.t):
+                carried[STATUS] = STEP_TOO_SMALL
+            carried[MARKED] = solver.t
         if len(self.statistics):
             self.ends.append((solver.t, solver.y))
 
@@ -317,7 +329,7 @@ class _Path:
 
     def _record_attempts(self) -> None:
         """Keep every attempt of the solver, whose errors are multiples of the tolerance."""
-        solver = self.solver
+        solver: Any = self.solver
         estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
 
         def noted(slopes: np.ndarray, h: float, scale: np.ndarray) -> float:

@@ -16,6 +16,8 @@ from integrators.forms.forms import FORMULATIONS
 from integrators.stepping.checkpoint import Layout
 from integrators.stepping.formulations import to_stepped_states
 
+MOST_STEPS = 10_000_000  # that an adaptive run takes, unless it is given another bound
+PACE = 10_000  # steps, at whose mean size those that are left are counted
 BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
 SMALLEST_TOLERANCES = {  # and in words: below it rounding decides, not the method
     precision.DOUBLE: (100 * precision.ROUND_OFF[precision.DOUBLE], "2.3e-14"),
@@ -35,16 +37,46 @@ def check_tolerance(tolerance: object, arithmetic: str = precision.DOUBLE) -> fl
 
 
 @dataclass(frozen=True)
+class StepBound:
+    """The most steps of an adaptive run, and the time until which it is to take them.
+
+    After each `PACE` steps, or as many as are allowed if these are fewer, a run ends as
+    ``step_too_small`` where the rest at their mean size would take it beyond the bound.
+
+    Parameters
+    ----------
+    end : float
+    most : int
+    """
+
+    end: float
+    most: int = MOST_STEPS
+
+    @property
+    def window(self) -> int:
+        """Steps between two looks."""
+        return min(self.most, PACE)
+
+    def exceeded(self, steps: int, marked: float, time: float) -> bool:
+        """Whether a run at `time` after so many steps, a window of them since `marked`, ends."""
+        left = self.end - time
+        return left > 0 and steps * (time - marked) + left * self.window > self.most * (
+            time - marked
+        )
+
+
+@dataclass(frozen=True)
 class AdaptiveProblem:
     """An adaptive method bound to a form.
 
     Parameters
     ----------
     solve : callable
-        ``solve(problem, state, times, tolerance, statistics, history=False, prepared=None,
-        checkpoint=None, most=None)`` returns a `Solution`: from `state`, shape (rows, 3), in the
-        problem's formulation at ``times[0] = 0``, or resumed from a `checkpoint` at ``times[0]`` or
-        before the next sample; in double-double states and times have a last axis of high and low;
+        ``solve(problem, state, times, tolerance, bound, statistics, history=False, prepared=None,
+        checkpoint=None, most=None)``, with a `StepBound`, returns a `Solution`: from `state`, shape
+        (rows, 3), in the problem's formulation at ``times[0] = 0``, or resumed from a `checkpoint`
+        at ``times[0]`` or before the next sample; in double-double states and times have a last
+        axis of high and low;
         `statistics` says whether to keep the statistics of every step, `history` whether to keep
         every attempted step; `prepared` is what `prepare` returns; after `most` attempted steps it
         stops before the next sample, where there is a checkpoint.
@@ -65,7 +97,7 @@ class AdaptiveProblem:
     move, pull : Kernel, optional
         Action of the group, and dexp⁻¹ or the bracket, as in `Problem`.
     prepare : callable, optional
-        ``prepare(state, duration, tolerance)`` computes in advance what `solve` needs of an initial
+        ``prepare(state, bound, tolerance)`` computes in advance what `solve` needs of an initial
         state (q, ω), shape (rows, 3); its cost does not count as work of the run.
     conversions : tuple of Kernel
         Conversions between formulations, as in `HomogeneousFlow`.
@@ -89,7 +121,7 @@ class AdaptiveProblem:
     formulation: str
     move: Kernel | None = None
     pull: Kernel | None = None
-    prepare: Callable[[np.ndarray, float, float], Any] | None = None
+    prepare: Callable[[np.ndarray, StepBound, float], Any] | None = None
     conversions: tuple[Kernel, ...] = ()
     loop: Callable[[Element], Kernel] | None = None
     constants: np.ndarray | tuple[()] = ()
@@ -267,6 +299,7 @@ def run_adaptive(
     history: bool = False,
     prepared: list[Any] | None = None,
     checkpoints: np.ndarray | None = None,
+    bound: StepBound | None = None,
     most: int | None = None,
 ) -> Solutions:
     """Integrate initial states one by one.
@@ -290,6 +323,8 @@ def run_adaptive(
     checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
         Checkpoints of earlier `Solutions`, all at ``times[0]`` or before the next sample: the runs
         resume there, the first state is the one of the checkpoint, and `members` is ignored.
+    bound : StepBound, optional
+        That of whole runs, of which these times may be a part; up to ``times[-1]`` unless given.
     most : int, optional
         Number of attempted steps after which one trajectory stops, before the next sample.
 
@@ -310,6 +345,8 @@ def run_adaptive(
         raise ValueError("only one adaptive trajectory at a time can stop between samples")
     precise = problem.elements[0].numbers
     times = precision.to_double_doubles(times) if precise else np.array(times, dtype=float)
+    if bound is None:
+        bound = StepBound(float(times[-1][0] if precise else times[-1]))
     stands: Iterable[np.ndarray | None]
     if checkpoints is not None:
         if not problem.checkpoint_size:
@@ -319,10 +356,12 @@ def run_adaptive(
         stands = checkpoints
     else:
         initial = to_stepped_states(problem, members)
-        known = prepare(problem, members, times, tolerance) if prepared is None else prepared
+        known = prepare(problem, members, bound, tolerance) if prepared is None else prepared
         stands = [None] * len(initial)
     runs = [
-        problem.solve(problem, state, times, tolerance, statistics, history, own, stood, most)
+        problem.solve(
+            problem, state, times, tolerance, bound, statistics, history, own, stood, most
+        )
         for state, own, stood in zip(initial, known, stands, strict=True)
     ]
     report = np.stack([run.report for run in runs])
@@ -348,7 +387,7 @@ def part_of_interval(times: np.ndarray, time: float) -> float:
 def prepare(
     problem: AdaptiveProblem,
     members: np.ndarray,
-    times: np.ndarray | Sequence[float],
+    bound: StepBound,
     tolerance: float,
 ) -> list[Any]:
     """What `run_adaptive` computes of each member before it begins, as a list; see there.
@@ -357,7 +396,7 @@ def prepare(
     """
     if problem.prepare is None:
         return [None] * len(members)
-    return [problem.prepare(state, float(times[-1]), tolerance) for state in members]
+    return [problem.prepare(state, bound, tolerance) for state in members]
 
 
 def _counters_of_runs(runs: list[Solution], report: np.ndarray) -> dict[str, np.ndarray]:

@@ -43,13 +43,14 @@ from integrators.compiler.vectors import get, put
 from integrators.compiler.views import rows_of, tail
 from integrators.options import Option
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE, ROUND_OFF
-from integrators.solvers.failures import poison
+from integrators.solvers.failures import fail, poison
 from integrators.status import (
     COMPLETE,
     MONITORED,
     REPORT_SIZE,
     STATISTICS,
     STATUS_ROW,
+    STEP_TOO_SMALL,
 )
 from integrators.stepping.adaptive import (
     ACCEPTED,
@@ -59,6 +60,7 @@ from integrators.stepping.adaptive import (
     TRIED,
     AdaptiveProblem,
     Solution,
+    StepBound,
     part_of_interval,
 )
 from integrators.stepping.checkpoint import values_at
@@ -67,13 +69,15 @@ from integrators.stepping.loop import end_errors, first_error, next_error
 SMALLEST = 16 * ROUND_OFF[DOUBLE]  # a step that is smaller beside t can hardly be told from none
 PRECISE_SMALLEST = 16 * ROUND_OFF[DOUBLE_DOUBLE]
 
-TOLERANCE, LAND, LAST, OWN = range(4)  # in the settings; those of a method begin at OWN
+# In the settings; those of a method begin at OWN.
+TOLERANCE, LAND, END, MOST, WINDOW, LAST, OWN = range(7)
 # The rows of `control`: a report, then what the loop carries from step to step.
 TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED = range(
     REPORT_SIZE, REPORT_SIZE + 9
 )
-# Steps in the statistics of the sample interval, and the samples that a call has reached.
-WITHIN, REACHED, BASELINE = range(COUNTED + 1, COUNTED + 4)
+# The end of the last window of steps that was looked at, steps in the statistics of the sample
+# interval, and the samples that a call has reached.
+MARKED, WITHIN, REACHED, BASELINE = range(COUNTED + 1, COUNTED + 5)
 CONTROL = BASELINE + MONITORED
 COVERING, REJECTED_SO_FAR, TAKEN = range(3)  # of each sample: the step that covers it
 
@@ -126,6 +130,18 @@ def accepted(control, t, h, goal, reaches):
     control[TIME] = goal if reaches else t + h
     if t == 0.0:
         control[FIRST_SIZE] = h
+
+
+@inlined
+def _look_ahead(settings, control):
+    """End a run of which the rest would take too many steps, as `adaptive.StepBound` has it."""
+    steps = double_of(control[STEPS])
+    if steps % settings[WINDOW] == 0.0 and control[STATUS_ROW] <= COMPLETE:
+        left = settings[END] - double_of(control[TIME])
+        passed = double_of(control[TIME] - control[MARKED])
+        within = steps * passed + left * settings[WINDOW] <= settings[MOST] * passed
+        fail(control, left <= 0.0 or within, STEP_TOO_SMALL, control[STEPS], math.nan)
+        control[MARKED] = control[TIME]
 
 
 @inlined
@@ -213,6 +229,7 @@ def loop(
                     function, move, pull, settings, constants, control, goal, y, memory, p,
                     tail(work, 3), history,
                 )  # fmt: skip
+                _look_ahead(settings, control)
             if control[STATUS_ROW] > COMPLETE:
                 poison(y, control[STATUS_ROW] <= COMPLETE)
             if control[STATUS_ROW] > COMPLETE or control[TIME] == t:
@@ -297,6 +314,7 @@ class Looped:
         state: np.ndarray,
         times: np.ndarray,
         tolerance: float,
+        bound: StepBound,
         statistics: bool,
         history: bool = False,
         prepared: None = None,
@@ -309,9 +327,14 @@ class Looped:
         if checkpoint is not None:
             numbers = checkpoint.reshape(-1, *problem.elements[0].shape)
             carried[:] = numbers[: self.carried]
+        land = float(problem.options["output"] == "land")
+        own = self.settings(problem.options, tolerance)
         before = int(np.sum(carried[values][[STEPS, REJECTED]]))
         last = math.inf if most is None else before + most
-        given = problem, state, times, tolerance, statistics, carried, last
+        settings = np.array(
+            [tolerance, land, bound.end, bound.most, bound.window, last, *own], dtype=float
+        )
+        given = problem, state, times, settings, statistics, carried
         found = self._run(*given, np.zeros((0, ATTEMPT)))
         if history:  # its length is known now, and the run is the same again
             attempts = np.zeros((found.steps + found.rejected_steps, ATTEMPT))
@@ -324,18 +347,14 @@ class Looped:
         problem: AdaptiveProblem,
         state: np.ndarray,
         times: np.ndarray,
-        tolerance: float,
+        settings: np.ndarray,
         statistics: bool,
         carried: np.ndarray,
-        last: float,
         history: np.ndarray,
     ) -> Solution:
         (element, _), rows, samples = problem.elements, problem.rows, len(times) - 1
         shape, values = element.shape, values_at(element)
         stack = MONITORED, STATISTICS, *shape
-        land = float(problem.options["output"] == "land")
-        own = self.settings(problem.options, tolerance)
-        settings = np.array([tolerance, land, last, *own], dtype=float)
         control, memory, y = (
             aligned((*n, *shape)) for n in ((CONTROL,), (self.memory,), (rows, 3))
         )

@@ -14,7 +14,13 @@ from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE, aligned
 from integrators.status import COMPLETE, STATUS_ROW
 from integrators.stepping import loop
-from integrators.stepping.adaptive import ATTEMPT, AdaptiveProblem, Solution, run_adaptive
+from integrators.stepping.adaptive import (
+    ATTEMPT,
+    AdaptiveProblem,
+    Solution,
+    StepBound,
+    run_adaptive,
+)
 from integrators.stepping.batch import counters_of, run_states
 from integrators.stepping.problem import Problem, Stepper
 
@@ -47,17 +53,20 @@ class EqualSteps:
     problem: Problem
     counted: AdaptiveProblem
 
-    def prepare(self, state: np.ndarray, duration: float, tolerance: float) -> Count:
+    def prepare(self, state: np.ndarray, bound: StepBound, tolerance: float) -> Count:
         """The `Count` for a state (q, ω), shape (rows, 3)."""
-        run = run_adaptive(self.counted, state[np.newaxis], [0.0, duration], tolerance)
+        run = run_adaptive(
+            self.counted, state[np.newaxis], [0.0, bound.end], tolerance, bound=bound
+        )
         return Count(int(run.counters["steps"][0]), int(run.report[0, STATUS_ROW]))
 
     def __call__(
         self,
-        bound: AdaptiveProblem,
+        problem: AdaptiveProblem,
         state: np.ndarray,
         times: np.ndarray,
         tolerance: float,
+        bound: StepBound,
         statistics: bool,
         history: bool = False,
         prepared: Count | None = None,

@@ -453,10 +453,15 @@ class _Coordinator:
     def _compute_part(
         self, store: Store, client: Client, session: Session, part: Part, is_last: bool
     ) -> None:
-        """Compute the references of some experiments, then their runs."""
+        """Compute the references of some experiments, then their runs; other runs meanwhile."""
         references, runs = part
-        after_references = sum(task.cost for task in runs)
-        parts: list[tuple[Sequence[Task], float]] = [(references, after_references), (runs, 0.0)]
+        waiting = {task.experiment for task in references}
+        measured = [task for task in runs if task.experiment in waiting]
+        others = [task for task in runs if task.experiment not in waiting]
+        parts: list[tuple[Sequence[Task], float]] = [
+            ([*references, *others], sum(task.cost for task in measured)),
+            (measured, 0.0),
+        ]
         for tasks, later in parts:
             folding = fold.BackgroundFolding(store, session.name, self.lease.check, tasks)
             with InFlight(self.store) as flight, folding:

@@ -11,14 +11,14 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from integrators import status
-from integrators.stepping.adaptive import prepare
+from integrators.stepping.adaptive import StepBound, prepare
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
 from sweep.study import schema
 from sweep.study.time_axis import TimeAxis
@@ -30,6 +30,12 @@ LONGER, UNEVEN = 1.25, 2.0  # how much longer a larger amount takes: least, and 
 AGAIN = 4  # how often amounts that do not agree are measured again
 TANGENT_STEPS = 100  # that are timed
 PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
+# Steps of an adaptive run, of a compiled loop and of one in Python: the most that are measured, and
+# the most of a look beyond what is measured. Where steps get `DENSER` there, as near a singularity,
+# the time of the rest is not known but for the bound on its steps.
+MOST_MEASURED = {True: 1_000_000, False: 2_000}
+LOOKED_AHEAD = {True: 20_000, False: 500}
+DENSER = 4.0
 FIRST_PART = 1 / 256  # of an adaptive run, at first
 ALONE = 0.1  # relative standard error of what a single probe says of others
 CONFIDENCE = 1.0  # standard errors on either side
@@ -130,6 +136,8 @@ class Cost:
         Cost of structure and tangent vectors, in integrations of the run.
     steps : float
         Number of steps in a unit of work.
+    unseen : float
+        Seconds that a batch may take beside those of the lines, see `unseen_seconds`.
     """
 
     lines: tuple[Line, ...]
@@ -137,6 +145,7 @@ class Cost:
     seconds_per_run: float = 0.0
     extra_integrations: float = 0.0
     steps: float = 1.0
+    unseen: float = 0.0
 
     def seconds(self, amounts: ArrayLike) -> NDArray[np.float64]:
         """CPU seconds, by the median, of batches with the given amounts of work."""
@@ -154,7 +163,33 @@ class Cost:
         least, usual = every.mean(axis=0)
         alone = len(every) == 1
         spread = ALONE * usual if alone else every[:, 1].std(ddof=1) / np.sqrt(len(every))
-        return Estimate(float(least), float(usual), float(spread), count)
+        spread = float(np.hypot(spread, count * self.unseen))
+        return Estimate(float(least), float(usual), spread, count)
+
+
+def unseen_seconds(
+    seconds: float, measured: tuple[float, float], ahead: tuple[float, float], bound: StepBound
+) -> float:
+    """What an adaptive run may take at most where its steps get `DENSER`, by the bound on them.
+
+    Parameters
+    ----------
+    seconds : float
+        Of the part that was measured.
+    measured, ahead : tuple of float
+        Number of steps of that part and of a look ahead, each with the time until which they lead.
+    bound : StepBound
+        Of the whole run.
+
+    Returns
+    -------
+    float
+        0 where steps are not denser, or the look ahead sees them all.
+    """
+    (steps, until), (more, reached) = measured, ahead
+    if reached >= bound.end or more * until <= DENSER * steps * reached:
+        return 0.0
+    return seconds / steps * bound.most
 
 
 def time_repeatedly(
@@ -271,8 +306,8 @@ class Probe:
 
     def line(
         self, recorder: Recorder, seconds: float, clock: Clock = time.thread_time
-    ) -> tuple[Line, float]:
-        """Measure the `Line` of the batch, and the number of steps in a unit of work.
+    ) -> tuple[Line, float, float]:
+        """Measure the `Line` of the batch, the steps in a unit of work, and its `Cost.unseen`.
 
         An amount is a number of steps, or of an adaptive integrator a time at the tolerance 1,
         which needs fewer steps by the tolerance to the power 1/order. `recorder` is the batch's,
@@ -284,9 +319,12 @@ class Probe:
             work, self._first_amount, self._whole_amount, seconds, clock
         )
         if self._has_fixed_step:
-            return Line.through(amounts, times), 1.0
+            return Line.through(amounts, times), 1.0, 0.0
         small, large = np.array(amounts) * self.tolerance ** (-1 / recorder.order)
-        return Line.through((small, large), times), self._steps_until(recorder, amounts[1]) / large
+        measured = self._steps_until(recorder, amounts[1], MOST_MEASURED)
+        ahead = self._steps_until(recorder, self._whole_amount, LOOKED_AHEAD)
+        unseen = unseen_seconds(float(times[1][1]), measured, ahead, self.recipe.bound)
+        return Line.through((small, large), times), measured[0] / large, unseen
 
     @property
     def _has_fixed_step(self) -> bool:
@@ -310,9 +348,10 @@ class Probe:
             integrate = functools.partial(recorder.integrate_fixed, initial, self.step_size, counts)
         else:
             times, initial = self._times(amount), recorder.starts(self.initial)
-            prepared = prepare(recorder.adaptive_problem, initial, times, self.tolerance)
+            bound = self._bound(recorder, amount, MOST_MEASURED)
+            prepared = prepare(recorder.adaptive_problem, initial, bound, self.tolerance)
             integrate = functools.partial(
-                recorder.integrate_adaptive, initial, times, self.tolerance, prepared
+                recorder.integrate_adaptive, initial, times, self.tolerance, prepared, bound=bound
             )
 
         def failed() -> bool:
@@ -333,10 +372,19 @@ class Probe:
         times = self.recipe.times
         return np.append(times[times < span * (1 - 1e-12)], span)
 
-    def _steps_until(self, recorder: Recorder, span: float) -> float:
-        initial = recorder.starts(self.initial)
-        found = recorder.integrate_adaptive(initial, self._times(span), self.tolerance)
-        return max(float(found.counters["steps"][0]), 1.0)
+    def _bound(self, recorder: Recorder, span: float, most: Mapping[bool, int]) -> StepBound:
+        """That of a part of the batch, which the pilot integrates."""
+        return StepBound(span, most[recorder.adaptive_problem.loop is not None])
+
+    def _steps_until(
+        self, recorder: Recorder, span: float, most: Mapping[bool, int]
+    ) -> tuple[float, float]:
+        """Steps up to a time, and until when they lead: not so far where there are too many."""
+        initial, bound = recorder.starts(self.initial), self._bound(recorder, span, most)
+        times = np.array([0.0, span])
+        found = recorder.integrate_adaptive(initial, times, self.tolerance, bound=bound)
+        steps, stopped = (float(found.counters[name][0]) for name in ("steps", "stop_time"))
+        return max(steps, 1.0), span if math.isnan(stopped) else stopped
 
 
 def measure_recording_seconds(

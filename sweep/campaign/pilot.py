@@ -5,7 +5,6 @@ It also compiles the kernels, once, before any worker starts.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.errors import InputError
+from integrators.methods import dormand_prince
+from integrators.status import COMPLETE
+from integrators.stepping.adaptive import StepBound
 from sweep.campaign.cost_model import (
+    LOOKED_AHEAD,
+    MOST_MEASURED,
     Clock,
     Cost,
     Line,
@@ -23,6 +27,7 @@ from sweep.campaign.cost_model import (
     measure_recording_seconds,
     measure_structure_cost,
     time_growing_work,
+    unseen_seconds,
 )
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, make_system
@@ -56,6 +61,7 @@ def recipe_of_run_table(table: RunTable) -> Recipe:
         record=tuple(experiment.record),
         statistics=experiment.statistics,
         reference_samples=reference_samples(experiment),
+        max_steps=experiment.max_steps,
     )
 
 
@@ -114,16 +120,18 @@ def pilot_batch_costs(
 
 def _measure_cost_of_probes(probes: Sequence[Probe], seconds: float, clock: Clock) -> Cost:
     """The `Cost` of some `Probe`s of one kind."""
-    first, lines, steps = probes[0].recorder(), [], []
+    first, lines, steps, unseen = probes[0].recorder(), [], [], []
     for probe in probes:
         recorder = first if probe.system == probes[0].system else probe.recorder()
-        line, rate = probe.line(recorder, seconds, clock)
+        line, rate, beyond = probe.line(recorder, seconds, clock)
         lines.append(line)
         steps.append(rate)
+        unseen.append(beyond)
     return Cost(
         lines=tuple(lines),
         seconds_per_sample=measure_recording_seconds(first, probes[0], clock=clock),
         steps=float(np.mean(steps)),
+        unseen=float(np.mean(unseen)),
         **measure_structure_cost(first, probes[0], clock),
     )
 
@@ -192,7 +200,7 @@ def pilot_reference_cost(
     if len(times) < 2:  # they end before the first sample
         return Cost(lines=(Line(np.zeros(2), np.zeros(2)),))
     places = np.unique(((np.arange(PROBES) + 0.5) / PROBES * len(chosen)).astype(int))
-    lines, unmet = [], []
+    lines, unmet, unseen = [], [], []
     for run in chosen[places]:
         system = table.systems[table.take(np.array([run])).system_index[0]]
         if isinstance(reference, PreciseReference):
@@ -206,23 +214,20 @@ def pilot_reference_cost(
                 continue
             lines.append(Line(np.zeros(2), np.full(2, seconds / times[-1])))
             continue
-        work = functools.partial(
-            _integration_of_reference_part,
-            system,
-            table.initial_state(run),
-            times,
-            reference.tolerance,
-        )
+        part = _ReferencePart(system, table.initial_state(run), times, reference.tolerance)
         end = float(times[-1])
-        work(end * REFERENCE_PART)()  # compiles
-        lines.append(
-            Line.through(
-                *time_growing_work(work, end * REFERENCE_PART, end, REFERENCE_SECONDS, clock)
-            )
+        part.work(end * REFERENCE_PART)()  # compiles
+        amounts, timed = time_growing_work(
+            part.work, end * REFERENCE_PART, end, REFERENCE_SECONDS, clock
         )
+        lines.append(Line.through(amounts, timed))
+        measured = part.steps_until(float(amounts[1]), MOST_MEASURED[False])
+        ahead = part.steps_until(end, LOOKED_AHEAD[False])
+        bound = StepBound(end, experiment.max_steps)
+        unseen.append(unseen_seconds(float(timed[1][1]), measured, ahead, bound))
     if not lines:
         raise unmet[0]
-    return Cost(lines=tuple(lines))
+    return Cost(lines=tuple(lines), unseen=float(np.mean(unseen)) if unseen else 0.0)
 
 
 def _starts_of_reference(
@@ -233,17 +238,35 @@ def _starts_of_reference(
     return table.initial_state(run), None if known is None else known[0]
 
 
-def _integration_of_reference_part(
-    system: System, state: States, times: NDArray[np.float64], tolerance: float, span: float
-) -> Callable[[], bool]:
-    """A function that computes a reference up to time `span`; it returns False, see `Work`."""
-    upto = np.append(times[times < span * (1 - 1e-12)], span)
+@dataclass(frozen=True, eq=False)
+class _ReferencePart:
+    """A reference of which parts are integrated, to see what it costs."""
 
-    def computed() -> bool:
-        compute_reference_trajectory(system, state, upto, tolerance)
-        return False
+    system: System
+    state: States
+    times: NDArray[np.float64]
+    tolerance: float
 
-    return computed
+    def work(self, span: float) -> Callable[[], bool]:
+        """A function that computes the reference up to time `span`, see `Work`."""
+        upto = np.append(self.times[self.times < span * (1 - 1e-12)], span)
+        bound = StepBound(span, MOST_MEASURED[False])
+
+        def computed() -> bool:
+            _, _, ends = compute_reference_trajectory(
+                self.system, self.state, upto, self.tolerance, bound
+            )
+            return bool(np.split(ends, 2)[0][dormand_prince.STATUS] > COMPLETE)
+
+        return computed
+
+    def steps_until(self, span: float, most: int) -> tuple[float, float]:
+        """Steps up to a time, and until when they lead: not so far where there are too many."""
+        times, bound = np.array([0.0, span]), StepBound(span, most)
+        _, _, end = dormand_prince.solve(
+            self.system, self.state, times, self.tolerance, bound=bound
+        )
+        return max(float(end[dormand_prince.STEPS]), 1.0), float(end[dormand_prince.TIME])
 
 
 @dataclass(frozen=True, eq=False)

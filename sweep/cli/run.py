@@ -175,7 +175,7 @@ def _failure_status_in_words(meaning: str) -> str:
         "left_domain": "left the domain of the method (step too large)",
         "not_converged": "did not converge",
         "not_finite": "blew up",
-        "step_too_small": "needed steps below round-off",
+        "step_too_small": "needed steps below round-off or more than max_steps",
     }[meaning]
 
 

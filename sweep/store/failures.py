@@ -26,6 +26,7 @@ from sweep.text import format_number
 Condition = tuple[str, NDArray[np.bool_]]  # as text, and of which runs it holds
 COMPLETE = 0
 FEW = 4  # labels that a condition may list
+UNTRUSTED = 1e4  # tolerances by which a reference breaks an invariant that it is not trusted for
 SETTLED = 1e-6  # difference of states at which a larger tolerance may be met
 STEPPING = ("integrator", "step_size", "tolerance")
 WHERE = ("stop_step", "stop_time", "stop_residual")
@@ -90,6 +91,8 @@ class ReferenceEnd:
         By which the states of that and of half of it differ there, of the size of the initial one.
     steps : float
         About how many would have been needed until there, if these are too many.
+    stop_time : float
+        Of one in double precision, when it ended; NaN where that is not known.
     """
 
     reference: dict[str, Any]
@@ -99,6 +102,7 @@ class ReferenceEnd:
     step_size: float = math.nan
     difference: float = math.nan
     steps: float = math.nan
+    stop_time: float = math.nan
 
     @property
     def columns(self) -> dict[str, float]:
@@ -113,9 +117,13 @@ class ReferenceEnd:
         where = f" in {arithmetic}" if arithmetic else ""
         return (
             f"the reference by {self.reference['integrator']!r}{where} does not meet its tolerance "
-            f"{self.reference['tolerance']:g}: at t = {self.lost:g} {self._why}. Give "
+            f"{self.reference['tolerance']:g}: at t = {self._when:.6g} {self._why}. Give "
             f"{', or '.join(self._remedies)}"
         )
+
+    @property
+    def _when(self) -> float:
+        return self.lost if math.isnan(self.stop_time) else self.stop_time
 
     @property
     def _why(self) -> str:
@@ -125,7 +133,10 @@ class ReferenceEnd:
         )
         return {
             "not_finite": "its states are finite no more, as at a collision",
-            "step_too_small": "its steps fall below round-off, as near a singularity",
+            "step_too_small": "it ends as step_too_small, as near a singularity: its steps fall "
+            "below round-off, or the rest would take more than max_steps",
+            "not_conserved": f"it breaks what the system conserves by {UNTRUSTED:,.0f} tolerances, "
+            "as where a step leads past a singularity, and is trusted no more",
             "no_step_size": f"no step size leads on, the last tried was {self.step_size / 2:.3g}: "
             "states are finite no more or a solver does not converge, as at a collision",
             "rounding": f"{apart}shorter steps do not come nearer: rounding decides, that grows "
@@ -295,7 +306,11 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
         early = np.flatnonzero((ends > 0) & (counts > 0))
         if not len(early):
             return
-        own = {variable.name: arrays[variable.name].values() for variable in schema.STOPS}
+        own = {
+            variable.name: arrays[variable.name].values()
+            for variable in schema.STOPS
+            if variable.name in arrays  # a store of an earlier version has no times
+        }
         held = arrays[schema.HELD_SAMPLES].values()
         attributes = files.read_zarr_metadata(store.place / name)["attributes"]
         reference = json.loads(attributes["experiment"])["reference"]

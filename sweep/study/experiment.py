@@ -19,7 +19,7 @@ import integrators
 from integrators.errors import InputError, check_known
 from integrators.method import Integrator
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
-from integrators.stepping.adaptive import SMALLEST_TOLERANCES
+from integrators.stepping.adaptive import MOST_STEPS, SMALLEST_TOLERANCES
 from sweep.errors import CannotUnite
 from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
 from sweep.study.exclude import Rule
@@ -222,6 +222,8 @@ class ResolvedExperiment:
         Groups of axes that advance together: names in `scan`, and ``step_size``.
     repeat : int
         How often each run is computed.
+    max_steps : int
+        The most of an adaptive run, the reference included.
     time_unit : float
         That the study gives times and step sizes in multiples of.
     where : str
@@ -253,6 +255,7 @@ class ResolvedExperiment:
     exclude: tuple[Rule, ...]
     zipped: tuple[tuple[str, ...], ...] = ()
     repeat: int = 1
+    max_steps: int = MOST_STEPS
     time_unit: float = 1.0
     where: str = dataclasses.field(default="", compare=False)
     library: Library = dataclasses.field(default=BUILT_IN, compare=False)
@@ -273,6 +276,8 @@ class ResolvedExperiment:
                     self.time_axis.steps(step_size)
         if self.repeat < 1:
             raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
+        if not 1 <= self.max_steps <= 2**53:
+            raise InputError(f"expected 1 to 2**53 steps, got {self.max_steps}", key="max_steps")
         self._check_zipped()
         if self.reference is not None:
             self._check_reference(self.reference)
@@ -472,6 +477,7 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
             exclude=(),
             zipped=(),
             repeat=max(part.repeat for part in parts),
+            max_steps=max(part.max_steps for part in parts),
             library=unite_libraries([part.library for part in parts]),
         )
     except CannotUnite as error:

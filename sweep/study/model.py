@@ -67,7 +67,7 @@ class Experiment:
     duration : float or str
     samples : int or dict
     step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
-time_unit : optional
+max_steps, time_unit : optional
         ``sweep guide study`` says what each of them can be.
     """
 
@@ -87,6 +87,7 @@ time_unit : optional
     statistics: str | None = None
     reference: dict[str, Any] | bool | None = None
     repeat: int | None = None
+    max_steps: int | None = None
     time_unit: float | None = None
 
 

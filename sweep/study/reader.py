@@ -14,6 +14,7 @@ from integrators.compiler.elements import DOUBLE_DOUBLE
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE
+from integrators.stepping.adaptive import MOST_STEPS
 from sweep.errors import Gathered, check_distinct_nodes, read_nodes_gathering_problems
 from sweep.plugins import checks
 from sweep.plugins.registry import (
@@ -198,6 +199,7 @@ def _read_experiment(table: Node, library: Library) -> ResolvedExperiment:
         "exclude": read("exclude", entries, starts, scan, default=()),
         "zipped": zipped,
         "repeat": read("repeat", default=1),
+        "max_steps": read("max_steps", default=MOST_STEPS),
         "time_unit": read("time_unit", default=1.0),
     }
     gather.raise_problems()
@@ -572,6 +574,7 @@ DEFAULTS = Fields(
         "statistics": _read_statistics,
         "reference": _read_reference,
         "repeat": Node.integer,
+        "max_steps": Node.integer,
         "time_unit": _read_time_unit,
     }
 )

@@ -288,13 +288,16 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
     ),
 }
 MEASURED = (*STRUCTURE, *CHAOS)  # of a run, by steps that are taken once more
+NOT_CONSERVED = "not_conserved"
 REFERENCE_ENDS = (
     "complete", "not_finite", "step_too_small", "no_step_size", "rounding", "too_many_steps",
+    NOT_CONSERVED,
 )  # fmt: skip
 """How references end: at their last sample, or why before it."""
 
 REFERENCE_END, HELD_SAMPLES = "end", "held_samples"
-STOPS = (  # of a reference in double-double
+STOPS = (  # of one in double precision the first, of one in double-double the others
+    Variable(STOP_TIME, ("run",), "1", "time at which the reference ended, in the system's unit"),
     Variable("step_size", ("run",), "1", "step size that was tried last where it ends"),
     Variable(
         "difference",

@@ -125,6 +125,8 @@ KEYS = {
         "reference": "a table: the solution that errors are measured against; `false`: none, where "
         "`[defaults]` has one",
         "repeat": "number of times that each run is computed, to compare CPU times",
+        "max_steps": "the most steps of an adaptive run or of a reference, 10,000,000 by default: "
+        "one that would need more ends as `step_too_small`",
         "time_unit": "unit of all times and step sizes of the experiment",
     },
     ENTRY: {

@@ -169,7 +169,7 @@ NAMES = """
 name system parameters scan zip exclude integrators step_size tolerance duration samples first label
 initial_condition record statistics reference repeat time_unit start stop count spacing random seed
 around spread lattice file normalize per_decade value mass level gravity steps_of formulation until
-solver_tolerance tableau integrator
+max_steps solver_tolerance tableau integrator
 """
 KEYS = st.one_of(st.text(max_size=6), st.sampled_from(NAMES.split()))
 SIMPLE = st.one_of(NUMBERS, WORDS, st.booleans(), st.dates(), st.datetimes(), st.times())

@@ -19,7 +19,7 @@ from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError
 from integrators.method import Integrator
 from integrators.precision import DOUBLE
-from integrators.stepping.adaptive import SMALLEST_TOLERANCES
+from integrators.stepping.adaptive import SMALLEST_TOLERANCES, StepBound
 from sweep.campaign.recommend.bounds import GLOBAL
 from sweep.campaign.recommend.confidence import rare_error
 from sweep.campaign.worker.recorder import (
@@ -314,7 +314,7 @@ class Bench:
             self.check_time()
             began, times = time.thread_time(), self.time_axis.times
             states, error, _ = compute_reference_trajectory(
-                self.system, state, times, SMALLEST_TOLERANCES[DOUBLE][0]
+                self.system, state, times, SMALLEST_TOLERANCES[DOUBLE][0], StepBound(times[-1])
             )
             self.reference_seconds += time.thread_time() - began
             self._check_resolved(times, error)

@@ -32,7 +32,7 @@ from integrators.precision import (
     to_precise,
 )
 from integrators.stepping import loop
-from integrators.stepping.adaptive import prepare, run_adaptive
+from integrators.stepping.adaptive import MOST_STEPS, StepBound, prepare, run_adaptive
 from integrators.stepping.batch import counters_of, run_batch
 from integrators.stepping.formulations import (
     to_lagrangian_states,
@@ -100,12 +100,20 @@ class Recipe:
     statistics : {"every_step", "none"}
     reference_samples : int
         Leading sample times for which there is a reference; 0 without one.
+    max_steps : int
+        The most of an adaptive run, as of `integrators.stepping.adaptive.StepBound`.
     """
 
     time_axis: AnyTimeAxis
     record: tuple[str, ...]
     statistics: str
     reference_samples: int
+    max_steps: int = MOST_STEPS
+
+    @property
+    def bound(self) -> StepBound:
+        """The `StepBound` of an adaptive run."""
+        return StepBound(float(self.times[-1]), self.max_steps)
 
     @cached_property
     def times(self) -> NDArray[np.float64]:
@@ -115,7 +123,7 @@ class Recipe:
     def for_pilot(self, time_axis: AnyTimeAxis) -> Recipe:
         """The recipe of a pilot over another time axis, without structure and reference errors."""
         record = tuple(name for name in self.record if name not in schema.MEASURED)
-        return Recipe(time_axis, record, self.statistics, reference_samples=0)
+        return Recipe(time_axis, record, self.statistics, 0, self.max_steps)
 
 
 @dataclass(eq=False)
@@ -353,12 +361,14 @@ class Recorder:
         known, followed = self._split_checkpoints(runs.checkpoints)
         fresh = adaptive and known is None
         prepared = (
-            prepare(self.adaptive_problem, runs.initial, times, runs.tolerance) if fresh else None
+            prepare(self.adaptive_problem, runs.initial, self.recipe.bound, runs.tolerance)
+            if fresh
+            else None
         )
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
             batch, runs.counters, steps = self.integrate_adaptive(
-                runs.initial, times, runs.tolerance, prepared, known, most
+                runs.initial, times, runs.tolerance, prepared, known, most=most
             )
         else:
             marks = self.recipe.time_axis.marks[first : last + 1]
@@ -487,7 +497,9 @@ class Recorder:
         start = self._first_directions(followed, state)
         if start is None:
             return np.nan, np.nan
-        steps, ends, _ = steps_taken(self.adaptive_problem, state, times, tolerance, stood, most)
+        steps, ends, _ = steps_taken(
+            self.adaptive_problem, state, times, tolerance, stood, self.recipe.bound, most
+        )
         return followed.run_along(state, start, steps, ends, checkpoint)[:2]
 
     def _first_directions(self, followed: Followed, state: States) -> np.ndarray | None:
@@ -644,6 +656,7 @@ class Recorder:
         tolerance: float,
         prepared: list[Any] | None = None,
         checkpoints: np.ndarray | None = None,
+        bound: StepBound | None = None,
         most: int | None = None,
     ) -> Integrated:
         """As `integrate_fixed`, by an adaptive integrator up to sample times.
@@ -654,7 +667,8 @@ class Recorder:
             times = to_precise(times)
         found = run_adaptive(
             self.adaptive_problem, initial, times, tolerance, self._keeps_statistics,
-            prepared=prepared, checkpoints=checkpoints, most=most,
+            prepared=prepared, checkpoints=checkpoints, bound=bound or self.recipe.bound,
+            most=most,
         )  # fmt: skip
         return Integrated(
             found,

@@ -5,6 +5,7 @@ A reference resumes from its checkpoint, after an interruption as well as for a 
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from integrators.methods import dormand_prince
 from integrators.status import COMPLETE, STATUS
-from integrators.stepping.adaptive import part_of_interval
+from integrators.stepping.adaptive import StepBound, part_of_interval
+from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import Recording
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from sweep.study.run_table import States
     from systems.base import System
 
+ENDS = (*STATUS, schema.NOT_CONSERVED)  # of a trajectory, by the status in its checkpoint
+BROKEN = len(STATUS)
 CHECKPOINT = checkpoints.CHECKPOINT.name
 CHECKPOINT_STATE = (  # that a reference resumes with
     CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
@@ -170,7 +174,7 @@ def make_solver(
     """
     if isinstance(reference, PreciseReference):
         return PreciseSolver.of(experiment, reference, samples)
-    return DoubleSolver(experiment.times[:samples], reference)
+    return DoubleSolver(experiment.times[:samples], reference, experiment.max_steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +187,18 @@ class DoubleSolver:
     ----------
     times : ndarray, shape (samples,)
     reference : sweep.study.experiment.Reference
+    max_steps : int
+        That it may take.
     """
 
     times: NDArray[np.float64]
     reference: Reference
+    max_steps: int
+
+    @property
+    def bound(self) -> StepBound:
+        """The `StepBound` of a whole reference."""
+        return StepBound(float(self.times[-1]), self.max_steps)
 
     @property
     def identity(self) -> float:
@@ -199,11 +211,11 @@ class DoubleSolver:
 
     def load(self, system: System, initial: States, known: States | None = None) -> None:
         """Load the kernels; of one sample no step is computed."""
-        compute_reference_trajectory(system, initial, self.times[:1], self.identity)
+        compute_reference_trajectory(system, initial, self.times[:1], self.identity, self.bound)
 
     def rehearse(self, system: System, initial: States, known: States | None = None) -> None:
         """Compile the kernels, by some steps."""
-        compute_reference_trajectory(system, initial, self.times, REHEARSED_TOLERANCE)
+        compute_reference_trajectory(system, initial, self.times, REHEARSED_TOLERANCE, self.bound)
 
     def advance(
         self,
@@ -217,21 +229,41 @@ class DoubleSolver:
         """Compute a reference from sample `first` on, to the last one or for some steps."""
         start, before = max(first - 1, 0), 0 if checkpoint is None else _steps_tried(checkpoint)
         states, error, checkpoint = compute_reference_trajectory(
-            system, initial, self.times[start:], self.identity, checkpoint, most
+            system, initial, self.times[start:], self.identity, self.bound, checkpoint, most
         )
         new = slice(first - start, None)
         found: dict[str, Any] = {"states": states[new], "error": error[new]}
-        status = max(int(part[dormand_prince.STATUS]) for part in np.split(checkpoint, 2))
-        if status > COMPLETE:
-            found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
+        fine, _ = parts = np.split(checkpoint, 2)
+        if (
+            kept := self._trusted_samples(system, initial, found["states"], first, fine)
+        ) is not None:
+            fine[[dormand_prince.STATUS, dormand_prince.TIME]] = BROKEN, self.times[first + kept]
+            found["states"][kept:] = found["error"][kept:] = np.nan
+            checkpoint = np.concatenate(parts)
+        for own in parts:
+            if (status := int(own[dormand_prince.STATUS])) > COMPLETE:
+                found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(ENDS[status])}
+                found |= {schema.STOP_TIME: own[dormand_prince.TIME]}
+                break
         ahead = self.times[start + len(states) - 1 :]
         part = part_of_interval(ahead, checkpoint[dormand_prince.TIME])
         return Advance(found, checkpoint, part, _steps_tried(checkpoint) - before)
 
-
-def _steps_tried(checkpoint: NDArray[np.float64]) -> int:
-    """Number of steps that the finer trajectory of a reference has tried."""
-    return int(checkpoint[[dormand_prince.STEPS, dormand_prince.REJECTED]].sum())
+    def _trusted_samples(
+        self,
+        system: System,
+        initial: States,
+        states: States,
+        first: int,
+        checkpoint: NDArray[np.float64],
+    ) -> int | None:
+        """Leading samples from `first` on at which all is conserved; None if at all there are."""
+        there = int(np.isfinite(states).all(axis=(1, 2)).cumprod().sum())
+        if not there:
+            return None
+        times, steps = self.times[first : first + there], int(checkpoint[dormand_prince.STEPS])
+        kept = conserving_samples(system, initial, states[:there], times, self.identity, steps)
+        return None if kept == there else kept
 
 
 def compute_reference_trajectory(
@@ -239,6 +271,7 @@ def compute_reference_trajectory(
     initial: States,
     times: NDArray[np.float64],
     tolerance: float,
+    bound: StepBound,
     checkpoints: NDArray[np.float64] | None = None,
     most: int | None = None,
 ) -> tuple[States, NDArray[np.float64], NDArray[np.float64]]:
@@ -250,6 +283,8 @@ def compute_reference_trajectory(
     initial : ndarray, shape (rows, 3)
     times : ndarray, shape (S,)
     tolerance : float
+    bound : StepBound
+        Of the whole reference.
     checkpoints : ndarray, shape (2 * size,), optional
         Checkpoints of an earlier call, at ``times[0]`` or on the way to the next sample; `initial`
         is ignored then.
@@ -268,12 +303,22 @@ def compute_reference_trajectory(
     known: Sequence[NDArray[np.float64] | None] = (None, None)
     if checkpoints is not None:
         known = np.split(checkpoints, 2)
-    states, _, fine = dormand_prince.solve(system, initial, times, tolerance, known[0], most)
-    # The other one goes as far, and no farther, or it would step over a sample.
+    solve = functools.partial(dormand_prince.solve, system, initial, bound=bound)
+    states, _, fine = solve(times, tolerance, checkpoint=known[0], most=most)
+    there = np.isfinite(states).all(axis=(1, 2))
+    there[0] = True  # where it begins
+    count = int(there.cumprod().sum())  # where the finer one ends, the other one may end as well
+    # Between two samples it goes as far, and at one no farther, or it would step over the next one.
     until = fine[dormand_prince.TIME] if len(states) < len(times) else -np.inf
-    coarse, _, rough = dormand_prince.solve(
-        system, initial, times[: len(states)], min(10 * tolerance, 0.1), known[1], until=until
+    coarse, _, rough = solve(
+        times[:count], min(10 * tolerance, 0.1), checkpoint=known[1], until=until
     )
+    coarse = np.concatenate([coarse, np.full_like(states[count:], np.nan)])
     error = norms_of_state_errors(system, states - coarse)
     states[np.isnan(error)] = np.nan  # where one has failed
     return states, error, np.concatenate([fine, rough])
+
+
+def _steps_tried(checkpoint: NDArray[np.float64]) -> int:
+    """Number of steps that the finer trajectory of a reference has tried."""
+    return int(checkpoint[[dormand_prince.STEPS, dormand_prince.REJECTED]].sum())

@@ -258,7 +258,7 @@ def test_it_stops_between_samples(name):
             return *followed.run(state, start, 0.01, counts[first:], known, most=most)[:2], None
         own = None if stood is None else stood[None]
         upto = run_adaptive(problem, state[None], times[first:], 1e-6, checkpoints=own, most=most)
-        steps, ends, _ = steps_taken(problem, state, times[first:], 1e-6, stood, most)
+        steps, ends, _ = steps_taken(problem, state, times[first:], 1e-6, stood, most=most)
         return *followed.run_along(state, start, steps, ends, known)[:2], upto.checkpoints[0]
 
     whole, end, _ = advance(0, None, None, None)

@@ -95,11 +95,11 @@ def test_a_run_that_fails_on_its_way_says_where():
     found = integrators.integrate(
         system, integrators.get("variational", steps_of="dop853"),
         [[0.0, 0.0, 1.0], [s, 0.0, c], [0.0, 0.0, 0.0], [0.1 * c, 0.0, -0.1 * s]],
-        duration=1.0, samples=50, tolerance=0.1,
+        duration=1.0, samples=50, tolerance=0.2,
     )  # fmt: skip
     assert status.STATUS[found.status] == "left_domain"
-    assert found.counters["steps"] == found.counters["stop_step"] == 4
-    assert found.counters["stop_time"] == pytest.approx(4 / 29)
+    assert found.counters["steps"] == found.counters["stop_step"] == 3
+    assert found.counters["stop_time"] == pytest.approx(3 / 21)
     there = np.isfinite(found.states).all(axis=(1, 2))
     np.testing.assert_array_equal(there, found.times <= found.counters["stop_time"])
 

@@ -252,7 +252,7 @@ def test_failures_tell_where_references_end(ending, command):
 
 MARKS = np.array([0, 1, 2, 5, 6])
 PIECEWISE = {
-    "double": (DoubleSolver(0.5 * MARKS, Reference("dop853", 1e-9, 3.0)), 3),
+    "double": (DoubleSolver(0.5 * MARKS, Reference("dop853", 1e-9, 3.0), 10**7), 3),
     "halved": (PreciseSolver(PreciseReference(EIGHTH, 1e-22, 3.0), 3.0, 6, MARKS), 50),
     "ended": (PreciseSolver(PreciseReference("variational", 1e-18, 3.0), 3.0, 6, MARKS), 999),
 }

@@ -1,0 +1,73 @@
+"""References that meet a singularity: they end, say when and why, and nothing waits for them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import sweep
+from integrators.stepping.adaptive import MOST_STEPS
+
+# At rest on a sphere: they meet at t = 0.923435878.
+STUDY = """
+format = 1
+name = "collision"
+[[experiment]]
+name = "headon"
+system = "nbody_sphere"
+parameters = {{ count = 2, mass = [1.0, 1.0] }}
+integrators = ["variational", "rk4"]
+step_size = [0.05, 0.02]
+initial_condition = [
+  {{ label = "head on", q = [[0.6, 0, 0.8], [-0.6, 0, 0.8]], omega = [[0, 0, 0], [0, 0, 0]] }},
+]
+duration = 1.5
+samples = 15
+max_steps = {max_steps}
+reference = {{ integrator = "dop853", tolerance = {tolerance} }}
+"""
+
+
+@pytest.fixture
+def ended(tmp_path, cluster):
+    """Run the study, and what its one reference says of its end."""
+
+    def run(tolerance, max_steps=1000):
+        file = tmp_path / "collision.toml"
+        file.write_text(STUDY.format(tolerance=tolerance, max_steps=max_steps))
+        assert sweep.run(file, tmp_path / "a.zarr", cluster).complete
+        (early,) = sweep.early_references(tmp_path / "a.zarr")
+        errors = sweep.open_study(tmp_path / "a.zarr")["headon"].to_dataset()["global_error"]
+        there = np.isfinite(errors.isel(run=0)).values
+        assert early.end.held == pytest.approx(0.9)
+        assert len(early.runs) == 4 and there[:10].all() and not there[10:].any()
+        return early.end
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "max_steps", [1000, pytest.param(MOST_STEPS, marks=pytest.mark.slow)], ids=str
+)
+def test_a_reference_ends_at_a_collision(ended, max_steps):
+    end = ended(2.3e-14, max_steps)
+    assert end.reason == "step_too_small"
+    assert end.stop_time == pytest.approx(0.923435878, abs=1e-5)
+    assert "at t = 0.92343" in str(end) and "until = 0.9" in str(end)
+
+
+@pytest.mark.parametrize("tolerance", [1e-5, 1e-6, 1e-8])
+def test_a_reference_that_jumped_over_a_collision_is_not_trusted(ended, tolerance):
+    """The first sample after it tells by the energy, which is off by 0.01 to 0.2."""
+    end = ended(tolerance, MOST_STEPS)
+    assert end.reason == "not_conserved"
+    assert end.stop_time == pytest.approx(1.0)
+    assert "at t = 1 it breaks what the system conserves by 10,000 tolerances" in str(end)
+
+
+@pytest.mark.slow
+def test_a_plan_does_not_promise_what_it_cannot_know(tmp_path, called):
+    file = tmp_path / "collision.toml"
+    file.write_text(STUDY.format(tolerance=2.3e-14, max_steps=MOST_STEPS))
+    plan = json.loads(called(tmp_path, "plan", file, "--json").stdout)
+    assert plan["cpu_seconds"] < 10 < 100 < plan["cpu_seconds_most"]
