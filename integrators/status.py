@@ -1,7 +1,9 @@
 """How runs end, and what a kernel reports of them: plain numbers, for all that reads results."""
 
-COMPLETE, LEFT_DOMAIN, NOT_CONVERGED, NOT_FINITE, STEP_TOO_SMALL = range(5)
-STATUS = ("complete", "left_domain", "not_converged", "not_finite", "step_too_small")
+COMPLETE, LEFT_DOMAIN, NOT_CONVERGED, NOT_FINITE, STEP_TOO_SMALL, NOT_CONSERVED = range(6)
+STATUS = (
+    "complete", "left_domain", "not_converged", "not_finite", "step_too_small", "not_conserved",
+)  # fmt: skip
 
 # The rows of a report, of the element type: one trajectory in each lane.
 # EVALUATIONS are those beyond the number that the method declares.

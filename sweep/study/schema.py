@@ -288,10 +288,9 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
     ),
 }
 MEASURED = (*STRUCTURE, *CHAOS)  # of a run, by steps that are taken once more
-NOT_CONSERVED = "not_conserved"
 REFERENCE_ENDS = (
     "complete", "not_finite", "step_too_small", "no_step_size", "rounding", "too_many_steps",
-    NOT_CONSERVED,
+    "not_conserved",
 )  # fmt: skip
 """How references end: at their last sample, or why before it."""
 

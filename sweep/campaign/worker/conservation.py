@@ -9,12 +9,11 @@ estimate nor those of later steps tell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-import integrators
 from integrators.stepping import loop
 from integrators.stepping.formulations import to_lagrangian_states
 from sweep.store.failures import UNTRUSTED
@@ -25,11 +24,13 @@ if TYPE_CHECKING:
     from systems.base import Quantity, System
 
 CONSERVED = ("energy", "momentum_map", "casimir")  # kinds of quantities
+DIRECTIONS = 96  # at most, in which a state is nudged: by chance where it has more components
 NUDGE = 1e-6  # of a component, to see what a quantity changes by
 
 
 def conserving_samples(
     system: System,
+    problem: AdaptiveProblem,
     initial: States,
     states: States,
     times: NDArray[np.float64],
@@ -41,18 +42,19 @@ def conserving_samples(
     Parameters
     ----------
     system : systems.System
+    problem : AdaptiveProblem
+        In double precision.
     initial : ndarray, shape (rows, 3)
         At time 0.
     states : ndarray, shape (S, rows, 3)
-        In (q, ω), as of DOP853.
+        In the problem's formulation, as the initial one.
     times : ndarray, shape (S,)
     tolerance : float
     steps : int
         That were taken until the last sample.
     """
-    problem = cast("AdaptiveProblem", integrators.get("dop853").bind(system))
-    sizes = NUDGE * (1 + np.abs(initial)).ravel()
-    nudged = initial + (sizes * np.eye(initial.size)).reshape(-1, *initial.shape)
+    parts = NUDGE * _directions(initial.size).reshape(-1, *initial.shape)
+    nudged = initial + parts * (1 + np.abs(initial))
     begun = np.zeros(len(nudged))
     kept = np.ones(len(states), dtype=bool)
     for quantity in (own for own in system.quantities if own.kind in CONSERVED):
@@ -62,6 +64,15 @@ def conserving_samples(
         errors = np.abs(_evaluate(problem, quantity, states, times) - first)
         kept &= ~((errors > (UNTRUSTED + steps) * tolerance * scale) & (scale > 0)).any(axis=1)
     return int(kept.cumprod().sum())
+
+
+def _directions(size: int) -> NDArray[np.float64]:
+    """Directions in which the squares of a gradient's components add up to that of its norm."""
+    if size <= DIRECTIONS:
+        return np.eye(size)
+    chosen = np.random.default_rng(0).standard_normal((DIRECTIONS, size))
+    scaled: NDArray[np.float64] = chosen / np.sqrt(DIRECTIONS)
+    return scaled
 
 
 def _evaluate(

@@ -39,6 +39,7 @@ from integrators.stepping.formulations import (
     to_stepped_states,
     to_stored_states,
 )
+from sweep.campaign.worker.conservation import conserving_samples
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import schema, structure
 
@@ -388,6 +389,8 @@ class Recorder:
         states = self._doubles(ends)
         valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
+        if self._integrator.method.adaptive and self._element is DOUBLE:
+            valid &= self._conserving(raw, times, runs, valid)
         where = np.concatenate([[0], np.arange(first + 1, upto + 1)])
         at = self._sample_times(where)
         at = to_double_doubles(at) if self._element.numbers else at
@@ -410,6 +413,23 @@ class Recorder:
         if first == self.recipe.time_axis.samples:
             self._go_back(runs, most)
         return {name: values[:, new] for name, values in sampled.items()}
+
+    def _conserving(
+        self, raw: States, times: np.ndarray, runs: RunBatch, valid: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """At which samples adaptive runs have kept what the system conserves, to their tolerance.
+
+        Of the samples that are `valid`; the first is the initial one.
+        """
+        kept = np.zeros_like(valid)
+        for i, (states, steps) in enumerate(zip(raw, runs.counters["steps"], strict=True)):
+            there = int(valid[i].sum())
+            count = conserving_samples(
+                self._system, self.adaptive_problem, states[0], states[1:there], times[1:there],
+                runs.tolerance, int(steps),
+            )  # fmt: skip
+            kept[i, : 1 + count] = True
+        return kept
 
     def compile(self, lanes: bool) -> None:
         """Compile, or load, the kernels of one run alone, or of several side by side in lanes."""
@@ -512,7 +532,13 @@ class Recorder:
     def finish(self, runs: RunBatch) -> Columns:
         """Variables over runs, such as counters and status, of runs at their last sample."""
         lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
-        status = np.where(lost, status_of.NOT_FINITE, runs.status).astype(np.int8)
+        broken = lost & np.isfinite(self._doubles(runs.final)).all(axis=(1, 2))
+        cause = np.where(broken, status_of.NOT_CONSERVED, status_of.NOT_FINITE)
+        status = np.where(lost, cause, runs.status).astype(np.int8)
+        if broken.any():  # at the first sample that is not valid
+            at = self.recipe.times[np.minimum(runs.valid_samples, len(self.recipe.times) - 1)]
+            stop_time = np.where(broken, at, runs.counters["stop_time"])
+            runs.counters = runs.counters | {"stop_time": stop_time}
         columns = runs.counters | {
             "sample_count": runs.valid_samples,
             "status": status,

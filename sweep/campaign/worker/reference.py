@@ -9,13 +9,14 @@ import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+import integrators
 from integrators.methods import dormand_prince
-from integrators.status import COMPLETE, STATUS
+from integrators.status import COMPLETE, NOT_CONSERVED, STATUS
 from integrators.stepping.adaptive import StepBound, part_of_interval
 from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
@@ -28,14 +29,13 @@ from sweep.study import schema
 from sweep.study.experiment import PreciseReference, Reference
 
 if TYPE_CHECKING:
+    from integrators.stepping.adaptive import AdaptiveProblem
     from sweep.store.files import ArrayFiles
     from sweep.store.lease.sessions import Attempt
     from sweep.study.experiment import ResolvedExperiment
     from sweep.study.run_table import States
     from systems.base import System
 
-ENDS = (*STATUS, schema.NOT_CONSERVED)  # of a trajectory, by the status in its checkpoint
-BROKEN = len(STATUS)
 CHECKPOINT = checkpoints.CHECKPOINT.name
 CHECKPOINT_STATE = (  # that a reference resumes with
     CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
@@ -237,12 +237,15 @@ class DoubleSolver:
         if (
             kept := self._trusted_samples(system, initial, found["states"], first, fine)
         ) is not None:
-            fine[[dormand_prince.STATUS, dormand_prince.TIME]] = BROKEN, self.times[first + kept]
+            fine[[dormand_prince.STATUS, dormand_prince.TIME]] = (
+                NOT_CONSERVED,
+                self.times[first + kept],
+            )
             found["states"][kept:] = found["error"][kept:] = np.nan
             checkpoint = np.concatenate(parts)
         for own in parts:
             if (status := int(own[dormand_prince.STATUS])) > COMPLETE:
-                found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(ENDS[status])}
+                found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
                 found |= {schema.STOP_TIME: own[dormand_prince.TIME]}
                 break
         ahead = self.times[start + len(states) - 1 :]
@@ -262,7 +265,10 @@ class DoubleSolver:
         if not there:
             return None
         times, steps = self.times[first : first + there], int(checkpoint[dormand_prince.STEPS])
-        kept = conserving_samples(system, initial, states[:there], times, self.identity, steps)
+        problem = cast("AdaptiveProblem", integrators.get("dop853").bind(system))
+        kept = conserving_samples(
+            system, problem, initial, states[:there], times, self.identity, steps
+        )
         return None if kept == there else kept
 
 

@@ -181,5 +181,5 @@ def test_a_store_of_an_earlier_version_goes_on(cluster, tmp_path, command):
     (row,) = outcome.rows
     assert (row["not_converged"], row["step_too_small"]) == (1, 1)
     only = sweep.open_study(path)["only"].to_dataset()
-    assert only["status"].attrs["flag_meanings"].endswith("not_finite step_too_small")
+    assert only["status"].attrs["flag_meanings"].endswith("not_finite step_too_small not_conserved")
     assert np.isfinite(only["stop_time"].values).tolist() == [True, False]

@@ -56,13 +56,28 @@ def test_a_reference_ends_at_a_collision(ended, max_steps):
     assert "at t = 0.92343" in str(end) and "until = 0.9" in str(end)
 
 
-@pytest.mark.parametrize("tolerance", [1e-5, 1e-6, 1e-8])
+@pytest.mark.parametrize(
+    "tolerance", [1e-5, *(pytest.param(own, marks=pytest.mark.slow) for own in (1e-6, 1e-8))]
+)
 def test_a_reference_that_jumped_over_a_collision_is_not_trusted(ended, tolerance):
     """The first sample after it tells by the energy, which is off by 0.01 to 0.2."""
     end = ended(tolerance, MOST_STEPS)
     assert end.reason == "not_conserved"
     assert end.stop_time == pytest.approx(1.0)
     assert "at t = 1 it breaks what the system conserves by 10,000 tolerances" in str(end)
+
+
+def test_an_adaptive_run_that_jumped_over_a_collision_is_measured_until_then(tmp_path, cluster):
+    text = STUDY.format(tolerance=2.3e-14, max_steps=1000)
+    text = text.replace('"variational", "rk4"', '{ name = "dop853", tolerance = 1e-6 }')
+    text = text.replace("step_size = [0.05, 0.02]", 'record = ["energy"]')
+    file = tmp_path / "collision.toml"
+    file.write_text(text)
+    assert sweep.run(file, tmp_path / "a.zarr", cluster).complete
+    (run,) = sweep.failures(tmp_path / "a.zarr")
+    assert (run["status"], run["stop_time"]) == ("not_conserved", pytest.approx(1.0))
+    energy = sweep.open_study(tmp_path / "a.zarr")["headon"].to_dataset()["energy"].isel(run=0)
+    assert np.isfinite(energy.values).tolist() == [True] * 10 + [False] * 6
 
 
 @pytest.mark.slow
