@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 import sweep
 from integrators.errors import InputError, check_known
-from sweep.cli.streams import raw_terminal_stream
+from sweep.cli.streams import holds_all_characters, raw_terminal_stream
 from sweep.clusters.shutdown import process_age
 from sweep.clusters.spec import ClusterSpec
 from sweep.text import escape_control_characters, value_for_json
@@ -367,9 +367,14 @@ def select_runs_for_command(
     return selected
 
 
+def json_for_output(value: object, **options: Any) -> str:
+    """A value as JSON for standard output: escaped where its encoding lacks characters."""
+    return json.dumps(value, ensure_ascii=not holds_all_characters(sys.stdout), **options)
+
+
 def echo_json(value: object) -> None:
     """Print a value as JSON, with null for NaN and infinities."""
-    click.echo(json.dumps(value_for_json(value), indent=2, ensure_ascii=False))
+    click.echo(json_for_output(value_for_json(value), indent=2))
 
 
 def echo_json_answers(

@@ -21,7 +21,7 @@ from typing import NoReturn
 import click
 
 from integrators.errors import InputError
-from sweep.cli.streams import show_control_characters
+from sweep.cli.streams import OutputFailed, prepare_streams
 from sweep.errors import Interrupted, StoreLost, TaskFailed
 from sweep.store.backends.disk import (
     explain_storage_failure,
@@ -89,7 +89,7 @@ def group() -> None:
 def main() -> None:
     """Entry point of the command `sweep`."""
     if COMPLETING not in os.environ:  # click writes completions to `stdout.buffer`
-        show_control_characters()
+        prepare_streams()
     # Imports make a million lasting objects: looking for garbage among them took 0.4 s.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
@@ -122,7 +122,8 @@ class _ExitWhileCompiling:
 
     def __call__(self) -> None:
         if self._is_compiling and sys.modules["sweep.campaign.planner"].is_planning():
-            sys.stdout.flush()
+            with contextlib.suppress(OutputFailed):
+                sys.stdout.flush()
             sys.stderr.flush()
             os._exit(self._code if isinstance(self._code, int) else int(self._code is not None))
 
@@ -140,9 +141,10 @@ def _run_command() -> NoReturn:
     except click.Abort:
         _echo_to_stderr("Interrupted; the same command goes on from what is recorded.")
         sys.exit(INCOMPLETE)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of the output, as `head`, has ended
-        sys.exit(0)
+    except OutputFailed as failure:
+        if not failure.is_closed_pipe:  # whose reader, as `head`, has read what it wanted
+            _echo_to_stderr(f"Stopped: {failure}. Write to another place, and repeat the command")
+        sys.exit(INCOMPLETE)
     except (ValueError, RuntimeError, OSError) as error:
         _error_message_or_raise(error)
 
