@@ -97,7 +97,7 @@ REMEDIES = {
     "smaller step size": "step sizes down to {number:.10g}",
     "larger step size": "step sizes up to {number:.10g}",
     "reference": "a reference of tolerance {number:.2g}",
-    "reference end": "a reference with until = {number:g}",
+    "reference end": "a reference with until = {number:.15g}",
     "state": "a recorded state, for `--error self`",
     "global error": "an error that this system has, as global_error,",
 }

@@ -142,8 +142,9 @@ def _run_command() -> NoReturn:
         _echo_to_stderr("Interrupted; the same command goes on from what is recorded.")
         sys.exit(INCOMPLETE)
     except OutputFailed as failure:
-        if not failure.is_closed_pipe:  # whose reader, as `head`, has read what it wanted
-            _echo_to_stderr(f"Stopped: {failure}. Write to another place, and repeat the command")
+        if failure.is_closed_pipe:  # whose reader, as `head`, has read what it wanted
+            sys.exit(INTERNAL)
+        _echo_to_stderr(f"Stopped: {failure}. Write to another place, and repeat the command")
         sys.exit(INCOMPLETE)
     except (ValueError, RuntimeError, OSError) as error:
         _error_message_or_raise(error)

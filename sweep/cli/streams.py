@@ -9,7 +9,6 @@ terminal has no sign for a character, it is written in ASCII: ``<=`` for ≤, ``
 import codecs
 import contextlib
 import errno
-import io
 import os
 import sys
 import unicodedata
@@ -24,7 +23,7 @@ IN_ASCII = {
     "λ": "lambda",  # which Unicode spells otherwise
     "\N{COMBINING DOT ABOVE}": "'", "\N{COMBINING CIRCUMFLEX ACCENT}": "^",
 }  # fmt: skip
-ERRORS = "geosweep"  # the name by which Python's streams know `_replace_by_ascii`
+ERRORS = "geosweep"  # the name by which encoders know `_replace_by_ascii`
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -44,7 +43,9 @@ class OutputFailed(Exception):
 
 
 class OutputStream:
-    """A text stream whose failures are `OutputFailed`, or are ignored.
+    """A text stream that has a way to write all characters.
+
+    Its failures are `OutputFailed`, or are ignored.
 
     Parameters
     ----------
@@ -60,9 +61,10 @@ class OutputStream:
         self.beneath, self.is_needed = stream, is_needed
 
     def write(self, text: str) -> int:
-        """Write text; return its number of characters."""
+        """Write text in the characters that its encoding has; return its number of characters."""
+        encoding = self.beneath.encoding or "utf-8"
         with self._failing():
-            self.beneath.write(text)
+            self.beneath.write(text.encode(encoding, ERRORS).decode(encoding))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -99,13 +101,10 @@ class VisibleStream(OutputStream):
 
 def prepare_streams() -> None:
     """Let standard output and standard error of this process take, and show, all characters."""
-    codecs.register_error(ERRORS, _replace_by_ascii)
     for name in ("stdout", "stderr"):
         stream: TextIO | None = getattr(sys, name)
         if stream is None or isinstance(stream, VisibleStream):  # None: without a console
             continue
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=ERRORS)
         beneath = cast(TextIO, OutputStream(stream, is_needed=name == "stdout"))
         setattr(sys, name, VisibleStream(beneath))
 
@@ -140,3 +139,6 @@ def _in_ascii(character: str) -> str:
     if unicodedata.combining(character):
         return ""
     return character.encode("ascii", "backslashreplace").decode()
+
+
+codecs.register_error(ERRORS, _replace_by_ascii)
