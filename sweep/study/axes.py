@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from integrators.errors import InputError, check_known
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
@@ -192,9 +194,10 @@ def make_system_family(
     table.get("scan", table).take(limits.SYSTEMS, count_scan_combinations(scan, zipped))
     for chosen in scan_combinations(scan, zipped):
         try:
-            one = library.system(system.name, {**fixed, **chosen})
-            family.append(one)
-            table["system"].take(limits.ROWS, one.rows)
+            with np.errstate(all="ignore"):  # numbers that are not finite are refused
+                one = library.system(system.name, {**fixed, **chosen})
+                family.append(one)
+                table["system"].take(limits.ROWS, one.rows)
             table["system"].take(limits.MEMORY, _system_bytes(one))
         except StudyError:
             raise

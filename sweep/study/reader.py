@@ -1,7 +1,6 @@
 """From the text of a study to its experiments: every value is read and checked here."""
 
 import dataclasses
-import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -286,8 +285,12 @@ def _times_in_system_unit(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     unit, reference = values["time_unit"], values["reference"]
     duration = values["time_axis"].duration
-    if not 0 < duration * unit < math.inf:
-        raise InputError(f"{duration} times the time_unit {unit} is out of bounds", key="duration")
+    try:
+        time_axis = values["time_axis"].times_unit(unit)
+    except InputError as error:
+        raise InputError(
+            f"{duration} times the time_unit {unit} is out of bounds: {error}", key="duration"
+        ) from None
 
     def own(sizes: tuple[float, ...] | None) -> tuple[float, ...] | None:
         return None if sizes is None else tuple(size * unit for size in sizes)
@@ -299,7 +302,7 @@ def _times_in_system_unit(values: Mapping[str, Any]) -> dict[str, Any]:
     if reference is not None:
         reference = dataclasses.replace(reference, until=reference.until * unit)
     return {
-        "time_axis": values["time_axis"].times_unit(unit),
+        "time_axis": time_axis,
         "step_sizes": own(values["step_sizes"]),
         "integrators": tuple(entries),
         "reference": reference,

@@ -16,6 +16,7 @@ from sweep.study.run_id import StepSize
 
 DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
+SHORTEST, LONGEST = 1e-100, 1e100  # durations: squares of the steps in them have all digits
 FEW = 10**9  # what the numbers of a duration's fraction may be
 
 
@@ -301,9 +302,13 @@ def times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.f
 
 
 def check_duration(duration: float) -> None:
-    """Raise InputError unless it is a positive number."""
-    if not 0 < duration < math.inf:
+    """Raise InputError unless it is a positive number whose square is one with all digits."""
+    if not duration > 0:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
+    if not SHORTEST <= duration <= LONGEST:
+        raise InputError(
+            f"expected a time from {SHORTEST:g} to {LONGEST:g}, got {duration:g}", key="duration"
+        )
 
 
 def _describe_nearest_divisors(whole: float, ratio: float) -> str:
