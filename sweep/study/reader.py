@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,12 @@ from integrators.compiler.elements import DOUBLE_DOUBLE
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE
-from sweep.errors import Gathered, check_distinct_nodes, read_nodes_gathering_problems
+from sweep.errors import (
+    Gathered,
+    StudyError,
+    check_distinct_nodes,
+    read_nodes_gathering_problems,
+)
 from sweep.plugins import checks
 from sweep.plugins.registry import (
     BUILT_IN,
@@ -144,15 +149,29 @@ def _read_experiments(
     tables = node.elements()
     node.take(limits.EXPERIMENTS, len(tables))
     nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in tables]
-    found = read_nodes_gathering_problems(_read_experiment, nodes, library)
+    try:
+        found = read_nodes_gathering_problems(_read_experiment, nodes, library)
+    except StudyError as error:
+        raise StudyError(*_once_for_each_default(error.problems)) from None
     check_distinct_nodes([table["name"] for table in nodes], [e.name for e in found], "name")
     return found
+
+
+def _once_for_each_default(problems: Iterable[str]) -> Iterator[str]:
+    """The problems; of a value in the defaults that several experiments cannot use the first."""
+    seen: set[str] = set()
+    for problem in problems:
+        place = re.match(r".*?: defaults[^:]*: ", problem)
+        if place is None or place[0] not in seen:
+            yield problem
+        if place is not None:
+            seen.add(place[0])
 
 
 def _read_experiment(table: Node, library: Library) -> ResolvedExperiment:
     gather = Gathered()
     read = _make_key_reader(table, gather, EXPERIMENT)
-    gather(table.table, EXPERIMENT, EXPERIMENT.required)
+    known = gather(table.table, EXPERIMENT, EXPERIMENT.required)
     library = gather(_library_with_named_plugins, table, library)
     system = read("system", library)
     fixed = read("parameters", system, default={})
@@ -172,9 +191,10 @@ def _read_experiment(table: Node, library: Library) -> ResolvedExperiment:
     steps = read("step_size", time_axis, together, default=())
     entries = read("integrators", family, library)
     tolerances = read("tolerance", entries, default=())
-    gather(axes.check_steps_are_used, table, entries)
-    sizes = steps, tolerances, together
-    entries = read("integrators", entries, time_axis, *sizes, by=axes.with_own_step_sizes)
+    used = gather(axes.check_steps_are_used, table, entries, steps, tolerances)
+    if known is not Gathered.FAILED and used is not Gathered.FAILED:  # or sizes may seem to lack
+        sizes = steps, tolerances, together
+        entries = read("integrators", entries, time_axis, *sizes, by=axes.with_own_step_sizes)
     starts = read("initial_condition", family)
     reference = read("reference", family, duration, default=None)
     gather(_check_starts_have_all_digits, table, starts, family, entries, reference)

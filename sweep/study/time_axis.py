@@ -46,7 +46,7 @@ class Samples:
             """How many intervals there are until each sample."""
 
         @property
-        def _interval_in_words(self) -> str:
+        def interval_in_words(self) -> str:
             """The interval, for messages."""
 
     @property
@@ -72,7 +72,7 @@ class Samples:
         steps = round(ratio)
         if abs(ratio - steps) > DIVIDES * steps:
             raise InputError(
-                f"the step size {step_size} does not divide {self._interval_in_words}; "
+                f"the step size {step_size} does not divide {self.interval_in_words}; "
                 f"{_describe_nearest_divisors(self.interval, ratio)}"
             )
         return steps
@@ -96,7 +96,7 @@ class Samples:
             raise InputError(f"expected a positive step size, got {step_size}")
         ratio = self.interval / step_size
         if ratio < 1 - DIVIDES:
-            raise InputError(f"the step size {step_size} is larger than {self._interval_in_words}")
+            raise InputError(f"the step size {step_size} is larger than {self.interval_in_words}")
         if not ratio * self.intervals <= MOST_STEPS:
             raise InputError(f"the step size {step_size} needs more than 2**53 steps")
         return ratio
@@ -153,7 +153,8 @@ class TimeAxis(Samples):
         return dataclasses.replace(self, duration=self.duration * unit)
 
     @property
-    def _interval_in_words(self) -> str:
+    def interval_in_words(self) -> str:
+        """The interval, for messages."""
         return (
             f"the sample interval {self.interval:.10g} "
             f"(duration {self.duration} / samples {self.samples})"
@@ -261,7 +262,8 @@ class LogarithmicTimeAxis(Samples):
         return dataclasses.replace(self, **times)
 
     @property
-    def _interval_in_words(self) -> str:
+    def interval_in_words(self) -> str:
+        """The interval, for messages."""
         return (
             f"{self.interval:.10g}, the largest step size, of which all sample times are multiples"
         )
@@ -427,8 +429,9 @@ class ExtendedTimeAxis(Samples):
         return {"first": first, "pieces": [list(piece) for piece in self.pieces]}
 
     @property
-    def _interval_in_words(self) -> str:
-        return self.first._interval_in_words
+    def interval_in_words(self) -> str:
+        """The interval, for messages."""
+        return self.first.interval_in_words
 
 
 AnyTimeAxis = TimeAxis | LogarithmicTimeAxis | ExtendedTimeAxis
