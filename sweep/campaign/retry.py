@@ -51,7 +51,7 @@ def rows_of_failed_runs(
     """
     known = failure_status_names(store)
     for name in among:
-        check_known("status of a run that failed", name, known, key="--status")
+        check_known("status of a run that failed", name, known, key="status")
     wanted = [known[name] for name in among or known]
     tree, rows, refused = open_study(store), {}, []
     for name, node in tree.children.items():
@@ -66,7 +66,7 @@ def rows_of_failed_runs(
         if failed.any():
             rows[name] = np.flatnonzero(failed)
     if len(refused) == len(tree.children):
-        raise InputError("--where: " + "\n".join(query_refusals_in_words(refused)), key="--where")
+        raise InputError("`where`: " + "\n".join(query_refusals_in_words(refused)), key="where")
     return rows
 
 

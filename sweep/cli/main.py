@@ -12,6 +12,7 @@ import gc
 import importlib
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -44,6 +45,8 @@ INTERNAL, BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 1, 2, 3, 4
 class Commands(click.Group):
     """A group that imports `sweep.cli.NAME` when the subcommand NAME is used."""
 
+    used: click.Command | None = None
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the subcommands, in the order of their use."""
         return list(COMMANDS)
@@ -54,7 +57,15 @@ class Commands(click.Group):
             return None
         module = importlib.import_module(f"sweep.cli.{MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
+        self.used = command
         return command
+
+    def options_by_name(self) -> dict[str, str]:
+        """Options of the subcommand that is used, by what functions of Python call them."""
+        parameters = self.used.params if self.used else []
+        options = {own.name: own.opts[0] for own in parameters if isinstance(own, click.Option)}
+        several = {f"{name}s": option for name, option in options.items()}
+        return {str(name): option for name, option in {**several, **options}.items()}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -66,7 +77,7 @@ class Commands(click.Group):
                 "explains one, and sweep guide lists what the guide explains."
             )
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            close = difflib.get_close_matches(args[0].lower(), COMMANDS, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
@@ -167,6 +178,18 @@ def _echo_to_stderr(text: str) -> None:
     click.echo(text, err=True, color=True)  # as in the context of a command, which has ended
 
 
+def _name_options(message: str) -> str:
+    """A message with options for arguments: `name`, `name=value`, or name = at its beginning."""
+    options = group.options_by_name()
+
+    def option(found: re.Match[str]) -> str:
+        name, value, first = found.groups()
+        known = options.get(name or first, found[0])
+        return f"{known} {value}" if known != found[0] and value not in (None, "True") else known
+
+    return re.sub(r"`(\w+)(?:=([^`\s]+))?`|^(\w+)(?= = )", option, message)
+
+
 def _error_message_or_raise(error: ValueError | RuntimeError | OSError) -> NoReturn:
     """Print one message for an expected error and exit; raise any other, a defect of ours."""
     if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
@@ -185,7 +208,7 @@ def _error_message_or_raise(error: ValueError | RuntimeError | OSError) -> NoRet
         _echo_to_stderr(f"Stopped ({error}); the same command goes on from what is kept.")
         sys.exit(INCOMPLETE)
     if isinstance(error, InputError):
-        _echo_to_stderr(f"Error: {error}")
+        _echo_to_stderr(f"Error: {_name_options(str(error))}")
         sys.exit(BAD_INPUT)
     if isinstance(error, TaskFailed):
         _echo_to_stderr(f"Error: {error}. What is committed stays; the same command goes on.")

@@ -35,6 +35,8 @@ START = CHAIN.start("lee")
     ("name", "message"),
     [
         ("variatonal", "unknown integrator 'variatonal'. Did you mean 'variational'?"),
+        ("RK4", "Did you mean 'rk4'?"),
+        ("Variational+Suzuki4", "Did you mean 'variational'?"),
         ("leapfrog", "Valid: variational, spherical_midpoint"),
         ("variational+suzuky4", "'suzuky4'. Did you mean 'suzuki4'?"),
         ("variational+", "expected a composition or projection after it"),

@@ -231,7 +231,7 @@ def _count_conflicting_runs(
         raise StoreError(
             f"{count:,} of {sum(both for both, _ in found.values()):,} runs that are computed in "
             f"several of the stores differ; the first is {first}. Other machines or versions may "
-            "be why (sines differ in the last bit): say --prefer-first to take such "
+            "be why (sines differ in the last bit): say `prefer_first=True` to take such "
             "runs from the store that is named first"
         )
     return found
