@@ -123,7 +123,7 @@ class TimeAxis(Samples):
     samples: int
 
     def __post_init__(self) -> None:
-        check_duration(self.duration)
+        _check_usable_duration(self.duration)
         if self.samples < 1:
             raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
         _check_sample_count(self.samples)
@@ -190,7 +190,7 @@ class LogarithmicTimeAxis(Samples):
     grid: float
 
     def __post_init__(self) -> None:
-        check_duration(self.duration)
+        _check_usable_duration(self.duration)
         if not 1 <= self.per_decade <= MOST_PER_DECADE:
             raise InputError(
                 f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {self.per_decade:,}",
@@ -304,9 +304,14 @@ def times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.f
 
 
 def check_duration(duration: float) -> None:
-    """Raise InputError unless it is a positive number whose square is one with all digits."""
-    if not duration > 0:
+    """Raise InputError unless it is a positive number."""
+    if not 0 < duration < math.inf:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
+
+
+def _check_usable_duration(duration: float) -> None:
+    """Raise InputError unless squares of a positive time and of steps in it have all digits."""
+    check_duration(duration)
     if not SHORTEST <= duration <= LONGEST:
         raise InputError(
             f"expected a time from {SHORTEST:g} to {LONGEST:g}, got {duration:g}", key="duration"
