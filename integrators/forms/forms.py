@@ -60,6 +60,8 @@ class SpheresLagrangian:
     force : Kernel, optional
         ``force(t, q, omega, p, out, work)`` writes the non-conservative force on each body to
         its row of `out`; signature `kernels.generalized_force`.
+    time_dependent : bool
+        Whether V depends on the time itself.
 
     Raises
     ------
@@ -78,6 +80,7 @@ class SpheresLagrangian:
     potential_gradient: Kernel
     parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
     force: Kernel | None = None
+    time_dependent: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.inertia, ChainInertia):

@@ -127,6 +127,7 @@ def run_states(
     y, shape = run.y, element.shape
     work, first = aligned((problem.scratch, *shape)), run.first
     trajectory = problem.trajectory(element)
+    work[-kernels.GUARD :] = kernels.UNTOUCHED
     clock = clock_of(element, start_time, step_size)
     ends = first + np.cumsum(np.full(samples, steps, dtype=np.int64))
     states, kept = [y[None].copy()], []
@@ -142,6 +143,7 @@ def run_states(
         first = int(ends[start + size - 1])
         states.append(sampled)
         kept.append(stats)
+    problem.check_guard(work)
     values = values_at(element)
     return Batch(
         states=run.members_first(np.concatenate(states)),

@@ -453,7 +453,7 @@ def _try_plugins_at_first_start(
         checks.try_plugin_system(library, system.name, system, start)
     with table["integrators"].context():
         with_tangents = bool({*record} & structure.WITH_TANGENTS)
-        checks.try_plugin_integrators(library, entries, system, with_tangents)
+        checks.try_plugin_integrators(library, entries, system, start, with_tangents)
     with table.get("record", table).context():
         elements = [DOUBLE_DOUBLE] * any(entry.is_precise for entry in entries)
         checks.try_plugin_observables(library, record, system, start, elements)
