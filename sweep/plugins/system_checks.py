@@ -344,16 +344,17 @@ def _values(quantity: Quantity, time: float, state: Array, parameters: Array) ->
 
 def _rates(
     system: System, quantity: Quantity, time: float, state: Array, parameters: Array
-) -> tuple[Array, float, Array, float]:
-    """A quantity's derivative along the field, what it would be along others, its value, a time.
+) -> tuple[Array, float, float, Array, float]:
+    """A quantity's derivative along the field, its error, its size along others, its value, a time.
 
-    The others have rows as long as those of the field, in random directions.
+    The error is what half the step changes, and what the rounding of states does; the others have
+    rows as long as those of the field, in random directions.
     """
     field, generator = system.form.vector_field(), np.random.default_rng(3)
     lasting = characteristic_time(field, time, state)
-    step, velocity = EPSILON * lasting, _field_values(field, time, state)
+    velocity = _field_values(field, time, state)
 
-    def along(direction: Array, passing: float) -> Array:
+    def along(direction: Array, step: float, passing: float = 0.0) -> Array:
         ahead, behind = (
             _values(
                 quantity, time + sign * passing * step,
@@ -363,20 +364,27 @@ def _rates(
         )  # fmt: skip
         return (ahead - behind) / (2.0 * step)
 
-    size, norms = 0.0, np.linalg.norm(velocity, axis=1, keepdims=True)
-    for _ in range(DIRECTIONS):
-        other = generator.standard_normal(state.shape)
-        other *= norms / np.linalg.norm(other, axis=1, keepdims=True)
-        size = max(size, float(np.max(np.abs(along(other, 0.0)))))
+    def beside(vectors: Array, step: float) -> float:
+        found, norms = 0.0, np.linalg.norm(vectors, axis=1, keepdims=True)
+        for _ in range(DIRECTIONS):
+            other = generator.standard_normal(state.shape)
+            other *= norms / np.linalg.norm(other, axis=1, keepdims=True)
+            found = max(found, float(np.max(np.abs(along(other, step)))))
+        return found
+
+    step = EPSILON * lasting
+    rate, finer = along(velocity, step, 1.0), along(velocity, 0.5 * step, 1.0)
+    rounding = np.finfo(float).eps * beside(state, EPSILON) / step  # of the states themselves
+    error = float(np.max(np.abs(finer - rate))) + rounding
     value = _values(quantity, time, _moving(system, quantity, state), parameters)
-    return along(velocity, 1.0), size, value, lasting
+    return rate, error, beside(velocity, step), value, lasting
 
 
 def _check_invariant(
     system: System, quantity: Quantity, time: float, state: Array, parameters: Array
 ) -> None:
-    rate, size, value, lasting = _rates(system, quantity, time, state, parameters)
-    bound = AGREED * size + ROUNDING * float(np.max(np.abs(value))) / lasting
+    rate, error, size, value, lasting = _rates(system, quantity, time, state, parameters)
+    bound = 4.0 * error + AGREED * size + ROUNDING * float(np.max(np.abs(value))) / lasting
     worst = float(np.max(np.abs(rate)))
     if np.isfinite([worst, bound]).all() and worst > bound:
         raise InputError(
@@ -493,7 +501,7 @@ def _check_reference(system: System, start: Array) -> None:
             _values(quantity, time, _moving(system, quantity, state), field.parameters)
             for time, state in zip(run.times, run.states, strict=True)
         )
-        _, size, value, lasting = _rates(system, quantity, 0.0, start, field.parameters)
+        *_, size, value, lasting = _rates(system, quantity, 0.0, start, field.parameters)
         off = float(np.max(np.abs(last - first)))
         bound = KEPT * (size * lasting + float(np.max(np.abs(value))))
         if off > bound:
