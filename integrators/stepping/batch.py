@@ -127,10 +127,10 @@ def run_states(
     y, shape = run.y, element.shape
     work, first = aligned((problem.scratch, *shape)), run.first
     trajectory = problem.trajectory(element)
-    work[-kernels.GUARD :] = kernels.UNTOUCHED
     clock = clock_of(element, start_time, step_size)
     ends = first + np.cumsum(np.full(samples, steps, dtype=np.int64))
     states, kept = [y[None].copy()], []
+    work[-kernels.GUARD :] = kernels.UNTOUCHED
     block = max(1, BLOCK_BYTES // (8 * y.size))
     for start in range(0, samples, block):
         size = min(block, samples - start)
@@ -142,8 +142,8 @@ def run_states(
         )  # fmt: skip
         first = int(ends[start + size - 1])
         states.append(sampled)
+        _check_guard(problem, work)
         kept.append(stats)
-    problem.check_guard(work)
     values = values_at(element)
     return Batch(
         states=run.members_first(np.concatenate(states)),
@@ -151,6 +151,16 @@ def run_states(
         report=run.members_first(run.report)[values],
         checkpoints=run.checkpoints(first),
     )
+
+
+def _check_guard(problem: Problem, work: np.ndarray) -> None:
+    """Raise `InputError` where a kernel has written beyond the scratch that it declares."""
+    if np.any(work[-kernels.GUARD :] != kernels.UNTOUCHED):
+        functions = ", ".join(kernel.label for kernel in problem.made_from)
+        raise InputError(
+            "a kernel writes beyond its scratch, and its results are wrong: one of "
+            f"{functions} declares too little work"
+        )
 
 
 def clock_of(element: Element, start_time: Number, step_size: Number) -> np.ndarray:

@@ -12,7 +12,6 @@ import numpy as np
 from integrators.compiler import elements
 from integrators.compiler.elements import Element
 from integrators.compiler.kernels import Compiled, Kernel
-from integrators.errors import InputError
 from integrators.status import MONITORED, REPORT_SIZE
 from integrators.stepping import loop
 from integrators.stepping.checkpoint import Layout
@@ -120,15 +119,6 @@ class Problem:
     def scratch(self) -> int:
         """Elements of scratch that the loop needs, and a guard behind them."""
         return loop.OBSERVED + max(self.work, self.monitor.work(self.rows)) + loop.GUARD
-
-    def check_guard(self, work: np.ndarray) -> None:
-        """Raise `InputError` where a kernel has written beyond the scratch that it declares."""
-        if np.any(work[-loop.GUARD :] != loop.UNTOUCHED):
-            functions = ", ".join(kernel.label for kernel in self.made_from)
-            raise InputError(
-                "a kernel writes beyond its scratch, and its results are wrong: one of "
-                f"{functions} declares too little work"
-            )
 
     @property
     def made_from(self) -> list[Kernel]:
