@@ -1,8 +1,8 @@
 """The command group, its exit codes, and the conversion of errors to messages.
 
-Exit codes: 0 complete, 1 internal error, 2 bad input, 3 complete but something does not hold,
-4 incomplete and resumable. A subcommand is imported when it is used, and imports the service
-when it runs: help does not wait for Numba and Dask.
+Exit codes: 0 complete, 1 internal error, 2 bad input, 3 complete but something does not hold, or a
+store is damaged, 4 incomplete and resumable. A subcommand is imported when it is used, and imports
+the service when it runs: help does not wait for Numba and Dask.
 """
 
 import atexit
@@ -23,7 +23,7 @@ import click
 
 from integrators.errors import InputError
 from sweep.cli.streams import OutputFailed, prepare_streams
-from sweep.errors import Interrupted, StoreLost, TaskFailed
+from sweep.errors import Damaged, Interrupted, StoreLost, TaskFailed
 from sweep.store.backends.disk import (
     explain_storage_failure,
     is_storage_full_or_failing,
@@ -157,6 +157,9 @@ def _run_command() -> NoReturn:
             sys.exit(INTERNAL)
         _echo_to_stderr(f"Stopped: {failure}. Write to another place, and repeat the command")
         sys.exit(INCOMPLETE)
+    except Damaged as error:
+        _echo_to_stderr(f"Error: {error}")
+        sys.exit(DOES_NOT_HOLD)
     except (ValueError, RuntimeError, OSError) as error:
         _error_message_or_raise(error)
 

@@ -165,7 +165,7 @@ def print_run_outcome(outcome: "Outcome") -> None:
 
 def _print_early_references(outcome: "Outcome") -> None:
     """Print how many references end early, and the command that lists them."""
-    with contextlib.suppress(InputError):  # the store is damaged, or was never made
+    with contextlib.suppress(InputError, Damaged):  # or the store was never made
         if early := sweep.early_references(outcome.store):
             ends = count_with_noun(len(early), "reference") + f" end{'s' * (len(early) == 1)} early"
             click.echo(f"{ends}: {shlex.join(['sweep', 'failures', str(outcome.store)])}")

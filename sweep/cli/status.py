@@ -72,7 +72,7 @@ def command(store: str, failed: bool, watch: bool, every: float | None, as_json:
         with contextlib.suppress(KeyboardInterrupt):  # it ends the watching, not the run
             _watch_progress(counter, every)
         return
-    progresses = _count_progress(counter)
+    progresses = counter.count()
     rows = [progress.counts for progress in progresses]
     failures = _failed_run_rows(opened) if failed else []
     holder, submission = lease_holder_of_store(opened), _submission_or_none(opened)
@@ -164,11 +164,6 @@ def checkpoint_progress_lines(progresses: Sequence[Progress]) -> Iterator[str]:
             yield f"{progress.experiment}: {share:.1%} of what is not done is in checkpoints"
 
 
-def _count_progress(counter: Counter) -> list[Progress]:
-    with counter.store.naming_damage():
-        return counter.count()
-
-
 def _failed_run_rows(store: Store) -> list[dict[str, Any]]:
     names: tuple[str, ...]
     names = ("experiment", "run", "integrator", "step_size", "tolerance", "initial_condition")
@@ -200,7 +195,9 @@ def _watch_progress(counter: Counter, every: float | None) -> None:
             progresses, troubles = counter.count(), 0
         except Damaged:  # as while a store grows
             troubles += 1
-            progresses = _count_progress(counter) if troubles > MOST_TROUBLES else []
+            if troubles > MOST_TROUBLES:
+                raise
+            progresses = []
         now = time.monotonic()
         for progress in progresses:
             rates.setdefault(progress.experiment, Rate()).add(now, progress.done + progress.partly)

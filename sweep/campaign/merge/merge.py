@@ -32,6 +32,7 @@ from sweep.store.backends.trees import copy_tree
 from sweep.store.commit import fold
 from sweep.store.commit.records import put_durably
 from sweep.store.files import end_checkpoints_group_name, references_group_name
+from sweep.store.lease.holder import SessionRecord
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.study.model import unite_studies
@@ -251,7 +252,7 @@ def _fill_merged_store(
     copy_tree(sources[0].store.place, store.place, ignore=("*.partial", "in-flight.json"))
     _make_store_writable(store.place)
     fold.settle(store)
-    put_durably(store.session_file, b"")
+    put_durably(store.session_file, SessionRecord().content())
     entries = diff.diff_store_against_study(store, whole)
     create.create_or_grow_store(store, whole, entries)
     store = store.anew()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from integrators.errors import InputError, short_repr
+from sweep.errors import Damaged
 from sweep.reports.live.stores import OpenedStore
 from sweep.reports.live.views import Choice
 from sweep.text import escape_controls_in_lines
@@ -178,7 +179,7 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
             }
             try:
                 answer = await _call_in_thread(lambda: ANSWERS[name](stores, arguments))
-            except (InputError, OSError) as error:
+            except (Damaged, InputError, OSError) as error:
                 self.set_status(400)
                 answer = {"error": escape_controls_in_lines(str(error))}
             if isinstance(answer, str):
