@@ -166,7 +166,9 @@ class Store:
         try:
             return file.read_bytes()
         except OSError as error:
-            if error.errno not in UNUSABLE or isinstance(error, Unreachable | PermissionError):
+            if error.errno not in UNUSABLE or isinstance(
+                error, Unreachable | PermissionError | NotADirectoryError
+            ):
                 raise
             remedy = f"remove it: `sweep run {self}` computes again what is not folded yet"
             raise Damaged(f"cannot be read: {error.strerror}", str(file), remedy) from None
