@@ -34,11 +34,12 @@ class InputError(GeosweepError, ValueError):
 
 
 def suggest_nearest(name: object, valid: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` for the closest of `valid`, or a list of all of them."""
+    """`` Did you mean 'x'?`` for the closest of `valid`, in any case, or a list of all of them."""
     valid = list(valid)
-    close = difflib.get_close_matches(str(name), valid, n=1, cutoff=0.5)
+    by_lower = {own.lower(): own for own in reversed(valid)}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.5)
     if close:
-        return f" Did you mean {close[0]!r}?"
+        return f" Did you mean {by_lower[close[0]]!r}?"
     return f" Valid: {', '.join(valid)}." if valid else ""
 
 

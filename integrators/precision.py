@@ -263,6 +263,24 @@ def all_finite(values: ArrayLike) -> bool:
     return bool(np.all(np.isfinite(to_doubles(values))))
 
 
+def finite_parameters(values: ArrayLike) -> np.ndarray:
+    """The parameters of a form as a new array of numbers of either arithmetic.
+
+    Raises
+    ------
+    InputError
+        If they are no list of finite numbers.
+    """
+    numbers = to_numbers(values, copy=True)
+    if numbers.ndim != 1 or not all_finite(numbers):
+        raise InputError(
+            f"parameters = {numbers}; expected a list of finite numbers: what these are made of "
+            "is too large or too small for double precision",
+            key="parameters",
+        )
+    return numbers
+
+
 def inverse_of(matrix: np.ndarray) -> np.ndarray:
     """The inverse of a matrix of either arithmetic."""
     if not is_precise(matrix):

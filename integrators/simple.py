@@ -25,7 +25,7 @@ from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
 
 FORMS = (VectorField, SpheresLagrangian, HomogeneousFlow)
-OWN_WORK, ALGEBRA_ROWS, PROJECTS = range(3)  # in the options of the kernels
+SCRATCH, ALGEBRA_ROWS, PROJECTS = range(3)  # in the options of the kernels
 
 
 def simple_method(
@@ -153,7 +153,7 @@ def _field_method_kernel(step: Kernel) -> Kernel:
     ):  # fmt: skip
         size = y.shape[0]
         low, d = rows_of(memory, 0, size), rows_of(work, 0, size)
-        own, scratch = tail(work, 3 * size), tail(work, 3 * size + int(options[OWN_WORK]))
+        scratch, own = tail(work, 3 * size), tail(work, 3 * size + int(options[SCRATCH]))
         for k in range(first, first + count):
             passed = 0.0
             for s in range(stages.shape[0]):
@@ -182,8 +182,8 @@ def _action_method_kernel(step: Kernel) -> Kernel:
         size, m = y.shape[0], int(options[ALGEBRA_ROWS])
         low, d = rows_of(memory, 0, size), rows_of(work, 0, size)
         sigma, sigma_flat = rows_of(work, 3 * size, m), tail(work, 3 * size)
-        own = tail(work, 3 * (size + m))
-        scratch = tail(work, 3 * (size + m) + int(options[OWN_WORK]))
+        scratch = tail(work, 3 * (size + m))
+        own = tail(work, 3 * (size + m) + int(options[SCRATCH]))
         for k in range(first, first + count):
             passed = 0.0
             for s in range(stages.shape[0]):
@@ -212,18 +212,18 @@ def _bind_field(step: Kernel, form_of_step: type) -> Callable[[Any, Integrator],
             function, projection = field.field, field.projections.get(integrator.modifier)
             monitor, parameters = field.monitor, field.parameters
             formulation = field.formulation
-        own = step.work(form.rows)
+        own, scratch = step.work(form.rows), function.work(form.rows)
         return Problem(
             advance=advance,
             function=function,
             move=projection,
             monitor=monitor,
             constants=integrator.stages,
-            options=np.array([own, 0.0, projection is not None], dtype=float),
+            options=np.array([scratch, 0.0, projection is not None], dtype=float),
             parameters=parameters,
             rows=form.rows,
             memory=3 * form.rows,
-            work=3 * form.rows + own + function.work(form.rows),
+            work=3 * form.rows + scratch + own,  # the step's own last, before the guard
             formulation=formulation,
         )
 
@@ -236,17 +236,18 @@ def _bind_action(step: Kernel) -> Callable[[Any, Integrator], Problem]:
     def bind(form: Any, integrator: Integrator) -> Problem:
         flow = flow_of(form, integrator.options)
         m, own = flow.action.algebra_rows, step.work(flow.rows)
+        scratch = flow.generator.work(flow.rows)
         return Problem(
             advance=advance,
             function=flow.generator,
             move=flow.action.act,
             monitor=flow.monitor,
             constants=integrator.stages,
-            options=np.array([own, m, 0.0], dtype=float),
+            options=np.array([scratch, m, 0.0], dtype=float),
             parameters=flow.packed,
             rows=flow.rows,
             memory=3 * flow.rows,
-            work=3 * (flow.rows + m) + own + flow.generator.work(flow.rows),
+            work=3 * (flow.rows + m) + scratch + own,
             formulation=flow.formulation,
             conversions=flow.conversions,
         )

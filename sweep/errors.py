@@ -131,7 +131,27 @@ class Unreachable(GeosweepError, OSError):
 
 
 class Damaged(GeosweepError):
-    """A file of the store that is not what was written; says what is wrong."""
+    """A file of a store that is not what was written, or cannot be read.
+
+    Parameters
+    ----------
+    text : str
+        What is wrong with it.
+    file : str
+        Its name, or those of its array and its chunk; empty where `text` says it, or it is not
+        known yet, see `sweep.store.files.ArrayFiles.damage`.
+    remedy : str
+        What to do about it; empty as long as it is not known which store it is of, see
+        `sweep.store.files.damage_of_store`.
+    """
+
+    def __init__(self, text: str, file: str = "", remedy: str = "") -> None:
+        super().__init__(text, file, remedy)
+        self.text, self.file, self.remedy = text, file, remedy
+
+    def __str__(self) -> str:
+        said = f"{self.file} {self.text}".strip()
+        return f"{said}; {self.remedy}" if self.remedy else said
 
 
 class Interrupted(GeosweepError, RuntimeError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # C0, DEL and C1, which terminals obey; separators of lines; what changes the direction of text;
 # and halves of surrogate pairs, which stand for bytes of file names that are no UTF-8.
-CONTROLS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+CONTROLS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 UNSEEN, UNSEEN_OR_NEWLINE = re.compile(f"[{CONTROLS}]"), re.compile(f"[{CONTROLS}\n]")
 SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

@@ -26,7 +26,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms.flows import HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups.actions import product
 from integrators.lie_groups.factors import ROTATION, SEMIDIRECT, SEMIDIRECT_R3, TRANSLATION
-from integrators.precision import all_finite, to_numbers
+from integrators.precision import finite_parameters, to_numbers
 
 GROUPS = ("SO(3)", "SO(3) x R3")
 ACTIONS = ("product", "semidirect")
@@ -56,13 +56,7 @@ class GroupHamiltonian:
                 raise InputError(
                     f"{name} is {given!r}; expected a function decorated by {decorated}", key=name
                 )
-        parameters = to_numbers(self.parameters, copy=True)
-        if parameters.ndim != 1 or not all_finite(parameters):
-            raise InputError(
-                f"parameters = {self.parameters!r}; expected a list of finite numbers",
-                key="parameters",
-            )
-        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "parameters", finite_parameters(self.parameters))
 
     @property
     def yields(self) -> tuple[type, ...]:

@@ -19,8 +19,21 @@ from integrators.errors import InputError, check_array
 from integrators.forms import momenta, sphere_fields, spheres
 from integrators.forms.flows import HomogeneousFlow, SystemOrForm, VectorField, append_work_row
 from integrators.lie_groups.actions import tangent_spheres
-from integrators.precision import DOUBLE_DOUBLE, inverse_of, to_doubles, to_numbers
-from integrators.solvers.inertia import CHAIN, CHAIN_FROM, DIAGONAL, FULL, ChainInertia
+from integrators.precision import (
+    DOUBLE_DOUBLE,
+    finite_parameters,
+    inverse_of,
+    to_doubles,
+    to_numbers,
+)
+from integrators.solvers.inertia import (
+    CHAIN,
+    CHAIN_FROM,
+    DIAGONAL,
+    FULL,
+    NOT_INVERTIBLE,
+    ChainInertia,
+)
 
 FORMULATIONS = ("q_omega", "q_qdot")  # of the vector field
 ALONG_ACTION = ("q_omega", "q_pi")  # of the flow along an action
@@ -47,11 +60,14 @@ class SpheresLagrangian:
     force : Kernel, optional
         ``force(t, q, omega, p, out, work)`` writes the non-conservative force on each body to
         its row of `out`; signature `kernels.generalized_force`.
+    time_dependent : bool
+        Whether V depends on the time itself.
 
     Raises
     ------
     InputError
-        If the inertia is not finite, symmetric and positive definite, see `checked_inertia`.
+        If the inertia is not finite, symmetric and positive definite, see `checked_inertia`; or if
+        a parameter is not finite.
 
     Notes
     -----
@@ -64,10 +80,14 @@ class SpheresLagrangian:
     potential_gradient: Kernel
     parameters: np.ndarray = field(default_factory=lambda: np.zeros(0))
     force: Kernel | None = None
+    time_dependent: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.inertia, ChainInertia):
             object.__setattr__(self, "inertia", checked_inertia(self.inertia))
+        elif self.layout != CHAIN:
+            checked_inertia(self.inertia_matrix)
+        object.__setattr__(self, "parameters", finite_parameters(self.parameters))
 
     yields = (VectorField, HomogeneousFlow)
 
@@ -238,7 +258,7 @@ def checked_inertia(inertia: ArrayLike) -> np.ndarray:
     Raises
     ------
     InputError
-        If it is not finite, square, symmetric and positive definite.
+        If it is not finite, square, symmetric and positive definite, or its inverse not finite.
     """
     inertia = to_numbers(inertia, copy=True)
     if inertia.ndim not in (1, 2) or inertia.size == 0 or len(set(inertia.shape)) > 1:
@@ -246,7 +266,7 @@ def checked_inertia(inertia: ArrayLike) -> np.ndarray:
             f"inertia has shape {inertia.shape}; expected a square matrix, or its diagonal"
         )
     if not _is_positive_definite(to_doubles(inertia)):
-        raise InputError("the inertia matrix must be finite, symmetric and positive definite")
+        raise InputError(NOT_INVERTIBLE)
     return inertia
 
 
@@ -286,14 +306,15 @@ def _is_positive_definite(inertia: np.ndarray) -> bool:
     if not np.all(np.isfinite(inertia)):
         return False
     if inertia.ndim == 1:
-        return bool(np.all(inertia > 0))
+        with np.errstate(all="ignore"):
+            return bool(np.all(inertia > 0) and np.all(np.isfinite(1.0 / inertia)))
     if not np.array_equal(inertia, inertia.T):
         return False
     try:
         np.linalg.cholesky(inertia)
+        return bool(np.all(np.isfinite(np.linalg.inv(inertia))))
     except np.linalg.LinAlgError:
         return False
-    return True
 
 
 def split_state(state: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms import spins
 from integrators.forms.flows import ExactFlow, HomogeneousFlow, SplitFlow, VectorField
 from integrators.lie_groups import actions
-from integrators.precision import all_finite, to_numbers
+from integrators.precision import all_finite, to_doubles, to_numbers
 
 LENGTHS = ("unit", "any")
 
@@ -49,7 +49,7 @@ class SpinHamiltonian:
     Raises
     ------
     InputError
-        If a strength is zero or not finite, or `lengths` unknown.
+        If a strength is zero, or it or its inverse not finite, or `lengths` unknown.
 
     Notes
     -----
@@ -76,10 +76,13 @@ class SpinHamiltonian:
                 f"strengths = {self.strengths!r}; expected one number for each spin",
                 key="strengths",
             )
-        if not np.all(strengths):
+        with np.errstate(all="ignore"):
+            unusable = np.flatnonzero(~np.isfinite(1.0 / to_doubles(strengths)))
+        if unusable.size:
+            i = unusable[0]
             raise InputError(
-                f"strength {np.flatnonzero(strengths == 0)[0]} is 0; the equations divide by "
-                "strengths: leave that spin out, or give it one",
+                f"strength {i} is {to_doubles(strengths)[i]:g}; the equations divide by strengths: "
+                "leave that spin out, or give it one",
                 key="strengths",
             )
         check_known("lengths", self.lengths, LENGTHS, key="lengths")

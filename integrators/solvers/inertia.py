@@ -14,6 +14,10 @@ from integrators.solvers.chains import HALF, invert
 DIAGONAL, FULL, CHAIN = range(3)
 
 CHAIN_FROM = 6  # links; fewer go faster as a full matrix
+NOT_INVERTIBLE = (
+    "the inertia matrix must be finite, symmetric and positive definite, with a finite inverse, in "
+    "double precision: give masses and lengths that are nearer to each other, or to 1"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +39,8 @@ class ChainInertia:
     Raises
     ------
     InputError
-        If shapes do not match, a number is not finite, a length is 0, or M is not positive
-        definite.
+        If shapes do not match, a number is not finite, a length is 0, M is not positive definite,
+        or it or its inverse is not finite.
     """
 
     lengths: np.ndarray
@@ -66,18 +70,20 @@ class ChainInertia:
                 f"link {np.argmin(np.abs(to_doubles(lengths)))} has length 0; expected it not zero"
             )
         if not self._is_positive_definite():
-            raise InputError("the inertia matrix must be finite, symmetric and positive definite")
+            raise InputError(NOT_INVERTIBLE)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def _is_positive_definite(self) -> bool:
-        pivot, beside = np.inf, [0.0, *to_doubles(self.couplings)]
+        pivots, beside = [np.inf], [0.0, *to_doubles(self.couplings)]
         for mass, coupling in zip(to_doubles(self.masses), beside, strict=True):
-            pivot = mass - coupling * coupling / pivot
-            if not pivot > 0.0:
+            pivots.append(mass - coupling * coupling / pivots[-1])
+            if not pivots[-1] > 0.0:
                 return False
-        return True
+        with np.errstate(all="ignore"):
+            inverse = 1.0 / np.array(pivots[1:]) / to_doubles(self.lengths) ** 2
+            return all_finite(inverse) and all_finite(self.diagonal)
 
     @cached_property
     def diagonal(self) -> np.ndarray:

@@ -142,6 +142,7 @@ def run_states(
     ends = ends[: reached + 1]  # with the interval that is not over
     states = [y[None].copy()]
     kept = [aligned((0, status.MONITORED, status.STATISTICS, *shape))]
+    work[-kernels.GUARD :] = kernels.UNTOUCHED
     block = max(1, BLOCK_BYTES // (8 * y.size))
     for start in range(0, len(ends), block):
         upto = ends[start : start + block]
@@ -156,6 +157,7 @@ def run_states(
         )  # fmt: skip
         first = begun = int(upto[-1])
         states.append(sampled)
+        _check_guard(problem, work)
         kept.append(stats)
     values, stats = values_at(element), np.concatenate(kept)
     run.statistics[...] = stats[reached] if len(stats) > reached else 0.0
@@ -169,6 +171,16 @@ def run_states(
         steps=last,
         part=within / (int(ends[reached]) - last + within) if within else 0.0,
     )
+
+
+def _check_guard(problem: Problem, work: np.ndarray) -> None:
+    """Raise `InputError` where a kernel has written beyond the scratch that it declares."""
+    if np.any(work[-kernels.GUARD :] != kernels.UNTOUCHED):
+        functions = ", ".join(kernel.label for kernel in problem.made_from)
+        raise InputError(
+            "a kernel writes beyond its scratch, and its results are wrong: one of "
+            f"{functions} declares too little work"
+        )
 
 
 def clock_of(element: Element, start_time: Number, step_size: Number) -> np.ndarray:

@@ -36,6 +36,7 @@ from integrators.status import (
 )
 
 OBSERVED = 3  # elements of `work` that the monitor fills
+GUARD, UNTOUCHED = 24, -1.2345e67  # elements at the end of `work` that stay as they are
 FEW_ROWS = 12  # of a state: its loop in lanes is compiled with all that it calls
 
 
@@ -217,7 +218,8 @@ def inlined_trajectory_kernel(
     rows : int
         Rows of a state.
     scratch : int
-        Elements of scratch, which lie in the kernel's frame instead of an argument `work`.
+        Elements of scratch, which lie in the kernel's frame. Of an argument `work` only the guard
+        is written: what it is at the end in the frame.
 
     Returns
     -------
@@ -240,8 +242,10 @@ def inlined_trajectory_kernel(
         for i in range(REPORT_SIZE):
             running[i] = noted[i]
         work = own_scratch(given)
-        for i in range(scratch):
+        for i in range(scratch - GUARD):
             work[i] = 0.0
+        for i in range(scratch - GUARD, scratch):
+            work[i] = UNTOUCHED
         _run(
             step, of, moved, pulled, observe, clock, first, begun, last, ends, constants, options,
             state, as_lanes(memory), p, work, as_lanes(baseline), as_lanes(samples),
@@ -251,6 +255,8 @@ def inlined_trajectory_kernel(
             put(given, i, get(state, i))
         for i in range(REPORT_SIZE):
             noted[i] = running[i]
+        for i in range(scratch - GUARD, scratch):
+            as_lanes(unused)[i] = work[i]
 
     signature = _trajectory_signature(LANES, addresses=0)
     return Kernel(trajectories, signature, (*functions, rows, scratch))

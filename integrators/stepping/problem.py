@@ -123,8 +123,8 @@ class Problem:
 
     @property
     def scratch(self) -> int:
-        """Elements of scratch that the loop needs."""
-        return loop.OBSERVED + max(self.work, self.monitor.work(self.rows))
+        """Elements of scratch that the loop needs, and a guard behind them."""
+        return loop.OBSERVED + max(self.work, self.monitor.work(self.rows)) + loop.GUARD
 
     @property
     def made_from(self) -> list[Kernel]:

@@ -33,6 +33,7 @@ HIGH = 5.0  # and what it is above where it is chaotic,
 GROWING = 1.5  # with so many times its value at half the time: twice if it grows like t
 NEAR = 0.5  # above its level, and above its value at half the time, where no chaos is seen
 FEWEST = 4  # sample intervals, of which one ends near half the time
+NO_SPREAD = Spread(np.nan, np.nan, np.nan)
 HALFWAY = 0.1  # of the duration: how near to half of it a sample is needed
 
 
@@ -61,6 +62,9 @@ class ChaosEstimate:
         At the end; NaN where it is not recorded.
     chaotic, regular, undecided : int
         Starts by their verdict; all 0 without MEGNO.
+    chaotic_exponents : Spread
+        Largest exponents of the starts that are chaotic; NaN without any, or where none is
+        recorded.
     hidden : float
         Of the starts without chaos the largest exponent, or that with which the largest MEGNO would
         go along, 2 megno / t, and at least 1 / t: smaller ones could not be seen. NaN without any.
@@ -86,6 +90,7 @@ class ChaosEstimate:
     chaotic: int
     regular: int
     undecided: int
+    chaotic_exponents: Spread
     hidden: float
     longer: float
     halved: bool
@@ -106,19 +111,26 @@ class ChaosEstimate:
         return {verdict: count for verdict, count in counts if count}
 
     @property
+    def telling(self) -> float:
+        """`longer` as a multiple of the duration, which step sizes divide."""
+        return float(np.ceil(self.longer / self.duration) * self.duration)
+
+    @property
     def in_words(self) -> str:
         """The open questions of the verdict, with the number that would decide."""
         time = "" if self.time_units == "1" else f" {self.time_units}"
         rate = "" if self.units == "1" else f" {self.units}"
         said = [] if self.starts else ["no run is complete"]
         if self.regular:
-            said.append(f"exponents below {self.hidden:.2g}{rate} could hide")
+            starts = f"{self.regular} starts" if self.regular > 1 else "start"
+            where = "" if self.regular == self.starts else f" in the {starts} without chaos"
+            said.append(f"exponents below {self.hidden:.2g}{rate} could hide{where}")
         if self.undecided and not self.halved:
             said.append("needs a sample at half the time: 4 sample intervals or more")
         elif self.undecided and self.stopped:
             said.append("until a run fails, which can be no longer")
         elif self.undecided and np.isfinite(self.longer):
-            said.append(f"a run of {self.longer:.2g}{time} would tell, if the exponents last")
+            said.append(f"a run of {self.telling:g}{time} would tell, if the exponents last")
         elif self.undecided:
             said.append("a longer run would tell")
         if self.stopped:
@@ -237,6 +249,9 @@ def _estimate_of_cell(key: dict[str, Any], cell: xr.Dataset, names: Sequence[str
         chaotic=int(np.sum(chaotic)),
         regular=int(np.sum(regular)),
         undecided=int(np.sum(left)),
+        chaotic_exponents=_median_and_range(exponents[0][: len(after)][chaotic])
+        if exponents
+        else NO_SPREAD,
         hidden=float(np.max(seen[regular])) if regular.any() else np.nan,
         halved=halved,
         longer=_duration_to_tell_chaos(rates[left], duration),
@@ -255,5 +270,5 @@ def _duration_to_tell_chaos(rates: Floats, duration: float) -> float:
 
 def _median_and_range(values: Floats) -> Spread:
     if not len(values):
-        return Spread(np.nan, np.nan, np.nan)
+        return NO_SPREAD
     return Spread(*(float(f(values)) for f in (np.median, np.min, np.max)))

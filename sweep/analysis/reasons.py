@@ -53,7 +53,8 @@ CLAUSES = {
     "runs fail",
     "time resolved": "the reference holds until t = {value:g}",
     "exact steps": "exact to round-off, even in {steps} steps over t = {time:g}",
-    "motion": "no error shows that the state moves, so that to be exact means nothing",
+    "motion": "no error shows that the state moves: it stands still, or the integrators of the "
+    "table are exact here, and an order cannot be measured",
     "not exact": "the error falls as h^{value:.2f} ({slopes})",
     "another order": "the error falls as h^{value:.2f}, not h^{threshold} ({slopes})",
     "width": "the interval of ±{value:.3g} is wider than ±{threshold} ({slopes})",
@@ -76,26 +77,28 @@ CLAUSES = {
 # Whose remedies rest on how errors scatter now, and that is known from few points.
 EXTRAPOLATED = ("width", "distance", "approach", "whole order")
 
-WITHOUT_RUNS = ("complete runs", "step sizes with runs")
+# Why nothing would decide undecided verdicts, by what was tested of all of them.
+WITHOUT_REMEDIES = {
+    ("complete runs", "step sizes with runs"): "no run is complete",
+    ("motion",): "no error shows that the state moves",
+}
 
 # What would decide, by name: `number` of it would do.
 REMEDIES = {
     "starts": "{number:.0f} starts or more",
     "likeness": "starts further apart (likeness {number:.2g}, not {now:.2g})",
-    "duration": "{number:.2g} times the duration",
+    "duration": "{whole:.0f} times the duration",
     "repeats": "{number:.0f} repeats",
-    "samples": "{number:.0f} samples at equal intervals",
+    "samples": "{number:.0f} samples or more at equal intervals",
     "samples a decade": "{number:.0f} samples a decade",
     "step sizes": "{number:.0f} step sizes in the same range",
     "more step sizes": "{number:.0f} more step size{s}",
     "larger step sizes": "{number:.0f} larger step size{s}",
-    "smaller step size": "step sizes down to {number:.2g}",
-    "larger step size": "step sizes up to {number:.2g}",
-    "earlier end": "an end at t = {number:.2g}",
-    "reference": "a reference that is {number:.2g} times closer",
-    "reference end": "a reference with until = {number:.2g}",
+    "smaller step size": "step sizes down to {number:.10g}",
+    "larger step size": "step sizes up to {number:.10g}",
+    "reference": "a reference of tolerance {number:.2g}",
+    "reference end": "a reference with until = {number:.15g}",
     "state": "a recorded state, for `--error self`",
-    "integrator": "an integrator that has an error, such as rk4,",
     "global error": "an error that this system has, as global_error,",
 }
 
@@ -112,12 +115,10 @@ MEANS = {
     "larger step sizes": "larger step sizes",
     "smaller step size": "smaller step sizes",
     "larger step size": "larger step sizes",
-    "earlier end": "an earlier end",
     "reference": "a closer reference",
     "reference end": "a shorter reference",
     "repeats": "more repeats",
     "state": "recorded states",
-    "integrator": "an integrator that has an error",
     "global error": "an error that the system has",
 }
 
@@ -134,11 +135,14 @@ class Remedy:
         The amount that would do.
     now : float
         The present amount.
+    sizes : tuple of float
+        Step sizes that would do, where the number is that of further ones.
     """
 
     what: str
     number: float
     now: float
+    sizes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,9 @@ class Reason:
         tells = "tells" if _remedy_takes_singular_verb(self.remedies[0]) else "tell"
         if self.tested in EXTRAPOLATED:
             tells = "may tell"
-        return f"{said}: {told[0]} {tells}{''.join(f', or {one}' for one in told[1:])}"
+        sizes = " and ".join(f"{size:.10g}" for one in self.remedies for size in one.sizes)
+        such = f", such as {sizes}" if sizes else ""
+        return f"{said}: {told[0]} {tells}{''.join(f', or {one}' for one in told[1:])}{such}"
 
 
 def _remedy_takes_singular_verb(remedy: Remedy) -> bool:
@@ -182,7 +188,8 @@ def _remedy_takes_singular_verb(remedy: Remedy) -> bool:
 
 def _remedy_in_words(remedy: Remedy) -> str:
     s = "" if remedy.number == 1 else "s"
-    return REMEDIES[remedy.what].format(number=remedy.number, now=remedy.now, s=s)
+    whole = np.ceil(remedy.number)  # any multiple of a duration is one of the step sizes too
+    return REMEDIES[remedy.what].format(number=remedy.number, whole=whole, now=remedy.now, s=s)
 
 
 def deciders_in_words(rows: Sequence[Any]) -> str:
@@ -197,8 +204,10 @@ def deciders_in_words(rows: Sequence[Any]) -> str:
     found = [next(((why, one) for why in of for one in why.remedies), None) for of in reasons]
     known = [each for each in found if each is not None]
     if not known:
-        empty = all(any(why.tested in WITHOUT_RUNS for why in of) for of in reasons)
-        return "no run is complete" if empty else "nothing is known that would decide"
+        for tested, why_nothing in WITHOUT_REMEDIES.items():
+            if all(any(why.tested in tested for why in of) for of in reasons):
+                return why_nothing
+        return "nothing is known that would decide"
     words = dict.fromkeys(_remedy_in_words(remedy).rstrip(",") for _, remedy in known)
     if len(words) > 1:
         words = dict.fromkeys(MEANS.get(remedy.what, remedy.what) for _, remedy in known)

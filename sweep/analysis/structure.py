@@ -13,12 +13,16 @@ from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.selection import (
     complete_runs,
     integrator_descriptions,
+    relative_round_off_of_runs,
     run_table_without_repeats,
 )
+from sweep.analysis.runs.states import initial_state_norms
 
 SYMPLECTIC, RESOLUTION, REVERSAL = "symplectic_defect", "symplectic_resolution", "reversal_error"
 NONE, NOT, UNDECIDED = "no defect seen", "not symplectic", "undecided"
-WITHIN, CLEAR = 4.0, 10.0  # times its resolution a defect may be rounding, is surely more
+RETURNED, APART = "to round-off", "no"  # whether runs return to their starts
+WITHIN, CLEAR = 4.0, 10.0  # times what rounding makes a value may be that, is surely more
+SIZE = "size_of_start"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,13 @@ class StructureEstimate:
     reversal : Spread
         Distance of the state from the start after the run and as many steps back; NaN of adaptive
         integrators, and where it is not recorded.
+    largest_rounding : float
+        The largest over the starts of what round-off can make of a return, where the roundings of
+        all N steps forward and back add up; a motion whose neighbours part enlarges it.
+    returned : str
+        Of the reversal errors ``to round-off``, where none is above 4 times its rounding divided by
+        √2N, as roundings of random sign add up; ``no``, where one is more than 10 times its
+        rounding; else ``undecided``. Empty where none is recorded.
     symmetric : bool or None
         Whether the integrator is declared to be; None where the store does not say.
     duration : float
@@ -64,9 +75,16 @@ class StructureEstimate:
     largest_resolved: float
     verdict: str
     reversal: Spread
+    largest_rounding: float
+    returned: str
     symmetric: bool | None
     duration: float
     time_units: str
+
+    @property
+    def disputed(self) -> bool:
+        """Whether it is declared symmetric, and its runs are measured not to return."""
+        return self.symmetric is True and self.returned == APART
 
 
 def structure_table(
@@ -101,7 +119,9 @@ def structure_table(
     symmetric = {
         label: one.get("symmetric") for label, one in integrator_descriptions(dataset).items()
     }
+    sizes = initial_state_norms(dataset)
     runs = dataset.drop_vars([n for n, found in dataset.data_vars.items() if found.ndim > 1])
+    runs = runs.assign({SIZE: ("run", sizes)})
     return [
         _estimate_of_cell(dict(key), cell, symmetric)
         for key, cell in cells_chosen_for_drift(runs, step_sizes)
@@ -121,6 +141,8 @@ def _estimate_of_cell(
         cell[name].values[counts] if name in cell else np.full(counts.sum(), np.nan)
         for name in (SYMPLECTIC, RESOLUTION, REVERSAL)
     )
+    steps = 2 * cell["steps"].values[counts]
+    one = (relative_round_off_of_runs(cell) * cell[SIZE].values)[counts]
     measured = np.isfinite(defect) | np.isfinite(reversal)
     label, times = key.pop("integrator"), cell["time"]
     return StructureEstimate(
@@ -132,21 +154,28 @@ def _estimate_of_cell(
         left_out=int(len(counts) - measured.sum()),
         defect=_spread_of_finite(defect),
         largest_resolved=_spread_of_finite(resolution).high,
-        verdict=_verdict_on_defects(defect, resolution),
+        verdict=_verdict_by_resolution(defect, resolution, resolution, NONE, NOT),
         reversal=_spread_of_finite(reversal),
+        largest_rounding=_spread_of_finite(steps * one).high,
+        returned=_verdict_by_resolution(
+            reversal, np.sqrt(steps) * one, steps * one, RETURNED, APART
+        ),
         symmetric=symmetric.get(label),
         duration=float(times.values[-1] - times.values[0]),
         time_units=times.attrs.get("units", "1"),
     )
 
 
-def _verdict_on_defects(defect: Floats, resolution: Floats) -> str:
-    there = np.isfinite(defect)
+def _verdict_by_resolution(
+    values: Floats, usual: Floats, most: Floats, none: str, some: str
+) -> str:
+    """Whether values are what rounding usually makes, `none`, or more than it can make, `some`."""
+    there = np.isfinite(values)
     if not there.any():
         return ""
-    if np.any(defect[there] > CLEAR * resolution[there]):
-        return NOT
-    return NONE if np.all(defect[there] <= WITHIN * resolution[there]) else UNDECIDED
+    if np.any(values[there] > CLEAR * most[there]):
+        return some
+    return none if np.all(values[there] <= WITHIN * usual[there]) else UNDECIDED
 
 
 def _spread_of_finite(values: Floats) -> Spread:

@@ -392,13 +392,13 @@ def summarize_chaos(rows: Sequence[ChaosEstimate]) -> list[str]:
 
 
 def _exponents_in_words(rows: Sequence[ChaosEstimate]) -> str:
-    """The range of the largest exponents, of rows that are chaotic throughout."""
-    there = [row for row in rows if row.chaotic == row.starts > 0 and row.exponents]
+    """The range of the largest exponents of the chaotic runs."""
+    there = [row for row in rows if row.chaotic]
     units = {row.units for row in there}
-    if len(units) != 1 or sum(row.chaotic for row in rows) > sum(row.starts for row in there):
+    if len(units) != 1 or any(math.isnan(row.chaotic_exponents.low) for row in there):
         return ""
-    low = format_number(min(row.exponents[0].low for row in there))
-    high = format_number(max(row.exponents[0].high for row in there))
+    low = format_number(min(row.chaotic_exponents.low for row in there))
+    high = format_number(max(row.chaotic_exponents.high for row in there))
     unit = "" if units == {"1"} else f" {next(iter(units))}"
     size = f"exponents of {low} – {high}" if low != high else f"an exponent of {low}"
     return f", with {size}{unit}"
@@ -409,7 +409,8 @@ def _hidden_exponents_in_words(rows: Sequence[ChaosEstimate]) -> str:
     if len(units := {row.units for row in there}) != 1:
         return ""
     unit = "" if units == {"1"} else f" {next(iter(units))}"
-    return f" (exponents below {max(row.hidden for row in there):.2g}{unit} could hide)"
+    where = "" if all(row.regular == row.starts for row in rows) else " in them"
+    return f" (exponents below {max(row.hidden for row in there):.2g}{unit} could hide{where})"
 
 
 def _longer_runs_in_words(rows: Sequence[ChaosEstimate]) -> str:
@@ -423,8 +424,8 @@ def _longer_runs_in_words(rows: Sequence[ChaosEstimate]) -> str:
     if len(times) != 1 or not all(math.isfinite(row.longer) for row in left):
         return " (longer runs would tell)"
     unit = "" if times == {"1"} else f" {next(iter(times))}"
-    longest = max(row.longer for row in left)
-    return f" (runs of {longest:.2g}{unit} would tell, if the exponents last)"
+    longest = max(row.telling for row in left)
+    return f" (runs of {longest:g}{unit} would tell, if the exponents last)"
 
 
 # --- work ------------------------------------------------------------------------------------

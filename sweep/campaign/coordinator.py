@@ -136,8 +136,11 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether every run is committed, whatever its status."""
-        return all(tally.done == tally.runs for tally in self.tallies)
+        """Whether every run is committed, whatever its status, and it did not end early.
+
+        One whose store was taken over ended early, also where the other process did all the rest.
+        """
+        return not self.stopped and all(tally.done == tally.runs for tally in self.tallies)
 
     @property
     def failed(self) -> int:
@@ -328,7 +331,7 @@ class _Coordinator:
         """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
         if (root := self.store.existing_root()) is not None:
             self.presence.note_store()
-            fold.settle(self.store, self.lease.check)
+            fold.settle(self.store, self.lease.check, self.lease.holder)
             root = self.store.root()
         entries = diff.diff_root_against_study(self.store, root, self.study)
         if not sessions.is_process_computing_tasks():  # else whoever submitted it has approved them
@@ -373,8 +376,10 @@ class _Coordinator:
             is_new = create.create_or_grow_store(
                 self.store, self.study, entries, self.lease.check, noted
             )
-            fold.begin_session(store, session.name, self.lease.check, is_new)
-            self.presence.begun(session)
+            begun = fold.begin_session(
+                store, session.name, self.lease.check, is_new, self.lease.holder
+            )
+            self.presence.begun(begun)
             with noticing_scheduler_loss(client):
                 return self._compute(store, client, session, workers, planner)
 
@@ -547,8 +552,12 @@ def _connecting_if_pending(
 def fold_and_tally_store(
     store: Store, entries: Sequence[Entry], stopped: str, lease: Lease
 ) -> Outcome:
-    """Fold all records and end a complete session, if the lease is held; count what is done."""
+    """Fold all records and end a complete session, if the lease is held; count what is done.
+
+    Who has lost the lease says so, also where all is done by now.
+    """
     writes = lease.is_held()
+    stopped = lease.lost or stopped
     try:
         if writes and (session := store.session_name):
             fold.fold_all(store, session, lease.check)
@@ -563,7 +572,7 @@ def fold_and_tally_store(
     outcome = Outcome(store.place, tallies, stopped)
     try:
         if writes and outcome.complete:
-            fold.end_session(store, lease.check, checkpoints=True)
+            fold.end_session(store, lease.check, checkpoints=True, holder=lease.holder)
         noted = provenance.provenance_noted_by_workers(store) if writes else {}
         if noted or (writes and not store.consolidated):
             storage.set_root_attributes(store, noted, lease.check)

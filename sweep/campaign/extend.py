@@ -140,7 +140,7 @@ def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:
     if isinstance(given, str) and given.lstrip().startswith("{"):
         try:
             given = tomllib.loads(f"entry = {given}")["entry"]
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also an integer of thousands of digits
             raise InputError(
                 f"{given!r} is no inline table of TOML ({error}); expected one such as "
                 '{ name = "rk4", arithmetic = "double-double" }',

@@ -120,7 +120,7 @@ def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: Samples
 def _longest_declared_step(one: _Steps, convergence: Convergence, axis: Samples) -> float:
     """The longest step size without a warning: snapping may make a declared one longer."""
     declared = _declared_step_range(one, convergence)[0]
-    return max(NEAR * declared, axis.snapped(min(declared, axis.interval)))
+    return max(NEAR * declared, axis.interval / max(1, round(axis.interval / declared)))
 
 
 def _steps_outside_window(ordered: Sequence[_Steps], convergence: Convergence) -> Iterator[str]:

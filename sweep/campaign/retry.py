@@ -51,7 +51,7 @@ def rows_of_failed_runs(
     """
     known = failure_status_names(store)
     for name in among:
-        check_known("status of a run that failed", name, known, key="--status")
+        check_known("status of a run that failed", name, known, key="status")
     wanted = [known[name] for name in among or known]
     tree, rows, refused = open_study(store), {}, []
     for name, node in tree.children.items():
@@ -66,7 +66,7 @@ def rows_of_failed_runs(
         if failed.any():
             rows[name] = np.flatnonzero(failed)
     if len(refused) == len(tree.children):
-        raise InputError("--where: " + "\n".join(query_refusals_in_words(refused)), key="--where")
+        raise InputError("`where`: " + "\n".join(query_refusals_in_words(refused)), key="where")
     return rows
 
 
@@ -112,13 +112,14 @@ def retry(
     among = (among,) if isinstance(among, str) else among
     study = stored_study(store, trust_plugins=trust_plugins)
     with acquire_lease(store) as lease:
-        fold.settle(store, lease.check)
+        fold.settle(store, lease.check, lease.holder)
         entries = diff.diff_store_against_study(store, study)
         rows = rows_of_failed_runs(store, where, among)
         chosen(rows)
         if not rows and not any(entry.pending.any() for entry in entries):
             return None
-        fold.end_session(store, lease.check)  # a worker that wakes may have records of these runs
+        # A worker that wakes may have records of these runs.
+        fold.end_session(store, lease.check, holder=lease.holder)
         for name, mine in rows.items():
             mark_runs_not_computed(store, name, mine, lease.check)
     return coordinator.run(study, store, **options)

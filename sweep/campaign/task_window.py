@@ -254,7 +254,7 @@ class _Window:
         self._pace.ended(key, receipt.seconds if receipt.whole else None)
         self._deaths = 0
         if receipt.fenced_off:
-            self._drain.request("another process holds the store")
+            self._drain.request("another process has taken the store over")
         if not receipt.whole and self._drain.requested:
             self.interrupted += 1
         elif not receipt.whole:

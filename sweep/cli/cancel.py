@@ -34,8 +34,9 @@ def command(store: str, no_wait: bool, as_json: bool) -> None:
     opened = Store.at(store)
     with opened.reading():
         holder, submission = lease_holder_of_store(opened), requests.submission_of_store(opened)
+    ended = None
     if submission is not None and submission.state == requests.ENDED:
-        submission = None
+        submission, ended = None, submission
     names = [token for token in (holder and holder.token, submission and submission.name) if token]
     if holder is not None:
         requests.request_cancellation(opened, names)
@@ -51,8 +52,9 @@ def command(store: str, no_wait: bool, as_json: bool) -> None:
         return
     else:
         raise InputError(
-            f"nothing runs on {opened}: nobody holds it, and nothing was submitted. "
-            f"`sweep status {opened}` says how far it is"
+            f"nothing runs on {opened}: nobody holds it, and "
+            + (f"what was {ended}" if ended else "no coordinator waits to begin")
+            + f". `sweep status {opened}` says how far it is"
         )
     click.echo(f"Asked to end: {holder} since {holder.since}", err=as_json)
     if no_wait:

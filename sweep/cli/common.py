@@ -16,10 +16,10 @@ from click.shell_completion import CompletionItem
 
 import sweep
 from integrators.errors import InputError, check_known
-from sweep.cli.streams import raw_terminal_stream
+from sweep.cli.streams import holds_all_characters, raw_terminal_stream
 from sweep.clusters.shutdown import process_age
 from sweep.clusters.spec import ClusterSpec
-from sweep.text import escape_control_characters, value_for_json
+from sweep.text import escape_control_characters, escape_controls_in_lines, value_for_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,18 +35,19 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 
+MOST_SECONDS = 1e9  # of a time that is given: no clock waits for much longer
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 class Duration(click.ParamType[float, str | float]):
-    """Seconds, as a number or with units: 3600, 90s, 55m, 2h, 1h30m."""
+    """Seconds, as a number or with units, at most 30 years: 3600, 90s, 55m, 2h, 1h30m."""
 
     name = "duration"
 
     def convert(
         self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The seconds as a float; fails for anything but a positive, finite duration."""
+        """The seconds as a float; fails for anything but a positive duration that can be waited."""
         if isinstance(value, float):
             return value
         number = r"(\d+\.?\d*|\.\d+)"
@@ -58,7 +59,7 @@ class Duration(click.ParamType[float, str | float]):
             seconds = sum(float(count) * unit for count, unit in counts)
         else:
             seconds = 0.0
-        if not 0.0 < seconds < float("inf"):
+        if not 0.0 < seconds <= MOST_SECONDS:
             self.fail(f"{value!r} is no time; expected seconds, or such as 90s, 55m, 2h or 1h30m")
         return seconds
 
@@ -197,13 +198,7 @@ def _pop_cluster_options(given: dict[str, Any], profile: str | None) -> ClusterS
     try:
         return ClusterSpec(**{name: given.pop(name) for name in _CLUSTER_FIELDS})
     except InputError as error:
-        raise InputError(re.sub("`(\\w+)`", _option_of_field, str(error))) from None
-
-
-def _option_of_field(match: re.Match[str]) -> str:
-    """The command-line option of a `ClusterSpec` field that a message names in backquotes."""
-    name = match[1].replace("_", "-")
-    return "--cluster" if name == "profile" else f"--{name}"
+        raise InputError(str(error).replace("`profile`", "`cluster`")) from None
 
 
 def _apply_click_options(
@@ -237,6 +232,9 @@ _source_option = click.option(
     "source",
     metavar="STUDY",
     help="Include what the plugins of this study add; a file or a store.",
+)
+summary_option = click.option(
+    "--summary/--no-summary", default=True, help="Tables and plots at the end."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -367,9 +365,14 @@ def select_runs_for_command(
     return selected
 
 
+def json_for_output(value: object, **options: Any) -> str:
+    """A value as JSON for standard output: escaped where its encoding lacks characters."""
+    return json.dumps(value, ensure_ascii=not holds_all_characters(sys.stdout), **options)
+
+
 def echo_json(value: object) -> None:
     """Print a value as JSON, with null for NaN and infinities."""
-    click.echo(json.dumps(value_for_json(value), indent=2, ensure_ascii=False))
+    click.echo(json_for_output(value_for_json(value), indent=2))
 
 
 def echo_json_answers(
@@ -415,7 +418,7 @@ def echo_csv(answers: "Mapping[str, Sequence[DataclassInstance]]") -> None:
     )  # fmt: skip
     writer.writeheader()
     writer.writerows(flat)
-    echo_document(text.getvalue().rstrip("\n"))
+    echo_document(escape_controls_in_lines(text.getvalue().rstrip("\n")))
 
 
 def echo_tables(
@@ -439,7 +442,7 @@ def echo_tables(
     for name, group in tables.items():
         if form == "latex":
             latex = sweep.tables.tables_as_latex(group, titles[name], f"{name}-{label}")
-            echo_document(latex + "\n")
+            echo_document(escape_controls_in_lines(latex) + "\n")
         else:
             click.echo(f"{titles[name]}\n{sweep.tables.tables_as_text(group)}\n")
 

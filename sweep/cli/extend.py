@@ -10,9 +10,11 @@ from sweep.cli.common import (
     json_option,
     run_options,
     store_argument,
+    summary_option,
     trust_option,
 )
 from sweep.cli.run import Terminal, print_outcome_and_exit
+from sweep.cli.summary import print_run_summary
 from sweep.store.store import Store
 
 
@@ -46,6 +48,7 @@ from sweep.store.store import Store
 )
 @experiment_option
 @run_options
+@summary_option
 @trust_option
 @json_option
 def command(
@@ -58,6 +61,7 @@ def command(
     initial_condition: tuple[str, ...],
     members: int | None,
     experiment: tuple[str, ...],
+    summary: bool,
     trust_plugins: bool,
     as_json: bool,
     options: dict[str, Any],
@@ -84,4 +88,6 @@ def command(
     opened = Store.at(store)
     terminal = Terminal(opened.attributes.get("study_name"), as_json)
     outcome = sweep.extend(opened, duration, samples, watcher=terminal, **additions, **options)
+    if summary and outcome.complete and not as_json:
+        print_run_summary(opened)
     print_outcome_and_exit(outcome, as_json)

@@ -1,8 +1,8 @@
 """The command group, its exit codes, and the conversion of errors to messages.
 
-Exit codes: 0 complete, 1 internal error, 2 bad input, 3 complete but something does not hold,
-4 incomplete and resumable. A subcommand is imported when it is used, and imports the service
-when it runs: help does not wait for Numba and Dask.
+Exit codes: 0 complete, 1 internal error, 2 bad input, 3 complete but something does not hold, or a
+store is damaged, 4 incomplete and resumable. A subcommand is imported when it is used, and imports
+the service when it runs: help does not wait for Numba and Dask.
 """
 
 import atexit
@@ -12,6 +12,7 @@ import gc
 import importlib
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -21,8 +22,8 @@ from typing import NoReturn
 import click
 
 from integrators.errors import InputError
-from sweep.cli.streams import show_control_characters
-from sweep.errors import Interrupted, StoreLost, TaskFailed
+from sweep.cli.streams import OutputFailed, prepare_streams
+from sweep.errors import Damaged, Interrupted, StoreLost, TaskFailed
 from sweep.store.backends.disk import (
     explain_storage_failure,
     is_storage_full_or_failing,
@@ -44,6 +45,8 @@ INTERNAL, BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 1, 2, 3, 4
 class Commands(click.Group):
     """A group that imports `sweep.cli.NAME` when the subcommand NAME is used."""
 
+    used: click.Command | None = None
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the subcommands, in the order of their use."""
         return list(COMMANDS)
@@ -54,7 +57,15 @@ class Commands(click.Group):
             return None
         module = importlib.import_module(f"sweep.cli.{MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
+        self.used = command
         return command
+
+    def options_by_name(self) -> dict[str, str]:
+        """Options of the subcommand that is used, by what functions of Python call them."""
+        parameters = self.used.params if self.used else []
+        options = {own.name: own.opts[0] for own in parameters if isinstance(own, click.Option)}
+        several = {f"{name}s": option for name, option in options.items()}
+        return {str(name): option for name, option in {**several, **options}.items()}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -66,7 +77,7 @@ class Commands(click.Group):
                 "explains one, and sweep guide lists what the guide explains."
             )
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            close = difflib.get_close_matches(args[0].lower(), COMMANDS, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
@@ -89,7 +100,7 @@ def group() -> None:
 def main() -> None:
     """Entry point of the command `sweep`."""
     if COMPLETING not in os.environ:  # click writes completions to `stdout.buffer`
-        show_control_characters()
+        prepare_streams()
     # Imports make a million lasting objects: looking for garbage among them took 0.4 s.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
@@ -122,7 +133,8 @@ class _ExitWhileCompiling:
 
     def __call__(self) -> None:
         if self._is_compiling and sys.modules["sweep.campaign.planner"].is_planning():
-            sys.stdout.flush()
+            with contextlib.suppress(OutputFailed):
+                sys.stdout.flush()
             sys.stderr.flush()
             os._exit(self._code if isinstance(self._code, int) else int(self._code is not None))
 
@@ -140,9 +152,14 @@ def _run_command() -> NoReturn:
     except click.Abort:
         _echo_to_stderr("Interrupted; the same command goes on from what is recorded.")
         sys.exit(INCOMPLETE)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of the output, as `head`, has ended
-        sys.exit(0)
+    except OutputFailed as failure:
+        if failure.is_closed_pipe:  # whose reader, as `head`, has read what it wanted
+            sys.exit(INTERNAL)
+        _echo_to_stderr(f"Stopped: {failure}. Write to another place, and repeat the command")
+        sys.exit(INCOMPLETE)
+    except Damaged as error:
+        _echo_to_stderr(f"Error: {error}")
+        sys.exit(DOES_NOT_HOLD)
     except (ValueError, RuntimeError, OSError) as error:
         _error_message_or_raise(error)
 
@@ -164,6 +181,18 @@ def _echo_to_stderr(text: str) -> None:
     click.echo(text, err=True, color=True)  # as in the context of a command, which has ended
 
 
+def _name_options(message: str) -> str:
+    """A message with options for arguments: `name`, `name=value`, or name = at its beginning."""
+    options = group.options_by_name()
+
+    def option(found: re.Match[str]) -> str:
+        name, value, first = found.groups()
+        known = options.get(name or first, found[0])
+        return f"{known} {value}" if known != found[0] and value not in (None, "True") else known
+
+    return re.sub(r"`(\w+)(?:=([^`\s]+))?`|^(\w+)(?= = )", option, message)
+
+
 def _error_message_or_raise(error: ValueError | RuntimeError | OSError) -> NoReturn:
     """Print one message for an expected error and exit; raise any other, a defect of ours."""
     if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
@@ -182,7 +211,7 @@ def _error_message_or_raise(error: ValueError | RuntimeError | OSError) -> NoRet
         _echo_to_stderr(f"Stopped ({error}); the same command goes on from what is kept.")
         sys.exit(INCOMPLETE)
     if isinstance(error, InputError):
-        _echo_to_stderr(f"Error: {error}")
+        _echo_to_stderr(f"Error: {_name_options(str(error))}")
         sys.exit(BAD_INPUT)
     if isinstance(error, TaskFailed):
         _echo_to_stderr(f"Error: {error}. What is committed stays; the same command goes on.")

@@ -1,13 +1,18 @@
 """`sweep query`: the runs for which an expression holds, as a table."""
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import sweep
-from sweep.cli.common import experiment_option, json_option, select_runs_for_command, store_argument
+from sweep.cli.common import (
+    experiment_option,
+    json_for_output,
+    json_option,
+    select_runs_for_command,
+    store_argument,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -81,9 +86,9 @@ def _print_runs_as_json(datasets: "Mapping[str, xr.Dataset]", layout: Mapping[st
     """Print an object of lists, a line for each run, as they are read: there may be a million."""
     click.echo("{")
     for i, (name, dataset) in enumerate(datasets.items()):
-        click.echo(f"{json.dumps(name)}: [", nl=False)
+        click.echo(f"{json_for_output(name)}: [", nl=False)
         for k, row in enumerate(sweep.tables.runs_as_json_rows(dataset, **layout)):
-            text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+            text = json_for_output(row, allow_nan=False)
             click.echo(f"{',' if k else ''}\n  {text}", nl=False)
         click.echo(f"\n]{',' if i + 1 < len(datasets) else ''}")
     click.echo("}")

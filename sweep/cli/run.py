@@ -19,6 +19,7 @@ from sweep.cli.common import (
     print_warnings_before_runs,
     run_options,
     study_argument,
+    summary_option,
     trust_option,
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 @study_argument
 @optional_store
 @run_options
-@click.option("--summary/--no-summary", default=True, help="Tables and plots at the end.")
+@summary_option
 @click.option(
     "--decide",
     is_flag=True,
@@ -164,7 +165,7 @@ def print_run_outcome(outcome: "Outcome") -> None:
 
 def _print_early_references(outcome: "Outcome") -> None:
     """Print how many references end early, and the command that lists them."""
-    with contextlib.suppress(InputError):  # the store is damaged, or was never made
+    with contextlib.suppress(InputError, Damaged):  # or the store was never made
         if early := sweep.early_references(outcome.store):
             ends = count_with_noun(len(early), "reference") + f" end{'s' * (len(early) == 1)} early"
             click.echo(f"{ends}: {shlex.join(['sweep', 'failures', str(outcome.store)])}")
@@ -265,7 +266,8 @@ class Terminal:
         if self._left is not None:
             text += f", {format_duration(self._left)} left"
         share = min(self._past / self._expected, 1.0) if self._expected else 0.0
-        self._line.show(f"Running {experiment}: {text}", share, at_once=self._done >= self._runs)
+        text = f"of the CPU time; running {experiment}: {text}"
+        self._line.show(text, share, at_once=self._done >= self._runs)
 
     def _echo_to_stderr(self, text: str) -> None:
         self._line.close()

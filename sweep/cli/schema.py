@@ -1,12 +1,10 @@
 """`sweep schema`: the JSON Schema of study files, for editors."""
 
-import json
-
 import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import echo_document
+from sweep.cli.common import echo_document, json_for_output
 from sweep.store.backends.places import require_local_path
 
 
@@ -23,7 +21,7 @@ def command(output: str | None) -> None:
     Example:
       sweep schema -o geosweep.schema.json
     """
-    text = json.dumps(sweep.study.study_schema(), indent=1, ensure_ascii=False)
+    text = json_for_output(sweep.study.study_schema(), indent=1)
     if output is None:
         echo_document(text)
         return

@@ -18,6 +18,7 @@ from integrators.precision import ARITHMETICS, DOUBLE
 from sweep.cli.common import echo_document, echo_json, json_option, plugin_library_option
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
+from sweep.text import escape_controls_in_lines
 
 if TYPE_CHECKING:
     from integrators import Integrator
@@ -123,7 +124,7 @@ def _show_citations(name: str, as_json: bool) -> None:
     if as_json:
         echo_json([dataclasses.asdict(citation) for citation in citations])
         return
-    echo_document("\n\n".join(map(str, citations)))
+    echo_document(escape_controls_in_lines("\n\n".join(map(str, citations))))
 
 
 def _show_plugins(name: str, as_json: bool) -> None:

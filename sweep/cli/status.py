@@ -3,12 +3,12 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
-from sweep.cli.common import echo_json, json_option, store_argument
+from sweep.cli.common import Duration, echo_json, json_option, store_argument
 from sweep.cli.streams import raw_terminal_stream
 from sweep.errors import Damaged
 from sweep.store.failures import failed_runs
@@ -17,7 +17,13 @@ from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.lease.requests import Submission, submission_of_store
 from sweep.store.progress import Counter, Prediction, Progress, Rate, read_plan_predictions
 from sweep.store.store import Store
-from sweep.text import format_duration, format_number, format_table, format_time_interval
+from sweep.text import (
+    count_with_noun,
+    format_duration,
+    format_number,
+    format_table,
+    format_time_interval,
+)
 
 REDRAW_SECONDS, PRINT_SECONDS = 1.0, 30.0  # between updates: on a terminal, and elsewhere
 MOST_TROUBLES = 5  # in succession, that a store may have while it grows
@@ -31,9 +37,9 @@ MOST_TROUBLES = 5  # in succession, that a store may have while it grows
 )
 @click.option(
     "--every",
-    type=click.FloatRange(min=0.1),
-    metavar="SECONDS",
-    help="Time between updates of --watch.",
+    type=Duration(),
+    metavar="TIME",
+    help="Time between updates of --watch: 5 (seconds), 2m.",
 )
 @json_option
 def command(store: str, failed: bool, watch: bool, every: float | None, as_json: bool) -> None:
@@ -66,7 +72,7 @@ def command(store: str, failed: bool, watch: bool, every: float | None, as_json:
         with contextlib.suppress(KeyboardInterrupt):  # it ends the watching, not the run
             _watch_progress(counter, every)
         return
-    progresses = _count_progress(counter)
+    progresses = counter.count()
     rows = [progress.counts for progress in progresses]
     failures = _failed_run_rows(opened) if failed else []
     holder, submission = lease_holder_of_store(opened), _submission_or_none(opened)
@@ -88,7 +94,7 @@ def command(store: str, failed: bool, watch: bool, every: float | None, as_json:
         return
     click.echo(_format_status_table(rows) if rows else f"{opened} has no experiment.")
     if rows and last_plan is not None:
-        click.echo(_plan_sentence(last_plan))
+        click.echo(_plan_sentence(last_plan, progresses, predictions))
     if holder is not None:
         click.echo(f"Held by {holder} since {holder.since}")
     if submission is not None:
@@ -117,13 +123,23 @@ def _compare_plan_with_use(
     }
 
 
-def _plan_sentence(plan: Mapping[str, Any]) -> str:
+def _plan_sentence(
+    plan: Mapping[str, Any], progresses: Sequence[Progress], planned: Collection[str]
+) -> str:
+    """What the last plan expected, of which of all runs, and what was used since."""
+    total = sum(progress.runs for progress in progresses)
+    waiting = sum(own.left for own in progresses if own.experiment not in planned)
+    runs = f"{plan['runs']:,} runs"
+    if plan["runs"] + waiting < total:
+        runs = f"the {plan['runs']:,} of {total:,} runs that were left then"
     references = f" and {plan['references']:,} references" if plan["references"] else ""
     expected = format_time_interval(plan["cpu_seconds"], plan["cpu_seconds_most"])
     return (
-        f"Last plan: {expected} of CPU time for {plan['runs']:,} runs{references}; "
+        f"Last plan: {expected} of CPU time for {runs}{references}; "
         f"used since: {format_duration(plan['cpu_seconds_used'])}, "
         f"with {plan['runs_done']:,} of the runs done"
+        + f"; {count_with_noun(waiting, 'run')} not planned yet"
+        * bool(waiting)
     )
 
 
@@ -146,11 +162,6 @@ def checkpoint_progress_lines(progresses: Sequence[Progress]) -> Iterator[str]:
         if progress.partly:
             share = progress.partly / progress.left
             yield f"{progress.experiment}: {share:.1%} of what is not done is in checkpoints"
-
-
-def _count_progress(counter: Counter) -> list[Progress]:
-    with counter.store.naming_damage():
-        return counter.count()
 
 
 def _failed_run_rows(store: Store) -> list[dict[str, Any]]:
@@ -184,7 +195,9 @@ def _watch_progress(counter: Counter, every: float | None) -> None:
             progresses, troubles = counter.count(), 0
         except Damaged:  # as while a store grows
             troubles += 1
-            progresses = _count_progress(counter) if troubles > MOST_TROUBLES else []
+            if troubles > MOST_TROUBLES:
+                raise
+            progresses = []
         now = time.monotonic()
         for progress in progresses:
             rates.setdefault(progress.experiment, Rate()).add(now, progress.done + progress.partly)

@@ -118,8 +118,8 @@ def _initial_jobs_and_adapt(
 def missing_worker_count_message(profile: Profile) -> str:
     """The message that the number of workers is not said."""
     return (
-        f"how many workers is not said for a cluster of kind {profile.kind}; expected --workers N "
-        "(workers=N in Python), or scale: N or adapt: {minimum: 1, maximum: N} in "
+        f"how many workers is not said for a cluster of kind {profile.kind}; expected `workers=N`, "
+        "or scale: N or adapt: {minimum: 1, maximum: N} in "
         f"geosweep.clusters.{profile.name} of Dask's configuration"
     )
 
@@ -227,7 +227,8 @@ def seconds_of_coordinator_job(profile: Profile) -> float:
     text = options.get("walltime") or _jobqueue_setting(_config_name(profile), "walltime")
     if text is None:
         return math.inf
-    form = r"()(?:(\d+):)?(\d+)()" if profile.kind == "lsf" else r"(?:(\d+)-)?(\d+):(\d+):(\d+)"
+    n = r"(\d{1,9})"
+    form = rf"()(?:{n}:)?{n}()" if profile.kind == "lsf" else rf"(?:{n}-)?{n}:{n}:{n}"
     if (found := re.fullmatch(form, str(text))) is None:
         expected = '"08:00"' if profile.kind == "lsf" else '"08:00:00" or "2-00:00:00"'
         raise InputError(

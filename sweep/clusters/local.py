@@ -10,6 +10,7 @@ import contextlib
 import copy
 import logging
 import os
+import re
 import signal
 from collections.abc import Collection, Iterator
 from multiprocessing import resource_tracker
@@ -149,7 +150,7 @@ def _dashboard_options(address: int | str | None) -> dict[str, Any]:
     if address is None:
         return {"dashboard": False}
     host, _, port = str(address).rpartition(":")
-    if isinstance(address, bool) or not port.isdecimal() or int(port) > 65535:
+    if isinstance(address, bool) or not re.fullmatch(r"\d{1,5}", port) or int(port) > 65535:
         raise InputError(
             f"dashboard-address is {address!r}; expected a port, such as 8787, or host:port"
         )

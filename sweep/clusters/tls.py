@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 ROLES = ("client", "scheduler", "worker")
-OPTIONS = ("--tls-ca-file", "--tls-cert", "--tls-key")
+OPTIONS = ("`tls_ca_file`", "`tls_cert`", "`tls_key`")
 MEND = (
-    "Give --tls-ca-file, --tls-cert and --tls-key, or set distributed.comm.tls in Dask's "
+    "Give `tls_ca_file`, `tls_cert` and `tls_key`, or set distributed.comm.tls in Dask's "
     "configuration; `sweep certificates` makes some for tests"
 )
 

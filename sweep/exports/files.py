@@ -168,7 +168,7 @@ def _check_export_file(path: Path, force: bool) -> None:
         raise InputError(f"there is no directory {path.parent}: make it first", key="output")
     if path.exists() and not force:
         raise InputError(
-            f"{path} exists: give another name, or replace it by --force (force=True)",
+            f"{path} exists: give another name, or replace it by `force=True`",
             key="output",
         )
 

@@ -21,6 +21,7 @@ from sweep.analysis.runs.summaries import (
     result_column_attributes,
     results,
 )
+from sweep.text import escape_control_characters
 
 BATCH = 2**16  # rows in memory at once, one for each run
 SAMPLES = 2**19  # rows in memory at once, one for each sample
@@ -231,7 +232,11 @@ def write_csv_or_parquet(
     types = {"str": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
     schema = pa.schema(
         [
-            pa.field(name, types[f.kind], metadata=_parquet_field_metadata(f))
+            pa.field(
+                escape_control_characters(name) if kind == "csv" else name,
+                types[f.kind],
+                metadata=_parquet_field_metadata(f),
+            )
             for name, f in source.fields.items()
         ],
         metadata={"geosweep": json.dumps(attributes, ensure_ascii=False, default=str)},
@@ -244,10 +249,24 @@ def write_csv_or_parquet(
     total = 0
     with writer:
         for rows, values in source.column_batches():
+            if kind == "csv":  # text, which others print
+                values = {
+                    escape_control_characters(name): _visible_text(column)
+                    for name, column in values.items()
+                }
             arrays = [_arrow_column(values.get(f.name), f.type, rows) for f in schema]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             total += rows
     return total
+
+
+def _visible_text(column: np.ndarray) -> np.ndarray:
+    """A column; if it is one of labels, with their control characters as escapes."""
+    if column.dtype.kind not in "OU":
+        return column
+    labels = column.tolist()
+    visible = {label: escape_control_characters(label) for label in {*labels}}
+    return np.array([visible[label] for label in labels], dtype=object)
 
 
 def _arrow_column(values: np.ndarray | None, dtype: Any, rows: int) -> Any:
@@ -281,6 +300,5 @@ def _write_csv_units_file(path: Path, fields: Mapping[str, Field]) -> None:
         writer = csv.writer(file)
         writer.writerow(["column", "units", "long_name"])
         for name, field in fields.items():
-            writer.writerow(
-                [name, column_metadata_text(field.units), column_metadata_text(field.long_names)]
-            )
+            units, long_names = map(column_metadata_text, (field.units, field.long_names))
+            writer.writerow(map(escape_control_characters, (name, units, long_names)))

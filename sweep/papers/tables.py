@@ -65,15 +65,16 @@ def _bounds_cell(row: Row) -> str:
 
 
 def _agreement_notes(rows: Sequence[Row]) -> list[str]:
-    """How many figures are within their bounds, and the number of figures by agreement."""
+    """How many printed figures are reproduced, by agreement; and which values are as expected."""
     found = [row.agreement for row in rows if row.paper is not None]
     counts = [
         f"{found.count(agreement):6}  {agreement:{max(map(len, MEANINGS))}}  {meaning}"
         for agreement, meaning in MEANINGS.items()
     ]
+    reproduced = len(found) - found.count(Agreement.NONE)
     return [
-        f"{sum(row.holds for row in rows)} of {len(rows)} figures are within their bounds, which "
-        "are about the value that the setting gives",
-        f"{len(found)} of them stand beside a printed one:",
+        f"{reproduced} of {len(found)} printed figures are reproduced, each as far as stands here:",
         *counts,
+        f"{sum(row.holds for row in rows)} of {len(rows)} computed values are within bounds about "
+        "what the setting gives here, whether the paper prints that or not",
     ]

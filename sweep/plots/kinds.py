@@ -25,6 +25,7 @@ from sweep.plots.work import plot_work_panels
 from sweep.plugins.plots import PlotKind
 from sweep.store.open import open_experiment
 from sweep.store.store import Store
+from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:
     from sweep.plugins.registry import Library
@@ -163,7 +164,7 @@ def save_all(
     list of Path
         The files.
     """
-    directory = Path(directory)
+    directory, stem = Path(directory), escape_control_characters(stem)  # perhaps of a store
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     if kinds is None:

@@ -54,7 +54,7 @@ def approved_plugins_of_store(
         raise InputError(
             f"{store} brings source that you have not approved to run, of the plugin"
             f"{'s' * (len(unknown) > 1)} {names}: `{show}` shows it, "
-            "--trust-plugins approves it (from Python, trust_plugins=True)"
+            "`trust_plugins=True` approves it"
         )
     return {plugin.name: dataclasses.replace(plugin, trusted=True) for plugin in found}
 
@@ -73,7 +73,7 @@ def approved_plugin_hashes() -> set[str]:
     if why := why_shared(file.parent) or why_shared(file):
         raise InputError(
             f"{why}, and so what {file} approves could be another's: let nobody else write "
-            "there, or remove it, and approve again with --trust-plugins"
+            "there, or remove it, and approve again with `trust_plugins=True`"
         )
     try:
         lines = file.read_text(encoding="ascii", errors="replace").splitlines()

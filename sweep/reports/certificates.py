@@ -364,7 +364,11 @@ def _reversal_cell(evidence: Sequence[Evidence]) -> Cell | None:
         return None
     row, one = max(found, key=lambda pair: pair[0].reversal.high)
     time = "" if row.time_units == "1" else f" {row.time_units}"
-    declared = {True: "; symmetric", False: "; not symmetric", None: ""}[row.symmetric]
+    told = {True: "; declared symmetric", False: "; declared not symmetric", None: ""}
+    declared = (
+        told[row.symmetric]
+        + ", which the runs contradict unless their motion enlarges rounding" * row.disputed
+    )
     meaning = (
         f"{row.reversal.high:.2g} from the start after t = {row.duration:g}{time} and back, the "
         f"largest of {row.starts} starts{_step_in_words(row)}{declared}; {one.name}"

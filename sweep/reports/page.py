@@ -132,8 +132,7 @@ def gather_report(store: Store, where: str | None = None) -> StoreReport:
     """What a report says of a store, see `report`."""
     tree = open_study(store)
     tree = tree if where is None else query(tree, where)
-    with store.naming_damage():
-        progress = {each.experiment: each for each in Counter(store).count()}
+    progress = {each.experiment: each for each in Counter(store).count()}
     tables = {str(name): node.to_dataset() for name, node in tree.children.items()}
     tables = {
         name: table.isel(run=table["in_study"].values.astype(bool))

@@ -32,7 +32,7 @@ from sweep.reports.page import (
 from sweep.store import provenance
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
-from sweep.text import count_with_noun
+from sweep.text import count_with_noun, escape_controls_in_lines
 
 CELLS = "certificates.json"
 MOST_RUNS = 200  # that a certificate lists of an experiment
@@ -171,7 +171,7 @@ def _write_pages(
     _write_text(directory / "style.css", read_stylesheet())
     for page, report in reports.items():
         _write_text(directory / f"{page}.html", report_as_html(report, "index.html"))
-        _write_text(directory / f"{page}.toml", report.study)
+        (directory / f"{page}.toml").write_text(report.study, encoding="utf-8")
     for address, certificate in addresses.items():
         (directory / address).parent.mkdir(exist_ok=True)
         text = render_page(
@@ -201,7 +201,7 @@ def _write_pages(
 
 
 def _write_text(file: Path, text: str) -> None:
-    file.write_text(text, encoding="utf-8")
+    file.write_text(escape_controls_in_lines(text), encoding="utf-8")
 
 
 def _file_name(name: str) -> str:

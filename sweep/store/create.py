@@ -4,6 +4,7 @@ Rows are never moved or removed: what a study no longer asks for stays, with ``i
 """
 
 import contextlib
+import dataclasses
 import json
 import secrets
 import tempfile
@@ -540,10 +541,15 @@ def _write_run_ids(group: StoredGroup, entry: Entry, digests: NDArray[np.uint64]
 def _scanned_axis_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[str, np.ndarray]:
     """The scanned columns, also of axes that only an earlier version of the study scanned.
 
-    Numbers are floats: an axis of whole numbers may get others later.
+    Numbers are floats, since an axis of whole numbers may get others later; those of parameters
+    that are whole numbers, as how many bodies there are, are integers.
     """
+    system = runs.table.systems[0]
+    whole = {own.name for own in dataclasses.fields(system) if own.type in (int, "int")}
     scan = {
-        name: values if values.dtype.kind == "U" else values.astype(float)
+        name: values
+        if values.dtype.kind == "U"
+        else values.astype(int if name in whole and values.dtype.kind == "i" else float)
         for name, values in runs.scan.items()
     }
     for name in group.attrs.get("scanned", []):

@@ -150,7 +150,10 @@ class ReferenceEnd:
         cures = ["an integrator of higher order"] if self.reason == "too_many_steps" else []
         cures += ["a larger tolerance"] if self.difference < SETTLED else []
         known = self.held > 0
-        return [*cures, f"until = {self.held:g}, to which it is met" if known else "a shorter time"]
+        return [
+            *cures,
+            f"until = {self.held:.15g}, to which it is met" if known else "a shorter time",
+        ]
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ Zarr reads an array or raises; here each chunk of an array can be looked at by i
 in shards, with their index behind the chunks; or each chunk in a file of its own.
 """
 
-import contextlib
+import errno
 import functools
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -18,7 +18,8 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.errors import Damaged, Unreachable
+from integrators.errors import GeosweepError
+from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store.backends.places import (
     METADATA,
     Place,
@@ -36,6 +37,9 @@ INTERNAL = "_geosweep"
 REFERENCES, ENDS = "references", "ends"
 CODECS = ("blosc", "crc32c")
 ABSENT = 2**64 - 1  # offset and size, in a shard's index, of a chunk that is not there
+CHUNK_KEY = re.compile(r"(.+?)/(c(?:[./]\d+)+)")  # a path below the store
+# Errors of reading that lie in the file itself, and neither in rights nor in this process.
+OF_FILE = {errno.ENOENT, errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
 
 
 def references_group_name(experiment: str) -> str:
@@ -185,6 +189,12 @@ class ArrayFiles:
         return self.directory.name
 
     @property
+    def path(self) -> str:
+        """Its path below the store."""
+        _, internal, below = str(self.directory).rpartition(f"/{INTERNAL}/")
+        return f"{INTERNAL}/{below}" if internal else f"{self.directory.parent.name}/{self.name}"
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
@@ -238,20 +248,23 @@ class ArrayFiles:
     def _readable_parts(
         self, index: Index, among: Collection[int] | None = None
     ) -> list[Part] | None:
-        """Those of `parts` that are there; `Damaged` if one is."""
-        parts = self.parts(index, among)
-        for part in parts or ():
-            if part.damage:
-                raise Damaged(part.damage)
+        """Those of `parts` that are there; `Damaged`, with array and file, if one is."""
+        try:
+            parts = self.parts(index, among)
+            for part in parts or ():
+                if part.damage:
+                    raise Damaged(part.damage)
+        except Damaged as damage:
+            raise self.damage(index, damage) from None
         return parts and [part for part in parts if part.values is not None]
 
-    @contextlib.contextmanager
-    def naming_damage(self) -> Iterator[None]:
-        """Within this, what is `Damaged` is said with the array's name."""
-        try:
-            yield
-        except Damaged as damage:
-            raise Damaged(f"{self.directory.parent.name}/{self.name}: {damage}") from None
+    def chunk_name(self, index: Index) -> str:
+        """What messages call the file of a chunk, or of a shard."""
+        return name_of_file(f"{self.path}/{self.file_name(index)}")
+
+    def damage(self, index: Index, damage: Damaged) -> Damaged:
+        """A damage that is met in the file of a chunk, or of a shard, with its name."""
+        return damage if damage.file else Damaged(damage.text, self.chunk_name(index))
 
     def parts(self, index: Index, among: Collection[int] | None = None) -> list[Part] | None:
         """The chunks of a file, each by itself.
@@ -308,10 +321,8 @@ class ArrayFiles:
         """
         try:
             data = read_bytes_or_none(self.file(index))
-        except Unreachable:
-            raise
         except OSError as error:
-            raise Damaged(f"cannot be read: {error.strerror}") from None
+            raise unreadable(self.chunk_name(index), error) from None
         return data if self.unfolded is None else self.unfolded.shard_with(self, index, data)
 
     def values(self) -> np.ndarray:
@@ -322,8 +333,7 @@ class ArrayFiles:
             if (values := self.chunk((i,))) is not None:
                 found[self.rows((i,))] = values
 
-        with self.naming_damage():
-            map_over_place(self.directory, read, range(self.grid[0]))
+        map_over_place(self.directory, read, range(self.grid[0]))
         return found
 
     def read_rows(self, rows: RowNumbers) -> np.ndarray:
@@ -338,9 +348,7 @@ class ArrayFiles:
         for i in np.unique(of_file).tolist():
             among = set(of_chunk[of_file == i].tolist())
             for rest in np.ndindex(self.grid[1:]):
-                with self.naming_damage():
-                    parts = self._readable_parts((i, *rest), among)
-                for part in parts or ():
+                for part in self._readable_parts((i, *rest), among) or ():
                     mine = np.flatnonzero(of_chunk == part.index[0])
                     if part.values is None:
                         continue
@@ -397,6 +405,48 @@ class ArrayFiles:
             raise Damaged(f"cannot be decoded: {error}") from None
 
 
+# --- damage ----------------------------------------------------------------------------------
+
+
+def name_of_file(path: str) -> str:
+    """What messages call a file, by its path below the store: of a chunk its array, and which."""
+    found = CHUNK_KEY.fullmatch(path)
+    return path if found is None else f"{found[1]}: chunk {found[2]}"
+
+
+def damage_of_store(store: object, damage: Damaged) -> Damaged:
+    """A damage with the name of the store that it is of, and with what mends it."""
+    if damage.remedy:
+        return damage
+    name = f"{store}: {damage.file}".rstrip()
+    return Damaged(damage.text, name, f"`sweep verify {store} --repair` mends it")
+
+
+def unreadable(file: Place | str, error: OSError) -> GeosweepError:
+    """The error that a file of a store cannot be read.
+
+    Parameters
+    ----------
+    file : Path, ObjectPlace or str
+        As in `Damaged`.
+    error : OSError
+
+    Returns
+    -------
+    Damaged, StoreError or Unreachable
+        `Damaged` only if it is the file: without the right to read it nothing is known of it.
+    """
+    if isinstance(error, Unreachable):
+        return error
+    text = f"cannot be read: {error.strerror}"
+    if error.errno in OF_FILE:
+        return Damaged(text, str(file))
+    return StoreError(f"{error.filename or file} {text}")
+
+
+# --- chunks as bytes -------------------------------------------------------------------------
+
+
 def encode_chunk(values: np.ndarray) -> bytes:
     """The bytes of a chunk of numbers, as zarr writes them."""
     return with_checksum(_blosc_codec().encode(np.ascontiguousarray(values)))
@@ -449,14 +499,12 @@ def read_zarr_metadata(directory: Place) -> dict[str, Any]:
     file = directory / METADATA
     try:
         found = json.loads(file.read_bytes())
-    except Unreachable:
-        raise
     except OSError as error:
-        raise Damaged(f"{file} cannot be read: {error.strerror}") from None
+        raise unreadable(file, error) from None
     except ValueError:
-        raise Damaged(f"{file} is no JSON") from None
+        raise Damaged("is no JSON", str(file)) from None
     if not isinstance(found, dict):
-        raise Damaged(f"{file} describes no group and no array")
+        raise Damaged("describes no group and no array", str(file))
     return found
 
 

@@ -53,6 +53,8 @@ def open_study(
     InputError
         If there is no store, or one of a newer version, or its object store does not answer; if
         `chunks` are none of these.
+    Damaged
+        If a file of the store is damaged; also when values are read that are not in memory.
 
     Examples
     --------
@@ -92,7 +94,7 @@ def open_study(
     with store.naming_damage():
         experiments = {
             name: _load_run_scalars(
-                tree[name].to_dataset(), store.arrays_of_group(name, unfolded.get(name))
+                tree[name].to_dataset(), store, store.arrays_of_group(name, unfolded.get(name))
             )
             for name in dict.fromkeys(order)
             if name != INTERNAL
@@ -238,7 +240,9 @@ def _numbers_in_row(array: xr.Variable, sizes: Mapping[Hashable, int]) -> int:
     return math.prod(min(size, sizes[dim]) for dim, size in within)
 
 
-def _load_run_scalars(dataset: xr.Dataset, arrays: Mapping[str, ArrayFiles]) -> xr.Dataset:
+def _load_run_scalars(
+    dataset: xr.Dataset, store: Store, arrays: Mapping[str, ArrayFiles]
+) -> xr.Dataset:
     """A dataset with what is over runs alone in memory, and with labels that are read when used.
 
     They are read from the store's files, as zarr takes four times as long for many small chunks.
@@ -246,6 +250,7 @@ def _load_run_scalars(dataset: xr.Dataset, arrays: Mapping[str, ArrayFiles]) -> 
     Parameters
     ----------
     dataset : xarray.Dataset
+    store : Store
     arrays : dict of str to sweep.store.files.ArrayFiles
     """
     found = {}
@@ -253,7 +258,7 @@ def _load_run_scalars(dataset: xr.Dataset, arrays: Mapping[str, ArrayFiles]) -> 
         if variable.dims == ("run",) and name not in dataset.indexes:
             array = arrays[str(name)]
             labels = array.dtype == object
-            data = indexing.LazilyIndexedArray(_Labels(array)) if labels else array.values()
+            data = indexing.LazilyIndexedArray(_Labels(array, store)) if labels else array.values()
             # By the fast path, as xarray would make new texts of labels by way of pandas.
             found[name] = xr.Variable(
                 ("run",), data, variable.attrs, variable.encoding, fastpath=True
@@ -274,10 +279,13 @@ class _Labels(BackendArray):
     Parameters
     ----------
     array : sweep.store.files.ArrayFiles
+    store : Store
+        Which has it.
     """
 
-    def __init__(self, array: ArrayFiles) -> None:
+    def __init__(self, array: ArrayFiles, store: Store) -> None:
         self._array, self.shape, self.dtype = array, array.shape, array.dtype
+        self._store = store
         self._all: np.ndarray | None = None
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
@@ -289,7 +297,8 @@ class _Labels(BackendArray):
     def _decode(self, key: Any) -> np.ndarray:
         if self._all is None:
             rows = np.arange(self.shape[0])[key]
-            if rows.shape != self.shape:
-                return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
-            self._all = self._array.values()
+            with self._store.naming_damage():
+                if rows.shape != self.shape:
+                    return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
+                self._all = self._array.values()
         return np.array(self._all[key], dtype=object)

@@ -155,7 +155,10 @@ class Counter:
         Damaged
             If an array that is counted is.
         """
-        store = self.store.anew()
+        with self.store.naming_damage():
+            return self._count_all(self.store.anew())
+
+    def _count_all(self, store: Store) -> list[Progress]:
         experiments, known = store.experiments, store.consolidated  # as they are before the files
         paths = store.list_files()  # before arrays, into which records may be folded just now
         records = records_by_group(store.place, paths)
@@ -230,9 +233,8 @@ class Counter:
         """The values of an array over runs; `Damaged`, with its name, if they are."""
         if (array := arrays.get(name)) is None:
             raise Damaged(f"{group}/{name} has no metadata")
-        with array.naming_damage():
-            indices = ((i,) for i in range(array.grid[0]))
-            parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)
+        indices = ((i,) for i in range(array.grid[0]))
+        parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)
         return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
 
     def _chunk(self, array: ArrayFiles, index: Index) -> np.ndarray:

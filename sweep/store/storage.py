@@ -23,6 +23,7 @@ from sweep.store.backends.places import METADATA, WriteCheck, map_over_place
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
 from sweep.store.commit.records import put_durably
 from sweep.store.commit.zarr_stores import (
+    DamageNamingPipeline,
     StoreFiles,
     zarr_store_with_check,
     zarr_store_with_records,
@@ -148,7 +149,14 @@ class StoredGroup(Protocol):
 
 def configure_zarr() -> None:
     """Zarr as every process here wants it; not persisted, so set in each worker."""
-    zarr.config.set({"array.write_empty_chunks": True, "threading.max_workers": 1})
+    pipeline = f"{DamageNamingPipeline.__module__}.{DamageNamingPipeline.__qualname__}"
+    zarr.config.set(
+        {
+            "array.write_empty_chunks": True,
+            "threading.max_workers": 1,
+            "codec_pipeline.path": pipeline,
+        }
+    )
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
     warnings.filterwarnings("ignore", message="Object at .* is not recognized as a component")
 

@@ -5,8 +5,8 @@ Whatever a user calls a store by is resolved once, by `Store.at`; everything bel
 Each experiment is a Zarr group, created, grown and folded by the holder of the lease. Everything
 else of a store is below ``_geosweep``:
 
-- ``session``: the name of the session whose records count; empty once it has ended. Written by the
-  lease holder.
+- ``session.json``: the name of the session whose records count, empty once it has ended, and the
+  lease holder who wrote this (`sweep.store.lease.holder.SessionRecord`).
 - ``records/GROUP/ROW/*.record`` and ``*.checkpoint``: what tasks have put for a row of shards, see
   `sweep.store.commit.records`. Workers write each file once, under a name of its own, without the
   lease, and remove checkpoints; the lease holder removes both kinds.
@@ -27,6 +27,7 @@ And beside the store: ``STORE.lock``, the lease (`sweep.store.lease.lease`); ``S
 """
 
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -49,6 +50,7 @@ from sweep.store.files import (
     ZarrMode,
     end_checkpoints_group_name,
 )
+from sweep.store.lease.holder import SessionRecord
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store as ZarrStore
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
 HALF_MADE = "creating"  # object in a bucket while a store is put there
 CREATING = ".creating"  # after the store's own name and a token: where a new one is put together
 LEASE = ".lock"  # after the store's own name alone: who writes to the store
+# Errors of what is there: of one that is not there, another process may have removed it just now.
+UNUSABLE = (*(files.OF_FILE - {errno.ENOENT}), errno.EACCES, errno.EPERM)
 
 
 @dataclass(frozen=True)
@@ -147,16 +151,32 @@ class Store:
 
     @property
     def session_file(self) -> Place:
-        """The file that names the session whose records count."""
-        return self.internal("session")
+        """The file of the `SessionRecord`."""
+        return self.internal("session.json")
+
+    @property
+    def session(self) -> SessionRecord:
+        """What it says of its last session, as it is now; of none, if there was none."""
+        for file in (self.session_file, self.internal("session")):  # so named by an earlier version
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                return SessionRecord.parse(self._session_content(file))
+        return SessionRecord()
+
+    def _session_content(self, file: Place) -> bytes:
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            if error.errno not in UNUSABLE or isinstance(
+                error, Unreachable | PermissionError | NotADirectoryError
+            ):
+                raise
+            remedy = f"remove it: `sweep run {self}` computes again what is not folded yet"
+            raise Damaged(f"cannot be read: {error.strerror}", str(file), remedy) from None
 
     @property
     def session_name(self) -> str:
         """Name of the session whose records count, as it is now; empty if none do."""
-        try:
-            return self.session_file.read_text()
-        except (FileNotFoundError, NotADirectoryError):
-            return ""
+        return self.session.name
 
     @property
     def half_made_sign(self) -> Place:
@@ -187,14 +207,24 @@ class Store:
 
     @contextlib.contextmanager
     def naming_damage(self) -> Iterator[None]:
-        """Within this, a file of it that is damaged is a `StoreError`, which says what mends it."""
+        """Within this, what is `Damaged`, or cannot be read, is said with the store's name.
+
+        Also what the operating system says of a file below it, as of a loop of links.
+        """
         try:
             yield
         except Damaged as damage:
-            raise StoreError(
-                f"{self}: {damage}; `sweep verify {self}` says all that is wrong, and --repair "
-                "mends it"
-            ) from None
+            raise files.damage_of_store(self, damage) from None
+        except OSError as error:
+            file = error.filename
+            if not isinstance(self.place, Path) or not isinstance(file, str | Path):
+                raise
+            if error.errno not in UNUSABLE or self.place not in Path(file).parents:
+                raise
+            text = f"cannot be used: {error.strerror}"
+            if isinstance(error, PermissionError):
+                raise StoreError(f"{file} {text}") from None
+            raise files.damage_of_store(self, Damaged(text, str(file))) from None
 
     def exists(self) -> bool:
         """Whether there is anything at its place; also of a name that no file can have."""
@@ -236,9 +266,14 @@ class Store:
                 metadata = files.read_zarr_metadata(self.place)
         except Damaged as damage:
             if self.internal().is_dir():
+                remedy = (
+                    "it says which study the store holds: restore it from a copy, or run the "
+                    "study into another STORE"
+                )
+                if os.path.lexists(str(self.place / METADATA)):
+                    raise Damaged(damage.text, damage.file, remedy) from None
                 raise InputError(
-                    f"{damage}: the store is half deleted or damaged, and this file says which "
-                    "study it holds. Restore it from a copy, or run the study into another STORE"
+                    f"{damage.file} is not there, and the store is half deleted; {remedy}"
                 ) from None
             raise InputError(
                 f"{self} is not a store; expected a directory that `sweep run` wrote"
@@ -374,10 +409,7 @@ class Store:
             raise StoreError(f"{self} cannot be made: {error.strerror}") from None
         root = _storage().read_root_group_or_none(self)
         if root is None and self.internal().is_dir():
-            raise StoreError(
-                f"{self}: the store is half deleted or damaged: its zarr.json, which says which "
-                "study it holds, cannot be read. Restore it from a copy, or give another STORE"
-            )
+            self.anew().check()  # says what is wrong with it
         if root is None:
             raise StoreError(f"{self} exists and is not a Geosweep store; give another STORE")
         try:

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from integrators.errors import InputError, check_known
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
@@ -192,9 +194,10 @@ def make_system_family(
     table.get("scan", table).take(limits.SYSTEMS, count_scan_combinations(scan, zipped))
     for chosen in scan_combinations(scan, zipped):
         try:
-            one = library.system(system.name, {**fixed, **chosen})
-            family.append(one)
-            table["system"].take(limits.ROWS, one.rows)
+            with np.errstate(all="ignore"):  # numbers that are not finite are refused
+                one = library.system(system.name, {**fixed, **chosen})
+                family.append(one)
+                table["system"].take(limits.ROWS, one.rows)
             table["system"].take(limits.MEMORY, _system_bytes(one))
         except StudyError:
             raise
@@ -297,19 +300,41 @@ def read_step_sizes(
         return tuple({time_axis.steps(value): value for value in snapped}.values())
     nodes = node.one_or_more()
     node.take(limits.NUMBERS, len(nodes))
-    values = read_nodes_gathering_problems(_read_step_size, nodes, time_axis)
-    if "step_size" in together:
+    values = read_nodes_gathering_problems(Node.real, nodes)
+    zipped = "step_size" in together
+    _check_step_sizes_divide(node, nodes, values, time_axis, zipped)
+    if zipped:
         return values
     exact = [time_axis.interval / time_axis.steps(value) for value in values]
     check_distinct_nodes(nodes, exact, "step size")
     return values
 
 
-def _read_step_size(node: Node, time_axis: TimeAxis | LogarithmicTimeAxis) -> StepSize:
-    value = node.real()
-    with node.context():
-        time_axis.steps(value)
-    return value
+def _check_step_sizes_divide(
+    node: Node,
+    nodes: Sequence[Node],
+    values: Sequence[StepSize],
+    time_axis: TimeAxis | LogarithmicTimeAxis,
+    zipped: bool,
+) -> None:
+    """Refuse step sizes that do not divide the interval: of several, the nearest of all at once."""
+
+    def snapped_value(place: Node) -> StepSize:
+        with place.context():
+            return time_axis.snapped(place.real())
+
+    snapped = read_nodes_gathering_problems(snapped_value, nodes)
+    wrong = [i for i, value in enumerate(values) if snapped[i] != value]
+    if len(wrong) > 1:
+        nearest = [f"{value:.10g}" for value in snapped]
+        raise node.error(
+            f"{len(wrong)} of {len(values)} step sizes do not divide "
+            f"{time_axis.interval_in_words}; the nearest that do are "
+            f"[{', '.join(nearest if zipped else dict.fromkeys(nearest))}]"
+        )
+    for i in wrong:
+        with nodes[i].context():
+            time_axis.steps(values[i])
 
 
 @shaped(any_of(one_or_more(NUMBER), RANGE.shape))
@@ -332,15 +357,20 @@ def _read_tolerance(node: Node, arithmetic: str) -> Tolerance:
         return check_tolerance(node.real(), arithmetic)
 
 
-def check_steps_are_used(table: Node, entries: Sequence[IntegratorEntry]) -> None:
-    """Refuse step sizes or tolerances that an experiment gives and none of `entries` takes."""
+def check_steps_are_used(
+    table: Node,
+    entries: Sequence[IntegratorEntry],
+    steps: Sequence[StepSize],
+    tolerances: Sequence[Tolerance],
+) -> None:
+    """Refuse `steps` or `tolerances` of an experiment's table that none of `entries` takes."""
     kinds = {entry.adaptive for entry in entries}
-    if "tolerance" in table.value and True not in kinds:
+    if tolerances and "tolerance" in table.value and True not in kinds:
         raise table["tolerance"].error(
             "a tolerance is for adaptive integrators, and those of this experiment have a fixed "
             "step: leave it out, or add an adaptive one such as 'rk45'"
         )
-    if "step_size" in table.value and False not in kinds:
+    if steps and "step_size" in table.value and False not in kinds:
         raise table["step_size"].error(
             "a step size is for integrators with a fixed step, and those of this experiment are "
             "adaptive: leave it out, or add one such as 'rk4'"
@@ -449,8 +479,15 @@ def with_own_step_sizes(
             made.append(dataclasses.replace(entry, step_sizes=mine))
 
     gather = Gathered()
+    lacking = set()  # kinds: of those without a size the first is told
     for own, entry in zip(node.one_or_more(), entries, strict=True):
-        gather(read, own, entry)
+        keys = TOLERANCE_KEYS if entry.adaptive else ("step_size",)
+        given = shared_tolerances if entry.adaptive else shared
+        if given or any(key in own for key in keys):
+            gather(read, own, entry)
+        elif entry.adaptive not in lacking:
+            gather(read, own, entry)
+            lacking.add(entry.adaptive)
     gather.raise_problems()
     return tuple(made)
 

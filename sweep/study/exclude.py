@@ -1,6 +1,7 @@
 """Rules that leave runs out of an experiment."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -65,11 +66,14 @@ class Condition:
         if labels is not None:
             return cls(column, operator, operand)
         try:
-            return cls(column, operator, float(operand))
+            number = float(operand)
         except ValueError:
+            number = math.nan
+        if math.isnan(number):
             raise InputError(
                 f"expected a number or a comparison such as '>= 0.05', got {written!r}"
-            ) from None
+            )
+        return cls(column, operator, number)
 
     def holds(self, values: np.ndarray) -> NDArray[np.bool_]:
         """Where the condition holds for the column `values`: a boolean array of its shape.

@@ -1,9 +1,8 @@
 """From the text of a study to its experiments: every value is read and checked here."""
 
 import dataclasses
-import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,12 @@ from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE
 from integrators.stepping.adaptive import MOST_STEPS
-from sweep.errors import Gathered, check_distinct_nodes, read_nodes_gathering_problems
+from sweep.errors import (
+    Gathered,
+    StudyError,
+    check_distinct_nodes,
+    read_nodes_gathering_problems,
+)
 from sweep.plugins import checks
 from sweep.plugins.registry import (
     BUILT_IN,
@@ -146,15 +150,29 @@ def _read_experiments(
     tables = node.elements()
     node.take(limits.EXPERIMENTS, len(tables))
     nodes = [dataclasses.replace(table.table(), fallback=defaults) for table in tables]
-    found = read_nodes_gathering_problems(_read_experiment, nodes, library)
+    try:
+        found = read_nodes_gathering_problems(_read_experiment, nodes, library)
+    except StudyError as error:
+        raise StudyError(*_once_for_each_default(error.problems)) from None
     check_distinct_nodes([table["name"] for table in nodes], [e.name for e in found], "name")
     return found
+
+
+def _once_for_each_default(problems: Iterable[str]) -> Iterator[str]:
+    """The problems; of a value in the defaults that several experiments cannot use the first."""
+    seen: set[str] = set()
+    for problem in problems:
+        place = re.match(r".*?: defaults[^:]*: ", problem)
+        if place is None or place[0] not in seen:
+            yield problem
+        if place is not None:
+            seen.add(place[0])
 
 
 def _read_experiment(table: Node, library: Library) -> ResolvedExperiment:
     gather = Gathered()
     read = _make_key_reader(table, gather, EXPERIMENT)
-    gather(table.table, EXPERIMENT, EXPERIMENT.required)
+    known = gather(table.table, EXPERIMENT, EXPERIMENT.required)
     library = gather(_library_with_named_plugins, table, library)
     system = read("system", library)
     fixed = read("parameters", system, default={})
@@ -174,9 +192,10 @@ def _read_experiment(table: Node, library: Library) -> ResolvedExperiment:
     steps = read("step_size", time_axis, together, default=())
     entries = read("integrators", family, library)
     tolerances = read("tolerance", entries, default=())
-    gather(axes.check_steps_are_used, table, entries)
-    sizes = steps, tolerances, together
-    entries = read("integrators", entries, time_axis, *sizes, by=axes.with_own_step_sizes)
+    used = gather(axes.check_steps_are_used, table, entries, steps, tolerances)
+    if known is not Gathered.FAILED and used is not Gathered.FAILED:  # or sizes may seem to lack
+        sizes = steps, tolerances, together
+        entries = read("integrators", entries, time_axis, *sizes, by=axes.with_own_step_sizes)
     starts = read("initial_condition", family)
     reference = read("reference", family, duration, default=None)
     gather(_check_starts_have_all_digits, table, starts, family, entries, reference)
@@ -288,8 +307,12 @@ def _times_in_system_unit(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     unit, reference = values["time_unit"], values["reference"]
     duration = values["time_axis"].duration
-    if not 0 < duration * unit < math.inf:
-        raise InputError(f"{duration} times the time_unit {unit} is out of bounds", key="duration")
+    try:
+        time_axis = values["time_axis"].times_unit(unit)
+    except InputError as error:
+        raise InputError(
+            f"{duration} times the time_unit {unit} is out of bounds: {error}", key="duration"
+        ) from None
 
     def own(sizes: tuple[float, ...] | None) -> tuple[float, ...] | None:
         return None if sizes is None else tuple(size * unit for size in sizes)
@@ -301,7 +324,7 @@ def _times_in_system_unit(values: Mapping[str, Any]) -> dict[str, Any]:
     if reference is not None:
         reference = dataclasses.replace(reference, until=reference.until * unit)
     return {
-        "time_axis": values["time_axis"].times_unit(unit),
+        "time_axis": time_axis,
         "step_sizes": own(values["step_sizes"]),
         "integrators": tuple(entries),
         "reference": reference,
@@ -432,7 +455,7 @@ def _try_plugins_at_first_start(
         checks.try_plugin_system(library, system.name, system, start)
     with table["integrators"].context():
         with_tangents = bool({*record} & structure.WITH_TANGENTS)
-        checks.try_plugin_integrators(library, entries, system, with_tangents)
+        checks.try_plugin_integrators(library, entries, system, start, with_tangents)
     with table.get("record", table).context():
         elements = [DOUBLE_DOUBLE] * any(entry.is_precise for entry in entries)
         checks.try_plugin_observables(library, record, system, start, elements)

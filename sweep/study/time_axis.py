@@ -16,6 +16,7 @@ from sweep.study.run_id import StepSize
 
 DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
+SHORTEST, LONGEST = 1e-100, 1e100  # durations: squares of the steps in them have all digits
 FEW = 10**9  # what the numbers of a duration's fraction may be
 
 
@@ -45,7 +46,7 @@ class Samples:
             """How many intervals there are until each sample."""
 
         @property
-        def _interval_in_words(self) -> str:
+        def interval_in_words(self) -> str:
             """The interval, for messages."""
 
     @property
@@ -71,7 +72,7 @@ class Samples:
         steps = round(ratio)
         if abs(ratio - steps) > DIVIDES * steps:
             raise InputError(
-                f"the step size {step_size} does not divide {self._interval_in_words}; "
+                f"the step size {step_size} does not divide {self.interval_in_words}; "
                 f"{_describe_nearest_divisors(self.interval, ratio)}"
             )
         return steps
@@ -95,7 +96,7 @@ class Samples:
             raise InputError(f"expected a positive step size, got {step_size}")
         ratio = self.interval / step_size
         if ratio < 1 - DIVIDES:
-            raise InputError(f"the step size {step_size} is larger than {self._interval_in_words}")
+            raise InputError(f"the step size {step_size} is larger than {self.interval_in_words}")
         if not ratio * self.intervals <= MOST_STEPS:
             raise InputError(f"the step size {step_size} needs more than 2**53 steps")
         return ratio
@@ -122,7 +123,7 @@ class TimeAxis(Samples):
     samples: int
 
     def __post_init__(self) -> None:
-        check_duration(self.duration)
+        _check_usable_duration(self.duration)
         if self.samples < 1:
             raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
         _check_sample_count(self.samples)
@@ -152,7 +153,8 @@ class TimeAxis(Samples):
         return dataclasses.replace(self, duration=self.duration * unit)
 
     @property
-    def _interval_in_words(self) -> str:
+    def interval_in_words(self) -> str:
+        """The interval, for messages."""
         return (
             f"the sample interval {self.interval:.10g} "
             f"(duration {self.duration} / samples {self.samples})"
@@ -188,7 +190,7 @@ class LogarithmicTimeAxis(Samples):
     grid: float
 
     def __post_init__(self) -> None:
-        check_duration(self.duration)
+        _check_usable_duration(self.duration)
         if not 1 <= self.per_decade <= MOST_PER_DECADE:
             raise InputError(
                 f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {self.per_decade:,}",
@@ -260,7 +262,8 @@ class LogarithmicTimeAxis(Samples):
         return dataclasses.replace(self, **times)
 
     @property
-    def _interval_in_words(self) -> str:
+    def interval_in_words(self) -> str:
+        """The interval, for messages."""
         return (
             f"{self.interval:.10g}, the largest step size, of which all sample times are multiples"
         )
@@ -304,6 +307,15 @@ def check_duration(duration: float) -> None:
     """Raise InputError unless it is a positive number."""
     if not 0 < duration < math.inf:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
+
+
+def _check_usable_duration(duration: float) -> None:
+    """Raise InputError unless squares of a positive time and of steps in it have all digits."""
+    check_duration(duration)
+    if not SHORTEST <= duration <= LONGEST:
+        raise InputError(
+            f"expected a time from {SHORTEST:g} to {LONGEST:g}, got {duration:g}", key="duration"
+        )
 
 
 def _describe_nearest_divisors(whole: float, ratio: float) -> str:
@@ -422,8 +434,9 @@ class ExtendedTimeAxis(Samples):
         return {"first": first, "pieces": [list(piece) for piece in self.pieces]}
 
     @property
-    def _interval_in_words(self) -> str:
-        return self.first._interval_in_words
+    def interval_in_words(self) -> str:
+        """The interval, for messages."""
+        return self.first.interval_in_words
 
 
 AnyTimeAxis = TimeAxis | LogarithmicTimeAxis | ExtendedTimeAxis

@@ -18,7 +18,8 @@ from sweep.tables import answers
 class Accessor:
     """Answers of an experiment, a selection of its runs, or a whole study.
 
-    Each method is the function of `sweep` with that name, and takes its further arguments.
+    Each method is the function of `sweep` with that name, and takes its further arguments. Other
+    names are those of variables: ``ds.geosweep.count`` where ``ds.count`` is a method of xarray.
 
     Parameters
     ----------
@@ -81,6 +82,14 @@ class Accessor:
     def units(self, **options: Any) -> dict[str, str]:
         """Units by name: `sweep.units`."""
         return answers.units(self._data, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._data:
+            raise AttributeError(f"no answer and no variable is called {name!r}")
+        return self._data[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *map(str, [*self._data, *self._data.coords])]
 
     @property
     def plot(self) -> "Plots":

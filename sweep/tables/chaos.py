@@ -20,12 +20,13 @@ from sweep.text import format_number
 
 if TYPE_CHECKING:
     from sweep.analysis.chaos import ChaosEstimate
+    from sweep.analysis.drift.drifts import Spread
 
 
 def chaos_as_table(
     estimates: Sequence[ChaosEstimate], without: Mapping[str, str] | None = None
 ) -> Table:
-    """A table of exponents, medians over the starts; below it what is undecided, and why.
+    """A table of exponents, medians and range over the starts; below it what is undecided, and why.
 
     Parameters
     ----------
@@ -38,7 +39,9 @@ def chaos_as_table(
     has_megno = any(not math.isnan(row.megno.median) for row in estimates)
     steps = step_columns_of_rows(estimates)
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]
-    headers += ["λ"] if count == 1 else [f"λ{k + 1}" for k in range(count)]
+    several = count > 0 and max(row.starts for row in estimates) > 1
+    names = ["λ"] if count == 1 else [f"λ{k + 1}" for k in range(count)]
+    headers += [*names, *([f"{names[0]} over the starts"] if several else [])]
     headers += ["MEGNO", "verdict"] if has_megno else []
     cells = [
         [
@@ -47,6 +50,7 @@ def chaos_as_table(
             *(format_number(getattr(row, name)) for name in steps),
             f"{row.starts} of {row.starts + row.left_out}" if row.left_out else str(row.starts),
             *(scientific_cell(exponent.median, 3) for exponent in row.exponents),
+            *([_range_cell(row.exponents[0])] if several else []),
             *([two_decimal_cell(row.megno.median), row.verdict] if has_megno else []),
         ]
         for row in estimates
@@ -62,3 +66,9 @@ def chaos_as_table(
         notes.append('Verdicts need "megno" in the record.')
     summary = " ".join(summarize_chaos(estimates))
     return Table(headers, cells, title, notes, summary=summary)
+
+
+def _range_cell(exponent: Spread) -> str:
+    """The least and the largest exponent of a start, or the only one."""
+    low, high = (scientific_cell(value, 3) for value in (exponent.low, exponent.high))
+    return low if low == high else f"{low} – {high}"

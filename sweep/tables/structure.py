@@ -19,7 +19,8 @@ from sweep.text import format_number
 if TYPE_CHECKING:
     from sweep.analysis.structure import StructureEstimate
 
-SYMMETRIC = {True: "yes", False: "no", None: "–"}
+DECLARED = {True: "symmetric", False: "not symmetric", None: "–"}
+DISPUTED = "≠"  # behind a declaration that a measurement contradicts
 
 
 def structure_as_table(estimates: Sequence[StructureEstimate]) -> Table:
@@ -35,7 +36,8 @@ def structure_as_table(estimates: Sequence[StructureEstimate]) -> Table:
     reversals = any(math.isfinite(row.reversal.median) for row in estimates)
     headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]
     headers += ["symplectic defect", "largest", "resolution", "verdict"] if defects else []
-    headers += ["reversal error", "largest", "symmetric"] if reversals else []
+    reversal = ["reversal error", "largest", "rounding", "returned", "declared"]
+    headers += reversal if reversals else []
     cells = [
         [
             row.integrator,
@@ -47,7 +49,7 @@ def structure_as_table(estimates: Sequence[StructureEstimate]) -> Table:
         ]
         for row in estimates
     ]
-    notes = left_out_runs_note(estimates)
+    notes = [*_disputes_note(estimates), *left_out_runs_note(estimates)]
     title = _structure_title(estimates, defects, reversals)
     summary = " ".join(summarize_structure(estimates))
     return Table(headers, cells, title, notes, summary=summary)
@@ -59,8 +61,19 @@ def _defect_cells(row: StructureEstimate) -> list[str]:
 
 
 def _reversal_cells(row: StructureEstimate) -> list[str]:
-    values = row.reversal.median, row.reversal.high
-    return [*map(scientific_cell, values), SYMMETRIC[row.symmetric]]
+    values = row.reversal.median, row.reversal.high, row.largest_rounding
+    declared = DECLARED[row.symmetric] + f" {DISPUTED}" * row.disputed
+    return [*map(scientific_cell, values), row.returned or "–", declared]
+
+
+def _disputes_note(estimates: Sequence[StructureEstimate]) -> list[str]:
+    labels = dict.fromkeys(row.integrator for row in estimates if row.disputed)
+    if not labels:
+        return []
+    return [
+        f"{DISPUTED} {', '.join(labels)}: declared symmetric, but runs do not return to round-off, "
+        "as those of a method that is not symmetric, or of a motion that enlarges rounding"
+    ]
 
 
 def _structure_title(estimates: Sequence[StructureEstimate], defects: bool, reversals: bool) -> str:
@@ -74,7 +87,7 @@ def _structure_title(estimates: Sequence[StructureEstimate], defects: bool, reve
         time = "" if first.time_units == "1" else f" {first.time_units}"
         parts.append(
             "reversal error: distance from the start after as many steps back from "
-            f"t = {first.duration:g}{time}"
+            f"t = {first.duration:g}{time}, and what the roundings of so many steps can add up to"
         )
     several = max(row.starts for row in estimates) > 1
     median = ["medians and largest over the starts"] if several else []

@@ -195,7 +195,8 @@ def quantities_of_spheres(
 ) -> tuple[Quantity, ...]:
     """Energy, unit length, tangency and momenta of a `SpheresLagrangian`.
 
-    With a force the energy balance E − W is the invariant, and energy and work are observables.
+    With a force the energy balance E − W is the invariant, and energy and work are observables. If
+    the potential depends on time, nothing of these is invariant.
 
     Parameters
     ----------
@@ -206,16 +207,16 @@ def quantities_of_spheres(
         The axes about which angular momentum is conserved: ``"xyz"``, one of them or ``""``.
     """
     per_time = "1" if units["time"] == "1" else f"rad {units['time']}-1"
-    of_energy = units["energy"]
+    of_energy, invariant = units["energy"], "observable" if form.time_dependent else "energy"
     if form.forced:
         balance = "energy less the work of the forces"
         energies = [
             Quantity("energy", "observable", of_energy, "total energy", form.energy),
             Quantity("work", "observable", of_energy, "work of the forces since time 0", work_done),
-            Quantity("energy_balance", "energy", of_energy, balance, form.energy_balance),
+            Quantity("energy_balance", invariant, of_energy, balance, form.energy_balance),
         ]
     else:
-        energies = [Quantity("energy", "energy", of_energy, "total energy", form.energy)]
+        energies = [Quantity("energy", invariant, of_energy, "total energy", form.energy)]
     result = [
         *energies,
         Quantity("unit_length", "constraint", "1", "max |q·q − 1| over bodies", unit_length_error),

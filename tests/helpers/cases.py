@@ -465,9 +465,12 @@ def _first_kernels():
 
 @functools.cache
 def _first_kernels_in_lanes():
-    """Those of the pairings with a kernel of a method that none before has but for constants."""
-    found = [p for p in _new_methods_and_cases(pairings()) if p.name not in ALIKE_IN_LANES]
-    return _labels(_with_new(found, lambda p: {p.integrator.bind(p.case.system).advance.label}))
+    """Those of the pairings with a function that steps which none before has."""
+
+    def function(pairing):
+        return {pairing.integrator.bind(pairing.case.system).advance.label.partition("(")[0]}
+
+    return _labels(_with_new(_new_methods_and_cases(pairings()), function))
 
 
 def _labels(chosen):
@@ -496,8 +499,6 @@ ELSEWHERE = ("suzuki4", "blanes_moan6", "blanes_casas_murua8")
 OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")
 ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint", "moser_veselov")
 ALIKE += ("collective_gauss2", "rattle_su2")
-ALIKE_IN_LANES = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint")
-ALIKE_IN_LANES += ("collective_gauss4", "collective_gauss6")
 LONG = 20  # stages
 # So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
 TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk45+fixed")

@@ -156,13 +156,16 @@ def check(done, code):
 
 @pytest.fixture(scope="session")
 def called(lent):
-    """Call the entry point of `sweep` and catch its exit: ``called(cwd, *arguments)``."""
+    """Call the entry point of `sweep` and catch its exit: ``called(cwd, *arguments)``.
+
+    Its standard output is a text, or ``out``, a stream.
+    """
     (program,) = importlib.metadata.entry_points(group="console_scripts", name="sweep")
     main = program.load()
 
-    def call(cwd, *arguments):
+    def call(cwd, *arguments, out=None):
         arguments, thresholds = [*map(str, arguments)], gc.get_threshold()
-        out, errors = io.StringIO(), io.StringIO()
+        text, errors = io.StringIO(), io.StringIO()
         # What thousands of tests have left is not looked through again by what is to come.
         gc.collect()
         gc.freeze()
@@ -171,14 +174,14 @@ def called(lent):
             patch.setattr(sys.modules["__main__"], "__package__", None)  # not "python -m …"
             with (
                 contextlib.chdir(cwd),
-                contextlib.redirect_stdout(out),
+                contextlib.redirect_stdout(text if out is None else out),
                 contextlib.redirect_stderr(errors),
                 pytest.raises(SystemExit) as end,
             ):
                 main()
         gc.set_threshold(*thresholds)
         code = end.value.code or 0
-        return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
+        return subprocess.CompletedProcess(arguments, code, text.getvalue(), errors.getvalue())
 
     return call
 

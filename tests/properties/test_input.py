@@ -10,6 +10,7 @@ import systems
 from integrators import InputError
 from integrators.forms.forms import SpheresLagrangian
 from integrators.method import EXACT
+from integrators.solvers.inertia import ChainInertia
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +35,8 @@ START = CHAIN.start("lee")
     ("name", "message"),
     [
         ("variatonal", "unknown integrator 'variatonal'. Did you mean 'variational'?"),
+        ("RK4", "Did you mean 'rk4'?"),
+        ("Variational+Suzuki4", "Did you mean 'variational'?"),
         ("leapfrog", "Valid: variational, spherical_midpoint"),
         ("variational+suzuky4", "'suzuky4'. Did you mean 'suzuki4'?"),
         ("variational+", "expected a composition or projection after it"),
@@ -150,8 +153,11 @@ def test_a_system_without_the_form_is_told_what_would_do():
         [1.0, 0.0],
         [],
         [[1.0, 0.0], [0.0, np.nan]],
+        [[1.0, 1.0], [1.0, 1.0 + 1e-16]],
+        [1.0, 1e-320],
+        ChainInertia([1.0, 1.0], [1e-17, 1.0]),
     ],
-    ids=["oblong", "skew", "indefinite", "massless", "empty", "nan"],
+    ids=["oblong", "skew", "indefinite", "massless", "empty", "nan", "singular", "tiny", "links"],
 )
 def test_inertia_is_symmetric_and_positive_definite(inertia):
     form = CHAIN.form

@@ -13,7 +13,7 @@ from interrupting import Process
 from study_text import one_experiment, study_of
 
 import sweep
-from sweep.errors import Damaged, GeosweepError, StoreError
+from sweep.errors import Damaged, GeosweepError
 
 KEYS = {
     "integrators": '"rk4"',
@@ -214,11 +214,11 @@ def test_damage_that_a_command_meets_is_said(copy, cluster, command):
     for asked in (sweep.open_study, sweep.failures, sweep.status):
         with pytest.raises(GeosweepError, match="only/step_size/c.0 is not there"):
             asked(copy)
-    said = command(copy.parent, "order", "test.zarr", code=2).stderr
+    said = command(copy.parent, "order", "test.zarr", code=3).stderr
     assert "only/step_size/c.0 is not there" in said
     assert not sweep.repair(copy).left
     next((copy / "only" / "energy").glob("c*")).write_bytes(b"garbled")
-    with pytest.raises(StoreError, match=r"only/energy: .*checksum.*sweep verify.*--repair"):
+    with pytest.raises(Damaged, match=r"only/energy: .*checksum.*sweep verify.*--repair"):
         sweep.extend(copy, duration=2.0, client=cluster)
 
 
@@ -254,7 +254,7 @@ def test_damage_to_what_a_killed_run_has_left(whole, tmp_path, run_text, assert_
         assert any("checksum" in finding.text for finding in sweep.verify(copy))
         try:
             run_text(TEXT, copy)
-        except StoreError as error:  # where it is one that it goes on from
+        except Damaged as error:  # where it is one that it goes on from
             where = name.name if "records" in name.parts else name.parent.as_posix()
             assert where in str(error) and "--repair" in str(error)
         assert not sweep.repair(copy).left
@@ -277,7 +277,7 @@ def test_damage_to_an_array_while_results_are_folded_into_it(
             break
     done = {row.experiment: row.done for row in sweep.status(store)}["second"]
     flip(*files)
-    with pytest.raises(StoreError, match=f"only/{array}.*--repair"):
+    with pytest.raises(Damaged, match=f"only/{array}.*--repair"):
         run_text(TEXT, store)
     mended = sweep.repair(store)
     assert mended.marked == {"only": 6} and not mended.left and sweep.verify(store) == []

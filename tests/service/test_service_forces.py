@@ -12,7 +12,7 @@ format = 1
 name = "forces"
 
 [defaults]
-integrators = ["variational", "rk4", { name = "rk4", formulation = "q_qdot", label = "qdot" }]
+integrators = ["variational", "rk4"]
 step_size = [0.05, 0.025]
 duration = 5.0
 samples = 10

@@ -164,6 +164,22 @@ def test_a_run_that_loses_its_lease_stops(
     assert_same_runs(undisturbed, long_study / "long.zarr", "pendulum")
 
 
+@pytest.mark.slow
+def test_a_run_that_wakes_after_its_successor_has_ended_says_who_that_was(
+    suspended, long_study, command
+):
+    run, lock = suspended("--workers", 1), long_study / "long.zarr.lock"
+    write(lock.with_suffix(".new"))  # whom the successor need not watch for long
+    lock.with_suffix(".new").replace(lock)
+    assert "Complete: 136" in command(long_study, "run", "long.toml", "--no-summary").stdout
+    assert not lock.exists()
+    run.signal_all(signal.SIGCONT)
+    printed, errors = run.finish()
+    assert run.returncode == 4 and "Traceback" not in errors, printed + errors
+    assert re.search(rf"taken over by .* \(process {os.getpid()}, .*ended since", printed + errors)
+    assert "moved" not in printed + errors
+
+
 def test_the_lease_and_directories_made_for_it_go_whatever_ends_a_run(tmp_path):
     store = tmp_path / "a" / "b" / "c.zarr"
     with pytest.raises(GeosweepError):

@@ -16,6 +16,7 @@ from sweep.analysis.convergence.slopes import (
     MARGIN,
     MISSING,
     OF_POINTS,
+    PRE_ASYMPTOTIC,
     UNRESOLVED,
     USED,
     WITH_SECOND_TERM,
@@ -39,6 +40,7 @@ EXACT = "exact"  # the declared order of a method whose steps are the flow itsel
 MOST_STARTS, MOST_SIZES = 4096, 100  # more are no advice
 FINER = 8.0  # times smaller step sizes show if an error that hardly falls does so later
 MOST = 1e3  # times larger step sizes: more are no advice
+BEYOND = 2.0  # factor by which step sizes are tried beyond the largest and the smallest
 
 
 def verdict_on_declared_order(
@@ -63,8 +65,7 @@ def verdict_on_declared_order(
     why : tuple of Reason
     """
     if curve.reference_failed:
-        earlier = Remedy("reference end", curve.last_time / 2, curve.last_time)
-        remedies = (earlier, Remedy("state", 1, 0))
+        remedies = *_remedy_of_shorter_reference(curve), Remedy("state", 1, 0)
         return UNDECIDED, (Reason("reference", 0, 1, remedies),)
     slopes = {"slopes": _local_slopes_in_words(fit)}
     if isinstance(declared, str):  # `EXACT`
@@ -75,7 +76,7 @@ def verdict_on_declared_order(
         exact = None if declared is None else _steps_exact_to_round_off(fit, declared, curve)
         if exact is not None and not moving:
             limit = scaled_to_round_off(MOVING, curve)
-            return UNDECIDED, (Reason("motion", 0, limit, (Remedy("integrator", 1, 0),)),)
+            return UNDECIDED, (Reason("motion", 0, limit),)
         if exact is not None and declared is not None:
             limit, numbers = scaled_to_round_off(LOST, curve), {"steps": exact, "time": curve.time}
             return CONFIRMED, (Reason("exact steps", exact**-declared, limit, (), numbers),)
@@ -178,27 +179,52 @@ def _remedies_narrowing_order_interval(
         enough = more[np.maximum(scatter, fit.apart) <= room]
         if fit.scatter > room and len(enough):
             apart = error == SELF  # differences, of which there is one less than step sizes
-            remedies.append(Remedy("step sizes", float(enough[0] + apart), used + apart))
+            remedies += _remedy_of_step_sizes_between(fit, curve, enough[0] + apart, used + apart)
     left = wanted - fit.budget - LEAST
     if fit.bend > 0 and left > 0 and not remedies:
         finer = _remedy_of_smaller_step_size(fit.bend, fit.order, fit, curve, left / 2)
-        return finer or _remedy_of_denser_step_sizes(used, error)
+        return finer or _remedy_of_denser_step_sizes(fit, curve, error)
     if fit.budget > wanted / 2:
-        remedies.append(Remedy("reference", 2 * fit.budget / wanted, 1.0))
+        remedies += _remedy_of_closer_reference(2 * fit.budget / wanted, curve)
     gap = abs(float(fit.local[0]) - declared)
     return (
         tuple(remedies)
         or _remedy_of_smaller_step_size(max(gap, TOLERANCE), declared, fit, curve)
-        or _remedy_of_denser_step_sizes(used, error)
+        or _remedy_of_denser_step_sizes(fit, curve, error)
     )
 
 
-def _remedy_of_denser_step_sizes(used: int, error: str) -> tuple[Remedy, ...]:
+def _remedy_of_closer_reference(times: float, curve: Curve) -> tuple[Remedy, ...]:
+    """A power of ten for the tolerance of a reference, unless rounding decides there."""
+    now, least = curve.reference_tolerance
+    tolerance = 10.0 ** np.floor(np.log10(now / times))
+    return (Remedy("reference", float(tolerance), now),) if tolerance >= least else ()
+
+
+def _remedy_of_shorter_reference(curve: Curve) -> tuple[Remedy, ...]:
+    """A reference that ends near half the time, if it has as many sample intervals."""
+    interval = curve.possible.interval
+    half = interval * np.floor(curve.last_time / interval / 2)
+    return (Remedy("reference end", float(half), curve.last_time),) if half > 0 else ()
+
+
+def _remedy_of_denser_step_sizes(fit: OrderFit, curve: Curve, error: str) -> tuple[Remedy, ...]:
     """Twice as many step sizes in the same range, where these are too few to fit next terms."""
+    used = fit.use.count(USED)
     if used >= WITH_SECOND_TERM:
         return ()
     apart = error == SELF  # differences, of which there is one less than step sizes
-    return (Remedy("step sizes", 2 * used + apart, used + apart),)
+    return _remedy_of_step_sizes_between(fit, curve, 2 * used + apart, used + apart)
+
+
+def _remedy_of_step_sizes_between(
+    fit: OrderFit, curve: Curve, number: int, now: int
+) -> tuple[Remedy, ...]:
+    """So many step sizes in the range of those that count, if as many divide the interval."""
+    sizes, _, _ = _mean_errors_of_step_sizes(curve, np.array(fit.use, dtype=object) == USED)
+    if not curve.possible.are_as_many_between(sizes[0], sizes[-1], number):
+        return ()
+    return (Remedy("step sizes", float(number), now),)
 
 
 def _remedy_of_smaller_step_size(
@@ -211,7 +237,13 @@ def _remedy_of_smaller_step_size(
     there = errors[0] * (smallest / sizes[0]) ** order
     if there < MARGIN * own[0]:
         return ()
-    return (Remedy("smaller step size", float(smallest), float(sizes[0])),)
+    return _remedy_of_finer_step_size(float(smallest), float(sizes[0]), curve)
+
+
+def _remedy_of_finer_step_size(smallest: float, now: float, curve: Curve) -> tuple[Remedy, ...]:
+    """A step size that is no larger than `smallest`, and hardly smaller."""
+    size = curve.possible.one_between(smallest / 2, smallest)
+    return () if size is None else (Remedy("smaller step size", size, now),)
 
 
 def _mean_errors_of_step_sizes(curve: Curve, chosen: Booleans) -> tuple[Floats, Floats, Floats]:
@@ -256,8 +288,21 @@ def _why_too_few_step_sizes(
         "causes": f" ({'; '.join(causes)})" if causes else "",
     }
     larger = fit.count_step_sizes_with(UNRESOLVED) + fit.count_step_sizes_with(LEVEL) > 0
-    more = Remedy("larger step sizes" if larger else "more step sizes", FEWEST - counted, counted)
-    return Reason("points", counted, FEWEST, (more,), numbers)
+    remedies = _remedy_of_further_step_sizes(
+        "larger step sizes" if larger else "more step sizes", fit, curve
+    )
+    return Reason("points", counted, FEWEST, remedies, numbers)
+
+
+def _remedy_of_further_step_sizes(what: str, fit: OrderFit, curve: Curve) -> tuple[Remedy, ...]:
+    """The step sizes that are missing, between those at the floor and those that are too coarse."""
+    there = curve.sizes[np.isfinite(curve.errors).any(axis=1)]
+    use, counted = np.array(fit.use, dtype=object), fit.use.count(USED)
+    missing = FEWEST - counted
+    low = np.max(there[use == FLOOR], initial=there[0] / BEYOND ** (missing + 1))
+    high = np.min(there[use == PRE_ASYMPTOTIC], initial=there[-1] * BEYOND ** (missing + 1))
+    sizes = curve.possible.several_between(float(low), float(high), missing)
+    return (Remedy(what, missing, counted, sizes),) if sizes else ()
 
 
 def _why_complete_runs_lack_errors(curve: Curve, error: str) -> Reason:
@@ -266,7 +311,9 @@ def _why_complete_runs_lack_errors(curve: Curve, error: str) -> Reason:
     runs = f"run {one}" if curve.complete == 1 else f"runs {several}"
     numbers = {"runs": f"{curve.complete} {runs}"}
     if error == SELF:
-        remedies = (Remedy("more step sizes", 1, 1),)
+        finest = float(curve.possible.known[0])
+        sizes = curve.possible.several_between(finest / BEYOND**2, finest, 1)
+        remedies = (Remedy("more step sizes", 1, 1, sizes),)
         return Reason("neighbouring step sizes", 0, FEWEST, remedies, numbers)
     return Reason(
         "errors of this kind", 0, 1, (Remedy("global error", 1, 0),), numbers | {"error": error}
@@ -284,7 +331,7 @@ def _why_error_curve_is_flat(
     smallest = flat.fine * max(1 / FINER, (MARGIN / above) ** (1 / (declared or 1)))
     remedies: tuple[Remedy, ...] = ()
     if smallest <= flat.fine / 2:
-        remedies += (Remedy("smaller step size", float(smallest), flat.fine),)
+        remedies += _remedy_of_finer_step_size(float(smallest), flat.fine, curve)
     remedies += _remedy_of_larger_step_size(
         MARGIN**2 * flat.level / np.nanmax(errors), declared, curve
     )
@@ -304,4 +351,5 @@ def _remedy_of_larger_step_size(
     """The larger step size at which errors would be `factor` times those at the largest."""
     now = float(curve.sizes[np.isfinite(curve.errors).any(axis=1)][-1])
     largest = now * max(factor, FINER) ** (1 / (declared or 1))
-    return (Remedy("larger step size", float(largest), now),) if largest <= MOST * now else ()
+    size = curve.possible.one_between(max(largest / BEYOND, now * BEYOND**0.5), largest)
+    return () if size is None or size > MOST * now else (Remedy("larger step size", size, now),)

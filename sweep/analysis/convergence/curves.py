@@ -1,6 +1,7 @@
 """Error curves: errors by step size and start, against a reference or the next step size."""
 
 import functools
+import json
 import math
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from integrators.errors import InputError
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
 from integrators.precision import ROUND_OFF as PRECISION
 from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, OrderFit, fit_convergence_order
+from sweep.analysis.convergence.step_sizes import PossibleStepSizes, possible_step_sizes
 from sweep.analysis.runs.blocks import (
     VALUES,
     Booleans,
@@ -40,6 +42,7 @@ ROUND_OFF = 2.0**-50  # least error of a reference in doubles, relative to the i
 # control of order 8 that distance is 10^(7/8) - 1 = 6.5 times the reference's own error. In
 # double-double it is that to twice the step size, which is the error itself where rounding decides.
 REFERENCE_SHARES = {DOUBLE: 1 / 5, DOUBLE_DOUBLE: 1.0}
+LEAST_TOLERANCES = {DOUBLE: 100 * PRECISION[DOUBLE], DOUBLE_DOUBLE: 1e-28}  # of references
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,10 @@ class Curve:
         Whether there are errors against a reference that failed, see `reference_failed_at_start`.
     round_off : float
         Relative round-off of the runs, or of their reference where that is coarser.
+    possible : PossibleStepSizes
+        The step sizes that could be added.
+    reference_tolerance : (float, float)
+        That of the reference, and the least that there is; NaN where it is not known.
     stopped : int
         Runs that count, and fail after `last_time`.
     """
@@ -89,6 +96,8 @@ class Curve:
     complete: int
     reference_failed: bool
     round_off: float
+    possible: PossibleStepSizes
+    reference_tolerance: tuple[float, float] = (math.nan, math.nan)
     stopped: int = 0
 
     @property
@@ -140,6 +149,7 @@ def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size
     -------
     Curve
     """
+    possible = possible_step_sizes(dataset)
     judged = judged_runs(dataset, 1)
     counts = np.isin(np.arange(dataset.sizes["run"]), judged.positions)
     dataset = dataset.isel(time=slice(0, judged.samples))
@@ -178,6 +188,8 @@ def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size
         complete=int(counts.sum()),
         reference_failed=bool(failed and not found.reference_seen),
         round_off=float(_round_off_of_errors(dataset, error).max()),
+        possible=possible,
+        reference_tolerance=_tolerance_of_reference(dataset),
         stopped=judged.stopped,
     )
 
@@ -344,6 +356,7 @@ def self_convergence_curve(dataset: xr.Dataset, at: str) -> Curve:
         complete=int(counts.sum()),
         reference_failed=False,
         round_off=PRECISION[DOUBLE],
+        possible=possible_step_sizes(dataset),
     )
 
 
@@ -399,6 +412,13 @@ def _step_counts_by_size(dataset: xr.Dataset, step: Integers, count: int) -> Flo
     if "steps" in dataset:
         steps[step] = dataset["steps"].values
     return steps
+
+
+def _tolerance_of_reference(dataset: xr.Dataset) -> tuple[float, float]:
+    """The tolerance of the reference as the store names it, and the least that there is."""
+    reference = json.loads(dataset.attrs.get("experiment", "{}")).get("reference") or {}
+    least = LEAST_TOLERANCES[arithmetic_of_reference(dataset)]
+    return float(reference.get("tolerance", math.nan)), least
 
 
 def share_of_reference_error(dataset: xr.Dataset) -> float:

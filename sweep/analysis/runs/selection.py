@@ -224,6 +224,24 @@ def arithmetic_of_reference(dataset: xr.Dataset) -> str:
     return dataset["reference_error"].attrs.get(ARITHMETIC, DOUBLE) if known else DOUBLE
 
 
+def sample_interval(dataset: xr.Dataset) -> float:
+    """The time that every step size of an experiment divides.
+
+    Of samples that thin out that is the largest step size of the study; of tables that come from no
+    store it is taken for the least distance of two samples.
+    """
+    axis = json.loads(dataset.attrs.get("time_axis", "{}"))
+    if isinstance(axis.get("samples"), dict):  # as the store writes the axes of a study
+        axis = axis["samples"].get("first", axis) if "pieces" in axis["samples"] else axis
+    match axis.get("samples"):
+        case None:
+            return float(np.diff(dataset["time"].values).min(initial=np.inf))
+        case {"grid": grid}:
+            return float(axis["duration"] / round(axis["duration"] / grid))
+        case samples:
+            return float(axis["duration"] / samples)
+
+
 def axis_values_in_words(key: Mapping[str, Any]) -> str:
     """``{"gravity": 1.0}`` as the text ``gravity=1``, as tables and plots show it."""
     return ", ".join(

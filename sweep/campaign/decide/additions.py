@@ -57,9 +57,7 @@ BEYOND_STORE = {
     "samples": "the store keeps its sample times: a new store with more samples",
     "samples a decade": "the store keeps its sample times: a new store with more samples",
     "likeness": "starts further apart are another ensemble: a larger spread",
-    "earlier end": "the store keeps its duration: a new store with a shorter one",
     "state": "the store keeps what is recorded: a new store with it",
-    "integrator": "another integrator beside it",
     "global error": "the store keeps what is recorded: a new store with it",
 }
 

@@ -32,6 +32,7 @@ from sweep.store.backends.trees import copy_tree
 from sweep.store.commit import fold
 from sweep.store.commit.records import put_durably
 from sweep.store.files import end_checkpoints_group_name, references_group_name
+from sweep.store.lease.holder import SessionRecord
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.study.model import unite_studies
@@ -231,7 +232,7 @@ def _count_conflicting_runs(
         raise StoreError(
             f"{count:,} of {sum(both for both, _ in found.values()):,} runs that are computed in "
             f"several of the stores differ; the first is {first}. Other machines or versions may "
-            "be why (sines differ in the last bit): say --prefer-first to take such "
+            "be why (sines differ in the last bit): say `prefer_first=True` to take such "
             "runs from the store that is named first"
         )
     return found
@@ -251,7 +252,7 @@ def _fill_merged_store(
     copy_tree(sources[0].store.place, store.place, ignore=("*.partial", "in-flight.json"))
     _make_store_writable(store.place)
     fold.settle(store)
-    put_durably(store.session_file, b"")
+    put_durably(store.session_file, SessionRecord().content())
     entries = diff.diff_store_against_study(store, whole)
     create.create_or_grow_store(store, whole, entries)
     store = store.anew()

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sweep.campaign.merge.copy_rows import Rows, worker_written_arrays
-from sweep.errors import StoreError, Unreachable
+from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.plugins import approvals
 from sweep.store import storage
-from sweep.store.backends.places import ObjectPlace
+from sweep.store.backends.places import ObjectPlace, path_below
+from sweep.store.files import name_of_file
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
@@ -107,7 +108,9 @@ def open_merge_source(
     Raises
     ------
     StoreError
-        If there is no store, or a damaged one.
+        If there is no store.
+    Damaged
+        If it is damaged.
     InputError
         If a plugin is not approved; then nothing of the store is read.
     """
@@ -118,11 +121,12 @@ def open_merge_source(
     findings = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
     found = [finding for finding in findings if finding.remedy != REMOVE]
     if found:
-        place = "/".join(part for part in (found[0].place, found[0].array) if part)
+        file = name_of_file(path_below(found[0].path, store.place))
         more = f", and {len(found) - 1:,} further findings" if len(found) > 1 else ""
-        raise StoreError(
-            f"{store} is damaged: {place} {found[0].text}{more}. "
-            f"`sweep verify {store} --repair` mends it, and `sweep run` an interrupted run"
+        raise Damaged(
+            f"{found[0].text}{more}",
+            f"{store}: {file}",
+            f"`sweep verify {store} --repair` mends it, and `sweep run` an interrupted run",
         )
     return Source(store, root, stored_study(store, trust_plugins=trust_plugins))
 

@@ -101,7 +101,7 @@ def make_bounds(system: System, asked: Mapping[str, float | None]) -> tuple[Boun
     given = {error: most for error, most in asked.items() if most is not None}
     if not given:
         raise InputError(
-            "no error to keep below a bound: give energy_error = 1e-9, for example, global_error "
+            "no error to keep below a bound: give `energy_error=1e-9`, for example, `global_error` "
             "or momentum_error"
         )
     return tuple(_make_bound(system, error, most) for error, most in given.items())

@@ -51,7 +51,9 @@ class ProgressCache:
         Raises
         ------
         InputError
-            If the store is gone or damaged.
+            If the store is gone.
+        Damaged
+            If it is damaged.
         """
         with self._lock:
             began, answer = time.monotonic(), self._answer
@@ -67,8 +69,7 @@ class ProgressCache:
         except Damaged:  # as while a store grows
             self._troubles += 1
             if self._troubles > MOST_TROUBLES or not self._counted:
-                with self._store.naming_damage():
-                    self._counted = self._counter.count()
+                raise
         rows = [self._row(progress, now) for progress in self._counted]
         total: dict[str, Any] = {
             key: sum(row[key] for row in rows)

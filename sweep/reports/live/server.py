@@ -13,7 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from integrators.errors import InputError
+from integrators.errors import InputError, short_repr
+from sweep.errors import Damaged
 from sweep.reports.live.stores import OpenedStore
 from sweep.reports.live.views import Choice
 from sweep.text import escape_controls_in_lines
@@ -23,9 +24,9 @@ try:
     from tornado.httpserver import HTTPServer
     from tornado.netutil import bind_sockets
     from tornado.web import Application, HTTPError, RequestHandler
-except ImportError:
+except ImportError as error:
     raise InputError(
-        "the page needs plotly and tornado, which are not here: pip install 'geosweep[live]'"
+        f"the page needs {error.name}, which is not here: pip install 'geosweep[live]'"
     ) from None
 
 Stores = Mapping[str, OpenedStore]  # by the names that they were given by
@@ -114,7 +115,7 @@ def _listen(server: HTTPServer, host: str, port: int | None) -> int:
         server.add_sockets(sockets)
         bound: int = sockets[0].getsockname()[1]
         return bound
-    raise InputError(f"{host}:{ports[0]} cannot be listened at: {why}; give another --port")
+    raise InputError(f"{host}:{ports[0]} cannot be listened at: {why}; give another `port`")
 
 
 def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Application:
@@ -138,6 +139,12 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
         def set_default_headers(self) -> None:
             for name, value in HEADERS.items():
                 self.set_header(name, value)
+
+        def log_exception(self, kind: Any, error: Any, traceback: Any) -> None:
+            """Log a traceback with the path alone: the address holds the token."""
+            if not isinstance(error, HTTPError):
+                log = logging.getLogger("tornado.application")
+                log.error("GET %s", self.request.path, exc_info=(kind, error, traceback))
 
         def write_error(self, status_code: int, **_: Any) -> None:
             words = {403: "the token is not that of this server: open the address that it printed"}
@@ -172,13 +179,13 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
             }
             try:
                 answer = await _call_in_thread(lambda: ANSWERS[name](stores, arguments))
-            except (InputError, OSError) as error:
+            except (Damaged, InputError, OSError) as error:
                 self.set_status(400)
                 answer = {"error": escape_controls_in_lines(str(error))}
             if isinstance(answer, str):
                 self.set_header("Content-Type", "text/csv; charset=utf-8")
                 self.set_header("Content-Disposition", "attachment")
-                self.finish(answer)
+                self.finish(escape_controls_in_lines(answer))
             else:
                 self.set_header("Content-Type", "application/json; charset=utf-8")
                 self.finish(json.dumps(answer, allow_nan=False))
@@ -242,8 +249,8 @@ def _answer_data(stores: Stores, arguments: Arguments) -> str:
 def _answer_run(stores: Stores, arguments: Arguments) -> dict[str, Any]:
     store, choice = _requested_store(stores, arguments), _requested_choice(arguments)
     text = _last_argument(arguments, "run")
-    if text and not text.isdecimal():
-        raise InputError(f"run = {text!r}; expected the row of a run")
+    if text and not re.fullmatch(r"\d{1,18}", text):
+        raise InputError(f"run = {short_repr(text)}; expected the row of a run")
     row = int(text) if text else store.row_of_cell(choice)
     return store.run(choice.experiment, row, _last_argument(arguments, "series"))
 

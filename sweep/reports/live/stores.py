@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
+from sweep.errors import Damaged
 from sweep.plots.style import curve_styles_of_integrators, units_with_superscripts
 from sweep.reports.live.figures import Figure
 from sweep.reports.live.progress import ProgressCache
@@ -258,7 +259,7 @@ class OpenedStore:
             if version != self._version and now > self._when + PAUSE_PER_DURATION * self._took:
                 try:
                     opened = _open_experiments(self._store)
-                except (InputError, OSError, ValueError, KeyError):  # as while it grows
+                except (Damaged, OSError, ValueError, KeyError):  # as while it grows
                     if not self._experiments:
                         raise
                 else:

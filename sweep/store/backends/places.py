@@ -328,6 +328,8 @@ def read_bytes_or_none(place: "Place") -> bytes | None:
     try:
         return place.read_bytes()
     except FileNotFoundError:
+        if isinstance(place, Path) and place.is_symlink():  # which leads nowhere
+            raise
         return None
 
 

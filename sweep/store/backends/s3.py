@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.store import S3Store
 
+from integrators.errors import InputError
 from sweep.errors import Unreachable
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 2**26  # bytes of a put; more are sent in parts
 AT_START, LATER = 5.0, 60.0  # seconds for which a request that fails is tried again
 PATIENCE = "GEOSWEEP_OBJECT_PATIENCE"  # in the environment, instead of the latter
+MOST_PATIENCE = 1e8  # seconds
 REQUEST_SECONDS = 60.0  # that a request may take
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 OWN_CREDENTIALS = (  # which obstore knows by itself
@@ -99,7 +101,13 @@ def obstore_client(bucket: str, key: str, patient: bool) -> Iterator[tuple[Modul
 
 
 def _request_timeout(patient: bool) -> float:
-    return float(os.environ.get(PATIENCE, LATER)) if patient else AT_START
+    if not patient:
+        return AT_START
+    text = os.environ.get(PATIENCE, str(LATER))
+    with contextlib.suppress(ValueError):
+        if 0.0 < (seconds := float(text)) <= MOST_PATIENCE:
+            return seconds
+    raise InputError(f"{PATIENCE} is {text!r}; expected seconds, such as 60")
 
 
 def _settings() -> tuple[tuple[str, str], ...]:
@@ -126,7 +134,10 @@ def _cached_s3_client(
     retries: RetryConfig = {
         "max_retries": 1000,
         "retry_timeout": timedelta(seconds=seconds),
-        "backoff": {"max_backoff": timedelta(seconds=min(5.0, seconds / 4))},
+        "backoff": {
+            "init_backoff": timedelta(seconds=min(0.1, seconds / 4)),
+            "max_backoff": timedelta(seconds=min(5.0, seconds / 4)),
+        },
     }
     return S3Store(
         bucket,

@@ -47,7 +47,14 @@ from sweep.store.commit.records import (
     sync_directories,
     unfolded_by_group,
 )
-from sweep.store.files import ArrayFiles, Index, RowNumbers, end_checkpoints_group_name
+from sweep.store.files import (
+    ArrayFiles,
+    Index,
+    RowNumbers,
+    end_checkpoints_group_name,
+    unreadable,
+)
+from sweep.store.lease.holder import LeaseHolder, SessionRecord
 from sweep.store.store import Store
 from sweep.study import schema
 
@@ -146,12 +153,11 @@ def _fold_shard_row(
             for piece in record.pieces(array.name):
                 touched.add(tuple(c // n for c, n in zip(piece.at, grid, strict=True)))
         for index in sorted(touched):
-            with array.naming_damage():
-                write_shard(
-                    array, index,
-                    functools.partial(_grown_by_records, array, index, records),
-                    check, is_new, syncs_directory=is_last,
-                )  # fmt: skip
+            write_shard(
+                array, index,
+                functools.partial(_grown_by_records, array, index, records),
+                check, is_new, syncs_directory=is_last,
+            )  # fmt: skip
             if isinstance(directory := array.file(index).parent, Path):
                 written.add(directory)
 
@@ -228,8 +234,10 @@ def ledger_of_group(store: Store, group: str) -> Ledger:
         }
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise unreadable(ledger_file(store, group), error) from None
     except (ValueError, AttributeError, TypeError):
-        raise Damaged(f"{ledger_file(store, group)} is not what was written") from None
+        raise Damaged("is not what was written", str(ledger_file(store, group))) from None
 
 
 def note_folded(
@@ -342,20 +350,54 @@ def check_files_are_there(store: Store, group: str, paths: set[str] | None = Non
 # --- sessions --------------------------------------------------------------------------------
 
 
-def settle(store: Store, check: WriteCheck = lambda: None) -> None:
+def settle(
+    store: Store, check: WriteCheck = lambda: None, holder: LeaseHolder | None = None
+) -> None:
     """Fold what an earlier session has left; called right after the lease was acquired.
 
     Unfinished files are removed first: a writer that still lives then fails at its rename.
 
+    Parameters
+    ----------
+    store : Store
+    check : callable
+        Raises unless this process still holds the lease.
+    holder : sweep.store.lease.holder.LeaseHolder, optional
+        This process, if it has the lease.
+
     Raises
     ------
-    StoreError
+    Damaged
         If a record, or a shard that is to grow, cannot be read.
     """
     remove_unfinished(store)
     with store.naming_damage():
         if session := store.session_name:
+            note_session(store, session, check, holder)
             fold_all(store, session, check)
+
+
+def note_session(
+    store: Store, name: str, check: WriteCheck, holder: LeaseHolder | None
+) -> SessionRecord:
+    """Write the `SessionRecord` of a session, which names its holder; returns it.
+
+    Parameters
+    ----------
+    store : Store
+    name : str
+        Of the session; empty if it has ended.
+    check, holder
+        As in `settle`.
+    """
+    record = SessionRecord(
+        name,
+        store.session.store or secrets.token_hex(16),
+        holder.token if holder else "",
+        str(holder or ""),
+    )
+    put_durably(store.session_file, record.content(), check)
+    return record
 
 
 def remove_unfinished(store: Store) -> None:
@@ -417,8 +459,12 @@ def _rows_to_fold(store: Store, session: str) -> dict[str, list[int]]:
 
 
 def begin_session(
-    store: Store, session: str, check: WriteCheck = lambda: None, is_new: bool = False
-) -> None:
+    store: Store,
+    session: str,
+    check: WriteCheck = lambda: None,
+    is_new: bool = False,
+    holder: LeaseHolder | None = None,
+) -> SessionRecord:
     """Make a session the one whose records count, and remove the records of earlier ones.
 
     Only those that were listed before the change, and no checkpoints, from which tasks resume.
@@ -431,16 +477,28 @@ def begin_session(
         Raises unless this process still holds the lease.
     is_new : bool
         Whether this process has just made the store, in which no session was yet.
+    holder : sweep.store.lease.holder.LeaseHolder, optional
+        This process, if it has the lease.
+
+    Returns
+    -------
+    sweep.store.lease.holder.SessionRecord
     """
     before, dead = ("", []) if is_new else (store.session_name, _list_all_records(store, RECORD))
-    put_durably(store.session_file, session.encode(), check)
+    begun = note_session(store, session, check, holder)
     if before:  # what came since `settle`, before the session's name
         fold_all(store, before, check)
     for record in dead:
         record.remove()
+    return begun
 
 
-def end_session(store: Store, check: WriteCheck = lambda: None, checkpoints: bool = False) -> None:
+def end_session(
+    store: Store,
+    check: WriteCheck = lambda: None,
+    checkpoints: bool = False,
+    holder: LeaseHolder | None = None,
+) -> None:
     """End the session, all of whose records are folded: no records count any more.
 
     Only files that were listed before are removed: a process that was suspended here, and resumes
@@ -453,10 +511,12 @@ def end_session(store: Store, check: WriteCheck = lambda: None, checkpoints: boo
         Raises unless this process still holds the lease.
     checkpoints : bool
         Whether to remove checkpoints, too, since no run needs them any more.
+    holder : sweep.store.lease.holder.LeaseHolder, optional
+        This process, if it has the lease.
     """
     left = _list_all_records(store, None if checkpoints else RECORD)
     if store.session_name:
-        put_durably(store.session_file, b"", check)
+        note_session(store, "", check, holder)
     for record in left:
         record.remove()
 

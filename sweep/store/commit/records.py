@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from sweep.errors import Damaged, Unreachable
+from sweep.errors import Damaged
 from sweep.store.backends.places import (
     ObjectPlace,
     Place,
@@ -46,6 +46,7 @@ from sweep.store.files import (
     RowNumbers,
     checked_bytes,
     encode_chunk,
+    unreadable,
     with_checksum,
 )
 
@@ -176,13 +177,13 @@ class Record:
         data = self._read(0, AT_FIRST)
         end = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
         if data[: len(MAGIC)] != MAGIC or not begin < end < MOST_HEADER_END:
-            raise Damaged(f"{self.place} is no record")
+            raise Damaged("is no record", str(self.place))
         if len(data) < end:
             data = self._read(0, end)
         try:
             return json.loads(self._checked(data[begin:end])), end
         except ValueError:
-            raise Damaged(f"{self.place} has a header that is no JSON") from None
+            raise Damaged("has a header that is no JSON", str(self.place)) from None
 
     @functools.cached_property
     def rows(self) -> RowNumbers:
@@ -239,7 +240,7 @@ class Record:
         try:
             return checked_bytes(data)
         except Damaged as damage:
-            raise Damaged(f"{self.place} {damage}") from None
+            raise Damaged(damage.text, str(self.place)) from None
 
     def _read_behind_header(self, offset: int, size: int) -> bytes:
         return self._read(self._header_and_end[1] + offset, size)
@@ -252,10 +253,10 @@ class Record:
             if size is None:
                 return self.place.read_bytes()
             return read_range_of_place(self.place, offset, size)
-        except (FileNotFoundError, Unreachable):
+        except FileNotFoundError:
             raise
         except OSError as error:
-            raise Damaged(f"{self.place} cannot be read: {error.strerror}") from None
+            raise unreadable(self.place, error) from None
 
 
 RecordsByGroup = dict[str, dict[int, list[Record]]]  # and by the row of shards
@@ -614,7 +615,15 @@ def shard_with_records(
     bytes or None
         None if there is nothing of it.
     """
-    draft = Draft(array, old)
+    try:
+        return _grown_by_records(array, index, Draft(array, old), records)
+    except Damaged as damage:
+        raise array.damage(index, damage) from None
+
+
+def _grown_by_records(
+    array: ArrayFiles, index: Index, draft: Draft, records: Sequence[Record]
+) -> bytes | None:
     for record in reversed(records):
         for piece in record.pieces(array.name):
             at = tuple(c - i * n for c, i, n in zip(piece.at, index, array.inner_grid, strict=True))

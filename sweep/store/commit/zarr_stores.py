@@ -1,17 +1,26 @@
-"""A store as zarr reads it, with records that are not folded, and writes it, after a check."""
+"""A store as zarr reads it, with records that are not folded, and writes it, after a check.
+
+Whatever zarr cannot read or decode is `Damaged` here, with the names of array, chunk and store.
+"""
 
 import asyncio
-import re
-from collections.abc import Iterable, Mapping
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import LocalStore, WrapperStore
+from zarr.core.codec_pipeline import BatchedCodecPipeline
+from zarr.registry import register_pipeline
+from zarr.storage import LocalStore, StorePath, WrapperStore
 
+from integrators.errors import GeosweepError
+from sweep.errors import Damaged
 from sweep.store.backends.places import (
+    METADATA,
     ObjectPlace,
     Place,
     WriteCheck,
@@ -19,9 +28,14 @@ from sweep.store.backends.places import (
     read_bytes_or_none,
 )
 from sweep.store.commit.records import Unfolded, put_durably
-from sweep.store.files import ArrayFiles, Index
-
-CHUNK_KEY = re.compile(r"(.+?)/(c(?:[./]\d+)+)")
+from sweep.store.files import (
+    CHUNK_KEY,
+    ArrayFiles,
+    Index,
+    damage_of_store,
+    name_of_file,
+    unreadable,
+)
 
 
 class StoreFiles(Protocol):
@@ -52,8 +66,8 @@ class StoreFiles(Protocol):
         """What is not folded yet, by group."""
 
 
-def zarr_store_with_records(store: StoreFiles, unfolded: Mapping[str, Unfolded]) -> ZarrStore | str:
-    """What zarr, and xarray, read a `Store` by: its place alone where all is folded.
+def zarr_store_with_records(store: StoreFiles, unfolded: Mapping[str, Unfolded]) -> ZarrStore:
+    """What zarr, and xarray, read a `Store` by.
 
     Parameters
     ----------
@@ -61,34 +75,104 @@ def zarr_store_with_records(store: StoreFiles, unfolded: Mapping[str, Unfolded])
     unfolded : dict of str to sweep.store.commit.records.Unfolded
         What is not folded yet, by group.
     """
-    if not unfolded:
-        return store.zarr_store
     arrays = {}
     for group in unfolded:
         for array in store.arrays_of_group(group).values():
             if array.sharded:
                 path = path_below(array.directory, store.place)
                 arrays[path] = array, unfolded[group]
-    inner: ZarrStore
-    if isinstance(store.place, ObjectPlace):
-        inner = store.place.zarr_store()
-    else:
-        inner = LocalStore(store.place, read_only=True)
-    return _WithRecords(inner, arrays)
+    return _WithRecords(_zarr_store_of_place(store.place, read_only=True), store.place, arrays)
 
 
-class _WithRecords(WrapperStore[ZarrStore]):
+def _zarr_store_of_place(place: Place, read_only: bool = False) -> ZarrStore:
+    if isinstance(place, ObjectPlace):
+        return place.zarr_store()
+    return LocalStore(place, read_only=read_only)
+
+
+class _NamingDamage(WrapperStore[ZarrStore]):
+    """A zarr store of a place; what cannot be read is `Damaged`, and says where.
+
+    Parameters
+    ----------
+    store : ZarrStore
+    place : Path or ObjectPlace
+    """
+
+    def __init__(self, store: ZarrStore, place: Place) -> None:
+        super().__init__(store)
+        self.place = place
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        try:
+            data = await self._store.get(key, prototype, byte_range)
+            if data is None and isinstance(self.place, Path):
+                read_bytes_or_none(self.place / key)  # raises of a directory, which zarr does not
+            elif data is not None and key.endswith(METADATA):
+                json.loads(data.to_bytes())
+        except OSError as error:
+            raise self._named(unreadable(name_of_file(key), error)) from None
+        except ValueError:
+            raise self._named(Damaged("is no JSON", key)) from None
+        return data
+
+    def _named(self, error: GeosweepError) -> GeosweepError:
+        return damage_of_store(self.place, error) if isinstance(error, Damaged) else error
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+
+
+class DamageNamingPipeline(BatchedCodecPipeline):
+    """Zarr's decoding; in stores of ours a chunk that fails is `Damaged`, and says which it is."""
+
+    async def read_batch(self, batch_info: Iterable[Any], *rest: Any, **options: Any) -> None:
+        """As zarr's."""
+        with _naming_chunks(batch := tuple(batch_info)):
+            await super().read_batch(batch, *rest, **options)
+
+    async def write_batch(self, batch_info: Iterable[Any], *rest: Any, **options: Any) -> None:
+        """As zarr's, which first reads a chunk that is written in part."""
+        with _naming_chunks(batch := tuple(batch_info)):
+            await super().write_batch(batch, *rest, **options)
+
+
+register_pipeline(DamageNamingPipeline)
+
+
+@contextlib.contextmanager
+def _naming_chunks(batch: tuple[Any, ...]) -> Iterator[None]:
+    try:
+        yield
+    except (GeosweepError, OSError):
+        raise
+    except Exception as error:
+        path = batch[0][0]  # zarr gives one chunk at a time
+        if not (isinstance(path, StorePath) and isinstance(path.store, _NamingDamage)):
+            raise
+        text = "fails its checksum" if "checksum" in str(error) else f"cannot be decoded: {error}"
+        damage = Damaged(text, name_of_file(path.path))
+        raise damage_of_store(path.store.place, damage) from None
+
+
+class _WithRecords(_NamingDamage):
     """The shards that a fold would change, as it would write them; all else as it is.
 
     It travels to workers, with the names of records and without their contents.
     """
 
-    def __init__(self, store: ZarrStore, arrays: Mapping[str, tuple[ArrayFiles, Unfolded]]) -> None:
-        super().__init__(store)
+    def __init__(
+        self, store: ZarrStore, place: Place, arrays: Mapping[str, tuple[ArrayFiles, Unfolded]]
+    ) -> None:
+        super().__init__(store, place)
         self._arrays = arrays
 
     def _with_store(self, store: ZarrStore) -> Self:
-        return type(self)(store, self._arrays)
+        return type(self)(store, self.place, self._arrays)
 
     def _shard_with_records(self, key: str) -> tuple[ArrayFiles, Index, Unfolded] | None:
         """The array of a shard that has records, its index and the records; None of all else."""
@@ -107,24 +191,23 @@ class _WithRecords(WrapperStore[ZarrStore]):
     ) -> Buffer | None:
         shard = self._shard_with_records(key)
         if shard is None:
-            return await self._store.get(key, prototype, byte_range)
-        data = _read_shard(*shard)
+            return await super().get(key, prototype, byte_range)
+        data = self._read_shard(*shard)
         return None if data is None else prototype.buffer.from_bytes(_part(data, byte_range))
-
-    async def get_partial_values(
-        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
-    ) -> list[Buffer | None]:
-        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
     async def exists(self, key: str) -> bool:
         shard = self._shard_with_records(key)
         if shard is None:
             return await self._store.exists(key)
-        return _read_shard(*shard) is not None
+        return self._read_shard(*shard) is not None
 
-
-def _read_shard(array: ArrayFiles, index: Index, unfolded: Unfolded) -> bytes | None:
-    return unfolded.shard_with(array, index, read_bytes_or_none(array.file(index)))
+    def _read_shard(self, array: ArrayFiles, index: Index, unfolded: Unfolded) -> bytes | None:
+        try:
+            return unfolded.shard_with(array, index, read_bytes_or_none(array.file(index)))
+        except Damaged as damage:
+            raise self._named(damage) from None
+        except OSError as error:
+            raise self._named(unreadable(array.chunk_name(index), error)) from None
 
 
 def _part(data: bytes, byte_range: ByteRequest | None) -> bytes:
@@ -147,49 +230,30 @@ def zarr_store_with_check(store: StoreFiles, check: WriteCheck) -> ZarrStore:
     check : callable
         Raises unless this process still holds the lease.
     """
-    if isinstance(store.place, ObjectPlace):
-        return _Checked(store.place.zarr_store(), store.place, check)
-    return _CheckedLocal(store.place, check)
+    return _Checked(_zarr_store_of_place(store.place), store.place, check)
 
 
-class _Checked(WrapperStore[ZarrStore]):
-    """Checks before each request; an object is put as by `put_durably`, under a condition."""
+class _Checked(_NamingDamage):
+    """Checks before a write takes effect, which is as by `put_durably`."""
 
-    def __init__(self, store: ZarrStore, place: ObjectPlace, check: WriteCheck) -> None:
-        super().__init__(store)
-        self._place, self._check = place, check
-
-    def _with_store(self, store: ZarrStore) -> Self:
-        return type(self)(store, self._place, self._check)
-
-    async def set(self, key: str, value: Buffer) -> None:
-        data = value.to_bytes()
-        await asyncio.to_thread(put_durably, self._place / key, data, self._check)
-
-    async def delete(self, key: str) -> None:
-        self._check()
-        await self._store.delete(key)
-
-
-class _CheckedLocal(LocalStore):
-    """Checks when a file is written and not in its place yet; see `put_durably`."""
-
-    def __init__(self, root: Path | str, check: WriteCheck, *, read_only: bool = False) -> None:
-        super().__init__(root, read_only=read_only)
+    def __init__(self, store: ZarrStore, place: Place, check: WriteCheck) -> None:
+        super().__init__(store, place)
         self._check = check
 
-    def with_read_only(self, read_only: bool = False) -> Self:
-        return type(self)(self.root, self._check, read_only=read_only)
+    def _with_store(self, store: ZarrStore) -> Self:
+        return type(self)(store, self.place, self._check)
 
     async def set(self, key: str, value: Buffer) -> None:
         self._check_writable()
         data = value.to_bytes()
-        await asyncio.to_thread(put_durably, self.root / key, data, self._check)
+        await asyncio.to_thread(put_durably, self.place / key, data, self._check)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        if not (self.root / key).exists():
+        if isinstance(self.place, ObjectPlace):
+            await self._store.set_if_not_exists(key, value)
+        elif not await self.exists(key):
             await self.set(key, value)
 
     async def delete(self, key: str) -> None:
         self._check()
-        await super().delete(key)
+        await self._store.delete(key)

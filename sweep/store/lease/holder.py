@@ -29,6 +29,7 @@ MOST_BEAT_SECONDS, LEAST_BEAT_SECONDS = 3.0, 0.01  # that are believed
 BEATS = 8  # that a newcomer waits for one of
 MOST_BYTES = 2**16  # of a file that are read; ours have fewer
 MOST_LETTERS = 200  # of a name or command
+MOST_LETTERS_OF_HOLDER = 1000
 TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # which is part of a file's name
 DIGITS = 12  # of the counter
 UNKNOWN = "unknown"
@@ -114,6 +115,41 @@ class LeaseHolder:
             who = "somebody" if self.user == UNKNOWN else self.user
             return f"{who}, of whom its lease says no more,"
         return f"{self.user} on {self.host} (process {self.pid}, `{self.command}`)"
+
+
+@dataclasses.dataclass(frozen=True)
+class SessionRecord:
+    """What a store says of its last session, in its file ``session.json``.
+
+    It stays when the session has ended and the lease is released: so a process that was suspended
+    meanwhile learns who took the store over.
+
+    Parameters
+    ----------
+    name : str
+        Of the session whose records count; empty once it has ended.
+    store : str
+        Unique id of the store, which it gets with its first session.
+    token, holder : str
+        Fencing token of the lease of whoever wrote this, and a description of that process.
+    """
+
+    name: str = ""
+    store: str = ""
+    token: str = ""
+    holder: str = ""
+
+    @classmethod
+    def parse(cls, content: bytes) -> "SessionRecord":
+        """The record of a file's content; of an earlier version, that is the name alone."""
+        try:
+            return cls(**check_printable_text(parse_json_object(content), MOST_LETTERS_OF_HOLDER))
+        except (ValueError, TypeError):
+            return cls(content.decode(errors="replace"))
+
+    def content(self) -> bytes:
+        """The whole file."""
+        return json.dumps(vars(self)).encode()
 
 
 IsOver = Callable[[LeaseHolder, Place], bool]  # whether the holder that a file names is dead

@@ -19,10 +19,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol, cast
 
-from sweep.errors import Interrupted, StoreError, Unreachable
+from sweep.errors import Damaged, Interrupted, StoreError, Unreachable
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 from sweep.store.backends.places import Place
-from sweep.store.lease.holder import MINE, UNKNOWN, IsOver, LeaseHolder, read_lease_holder
+from sweep.store.lease.holder import (
+    MINE,
+    UNKNOWN,
+    IsOver,
+    LeaseHolder,
+    SessionRecord,
+    read_lease_holder,
+)
 from sweep.store.lease.local import LocalLeaseFile
 from sweep.store.lease.s3 import S3LeaseFile
 from sweep.store.store import Store
@@ -114,16 +121,24 @@ class Lease:
     file : LeaseFile
         Which this process has taken.
     holder : LeaseHolder
-        This process.
+        This process; also an attribute.
+    before : SessionRecord
+        What the store said before.
     on_loss : callable
         Called with the reason, from the thread of the heartbeat, when the lease is lost.
     """
 
     def __init__(
-        self, store: Store, file: LeaseFile, holder: LeaseHolder, on_loss: Callable[[str], object]
+        self,
+        store: Store,
+        file: LeaseFile,
+        holder: LeaseHolder,
+        before: SessionRecord,
+        on_loss: Callable[[str], object],
     ) -> None:
         self.lost = ""
-        self._store, self._file, self._holder, self._on_loss = store, file, holder, on_loss
+        self.holder, self._before = holder, before
+        self._store, self._file, self._on_loss = store, file, on_loss
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
@@ -131,7 +146,7 @@ class Lease:
     @property
     def token(self) -> str:
         """Unique token of this lease."""
-        return self._holder.token
+        return self.holder.token
 
     def is_held(self) -> bool:
         """Whether this process still has it, looked up now; also if it cannot be looked up."""
@@ -155,7 +170,7 @@ class Lease:
 
     def _beat(self) -> None:
         beat = 0
-        while not self._end.wait(self._holder.beat_seconds):
+        while not self._end.wait(self.holder.beat_seconds):
             beat += 1
             with contextlib.suppress(OSError):  # such as a full disk: perhaps the next time
                 self._look()
@@ -167,9 +182,19 @@ class Lease:
     def _look(self) -> None:
         found = read_lease_holder(self._file.path)
         if found is None:
-            self.lost = f"the lease file of {self._store} was removed"
-        elif found.token != self._holder.token:
+            self.lost = self._explain_missing_file()
+        elif found.token != self.holder.token:
             self.lost = f"{self._store} was taken over by {found}"
+
+    def _explain_missing_file(self) -> str:
+        """Who took the lease over, and has released it by now, as far as the store says so."""
+        try:
+            session = self._store.session
+        except Damaged:
+            session = self._before
+        if session != self._before and session.token not in ("", self.token):
+            return f"{self._store} was taken over by {session.holder}, which has ended since"
+        return f"the lease file of {self._store} was removed"
 
 
 @contextlib.contextmanager
@@ -218,12 +243,14 @@ def acquire_lease(
         try:
             file = lease_backend_of_store(store)(path, holder)
             stack.enter_context(file.prepared())
+            with store.naming_damage():
+                before = store.session
             while not file.take(
                 lambda found, where: _is_lease_holder_dead(store, found, where, between, on_wait)
             ):
                 between()
                 time.sleep(AGAIN_SECONDS)
-            lease = Lease(store, file, holder, on_loss)
+            lease = Lease(store, file, holder, before, on_loss)
         except Unreachable as error:
             raise StoreError(f"{store} cannot be written: {error}") from None
         except OSError as error:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from sweep.errors import Interrupted, StoreLost
 from sweep.store.backends.places import METADATA, Place
-from sweep.store.lease.lease import is_lease_held_by_another
-from sweep.store.lease.sessions import Session
+from sweep.store.lease.holder import SessionRecord
 from sweep.store.store import Store
 
 
@@ -25,19 +24,19 @@ class Presence:
 
     def __init__(self, store: Store) -> None:
         self._store, self._was_there = store, False
-        self._session: Session | None = None
+        self._id = ""  # that the store has in its sessions
 
     def note_store(self) -> None:
         """Note that the store exists."""
         self._was_there = True
 
-    def begun(self, session: "Session") -> None:
+    def begun(self, session: SessionRecord) -> None:
         """Note the session that `sweep.store.commit.fold` has begun in the store."""
-        self._was_there, self._session = True, session
+        self._was_there, self._id = True, session.store
 
     def ended(self) -> None:
-        """Note that the session has ended, and that others may write to the store."""
-        self._session = None
+        """Note that the session has ended."""
+        self._id = ""
 
     def lost(self) -> str:
         """The message that the store was moved, deleted or replaced; empty if it was not."""
@@ -47,7 +46,7 @@ class Presence:
                 "it. If it was moved, move it back, and the same command goes on from what it "
                 "holds; if it was deleted, the same command computes everything again"
             )
-        if self._session is not None and self._is_another(self._session):
+        if self._id and not self._is_same(if_unknown=True):
             return (
                 f"the store {self._store} is another one than this run wrote to: that was moved or "
                 "deleted, and this one put in its place. If it was moved, move it back, and the "
@@ -56,23 +55,17 @@ class Presence:
             )
         return ""
 
-    def _is_another(self, session: Session) -> bool:
-        """Whether the store names another session than this one, with nobody else as its holder.
-
-        False if another coordinator holds it: that is a takeover, and no replaced store.
-        """
+    def _is_same(self, if_unknown: bool) -> bool:
+        """Whether the store at its place has the same id, also if another process took it over."""
         try:
-            if self._store.session_name == session.name:
-                return False
-        except OSError:  # says nothing
-            return False
-        return not is_lease_held_by_another(self._store, session.token)
+            return self._store.session.store == self._id
+        except OSError:
+            return if_unknown
 
     def check(self) -> None:
         """Raise `StoreLost` if the store was moved, deleted or replaced."""
-        with contextlib.suppress(OSError):
-            if self._session is not None and self._store.session_name == self._session.name:
-                return
+        if self._id and self._is_same(if_unknown=False):
+            return
         if text := self.lost():
             raise StoreLost(text)
 

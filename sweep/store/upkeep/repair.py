@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,8 @@ def repair(
         raise InputError(f"{store} cannot be written: no permission")
     approvals.approved_plugins_of_store(attributes, store, trust_plugins)
     with acquire_lease(store) as lease:
+        if session := store.session_name:
+            fold.note_session(store, session, lease.check, lease.holder)
         return mend_held_store(
             store.anew(),
             lambda: stored_study(store, trust_plugins=trust_plugins),
@@ -122,14 +125,15 @@ def mend_held_store(
     every: dict[object, Finding] = {}
     marked: dict[str, set[int]] = {}
     lost: dict[object, Finding] = {}
-    before = None
+    before: set[object] = set()
     fold.remove_unfinished(store)
     for _ in range(ROUNDS):
         findings = find_defects(store, progress)
-        if not findings or (before is not None and len(findings) == before):
+        if set(_by_defect(findings)) == before:  # none, or none that can be mended
             break
         every |= _by_defect(findings)
-        before = len(findings)
+        before = set(_by_defect(findings))
+        _remove_what_cannot_be_written_to(store, findings, check)
         _put_back_metadata(store, findings, check)
         _remove_damaged_records(store, findings, check)
         store = _forget_experiments_that_are_gone(store, findings, check)
@@ -153,6 +157,20 @@ def mend_held_store(
 
 def _by_defect(findings: Sequence[Finding]) -> dict[object, Finding]:
     return {(f.place, f.array, f.chunk, f.text): f for f in findings}
+
+
+def _remove_what_cannot_be_written_to(
+    store: Store, findings: Sequence[Finding], check: WriteCheck
+) -> None:
+    """Remove directories instead of files that are to be written, and dead links above these."""
+    found: set[Path] = set()
+    for finding in findings:
+        if finding.remedy in (RUN, STUDY, COPY) and isinstance(file := finding.path, Path):
+            found |= {file} if file.is_dir() else set()
+            above = [place for place in file.parents if store.place in place.parents]
+            found |= {place for place in above if place.is_symlink() and not place.is_dir()}
+    if found:
+        fold.discard(store, sorted(found), check)
 
 
 def _put_back_metadata(store: Store, findings: Sequence[Finding], check: WriteCheck) -> None:

@@ -258,8 +258,7 @@ def _find_damaged_records(store: Store, records: RecordsByGroup) -> Iterator[Fin
         except Damaged as damage:
             where = path_below(record.place, store.place)
             runs = f"; without it {record.name.count:,} runs are to be computed again"
-            said = str(damage).removeprefix(f"{record.place} ")
-            text = f"{said}{runs * (record.name.kind == RECORD)}"
+            text = f"{damage.text}{runs * (record.name.kind == RECORD)}"
             yield Finding(where, "", (), text, REMOVE, NO_ROWS, 0, record.place)
 
 
@@ -388,13 +387,13 @@ def _check_file(group: Group, array: ArrayFiles, index: Index) -> Iterator[Findi
         parts = group.read[array.name, index] if known else array.parts(index)
     except Damaged as damage:  # none of its chunks can be found
         if not array.sharded:
-            part = _whole_file_as_part(array, index, str(damage))
+            part = _whole_file_as_part(array, index, damage.text)
             yield from _check_part(group, array, part, over_runs)
             return
         rows = _rows_of_group(group, array.rows(index)) if over_runs else NO_ROWS
         remedy = _remedy(group, array)
         yield Finding(
-            group.place, array.name, (), str(damage), remedy, rows, _count_computed(group, rows),
+            group.place, array.name, (), damage.text, remedy, rows, _count_computed(group, rows),
             array.file(index),
         )  # fmt: skip
         return

@@ -58,6 +58,20 @@ def test_what_could_hide_is_what_was_seen():
     assert row.exponents[0].median == pytest.approx(np.log(100.0) / 100.0)
 
 
+def test_a_chaotic_start_among_regular_ones_shows_its_exponent():
+    """At an unstable equilibrium, say: the median over the starts is that of a regular one."""
+    exponents = [0.01 + 0 * TIMES, 0.2887 + 0 * TIMES, 0.02 + 0 * TIMES]
+    (row,) = sweep.chaos_table(dataset([REGULAR, CHAOTIC, REGULAR], exponents))
+    assert row.exponents[0].median == 0.02 and row.chaotic_exponents.high == 0.2887
+    assert row.hidden < 0.2887
+    assert row.in_words == f"exponents below {row.hidden:.2g} s-1 could hide in the 2 starts " + (
+        "without chaos"
+    )
+    table = sweep.tables.chaos_as_table([row])
+    assert table.rows[0][table.headers.index("λ over the starts")] == "1.00e-02 – 2.89e-01"
+    assert table.summary.startswith("1 of 3 runs is chaotic, with an exponent of 0.289 s-1; 2 show")
+
+
 def test_less_than_one_over_the_duration_could_always_hide():
     (row,) = sweep.chaos_table(dataset([0.0 * TIMES], [0.0 * TIMES]))
     assert row.hidden == 1.0 / 100.0
@@ -76,7 +90,7 @@ def test_a_longer_run_tells():
     (row,) = sweep.chaos_table(dataset([BETWEEN]))
     exponent = 2.0 * BETWEEN[-1] / 100.0
     assert row.longer == pytest.approx(20.0 / exponent)
-    assert row.in_words == f"a run of {row.longer:.2g} s would tell, if the exponents last"
+    assert row.in_words == "a run of 300 s would tell, if the exponents last"  # whole multiples
 
 
 def test_runs_that_failed_or_have_no_derivative_do_not_count():
@@ -120,8 +134,9 @@ def test_the_sentence_above_counts_runs():
     mixed = dataset([CHAOTIC, REGULAR, REGULAR, BETWEEN], 4 * [0.0 * TIMES])
     (row,) = sweep.chaos_table(mixed)
     assert summary(chaotic, mixed) == [
-        f"3 of 6 runs are chaotic; 2 show no chaos (exponents below {row.hidden:.2g} s-1 could "
-        f"hide); 1 is undecided (runs of {row.longer:.2g} s would tell, if the exponents last)."
+        "3 of 6 runs are chaotic, with exponents of 0 – 0.3 s-1; 2 show no chaos (exponents below "
+        f"{row.hidden:.2g} s-1 could hide in them); 1 is undecided (runs of 300 s would tell, if "
+        "the exponents last)."
     ]
     (text,) = summary(dataset([CHAOTIC]).isel(time=[0, -1]))
     assert text == "The only run is undecided (4 sample intervals or more are needed)."

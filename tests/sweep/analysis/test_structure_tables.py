@@ -47,6 +47,23 @@ def test_a_defect_is_told_by_its_resolution():
     assert json.dumps(tables.table_rows_for_json(list(rows.values())))
 
 
+def test_what_is_measured_and_what_is_declared_stand_apart():
+    table = measured({"kept": ([1e-16, 1e-16], ""), "lost": ([1e-16, 1e-16], "")})
+    kept, lost = structure_table(table)  # two starts each, of 2 steps there and 2 back
+    assert kept.largest_rounding == 2 * 2 * np.finfo(float).eps
+    assert (kept.returned, kept.symmetric, kept.disputed) == ("no", True, True)
+    assert (lost.returned, lost.symmetric, lost.disputed) == ("no", None, False)
+    text = tables.structure_as_table([kept, lost])
+    measured_and_declared = [row[-2:] for row in text.rows]
+    assert text.headers[-2:] == ["returned", "declared"]
+    assert measured_and_declared == [["no", "symmetric ≠"], ["no", "–"]]
+    assert any(note.startswith("≠ kept: declared symmetric, but") for note in text.notes)
+    table["reversal_error"][:] = 1e-15
+    kept, _ = structure_table(table)
+    assert (kept.returned, kept.disputed) == ("to round-off", False)
+    assert "≠" not in str(tables.structure_as_table([kept]))
+
+
 def test_runs_that_do_not_count_are_left_out():
     table = measured()
     table["status"][0], table["sample_count"][3] = 1, 1  # one failed, one is not finished

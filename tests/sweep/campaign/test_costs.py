@@ -159,6 +159,19 @@ def test_the_last_plan_is_of_what_was_added(copy, status, cluster):
     assert found["experiments"][0]["cpu_seconds"] == pytest.approx(used(copy))
 
 
+def test_a_plan_of_some_of_the_runs_says_of_which(copy, command):
+    """Of those that an earlier run had left; of others before the plan goes on to them."""
+    file = copy / "_geosweep" / "prediction.json"
+    plan = json.loads(file.read_text())
+    plan["total"]["runs"] = plan["experiments"]["only"]["runs"] = 40
+    file.write_text(json.dumps(plan))
+    assert "for the 40 of 72 runs that were left then and" in status_text(copy, command)
+
+
+def status_text(store, command):
+    return command(store.parent, "status", store.name).stdout
+
+
 @pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 def test_references_of_an_earlier_version_are_not_timed(copy, status, cluster, tmp_path):
     """Their store grows, and is sound."""

@@ -198,7 +198,7 @@ def test_status_counts_what_is_there_and_undamaged(copy):
     assert (second.done, second.pending, second.running) == (first.done - 8, 8, 0)
     (file, *_) = (copy / "pendulum/status").glob("c.*")
     file.write_bytes(b"nothing at all")
-    with pytest.raises(Damaged, match="pendulum/status: fails its checksum"):
+    with pytest.raises(Damaged, match=r"pendulum/status: chunk c.0 fails its checksum; .*--repair"):
         sweep.status(copy)
 
 

@@ -132,9 +132,17 @@ COMMANDS = {
     "too long a name": (["run", "mine.toml", "n" * 300], "cannot be"),
     "an error that is none": (
         ["recommend", "mine.toml", "--energy-error", "0"],
-        "energy_error = 0.0; expected a number > 0",
+        "--energy-error = 0.0; expected a number > 0",
     ),
-    "no error to keep": (["recommend", "mine.toml"], "give energy_error = 1e-9, for example"),
+    "no error to keep": (["recommend", "mine.toml"], "give --energy-error 1e-9, for example"),
+    "no checkpoints": (["run", "mine.toml", "--checkpoint-every", "nan"], "--checkpoint-every = n"),
+    "a command in capitals": (["RUN"], "No such command 'RUN'. Did you mean 'run'?"),
+    "digits": (
+        ["extend", "test.zarr", "--integrator", f"{{ name = 'rk4', x = {'1' * 5000} }}"],
+        "is no inline table of TOML",
+    ),
+    "nothing to cancel": (["cancel", "test.zarr"], "holds it, and no coordinator waits to begin"),
+    "a reader of capitals": (["show", "integrator", "RK4"], "Did you mean 'rk4'?"),
     "no time to search": (
         ["recommend", "mine.toml", "--energy-error", "1", "--budget", "0s"],
         "'0s' is no time",

@@ -16,9 +16,9 @@ from sweep import plots
 from sweep.store.lease import holder
 
 PROGRAM = Path(sys.executable).with_name("sweep")
-NASTY = "\x1b[31m\x1b]0;title\x07\x9b2J\u202eevil\u2066\u2028\x7f\b\r"
+NASTY = "\x1b[31m\x1b]0;title\x07\x9b2J\u202eevil\u2066\u2028\u200f\x7f\b\r"
 LINES = "\nforged line"
-CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 LABEL = json.dumps(f"own {NASTY}{LINES}")  # is TOML as well
 STUDY = f"""\
 format = 1
@@ -146,6 +146,21 @@ def test_json_is_clean_and_says_all(ran, place, called):
     assert f"own {NASTY}{LINES}" in {
         row["integrator"] for row in json.loads(done.stdout)["failures"]
     }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("order", "nasty.zarr", "--error", "self", "--format", "csv"),
+        slow("order", "nasty.zarr", "--error", "self", "--format", "latex"),
+        slow("export", "nasty.zarr", "runs.csv"),
+    ],
+)
+def test_tables_for_files_are_clean(ran, place, called, arguments):
+    found = called(place, *arguments).stdout
+    if arguments[0] == "export":
+        found = (place / "runs.csv").read_text()
+    assert not CONTROL.search(found) and r"\u202eevil" in found
 
 
 def test_a_study_that_is_shown_to_a_file_is_the_same_to_the_letter(place, command):

@@ -126,6 +126,8 @@ def test_a_coordinator_is_cancelled_while_its_job_queues(batch, command, submiss
     assert "a coordinator is there already" in command(place, *submit, code=2).stderr
     assert "it had not begun" in command(place, "cancel", "small.zarr").stdout
     assert "cancelled before it began" in command(place, "status", "small.zarr").stdout
+    again = command(place, "cancel", "small.zarr", code=2).stderr
+    assert "what was submitted by" in again and "ended: cancelled before it began" in again
     assert "slurm as job 77" in command(place, *submit).stdout
     assert batch.calls == ["submitted"] * 2
     command(place, "cancel", "small.zarr")

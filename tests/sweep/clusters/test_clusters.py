@@ -85,7 +85,7 @@ def test_how_many_and_of_what_must_be_said(refusal):
         ("slurm", {}, "profile 'slurm' says no cores"),
         ("pbs", {"cores": 1}, "says no memory"),
         ("lsf", sized, "how many workers is not said for a cluster of kind lsf"),
-        ("sge", sized, "--workers N (workers=N in Python)"),
+        ("sge", sized, "expected `workers=N`, or scale: N"),
     ):
         assert expected in refusal(**{kind: options})
 

@@ -127,7 +127,7 @@ def test_a_file_is_whole_or_not_there(tree, tmp_path):
 
     path = tmp_path / "runs.csv"
     path.write_text("precious")
-    with pytest.raises(InputError, match="exists.*--force"):
+    with pytest.raises(InputError, match="exists.*`force=True`"):
         sweep.export(tree, path)
 
     @dask.delayed

@@ -81,8 +81,11 @@ def test_a_plugin_comes_before_what_is_installed(install, tmp_path):
 
 def test_observables_are_recorded_where_they_are_named(install, tmp_path, called):
     """A constant of the motion is, too, which built-in ones are where nothing is said."""
-    install("beads", edited('long_name="height of the first body",', 'kind="casimir",\n'
-                            '        long_name="height",', NAMED))  # fmt: skip
+    text = edited(
+        'long_name="height of the first body",', 'kind="casimir", long_name="one",', NAMED
+    )
+    squared = "= " + " + ".join(f"y[0, {c}] * y[0, {c}]" for c in range(3))
+    install("beads", edited("= y[0, 2]", squared, text))
     named = one_experiment(integrators='"rk4"', record='["height"]', name='"first"')
     other = one_experiment(integrators='"rk4"', name='"other"').partition("[[")
     (tmp_path / "s.toml").write_text(named + "".join(other[1:]))

@@ -17,7 +17,7 @@ import systems
 from integrators.plugin import LiePoissonHamiltonian, get, kernel, put, scale
 from sweep import errors
 from sweep.plugins import BUILT_IN
-from sweep.plugins.checks import check_gradient
+from sweep.plugins.system_checks import check_gradient
 
 
 def problems(directory, text=BEAD, study_text=STUDY):

@@ -2,7 +2,9 @@
 
 import json
 import queue
+from concurrent.futures import ThreadPoolExecutor
 
+from study_text import one_experiment
 from waiting import HANG
 
 from sweep.store.lease.lease import acquire_lease
@@ -19,3 +21,16 @@ def test_a_heartbeat_says_who_has_taken_over(tmp_path):
         new.replace(lock)
         assert "study.zarr was taken over by" in said.get(timeout=HANG)
     assert json.loads(lock.read_text().partition("\n")[0])["token"] == "abc"
+
+
+def test_a_holder_learns_who_took_over_and_has_ended(tmp_path, run_text):
+    """Where the successor has released the lease, so that only the store knows of it."""
+    path = tmp_path / "study.zarr"
+    with acquire_lease(Store(path)) as lease:
+        path.with_name("study.zarr.lock").unlink()
+        assert not lease.is_held() and "was removed" in lease.lost
+        lease.lost = ""
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(run_text, one_experiment(integrators='"rk4"'), path).result()
+        assert not lease.is_held()
+    assert "study.zarr was taken over by" in lease.lost and "has ended since" in lease.lost

@@ -165,9 +165,9 @@ def test_studies_that_do_not_unite(what, place, cluster, command, fingerprint):
 
 
 def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
-    def refused(*stores, out="out.zarr"):
+    def refused(*stores, out="out.zarr", code=2):
         mark = fingerprint(place)
-        said = command(place, "merge", *stores, "-o", out, code=2).stderr
+        said = command(place, "merge", *stores, "-o", out, code=code).stderr
         assert fingerprint(place) == mark
         return said
 
@@ -179,7 +179,8 @@ def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
     chunk = min((place / "b.zarr/only/energy").glob("c.*"))
     kept = chunk.read_bytes()
     chunk.write_bytes(kept[:-9] + b"x" + kept[-8:])
-    assert "b.zarr is damaged: only/energy fails its checksum" in refused("a.zarr", "b.zarr")
+    damage = refused("a.zarr", "b.zarr", code=3)
+    assert "b.zarr: only/energy: chunk c.0.0 fails its checksum" in damage
     chunk.write_bytes(kept)
     kept = (place / "b.zarr/zarr.json").read_text()
     edit_root(place / "b.zarr", format_version=9)

@@ -12,7 +12,7 @@ from written_stores import flip_bit, run, run_until_results_are_moved
 
 import sweep
 from sweep.analysis.runs import blocks
-from sweep.errors import GeosweepError, InputError, StoreError
+from sweep.errors import Damaged, GeosweepError, InputError
 
 TEXT = one_experiment(
     integrators='["variational", "rk4", "rk45"]',
@@ -114,7 +114,7 @@ def test_a_damaged_file_of_results_is_named_and_its_runs_are_computed_again(
     left = [file for file in store.rglob("*") if not (path / file.relative_to(store)).exists()]
     file = max((file for file in left if file.is_file()), key=os.path.getsize)
     flip_bit(file)
-    with pytest.raises(StoreError, match="fails its checksum"):
+    with pytest.raises(Damaged, match="fails its checksum"):
         run(TEXT, store, cluster)
     with pytest.raises(GeosweepError, match="fails its checksum"):
         only(store).load()

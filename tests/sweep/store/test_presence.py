@@ -24,7 +24,7 @@ def moved(store):
 
 def replaced(store):
     another = store.with_name("another.zarr")
-    without = shutil.ignore_patterns("session", "*.partial")
+    without = shutil.ignore_patterns("session.json", "*.partial")
     with contextlib.suppress(shutil.Error):  # of files that are gone meanwhile
         shutil.copytree(store, another, ignore=without)
     moved(store)

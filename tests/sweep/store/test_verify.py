@@ -122,7 +122,7 @@ def test_a_file_of_results_that_is_gone(copy, command):
     (file,) = chunks(copy / "only/state")
     file.unlink()
     for arguments in (("status",), ("query", "step_size > 0"), ("order",)):
-        said = command(copy.parent, arguments[0], "test.zarr", *arguments[1:], code=2).stderr
+        said = command(copy.parent, arguments[0], "test.zarr", *arguments[1:], code=3).stderr
         assert "state/c.0" in said and "is not there" in said and "sweep verify" in said
     (finding,) = sweep.verify(copy)
     assert (finding.array, finding.text) == ("state", "is not there")

@@ -314,6 +314,34 @@ def test_all_problems_are_reported_together():
         assert f"experiment[0].{key}: " in found
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"step_sizes": "0.1", "step_size": None}, "Did you mean 'step_size'?"),
+        ({"step_size": None}, "integrators[0]: there is no 'step_size'"),
+        ({"integrators": '["rk45", "dop853"]', "step_size": "0.03"}, "step_size: …0.03 does not"),
+        ({"integrators": '["rk45", "dop853"]', "tolerance": None}, "for integrators with a fixed"),
+        (
+            {"step_size": "[0.03, 0.1, 0.07, 0.031]", "duration": "1.0", "samples": "10"},
+            ".step_size: …3 of 4 step sizes do not…are [0.03333333333, 0.1]",
+        ),
+    ],
+)
+def test_one_wrong_step_size_gives_one_message(changes, said):
+    (found,) = problems(one_experiment(**changes))
+    assert all(part in found for part in said.split("…"))
+    if "nearest that do are [" in found:  # advice that can be followed
+        tables_of(one_experiment(**changes | {"step_size": found[found.rindex("[") :]}))
+
+
+def test_a_step_size_of_the_defaults_is_told_once():
+    text = one_experiment(step_size=None).replace("[[", "[defaults]\nstep_size = 0.03\n[[", 1)
+    other = (
+        text[text.index("[[") :].replace('"only"', '"other"').replace("duration = ", "duration = 1")
+    )
+    assert len(problems(text + other)) == 1
+
+
 def test_a_mistake_in_the_defaults_is_reported_once():
     text = FULL.replace('"every_step"', "1").replace('statistics = "none"\n', "")
     assert len(problems(text)) == 1

@@ -42,6 +42,15 @@ def test_answers_of_a_dataset_are_those_of_the_functions(tree):
     assert chosen.units()["time"] == "s"
 
 
+def test_variables_are_attributes_where_xarray_has_methods(tree):
+    one = tree["one"].to_dataset()
+    counted = one.assign_coords(count=("run", [2, 3] * (one.sizes["run"] // 2))).geosweep
+    assert counted.count.values.tolist()[:2] == [2, 3] and "count" in dir(counted)
+    assert tree.geosweep.two["integrator"].equals(tree["two"]["integrator"])
+    with pytest.raises(AttributeError, match="no answer and no variable is called 'counts'"):
+        _ = counted.counts
+
+
 def test_answers_of_a_tree_say_of_which_experiment(tree):
     rows = tree.geosweep.order()
     assert rows.to_dataframe()["experiment"].tolist() == ["one", "one", "two"]

@@ -42,7 +42,7 @@ def test_the_order_table_shows_orders_and_why_not(table):
     assert "variational" in lines[4] and "2.00" in lines[4] and "confirmed" in lines[4]
     assert lines[-2] == (
         "rk4 (gravity=1), rk4 (gravity=9.81): "
-        "undecided, 2 step sizes count, 3 are needed: 1 more step size tells"
+        "undecided, 2 step sizes count, 3 are needed: 1 more step size tells, such as 0.05"
     )
     assert lines[-1].endswith("no longer in the study: 1 runs.")
 
@@ -63,8 +63,8 @@ def test_what_holds_for_all_rows_is_said_once(table):
     text = tables.tables_as_text(tables.drifts_as_tables(drift_table(table.isel(time=slice(0, 5)))))
     assert (
         text.splitlines()[-1]
-        == "all 20: no drift measured: needs 8 sample intervals, has 4: 8 samples at "
-        "equal intervals tell, or 2 times the duration"
+        == "all 20: no drift measured: needs 8 sample intervals, has 4: 8 samples or "
+        "more at equal intervals tell, or 2 times the duration"
     )
 
 

@@ -246,6 +246,7 @@ def test_a_bound_that_is_never_reached_changes_nothing():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gravity", [0.0, 9.81])
 def test_without_forces_energy_and_momenta_stay(gravity):
     """(37) with u = 0 and M = 0, of quadrotors and links that are not alike."""

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from studies_in_buckets import BUCKET, FEW, TEXT, path_of
+from studies_in_buckets import BUCKET, FEW, PATIENCE, TEXT, path_of
 from study_text import one_experiment, study_of
 from written_stores import run
 
@@ -115,6 +115,20 @@ def test_damage_is_found_and_mended(store, local, server, cluster, command, tmp_
     assert sweep.verify(store) == []
 
 
+@pytest.mark.parametrize(
+    ("patience", "said"),
+    [
+        ("0.1", "is not a store"),
+        *((text, f"PATIENCE is '{text}'") for text in ("soon", "0", "inf")),
+    ],
+)
+def test_patience_is_any_time(patience, said, bucket, monkeypatch):
+    """Also one shorter than the first pause between two tries."""
+    monkeypatch.setenv(PATIENCE, patience)
+    with pytest.raises(InputError, match=said):
+        sweep.status(f"{bucket}/none.zarr")
+
+
 @pytest.mark.slow
 def test_a_silent_server_is_no_damage(store, server, impatient):
     """Nothing is marked as damaged that only was not read."""
@@ -153,11 +167,11 @@ def test_a_run_whose_server_fails_ends_and_the_next_one_goes_on(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["session", "only/energy/c.0.0"])
+@pytest.mark.parametrize("name", ["_geosweep/session.json", "only/energy/c.0.0"])
 def test_what_another_process_puts_after_the_last_check_is_kept(name, store, server, cluster):
     """It has taken the store over just before a process that was suspended puts the same."""
     place = f"/{path_of(store)}"
-    path = f"{place}/_geosweep/{name}" if name == "session" else f"{place}/{name}"
+    path = f"{place}/{name}"
     holder = {"token": "other", "user": "emmy", "host": "node7", "pid": 4711, "beat_seconds": 3.0}
     others = {f"{place}.lock": f"{json.dumps(holder)}\n{0:012d}\n", path: "theirs"}
     server.have(before=path, others=others)

@@ -1,0 +1,372 @@
+"""Checks of an integrator: whether it keeps to its arrays, and is what it declares.
+
+It is measured on at least two systems that it fits, of the packaged ones and of two bodies on a
+sphere that are driven in time: the order by differences of solutions whose step halves, symmetry by
+steps back, the symplectic form by derivatives of a step, and what it preserves by a short run.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import systems
+from integrators import status
+from integrators.compiler.elements import DOUBLE
+from integrators.compiler.kernels import Kernel
+from integrators.diagnostics.evaluations import count_evaluations
+from integrators.diagnostics.structure import defect_of_map, errors_of_return
+from integrators.errors import InputError, check_known
+from integrators.forms.forms import count_moving_rows
+from integrators.forms.phase_spaces import phase_space
+from integrators.method import ALL_DEGREES, EXACT, Integrator
+from integrators.simple import action_step, field_step
+from integrators.stepping.batch import run_batch, run_ends
+from integrators.stepping.formulations import to_lagrangian_states, to_stepped_states
+from integrators.stepping.problem import Problem
+from sweep.plugins.guarded import GuardedArrays, plain_rows, steps_alike
+from sweep.plugins.system_checks import characteristic_time
+from systems import Quantity, System
+from systems.mechanical.driven_bodies import driven_bodies
+from systems.plugin import quantities_of_spheres
+
+Array = NDArray[np.float64]
+
+STEPS = (4, 8, 16, 32, 64, 128, 256, 512)  # over a time in which states change by about themselves
+RESOLVED = 1e-11  # relative differences from which an order is measured
+LESS = 0.5  # an order may be measured less than declared by this, before it is asymptotic
+BACK, ROUND_OFF = 8, 1e-11  # steps back, and what they and invariants may be off, relative
+LONG = 64  # steps, four to a sixteenth of that time each, in which invariants are followed
+DEFECT = 1e-9  # of symplecticity, which differences resolve
+
+
+# --- what it is measured on ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A system with a state, on which integrators are measured.
+
+    Attributes
+    ----------
+    name : str
+    form : SpheresLagrangian or another
+    quantities : tuple of systems.Quantity
+    state : ndarray, shape (rows, 3)
+    span : float
+        A time in which the state changes by about itself.
+    """
+
+    name: str
+    form: Any
+    quantities: tuple[Quantity, ...]
+    state: Array
+    span: float = 1.0
+
+    def values(self, quantity: Quantity, states: Array) -> Array:
+        """The components of a quantity at states, shape (S, components)."""
+        found = [
+            plain_rows(quantity.function, 0.0, state, self.form.packed, 1)[0]
+            for state in np.ascontiguousarray(states)
+        ]
+        return np.array(found)[:, list(quantity.columns)]
+
+
+PACKAGED: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("forced_rigid_body", {"epsilon": 0.5}),
+    ("spherical_pendulum_chain", {}),  # whose inertia is no diagonal matrix
+    ("nbody_sphere", {"count": 2, "mass": (1.0, 2.5), "coupling": 0.7}),
+    ("heisenberg_chain", {"count": 4}),
+    ("free_rigid_body", {"inertia": (1.0, 4 / 3, 2.0)}),
+    ("precession", {"axis": (0.0, 0.0, 1.5)}),
+    ("nambu_quadratic", {}),
+    ("forced_pendulum_chain", {}),
+    *(
+        ("heavy_top", {"formulation": name, "inertia": (1.0, 1.6, 2.2), "gravity": 3.0,
+                       "mass": 0.8, "length": 1.0})
+        for name in ("lie_poisson", "cotangent", "quadratic")
+    ),
+    ("quadrotor_payload", {}),
+)  # fmt: skip
+
+
+@cache
+def trials() -> tuple[Trial, ...]:
+    """The driven bodies, which alone of Lagrangian systems depend on time, and packaged systems."""
+    form = driven_bodies()
+    units = {"energy": "1", "momentum": "1", "time": "1"}
+    state = np.array([[0.6, 0.0, 0.8], [0.0, 0.8, -0.6], [0.1, 1.2, -0.075], [0.9, 0.3, 0.4]])
+    driven = Trial("two driven bodies", form, quantities_of_spheres(form, units, "z"), state)
+    packaged = (systems.get(name, **dict(parameters)) for name, parameters in PACKAGED)
+    return driven, *(trial_of(made, made.ensemble(1, 5)[0]) for made in packaged)
+
+
+def trial_of(system: System, state: Array) -> Trial:
+    """A system as a `Trial`."""
+    lasting = characteristic_time(system.form.vector_field(), 0.0, state)
+    return Trial(repr(system.name), system.form, system.quantities, state, lasting)
+
+
+def chosen_trials(integrator: Integrator, own: Trial | None) -> Iterator[Trial]:
+    """Two that it fits, and others as long as they measure what is declared and not measured yet.
+
+    Where it fits less than two, the system itself that it is to be used on.
+    """
+    method, count = integrator.method, 0
+    left = set(integrator.preserves)
+    for trial in (*trials(), *([own] if own else [])):
+        measured = left & set(_measured_words(integrator, trial))
+        if method.fits(trial.form) and (count < 2 or measured):
+            left, count = left - measured, count + 1
+            yield trial
+
+
+def _measured_words(integrator: Integrator, trial: Trial) -> Iterator[str]:
+    for quantity in _kept(integrator, trial):
+        yield _declared_word(quantity)
+    if "symplectic_form" in integrator.preserves and _space_of(trial) is not None:
+        yield "symplectic_form"
+
+
+def _declared_word(quantity: Quantity) -> str:
+    return quantity.name if quantity.kind == "constraint" else quantity.kind
+
+
+def _kept(integrator: Integrator, trial: Trial) -> list[Quantity]:
+    """The quantities of a trial that an integrator is declared to preserve."""
+    claims = integrator.preserves
+    return [of for of in trial.quantities if of.degree in claims.get(_declared_word(of), ())]
+
+
+def _space_of(trial: Trial) -> Any:
+    try:
+        return phase_space(trial.form)
+    except InputError:  # with a force, or of a form without a symplectic form
+        return None
+
+
+# --- what is checked -----------------------------------------------------------------------------
+
+
+def check_method(
+    integrator: Integrator, system: System | None = None, start: Array | None = None
+) -> None:
+    """Check an integrator, the steps with a fixed size of an adaptive one.
+
+    Parameters
+    ----------
+    integrator : integrators.Integrator
+        Without modifier, in double precision.
+    system : systems.System, optional
+        Where it is to be used.
+    start : ndarray, shape (rows, 3), optional
+        A state of this.
+
+    Raises
+    ------
+    InputError
+        If it does not keep to its arrays, or a property that it declares is not measured: it says
+        which, where, and by how much.
+    """
+    if integrator.adaptive:
+        if integrator.main is None:
+            return
+        integrator = integrator.main
+    own = None if system is None or start is None else trial_of(system, start)
+    known = {"symplectic_form"}
+    for trial in (*trials(), *([own] if own else [])):
+        known |= {_declared_word(of) for of in trial.quantities if of.kind != "observable"}
+    for word, degrees in integrator.preserves.items():
+        check_known(f"word in what {integrator.method.name!r} preserves:", word, sorted(known))
+        for degree in degrees:
+            check_known(
+                f"degree in what {integrator.method.name!r} preserves:", degree, ALL_DEGREES
+            )
+    for trial in chosen_trials(integrator, own):
+        problem = cast(Problem, integrator.bind(trial.form))
+        for part in problem.made_from:
+            for made in (part, *part.made_from):
+                if isinstance(made, Kernel) and made.signature in (field_step, action_step):
+                    _check_step(made, integrator, problem, trial)
+        _check_arrays(integrator, problem, trial)
+        _check_evaluations(integrator, problem, trial)
+        _check_order(integrator, problem, trial)
+        _check_symmetry(integrator, problem, trial)
+        _check_symplectic(integrator, problem, trial)
+        _check_preserved(integrator, problem, trial)
+
+
+def _check_step(step: Kernel, integrator: Integrator, problem: Problem, trial: Trial) -> None:
+    """Run the function of a `simple_method` as plain Python."""
+    along_action = step.signature is action_step
+    result = "sigma" if along_action else "d"
+    rows = int(problem.options[1]) if along_action else problem.rows
+    y = to_stepped(problem, trial.state)
+    arrays = {
+        "y": y,
+        "p": problem.parameters,
+        result: np.zeros((rows, 3)),
+        "work": np.zeros(step.work(problem.rows)),
+        "scratch": np.zeros(problem.function.work(problem.rows)),
+    }
+
+    functions = [problem.function.scalar]
+    if along_action and problem.move is not None:
+        functions.append(problem.move.scalar)
+
+    def call(plain: Callable[..., None], guarded: GuardedArrays) -> None:
+        plain(
+            *functions, 0.0, 0.1 * trial.span, guarded.shaped("y"), guarded["p"],
+            guarded.shaped(result), guarded["work"], guarded["scratch"],
+        )  # fmt: skip
+
+    steps_alike(step.function, integrator.method.name, arrays, call, result)
+
+
+def to_stepped(problem: Problem, state: Array) -> Array:
+    """A state in the formulation of a problem, shape (rows, 3)."""
+    return np.array(to_stepped_states(problem, state[None])[0], dtype=float)
+
+
+def _check_arrays(integrator: Integrator, problem: Problem, trial: Trial) -> None:
+    """A compiled step between guards, twice."""
+    what, found = f"a step of {integrator.method.name!r} on {trial.name}", []
+    advance, *functions = problem.step_kernels(DOUBLE)
+    for poison in (0.0, 1.5):  # solvers may begin from any number that is one
+        arrays = GuardedArrays(
+            what,
+            y=to_stepped(problem, trial.state),
+            memory=np.zeros(problem.memory),
+            p=problem.parameters,
+            work=np.full(problem.work, poison),
+            report=np.zeros(status.REPORT_SIZE),
+        )
+        advance(
+            *functions, 0.0, 0.1 * trial.span, 0, 2, problem.constants, problem.options,
+            arrays.shaped("y"), arrays["memory"], arrays["p"], arrays["work"], arrays["report"],
+        )  # fmt: skip
+        arrays.check("p")
+        if arrays["report"][status.STATUS_ROW] > status.COMPLETE:
+            ended = status.STATUS[int(arrays["report"][status.STATUS_ROW])]
+            raise InputError(f"{what} of {0.1 * trial.span:.3g} fails: {ended}")
+        found.append(arrays.shaped("y"))
+    if not np.array_equal(found[0], found[1]):
+        raise InputError(
+            f"{what} ends {np.max(np.abs(found[0] - found[1])):.3g} apart from the same state with "
+            "other numbers in its scratch: it reads there before it writes, or keeps something "
+            "from step to step"
+        )
+
+
+def _check_evaluations(integrator: Integrator, problem: Problem, trial: Trial) -> None:
+    steps = 4
+    counted, reported = count_evaluations(problem, trial.state, 0.1 * trial.span, steps)
+    said = steps * integrator.evaluations + reported
+    if counted and counted != said:
+        raise InputError(
+            f"{integrator.method.name!r} evaluates the function of {trial.name} "
+            f"{counted / steps:g} times a step; it is declared to do so {said / steps:g} times"
+        )
+
+
+def _ends(problem: Problem, trial: Trial, steps: int, span: float) -> Array:
+    """The state after a span in some steps, without the work of a force."""
+    end: Array = run_ends(problem, trial.state[None], span / steps, steps, lanes=False)[0]
+    return end[: count_moving_rows(trial.form)]
+
+
+def _check_order(integrator: Integrator, problem: Problem, trial: Trial) -> None:
+    order, name = integrator.order, integrator.method.name
+    counts = (1, 2) if order == EXACT else STEPS
+    ends = [_ends(problem, trial, steps, trial.span) for steps in counts]
+    size = float(np.linalg.norm(trial.state))
+    apart = [np.linalg.norm(a - b) / size for a, b in zip(ends, ends[1:], strict=False)]
+    if order == EXACT:
+        if not apart[0] < ROUND_OFF:
+            raise InputError(
+                f"{name!r} is declared exact, and one step and two of half the size end "
+                f"{apart[0]:.3g} apart, relative, on {trial.name}"
+            )
+        return
+    if not np.isfinite(apart).all():
+        raise InputError(
+            f"{name!r} fails on {trial.name} with steps of {trial.span / STEPS[0]:.3g} or less"
+        )
+    slopes = [
+        (np.log2(a / b), n)
+        for a, b, n in zip(apart, apart[1:], STEPS, strict=False)
+        if b > RESOLVED
+    ]
+    if slopes and max(slope for slope, _ in slopes[-2:]) < cast(int, order) - LESS:
+        slope, steps = slopes[-1]
+        raise InputError(
+            f"{name!r} is declared to have order {order}, and has order {slope:.2f} on "
+            f"{trial.name}: with steps of {trial.span / steps:.3g}, "
+            f"{trial.span / steps / 2:.3g} and {trial.span / steps / 4:.3g}"
+        )
+
+
+def _check_symmetry(integrator: Integrator, problem: Problem, trial: Trial) -> None:
+    if not integrator.symmetric:
+        return
+    members, h = trial.state[None], trial.span / BACK
+    ends = run_ends(problem, members, h, BACK, lanes=False)
+    off = float(errors_of_return(trial.form, problem, members, ends, h, BACK)[0])
+    if not off < ROUND_OFF * np.linalg.norm(trial.state):
+        raise InputError(
+            f"{integrator.method.name!r} is declared symmetric, and {BACK} steps of {h:.3g} and as "
+            f"many back end {off:.3g} from the start on {trial.name}"
+        )
+
+
+def _check_symplectic(integrator: Integrator, problem: Problem, trial: Trial) -> None:
+    space = _space_of(trial)
+    if "symplectic_form" not in integrator.preserves or space is None:
+        return
+    h = trial.span / 4.0
+
+    def ends(members: Array) -> Array:
+        return run_ends(problem, members, h, 1, lanes=False)
+
+    found = defect_of_map(space, ends, trial.state, h)
+    if not found.defect < DEFECT + 10.0 * found.resolution:
+        raise InputError(
+            f"{integrator.method.name!r} is declared to preserve the symplectic form, and a step "
+            f"of {h:.3g} changes it by {found.defect:.3g}, relative, on {trial.name}; resolved is "
+            f"{found.resolution:.2g}"
+        )
+
+
+def _check_preserved(integrator: Integrator, problem: Problem, trial: Trial) -> None:
+    kept = _kept(integrator, trial)
+    if not kept:
+        return
+    h = trial.span / 16.0
+    states = run_batch(problem, trial.state[None], h, 1, LONG).states[0]
+    moving = to_lagrangian_states(problem, states)
+    for quantity in kept:
+        of_state = states if quantity.kind == "constraint" else moving
+        values = trial.values(quantity, of_state)
+        off = float(np.max(np.abs(values - values[0])))
+        bound = ROUND_OFF * _natural_size(quantity, trial, moving)
+        if not off < bound:
+            what = repr(_declared_word(quantity))
+            if quantity.kind != "constraint":
+                what += f" of degree {quantity.degree!r}"
+            raise InputError(
+                f"{integrator.method.name!r} is declared to preserve {what}, and changes "
+                f"{quantity.name!r} of {trial.name} by {off:.3g} in {LONG} steps of "
+                f"{h:.3g}; expected at most {bound:.1g}"
+            )
+
+
+def _natural_size(quantity: Quantity, trial: Trial, states: Array) -> float:
+    """What round-off of a quantity is in proportion to: what states of such a size have of it."""
+    generator = np.random.default_rng(1)
+    lengths = np.max(np.linalg.norm(states, axis=2), axis=0)[:, None]
+    drawn = lengths * generator.standard_normal((8, *states.shape[1:]))
+    found = trial.values(quantity, np.concatenate([states[:1], drawn]))
+    return float(np.max(np.abs(found[np.isfinite(found)]), initial=1.0))

@@ -1,0 +1,241 @@
+"""What tables advise: whatever would decide a verdict can be written into the study, and is valid.
+
+The sentences are those that are printed. Each of their clauses is put into the study that the table
+is of, as a reader would do it.
+"""
+
+import functools
+import json
+import re
+
+import numpy as np
+import pytest
+from run_tables import run_table, with_series
+from study_text import one_experiment, problems, study_of
+
+import sweep
+from integrators.errors import InputError
+from sweep.analysis import arithmetic_table, drift_table, order_table
+from sweep.store.failures import ReferenceEnd
+
+SIZE = r"(\d[\d.e+-]*)"
+IMPOSSIBLE = {  # step sizes that are all large; its starts are of random directions
+    "system": '"forced_rigid_body"',
+    "parameters": "{ epsilon = 2.0 }",
+    "integrators": '["rk2_heun+projected", "collective_gauss2+sofroniou_spaletta10", '
+    '"implicit_midpoint+sofroniou_spaletta10"]',
+    "step_size": "[2.0, 1.0, 0.5, 0.25]",
+    "initial_condition": "[{ w = [[0.6, 0.48, 0.64]] }, { w = [[0.0, 0.6, 0.8]] }, "
+    "{ w = [[-0.8, 0.36, 0.48]] }]",
+    "duration": "12.0",
+    "samples": "6",
+    "reference": '{ integrator = "dop853" }',
+}
+NO_MOTION = {  # a body with equal moments
+    "system": '"free_rigid_body"',
+    "parameters": "{ inertia = [1.0, 1.0, 1.0] }",
+    "integrators": '["rk4", "spherical_midpoint"]',
+    "step_size": "[0.2, 0.1, 0.05]",
+    "initial_condition": "{ w = [[0.6, 0.0, 0.8]] }",
+    "duration": "10.0",
+    "samples": "10",
+    "reference": '{ integrator = "dop853" }',
+}
+
+
+def longer(study, factor):
+    duration, samples = float(study["duration"]), int(study["samples"])
+    return {"duration": str(duration * int(factor)), "samples": str(samples * int(factor))}
+
+
+def with_sizes(study, *more):
+    sizes = json.loads(study["step_size"])
+    assert not set(map(float, more)) & set(sizes), "there are runs of it already"
+    return {"step_size": json.dumps(sizes + [*map(float, more)])}
+
+
+def as_many_sizes(study, count):
+    sizes = json.loads(study["step_size"])
+    low, high = min(sizes), max(sizes)
+    return {"step_size": f'{{ start = {high}, stop = {low}, count = {count}, spacing = "log" }}'}
+
+
+def so_many_samples(study, least):
+    """The first number from there on that all step sizes allow."""
+    steps = [round(float(study["duration"]) / h) for h in json.loads(study["step_size"])]
+    return {
+        "samples": str(next(n for n in range(int(least), 10**6) if not np.gcd.reduce(steps) % n))
+    }
+
+
+SPREAD = "spread = 0.1, seed = 1"
+CHANGES = {  # what a reader writes, by the words of the table
+    rf"step sizes (?:up|down) to {SIZE}": with_sizes,
+    rf"\d+ (?:more|larger) step sizes?, such as {SIZE}(?: and {SIZE})?(?: and {SIZE})?": with_sizes,
+    r"(\d+) step sizes in the same range": as_many_sizes,
+    r"(\d+) starts or more": lambda study, number: {
+        "initial_condition": f'{{ around = "mclachlan", random = {number}, {SPREAD} }}'
+    },
+    rf"starts further apart \(likeness {SIZE}, not {SIZE}\)": lambda study, *_: {
+        "initial_condition": '{ around = "mclachlan", random = 8, spread = 1.0, seed = 1 }'
+    },
+    r"(\d+) times the duration": longer,
+    r"a run (\d+) times as long": longer,
+    r"(\d+) samples or more at equal intervals": so_many_samples,
+    r"(\d+) samples a decade": lambda study, number: {"samples": f"{{ per_decade = {number} }}"},
+    rf"a reference of tolerance {SIZE}": lambda study, tolerance: {
+        "reference": f'{{ integrator = "dop853", tolerance = {tolerance} }}'
+    },
+    rf"a reference with until = {SIZE}": lambda study, until: {
+        "reference": f'{{ integrator = "dop853", until = {until} }}'
+    },
+    "a recorded state, for `--error self`": lambda study: {"record": '["state"]'},
+    "an error that this system has, as global_error,": lambda study: {
+        "reference": '{ integrator = "dop853" }'
+    },
+}
+
+
+def advice_of(clause):
+    """The advice in a clause, ``why: this tells, or that``."""
+    found = re.search(r": ((?:(?!: ).)*?) (?:may )?tells?(, or .*?)?(, such as .*)?$", clause)
+    if found is None:
+        return []
+    first, others, sizes = found[1], found[2] or "", found[3] or ""
+    return [first + sizes, *others.split(", or ")[1:]]
+
+
+def follow(study, clause):
+    """Check each advice of a clause as a study; its words."""
+    advised = advice_of(clause)
+    for advice in advised:
+        (change,) = [
+            make(study, *[number for number in found.groups() if number])
+            for words, make in CHANGES.items()
+            if (found := re.fullmatch(words, advice))
+        ]
+        check(one_experiment(**study | change))
+    return advised
+
+
+@functools.cache
+def check(text):
+    """Load a study, which raises an error if it is not valid; the same one only once."""
+    assert study_of(text).experiments
+
+
+def kinds_of(advised):
+    """The words of some advice without their numbers."""
+    return {re.sub(SIZE, "N", advice) for advice in advised}
+
+
+def ran(tmp_path_factory, cluster, study):
+    store = tmp_path_factory.mktemp("advice") / "store.zarr"
+    assert sweep.run(study_of(one_experiment(**study)), store, cluster).complete
+    return sweep.open_study(store)["only"].to_dataset()
+
+
+@pytest.fixture(scope="module")
+def coarse(tmp_path_factory, cluster):
+    return ran(tmp_path_factory, cluster, IMPOSSIBLE)
+
+
+def test_step_sizes_that_no_run_can_have_are_not_advised(coarse):
+    advised = [follow(IMPOSSIBLE, str(why)) for row in order_table(coarse) for why in row.why]
+    assert advised == [
+        ["step sizes down to 0.05"],  # and not up to 160, where the sample interval is 2
+        ["2 larger step sizes, such as 0.6666666667 and 0.4"],  # at 1 and 2 no run is complete
+        ["1 larger step size, such as 0.4"],
+    ]
+
+
+def test_a_study_without_motion_is_told_so(tmp_path_factory, cluster):
+    rows = order_table(ran(tmp_path_factory, cluster, NO_MOTION))
+    for row in rows:
+        assert row.verdict == "undecided" and "an order cannot be measured" in row.reason
+        assert follow(NO_MOTION, row.reason) == []
+    (text,) = sweep.analysis.summarize_orders(rows)
+    assert text == "rk4 and spherical_midpoint are undecided (no error shows that the state moves)."
+
+
+SIZES = ((0.2, 0.1, 0.05, 0.025), (0.1, 0.05), (0.25,), (0.25, 0.2, 0.125, 0.1, 0.0625, 0.05))
+STUDY = {
+    "system": '"point_vortices"',
+    "integrators": '["rk4"]',
+    "initial_condition": '["mclachlan"]',
+    "duration": "1.0",
+    "samples": "1",
+    "reference": '{ integrator = "dop853", tolerance = 1e-9 }',
+}
+
+
+def random_orders(rng):
+    """The runs of a study, with errors of any order, which bend, scatter and end at a floor."""
+    sizes, starts = SIZES[rng.integers(len(SIZES))], tuple("abcde"[: rng.integers(1, 6)])
+    table = run_table({"rk4": 4}, step_sizes=sizes, starts=starts, times=(0.0, 1.0))
+    h = table["step_size"].values
+    error = h ** rng.choice([0.2, 1.0, 3.0, 4.0]) * (1 + rng.choice([0.0, 1.0, 30.0]) * h)
+    error *= np.exp(rng.choice([0.0, 0.02, 0.3]) * rng.normal(size=len(h)))
+    table["global_error"][:, 1:] = (error + rng.choice([0.0, 1e-5]))[:, None]
+    table["reference_error"][:] = rng.choice([1e-14, 1e-7, 1e-5, np.nan], p=[0.4, 0.3, 0.2, 0.1])
+    table["status"][h > rng.choice([0.15, 1.0])] = 3
+    experiment = {"reference": {"tolerance": 1e-9}}
+    axis = {"duration": 1.0, "samples": 1}
+    table.attrs |= {"experiment": json.dumps(experiment), "time_axis": json.dumps(axis)}
+    return STUDY | {"step_size": json.dumps(sizes)}, table
+
+
+def test_whatever_is_advised_of_orders_is_valid():
+    rng, kinds = np.random.default_rng(1), set()
+    for _ in range(30):
+        study, table = random_orders(rng)
+        for row in order_table(table):
+            for why in row.why:
+                advised = follow(study, str(why))
+                kinds |= kinds_of(advised)
+    assert len(kinds) >= 6, sorted(kinds)
+
+
+def test_whatever_is_advised_of_drifts_is_valid():
+    rng, kinds = np.random.default_rng(2), set()
+    for intervals in (4, 100):
+        times = np.linspace(0.0, 10.0, intervals + 1)
+        study = STUDY | {"step_size": "[0.1, 0.05]", "duration": "10.0", "samples": f"{intervals}"}
+        for starts in (1, 12):
+            names = tuple(f"s{i}" for i in range(starts))
+            table = run_table({"rk4": 4}, step_sizes=(0.1,), starts=names, times=times)
+            noise = rng.normal(size=(starts, len(times)))
+            slow = np.sin(np.pi * times / 10 + rng.normal(size=(starts, 1)))
+            for error in (noise, np.cumsum(noise, axis=1), slow, noise + 0.02 * times):
+                for row in drift_table(with_series(table, "energy_error", error)):
+                    for why in row.why:
+                        kinds |= kinds_of(follow(study, str(why)))
+    assert len(kinds) >= 3, kinds
+
+
+@pytest.mark.parametrize("duration, samples", [(1.0, 3), (2 * np.pi, 7)])
+def test_step_sizes_that_an_error_names_divide_the_interval(duration, samples):
+    study = STUDY | {"duration": repr(duration), "samples": str(samples), "step_size": "0.1234"}
+    (problem,) = problems(one_experiment(**study))
+    found = re.search(rf"the nearest that do are {SIZE} \(.*\) and {SIZE} \(", problem)
+    for size in found.groups():
+        check(one_experiment(**study | {"step_size": size}))
+
+
+def test_a_reference_may_end_where_a_message_says():
+    """Also at the first sample, before which it may not."""
+    interval = 1 / 30
+    end = ReferenceEnd({"integrator": "dop853", "tolerance": 1e-9}, "rounding", interval, 1.0)
+    until = re.search(r"until = (.*?),", str(end))[1]
+    reference = f'{{ integrator = "dop853", until = {until} }}'
+    samples = {"samples": "30", "step_size": repr(interval), "reference": reference}
+    check(one_experiment(**STUDY | samples))
+
+
+def test_the_twin_that_is_missing_can_be_added():
+    table = run_table({"rk4": 4}, step_sizes=(0.1,), times=np.linspace(0.0, 10.0, 101))
+    with pytest.raises(InputError) as refused:
+        arithmetic_table(with_series(table, "energy_error", np.sin(table["time"].values)))
+    entry = re.search("add (.*?) to its integrators", str(refused.value))[1]
+    study = STUDY | {"step_size": "[0.1]", "duration": "10.0", "samples": "100", "reference": None}
+    check(one_experiment(**study | {"integrators": f'["rk4", {entry}]'}))

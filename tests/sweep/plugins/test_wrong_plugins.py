@@ -1,0 +1,89 @@
+"""Plugins that are not what they declare are refused, and right ones are not."""
+
+import numpy as np
+import pytest
+from wrong_plugins import WRONG, right_plugins
+
+import integrators
+import sweep
+import systems
+from integrators.method import Integrator
+from integrators.plugin import SpheresLagrangian, get, put, rows_of, scale, simple_method
+from sweep import errors
+from sweep.plugins.method_checks import check_method
+from sweep.plugins.system_checks import check_system
+from systems.mechanical.driven_bodies import driven_bodies
+from systems.plugin import quantities_of_spheres
+
+FIRST = (  # in the first stage
+    "time_dependent: not declared",
+    "gradient: sign of the term sin νt",
+    "momentum: not kept by the potential",
+    "work: too small",
+)
+
+
+def load(directory, text, study):
+    (directory / "plugin.py").write_text(text)
+    (directory / "plugin.toml").write_text(study)
+    return sweep.load_study(directory / "plugin.toml")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(one, id=one.what, marks=[pytest.mark.slow] * (one.what not in FIRST))
+        for one in WRONG
+    ],
+)
+def test_what_is_not_as_declared_is_refused(tmp_path, wrong):
+    with pytest.raises(errors.StudyError) as caught:
+        load(tmp_path, wrong.text, wrong.study)
+    (line,) = str(caught.value).splitlines()
+    assert wrong.said in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "study"), [pytest.param(text, study, id=of) for of, text, study in right_plugins()]
+)
+def test_right_plugins_are_accepted(tmp_path, text, study):
+    assert load(tmp_path, text, study).experiments
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", systems.ALL_SYSTEMS)
+def test_systems_that_are_built_in_pass(cls):
+    check_system(cls())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", integrators.ALL_INTEGRATORS, ids=lambda method: method.name)
+def test_integrators_that_are_built_in_pass(method):
+    check_method(integrators.get(method.name, **method.example))
+
+
+def grasping(gradient, t, h, y, p, d, work, scratch):
+    """A step that needs more scratch than it declares."""
+    slope = rows_of(work, 0, y.shape[0])
+    gradient(t, y, p, slope, scratch)
+    for i in range(y.shape[0]):
+        put(d, i, scale(h, get(slope, i)))
+
+
+@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_batch_whose_scratch_overflows_ends(members):
+    method = simple_method("grasping", "", grasping, form=SpheresLagrangian, order=1)
+    bodies = systems.get("nbody_sphere", count=2)
+    with pytest.raises(systems.InputError, match=r"writes beyond its scratch.*grasping"):
+        integrators.integrate(
+            bodies, Integrator(method), bodies.ensemble(members, 1),
+            step_size=0.01, duration=0.02, samples=1,
+        )  # fmt: skip
+
+
+def test_the_energy_of_a_potential_that_depends_on_time_is_no_invariant():
+    units = {"energy": "1", "momentum": "1", "time": "1"}
+    energy, *_ = quantities_of_spheres(driven_bodies(), units, "z")
+    assert (energy.name, energy.kind) == ("energy", "observable")
+    assert np.isfinite(driven_bodies().packed).all()
