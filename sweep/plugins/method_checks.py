@@ -314,7 +314,8 @@ def _check_symmetry(integrator: Integrator, problem: Problem, trial: Trial) -> N
         return
     members, h = trial.state[None], trial.span / BACK
     ends = run_ends(problem, members, h, BACK, lanes=False)
-    off = float(errors_of_return(trial.form, problem, members, ends, h, BACK)[0])
+    back = run_ends(problem, ends, -h, BACK, trial.span, lanes=False)
+    off = float(errors_of_return(trial.form, problem, members, back)[0])
     if not off < ROUND_OFF * np.linalg.norm(trial.state):
         raise InputError(
             f"{integrator.method.name!r} is declared symmetric, and {BACK} steps of {h:.3g} and as "

@@ -389,7 +389,7 @@ class Recorder:
         states = self._doubles(ends)
         valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
-        if self._integrator.method.adaptive and self._element is DOUBLE:
+        if self._checks_invariants:
             valid &= self._conserving(raw, times, runs, valid)
         where = np.concatenate([[0], np.arange(first + 1, upto + 1)])
         at = self._sample_times(where)
@@ -532,7 +532,7 @@ class Recorder:
     def finish(self, runs: RunBatch) -> Columns:
         """Variables over runs, such as counters and status, of runs at their last sample."""
         lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
-        broken = lost & np.isfinite(self._doubles(runs.final)).all(axis=(1, 2))
+        broken = lost & self._checks_invariants  # which else ends where steps are too small
         cause = np.where(broken, status_of.NOT_CONSERVED, status_of.NOT_FINITE)
         status = np.where(lost, cause, runs.status).astype(np.int8)
         if broken.any():  # at the first sample that is not valid
@@ -553,6 +553,11 @@ class Recorder:
         )
         failed = status > status_of.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
+
+    @property
+    def _checks_invariants(self) -> bool:
+        """Whether runs must keep, to their tolerance, what the system conserves."""
+        return self._integrator.method.adaptive and self._element is DOUBLE
 
     @property
     def _goes_back(self) -> bool:
