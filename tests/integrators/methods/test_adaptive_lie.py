@@ -83,16 +83,20 @@ def test_every_attempt_follows_the_formula(name, safety, least, most):
 
 @pytest.mark.parametrize("name", [*PAIRS, "rk45", "dop853"])
 def test_a_history_has_every_attempt(name):
-    ends = {} if name == "dop853" else {"output": "land"}
-    found = run(name, 1e-8, samples=4, start=np.stack([SPATIAL, PLANAR]), history=True, **ends)
+    options = {} if name == "dop853" else {"output": "land"}
+    found = run(name, 1e-8, samples=4, start=np.stack([SPATIAL, PLANAR]), history=True, **options)
     for i, history in enumerate(found.history):
         taken, rejected = (found.counters[key][i] for key in ("steps", "rejected_steps"))
         assert len(history.times) == taken + rejected
         assert history.accepted.sum() == taken
-        assert history.sizes[history.accepted].sum() == pytest.approx(1.0, rel=1e-13)
+        ends = np.cumsum(history.sizes[history.accepted])
+        if name == "dop853":  # whose last step leads beyond the last sample
+            assert ends[-2] < 1.0 <= ends[-1]
+        else:
+            assert ends[-1] == pytest.approx(1.0, rel=1e-13)
         assert np.all(history.errors[history.accepted] <= 1e-8)
         assert np.all(history.errors[~history.accepted] >= 1e-8)
-    alone = run(name, 1e-8, samples=4, **ends)
+    alone = run(name, 1e-8, samples=4, **options)
     assert alone.history is None
     np.testing.assert_array_equal(found.states[0], alone.states)
 

@@ -327,7 +327,7 @@ def test_the_closing_lines_count_each_agreement():
     ("arguments", "message"),
     [
         (["leee"], "unknown paper 'leee'. Did you mean 'lee'?"),
-        (["lee", "--step-factor", "0", "--plots"], "step_factor"),
+        (["lee", "--step-factor", "0", "--plots"], "step-factor"),
         (["lee", "--plots", "-o", "file/below"], "file/below cannot be written"),
         (["lee", "--keep", "file/below"], "file/below"),
     ],
