@@ -53,7 +53,7 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
     """By a longer study, then by the command; again there is nothing to do."""
     before = arrays(store, "only")
     assert grow(text(duration="1.2", samples="6"), store).computed == 18
-    ran = command(tmp_path, "extend", "test.zarr", "--duration", 2.0)
+    ran = command(tmp_path, "extend", "test.zarr", "--no-summary", "--duration", 2.0)
     assert "Complete: 18 runs" in ran.stdout
     assert_same_runs(at_once, store, "only")
     after = arrays(store, "only")
@@ -63,7 +63,10 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
     ends = [arrays(path, "_geosweep/ends.only")["checkpoint"] for path in (store, at_once)]
     np.testing.assert_array_equal(*ends)
     mark = fingerprint(store)
-    assert "Nothing to compute" in command(tmp_path, "extend", "test.zarr", "--duration", 2).stdout
+    assert (
+        "Nothing to compute"
+        in command(tmp_path, "extend", "test.zarr", "--no-summary", "--duration", 2).stdout
+    )
     for wrong, words in (
         (("--duration", 1.0), "a duration of 1 does not extend one of 2"),
         (("--duration", "inf"), "duration = inf; expected a number > 0"),
@@ -75,7 +78,7 @@ def test_runs_in_three_pieces_are_the_runs_at_once(
         (("--duration", 4.0, "--samples", 3), "expected a number that divides 10"),
         (("--duration", 4.0, "-e", "onl"), "Did you mean 'only'?"),
     ):
-        refused = command(tmp_path, "extend", "test.zarr", *wrong, code=2)
+        refused = command(tmp_path, "extend", "test.zarr", "--no-summary", *wrong, code=2)
         assert words in refused.stderr
     (tmp_path / "short.toml").write_text(text())
     refused = command(tmp_path, "run", "short.toml", "test.zarr", code=2)
@@ -105,9 +108,12 @@ def test_an_axis_that_was_extended_twice_goes_on(run_text, tmp_path, command, ar
     store, at_once = tmp_path / "test.zarr", tmp_path / "whole.zarr"
     assert run_text(written, store).complete
     for duration, more in ((1.6, ()), (3.2, ("--samples", 4)), (4.8, ())):
-        command(tmp_path, "extend", "test.zarr", "--duration", duration, *more)
+        command(tmp_path, "extend", "test.zarr", "--no-summary", "--duration", duration, *more)
     assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
-    assert "3 new runs" in command(tmp_path, "extend", "test.zarr", "--integrator", "rk4").stdout
+    assert (
+        "3 new runs"
+        in command(tmp_path, "extend", "test.zarr", "--no-summary", "--integrator", "rk4").stdout
+    )
     whole = text(integrators='"variational"', reference=None, duration="4.8", samples="24")
     assert run_text(whole, at_once).complete
     coarse, fine = arrays(store, "only"), arrays(at_once, "only")
@@ -164,7 +170,7 @@ def test_thinning_samples_go_on_to_thin_out(run_text, tmp_path, command, arrays,
     store = tmp_path / "test.zarr"
     assert run_text(text(duration="10.0", **keys), store).complete
     before = arrays(store, "only")
-    command(tmp_path, "extend", "test.zarr", "--duration", 100.0)
+    command(tmp_path, "extend", "test.zarr", "--no-summary", "--duration", 100.0)
     whole = tmp_path / "whole.zarr"
     longer = text(duration="100.0", **keys)
     assert run_text(longer, whole).complete
@@ -176,8 +182,8 @@ def test_thinning_samples_go_on_to_thin_out(run_text, tmp_path, command, arrays,
         "Nothing to compute"
         in command(tmp_path, "run", "longer.toml", "test.zarr", "--no-summary").stdout
     )
-    command(tmp_path, "extend", "test.zarr", "--duration", 250.0)
-    command(tmp_path, "extend", "test.zarr", "--duration", 900.0)
+    command(tmp_path, "extend", "test.zarr", "--no-summary", "--duration", 250.0)
+    command(tmp_path, "extend", "test.zarr", "--no-summary", "--duration", 900.0)
     after = arrays(store, "only")
     times = after["time"]
     expected = [100.0, 177.8, 250.0, 562.3, 900.0]  # 316.2 < 250 * 10**(1/8)
@@ -210,7 +216,7 @@ OTHERS = [pytest.param(what, marks=pytest.mark.slow) for what in ADDED if what n
 def test_the_study_of_a_store_gets_more(what, store, short, tmp_path, command):
     """A text is added that names what is new, the first one kept, and only that is computed."""
     options, new, words = ADDED[what]
-    said = command(tmp_path, "extend", "test.zarr", *options, "-e", "only").stdout
+    said = command(tmp_path, "extend", "test.zarr", "--no-summary", *options, "-e", "only").stdout
     assert f"{new if what != 'two at once' else 9} new runs, 18 kept" in said
     assert "Complete" in said
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
@@ -234,12 +240,12 @@ def test_the_study_of_a_store_gets_more(what, store, short, tmp_path, command):
 @pytest.mark.slow
 def test_additions_go_on_from_each_other(store, tmp_path, command, arrays):
     """The largest grid gets more; the first file, run again, asks for its own runs alone."""
-    command(tmp_path, "extend", "test.zarr", "--integrator", "rk2_heun")
-    said = command(tmp_path, "extend", "test.zarr", "--step-size", 0.05).stdout
+    command(tmp_path, "extend", "test.zarr", "--no-summary", "--integrator", "rk2_heun")
+    said = command(tmp_path, "extend", "test.zarr", "--no-summary", "--step-size", 0.05).stdout
     assert "12 new runs, 21 kept" in said
     texts = sweep.open_study(store).attrs["studies"]
     assert len(texts) == 3 and '"rk2_heun"' in texts[2] and "step_size = [0.1, 0.05]" in texts[2]
-    again = ("extend", "test.zarr", "--step-size", 0.05, "--integrator", "rk2_heun")
+    again = ("extend", "test.zarr", "--no-summary", "--step-size", 0.05, "--integrator", "rk2_heun")
     assert "0 new runs, 33 kept" in command(tmp_path, *again).stdout
     assert sweep.open_study(store).attrs["studies"] == texts
     before = arrays(store, "only")
@@ -267,7 +273,7 @@ def test_defaults_stay_defaults(tmp_path, run_text, command):
     )
     assert run_text(written, tmp_path / "test.zarr").complete
     more = ("--step-size", 0.05, "--step-size", 0.025, "--tolerance", 1e-7, "--members", 4)
-    command(tmp_path, "extend", "test.zarr", *more)
+    command(tmp_path, "extend", "test.zarr", "--no-summary", *more)
     tree = sweep.open_study(tmp_path / "test.zarr")
     assert tree.attrs["studies"][0] == written and len(tree.attrs["studies"]) == 2
     only, other = (tree[name].to_dataset() for name in ("only", "other"))
@@ -288,5 +294,8 @@ def test_what_cannot_be_added(store, tmp_path, command, fingerprint):
         (("--initial-condition", "le"), "Did you mean 'lee'?"),
         (("--members", 9, "-e", "onl"), "Did you mean 'only'?"),
     ):
-        assert words in command(tmp_path, "extend", "test.zarr", *options, code=2).stderr
+        assert (
+            words
+            in command(tmp_path, "extend", "test.zarr", "--no-summary", *options, code=2).stderr
+        )
     assert fingerprint(tmp_path) == mark

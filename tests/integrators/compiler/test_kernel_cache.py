@@ -369,6 +369,7 @@ def moved_by_factors():
     return moved
 
 
+@pytest.mark.slow
 def test_an_edited_helper_of_another_package_is_compiled_again(tmp_path):
     """A `Factor` of one's own, and a constant that it imports: two of one name, then edited."""
     for once, share in ((2.0, 3.0), (4.0, 5.0)):

@@ -82,6 +82,7 @@ def texts_in(store):
     return zarr.open_group(store, mode="r").attrs["studies"]
 
 
+@pytest.mark.slow
 def test_a_dry_run_names_what_is_open_with_its_price_and_writes_nothing(begun, fingerprint):
     before = fingerprint(begun)
     found = sweep.decide(begun, dry_run=True)
@@ -167,6 +168,7 @@ def test_what_is_decided_stays_so(decided, cluster):
     assert again.left == found.left
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_too_small_is_said(store, cluster):
     found = sweep.decide(store, 1e-6, client=cluster)
     assert (found.runs, found.decided, found.stopped) == (0, 0, "the budget is spent")
@@ -174,6 +176,7 @@ def test_a_budget_that_is_too_small_is_said(store, cluster):
     assert texts_in(store) == [STUDY]
 
 
+@pytest.mark.slow
 def test_runs_become_ten_times_as_long_at_most(decided):
     for name, asked in (("pendulum", 20.0), ("thinning", 200.0), ("few-samples", 4.0)):
         time = sweep.open_study(decided[0])[name]["time"].values
@@ -311,6 +314,7 @@ def logarithmic(tmp_path, cluster):
     return path
 
 
+@pytest.mark.slow
 def test_a_study_of_convergence_asks_for_orders_alone(logarithmic):
     every, drifts = (
         sweep.decide(logarithmic, only=kind, closer=True, dry_run=True) for kind in ((), "drift")

@@ -47,12 +47,12 @@ def test_a_run_over_tls(made, scheduler, command, tmp_path):
         for name, file in zip(names, own[1::2], strict=True)
     }
     with dask.config.set(settings):
-        extend = ("extend", "small.zarr", "--duration", 2, "--scheduler", address)
+        extend = ("extend", "small.zarr", "--no-summary", "--duration", 2, "--scheduler", address)
         assert "Complete: 4 runs" in command(tmp_path, *extend).stdout
     night = {"kind": "scheduler", "address": address, "tls-ca-file": str(own[1])}
     between = {"tls-cert": str(made / "own" / "between.pem")}  # leads to the authority, with key
     with dask.config.set({"geosweep.clusters": {"night": night | between}}):
-        extend = ("extend", "small.zarr", "--duration", 3, "--cluster", "night")
+        extend = ("extend", "small.zarr", "--no-summary", "--duration", 3, "--cluster", "night")
         assert "Complete: 4 runs" in command(tmp_path, *extend).stdout
 
 

@@ -339,6 +339,7 @@ def assert_fits(figure):
         assert box.x1 <= width + 1 and box.y1 <= height + 1
 
 
+@pytest.mark.slow
 def test_a_figure_of_the_paper_fits(portraits):
     assert all((data["status"] == 0).all() for data in portraits["mclachlan-portraits"].values())
     assert_fits(papers.FIGURES["mclachlan"]["figure-2"](portraits))

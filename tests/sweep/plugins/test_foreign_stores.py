@@ -138,7 +138,7 @@ READING = {
 COMPUTING = {
     "run": ["run", STORE, "--no-summary"],
     "retry": ["retry", STORE],
-    "extend": ["extend", STORE, "--duration", "2"],
+    "extend": ["extend", STORE, "--no-summary", "--duration", "2"],
     "decide": ["decide", STORE, "--keep-duration"],
     "plan": ["plan", STORE],
     "recommend": ["recommend", STORE, "--energy-error", "1e-2", "--until", "1"],

@@ -4,6 +4,7 @@ import json
 import queue
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from study_text import one_experiment
 from waiting import HANG
 
@@ -11,6 +12,7 @@ from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 
 
+@pytest.mark.slow
 def test_a_heartbeat_says_who_has_taken_over(tmp_path):
     """Also where nothing is committed meanwhile, which would look."""
     lock, said = tmp_path / "study.zarr.lock", queue.Queue()

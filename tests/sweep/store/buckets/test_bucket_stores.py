@@ -61,7 +61,7 @@ def test_it_grows_and_is_extended(store, cluster, command, tmp_path, assert_like
     path = tmp_path / "grown.zarr"
     for place in (path, store):
         run(GROWN, place, cluster)
-        command(tmp_path, "extend", place, "--duration", "2")
+        command(tmp_path, "extend", place, "--no-summary", "--duration", "2")
     assert_like(path, store)
     assert sweep.open_study(store)["only"].sizes["time"] == 21
 
