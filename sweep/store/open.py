@@ -75,10 +75,12 @@ def open_study(
     with store.naming_damage():  # zarr would read what is gone as blank
         for name in store.experiments:
             check_files_are_there(store, name)
-    unfolded = store.unfolded_by_group()
+    whole = store.absolute()
+    unfolded = whole.unfolded_by_group()
+    source: Any = zarr_store_with_records(whole, unfolded, store.place)
     try:
         tree = xr.open_datatree(
-            zarr_store_with_records(store, unfolded),  # type: ignore[arg-type]  # it takes zarr's
+            source,
             engine="zarr",
             chunks=None,
             cache=chunks is None,

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Protocol, Self
 
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
@@ -66,14 +65,19 @@ class StoreFiles(Protocol):
         """What is not folded yet, by group."""
 
 
-def zarr_store_with_records(store: StoreFiles, unfolded: Mapping[str, Unfolded]) -> ZarrStore:
+def zarr_store_with_records(
+    store: StoreFiles, unfolded: Mapping[str, Unfolded], called: Place | None = None
+) -> ZarrStore:
     """What zarr, and xarray, read a `Store` by.
 
     Parameters
     ----------
     store : StoreFiles
+        Absolute, where it is read in other working directories too, as by workers.
     unfolded : dict of str to sweep.store.commit.records.Unfolded
         What is not folded yet, by group.
+    called : Path or ObjectPlace, optional
+        Its place as messages call it.
     """
     arrays = {}
     for group in unfolded:
@@ -81,7 +85,8 @@ def zarr_store_with_records(store: StoreFiles, unfolded: Mapping[str, Unfolded])
             if array.sharded:
                 path = path_below(array.directory, store.place)
                 arrays[path] = array, unfolded[group]
-    return _WithRecords(_zarr_store_of_place(store.place, read_only=True), store.place, arrays)
+    inner = _zarr_store_of_place(store.place, read_only=True)
+    return _WithRecords(inner, called or store.place, arrays)
 
 
 def _zarr_store_of_place(place: Place, read_only: bool = False) -> ZarrStore:
@@ -97,6 +102,7 @@ class _NamingDamage(WrapperStore[ZarrStore]):
     ----------
     store : ZarrStore
     place : Path or ObjectPlace
+        As messages call it.
     """
 
     def __init__(self, store: ZarrStore, place: Place) -> None:
@@ -108,8 +114,10 @@ class _NamingDamage(WrapperStore[ZarrStore]):
     ) -> Buffer | None:
         try:
             data = await self._store.get(key, prototype, byte_range)
-            if data is None and isinstance(self.place, Path):
-                read_bytes_or_none(self.place / key)  # raises of a directory, which zarr does not
+            if data is None and isinstance(self._store, LocalStore):
+                read_bytes_or_none(
+                    self._store.root / key
+                )  # raises of a directory, which zarr does not
             elif data is not None and key.endswith(METADATA):
                 json.loads(data.to_bytes())
         except OSError as error:

@@ -73,6 +73,19 @@ def small_blocks(eager, monkeypatch):
         monkeypatch.setattr(blocks, name, value)
 
 
+@pytest.mark.parametrize("kind", ["path", "unmoved"])
+def test_a_relative_path_holds_where_the_working_directory_is_another(
+    kind, alone, request, tmp_path, monkeypatch
+):
+    """As that of workers is, which would read what they do not find as blank."""
+    store = request.getfixturevalue(kind)
+    monkeypatch.chdir(store.parent)
+    lazy = sweep.open_study(store.name, chunks="auto")["only"].to_dataset()
+    expected = sweep.open_study(store)["only"].to_dataset().load()
+    monkeypatch.chdir(tmp_path)
+    xr.testing.assert_identical(lazy.load(), expected)
+
+
 def only(path, **given):
     return sweep.open_study(path, **given)["only"].to_dataset()
 
