@@ -96,7 +96,7 @@ def open_study(
     with store.naming_damage():
         experiments = {
             name: _load_run_scalars(
-                tree[name].to_dataset(), store, store.arrays_of_group(name, unfolded.get(name))
+                tree[name].to_dataset(), store, whole.arrays_of_group(name, unfolded.get(name))
             )
             for name in dict.fromkeys(order)
             if name != INTERNAL

@@ -219,7 +219,8 @@ class Store:
             file = error.filename
             if not isinstance(self.place, Path) or not isinstance(file, str | Path):
                 raise
-            if error.errno not in UNUSABLE or self.place not in Path(file).parents:
+            below = self.place.absolute() in Path(file).absolute().parents
+            if error.errno not in UNUSABLE or not below:
                 raise
             text = f"cannot be used: {error.strerror}"
             if isinstance(error, PermissionError):
