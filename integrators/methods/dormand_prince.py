@@ -24,6 +24,7 @@ from integrators.status import COMPLETE, NOT_FINITE, STEP_TOO_SMALL
 from integrators.stepping import loop
 from integrators.stepping.adaptive import (
     ATTEMPT,
+    PACE,
     AdaptiveProblem,
     Solution,
     StepBound,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from scipy.integrate import DOP853
 
 STAGES = 12  # evaluations of an attempted step
-# What a checkpoint holds besides states: the last step, the size of the next, what is counted.
+# What a checkpoint holds besides states: the last step, the size of the next, what is counted, and
+# the time of the last look at the pace of steps, NaN where the bound on them ended the run.
 STATUS, OLD_TIME, TIME, SIZE, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, MARKED, BASELINE = range(10)
 # Of a sample interval that is not over: how many steps are in its statistics, whether the last one
 # is, and the statistics, with sums instead of means.
@@ -255,6 +257,11 @@ class _Path:
     def step(self) -> None:
         """Take a step, or note that there is none."""
         solver, carried, before = self.solver, self.carried, self.solver.nfev
+        if not self.bound.allows(int(carried[STEPS]), carried[MARKED], self.time):
+            carried[[STATUS, MARKED]] = STEP_TOO_SMALL, np.nan
+            return
+        if carried[STEPS] % PACE == 0:
+            carried[MARKED] = self.time
         if solver.h_abs > 0:
             solver.step()
         attempts = (solver.nfev - before) // STAGES
@@ -271,10 +278,6 @@ class _Path:
             carried[FIRST_STEP] = solver.step_size
         if not np.all(np.isfinite(solver.y)):
             carried[STATUS] = NOT_FINITE
-        elif carried[STEPS] % self.bound.window == 0:
-            if self.bound.exceeded(int(carried[STEPS]), carried[MARKED], solver.t):
-                carried[STATUS] = STEP_TOO_SMALL
-            carried[MARKED] = solver.t
         if len(self.statistics):
             self.ends.append((solver.t, solver.y))
 
@@ -360,6 +363,7 @@ class _Path:
             self.ends = []
         if self.status > COMPLETE:
             self._forget()
+            self.ends = []
         carried[COUNTED] = not self.ends
         report[[status_of.STATUS_ROW, status_of.STOP_STEP]] = self.status, carried[STEPS]
         report[status_of.STOP_RESIDUAL] = np.nan

@@ -17,7 +17,7 @@ from integrators.stepping.checkpoint import Layout
 from integrators.stepping.formulations import to_stepped_states
 
 MOST_STEPS = 10_000_000  # that an adaptive run takes, unless it is given another bound
-PACE = 10_000  # steps, at whose mean size those that are left are counted
+PACE, OVERDUE = 10_000, 100.0  # steps between two looks at how far they led, and see `StepBound`
 BEGUN, TRIED, ERROR, ACCEPTED, ATTEMPT = range(5)  # of an attempt: time, size, error, whether
 SMALLEST_TOLERANCES = {  # and in words: below it rounding decides, not the method
     precision.DOUBLE: (100 * precision.ROUND_OFF[precision.DOUBLE], "2.3e-14"),
@@ -38,31 +38,28 @@ def check_tolerance(tolerance: object, arithmetic: str = precision.DOUBLE) -> fl
 
 @dataclass(frozen=True)
 class StepBound:
-    """The most steps of an adaptive run, and the time until which it is to take them.
+    """The most steps of an adaptive run, and its end.
 
-    After each `PACE` steps, or as many as are allowed if these are fewer, a run ends as
-    ``step_too_small`` where the rest at their mean size would take it beyond the bound.
+    A run that is to take another step ends as ``step_too_small`` where it took as many as are
+    allowed; and, as soon near a singularity, after each `PACE` steps where these led so little
+    further that at their mean size the time from 0 on would have taken more than `OVERDUE` times as
+    many as are allowed. Neither depends on the end: a run does the same until it is there.
 
     Parameters
     ----------
     end : float
+        Of the whole run, of which parts may be integrated.
     most : int
     """
 
     end: float
     most: int = MOST_STEPS
 
-    @property
-    def window(self) -> int:
-        """Steps between two looks."""
-        return min(self.most, PACE)
-
-    def exceeded(self, steps: int, marked: float, time: float) -> bool:
-        """Whether a run at `time` after so many steps, a window of them since `marked`, ends."""
-        left = self.end - time
-        return left > 0 and steps * (time - marked) + left * self.window > self.most * (
-            time - marked
-        )
+    def allows(self, steps: int, marked: float, time: float) -> bool:
+        """Whether a run at `time`, after `steps` and a look at `marked`, may take another step."""
+        if steps == 0 or steps % PACE:
+            return steps < self.most
+        return steps < self.most and time * PACE <= OVERDUE * self.most * (time - marked)
 
 
 @dataclass(frozen=True)

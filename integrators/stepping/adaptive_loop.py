@@ -57,6 +57,8 @@ from integrators.stepping.adaptive import (
     ATTEMPT,
     BEGUN,
     ERROR,
+    OVERDUE,
+    PACE,
     TRIED,
     AdaptiveProblem,
     Solution,
@@ -70,13 +72,13 @@ SMALLEST = 16 * ROUND_OFF[DOUBLE]  # a step that is smaller beside t can hardly 
 PRECISE_SMALLEST = 16 * ROUND_OFF[DOUBLE_DOUBLE]
 
 # In the settings; those of a method begin at OWN.
-TOLERANCE, LAND, END, MOST, WINDOW, LAST, OWN = range(7)
+TOLERANCE, LAND, MOST, LAST, OWN = range(5)
 # The rows of `control`: a report, then what the loop carries from step to step.
 TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED = range(
     REPORT_SIZE, REPORT_SIZE + 9
 )
-# The end of the last window of steps that was looked at, steps in the statistics of the sample
-# interval, and the samples that a call has reached.
+# The time at the last look at the pace of steps, steps in the statistics of the sample interval,
+# and the samples that a call has reached.
 MARKED, WITHIN, REACHED, BASELINE = range(COUNTED + 1, COUNTED + 5)
 CONTROL = BASELINE + MONITORED
 COVERING, REJECTED_SO_FAR, TAKEN = range(3)  # of each sample: the step that covers it
@@ -133,15 +135,16 @@ def accepted(control, t, h, goal, reaches):
 
 
 @inlined
-def _look_ahead(settings, control):
-    """End a run of which the rest would take too many steps, as `adaptive.StepBound` has it."""
+def _end_at_bound(settings, control):
+    """End a run before a step that `adaptive.StepBound` does not allow."""
     steps = double_of(control[STEPS])
-    if steps % settings[WINDOW] == 0.0 and control[STATUS_ROW] <= COMPLETE:
-        left = settings[END] - double_of(control[TIME])
+    within = steps < settings[MOST]
+    if steps > 0.0 and steps % PACE == 0.0:
         passed = double_of(control[TIME] - control[MARKED])
-        within = steps * passed + left * settings[WINDOW] <= settings[MOST] * passed
-        fail(control, left <= 0.0 or within, STEP_TOO_SMALL, control[STEPS], math.nan)
+        allowed = OVERDUE * settings[MOST] * passed
+        within = within and double_of(control[TIME]) * PACE <= allowed
         control[MARKED] = control[TIME]
+    fail(control, within, STEP_TOO_SMALL, control[STEPS], math.nan)
 
 
 @inlined
@@ -225,11 +228,13 @@ def loop(
                     break
                 if control[STEPS] + control[REJECTED] >= settings[LAST]:
                     return
+                _end_at_bound(settings, control)
+                if control[STATUS_ROW] > COMPLETE:
+                    break
                 step(
                     function, move, pull, settings, constants, control, goal, y, memory, p,
                     tail(work, 3), history,
                 )  # fmt: skip
-                _look_ahead(settings, control)
             if control[STATUS_ROW] > COMPLETE:
                 poison(y, control[STATUS_ROW] <= COMPLETE)
             if control[STATUS_ROW] > COMPLETE or control[TIME] == t:
@@ -331,9 +336,7 @@ class Looped:
         own = self.settings(problem.options, tolerance)
         before = int(np.sum(carried[values][[STEPS, REJECTED]]))
         last = math.inf if most is None else before + most
-        settings = np.array(
-            [tolerance, land, bound.end, bound.most, bound.window, last, *own], dtype=float
-        )
+        settings = np.array([tolerance, land, bound.most, last, *own], dtype=float)
         given = problem, state, times, settings, statistics, carried
         found = self._run(*given, np.zeros((0, ATTEMPT)))
         if history:  # its length is known now, and the run is the same again

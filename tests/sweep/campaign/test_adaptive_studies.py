@@ -12,6 +12,7 @@ import integrators
 import sweep
 import systems
 from integrators import InputError
+from integrators.status import STATUS
 from integrators.stepping.adaptive import run_adaptive
 from sweep.analysis import drift_table, grid, order_table, tolerance_table
 
@@ -367,3 +368,26 @@ def test_the_least_tolerance_is_that_of_the_arithmetic(integrators, least):
     )
     found = problems(text)
     assert any(f"tolerance[0]: tolerance = 1e-31; expected {least} to 1 in" in one for one in found)
+
+
+def test_a_run_that_max_steps_ends_is_the_same_at_once_and_extended(tmp_path, cluster):
+    keys = {
+        "integrators": '["rk45", "dop853"]', "tolerance": "[1e-8]", "step_size": None,
+        "initial_condition": '["lee"]', "record": '["energy"]', "statistics": '"every_step"',
+        "samples": "20", "max_steps": "150",
+    }  # fmt: skip
+    short = write(one_experiment(**keys, duration="2.0"), tmp_path)
+    assert sweep.run(short, tmp_path / "extended.zarr", cluster).complete
+    assert not sweep.failures(tmp_path / "extended.zarr")
+    assert sweep.extend(tmp_path / "extended.zarr", duration=40.0, client=cluster).complete
+    whole = one_experiment(**keys | {"samples": "400"}, duration="40.0")
+    assert sweep.run(write(whole, tmp_path), tmp_path / "whole.zarr", cluster).complete
+    extended, once = (
+        sweep.open_study(tmp_path / f"{name}.zarr").children for name in ("extended", "whole")
+    )
+    for one, other in zip(extended.values(), once.values(), strict=True):
+        found, expected = one.to_dataset(), other.to_dataset()
+        assert (expected["status"] == STATUS.index("step_too_small")).all()
+        assert (expected["steps"] == 150).all() and (expected["stop_time"] > 2.0).all()
+        for name in ("steps", "stop_time", "energy", "energy_error_mean"):
+            np.testing.assert_array_equal(found[name], expected[name])
