@@ -1,6 +1,6 @@
 """Which runs failed, why and where, and which axis values they share; which references end early.
 
-Without Numba or zarr.
+Without zarr; without Numba, too, unless a reference ends as ``step_too_small``.
 """
 
 import json
@@ -93,6 +93,9 @@ class ReferenceEnd:
         About how many would have been needed until there, if these are too many.
     stop_time : float
         Of one in double precision, when it ended; NaN where that is not known.
+    bounded : bool, optional
+        Whether ``max_steps`` ended one that ends as ``step_too_small``, and not round-off; None
+        where that is not known.
     """
 
     reference: dict[str, Any]
@@ -103,6 +106,7 @@ class ReferenceEnd:
     difference: float = math.nan
     steps: float = math.nan
     stop_time: float = math.nan
+    bounded: bool | None = None
 
     @property
     def columns(self) -> dict[str, float]:
@@ -131,12 +135,18 @@ class ReferenceEnd:
             f"the step sizes {self.step_size:.3g} and {self.step_size / 2:.3g} differ by "
             f"{self.difference:.2g} of the state's size, and "
         )
+        vanished = "its steps fall below round-off, as near a singularity"
+        beyond = (
+            "max_steps ended it, as it took so many steps or, as near a singularity, such small "
+            "ones that many times as many would not lead on"
+        )
+        ends = {None: f"{vanished}, or {beyond}", False: vanished, True: beyond}
         return {
             "not_finite": "its states are finite no more, as at a collision",
-            "step_too_small": "it ends as step_too_small, as near a singularity: its steps fall "
-            "below round-off, or the rest would take more than max_steps",
-            "not_conserved": f"it breaks what the system conserves by {UNTRUSTED:,.0f} tolerances, "
-            "as where a step leads past a singularity, and is trusted no more",
+            "step_too_small": f"it ends as step_too_small: {ends[self.bounded]}",
+            "not_conserved": "it breaks what the system conserves by more than "
+            f"{UNTRUSTED:,.0f} tolerances and one for each step, as where a step leads past a "
+            "singularity, and is trusted no more",
             "no_step_size": f"no step size leads on, the last tried was {self.step_size / 2:.3g}: "
             "states are finite no more or a solver does not converge, as at a collision",
             "rounding": f"{apart}shorter steps do not come nearer: rounding decides, that grows "
@@ -149,6 +159,8 @@ class ReferenceEnd:
     def _remedies(self) -> list[str]:
         cures = ["an integrator of higher order"] if self.reason == "too_many_steps" else []
         cures += ["a larger tolerance"] if self.difference < SETTLED else []
+        if self.reason == "step_too_small" and self.bounded is not False:
+            cures += ["a larger max_steps and another STORE, since this one keeps the reference"]
         known = self.held > 0
         return [
             *cures,
@@ -315,6 +327,7 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
             if variable.name in arrays  # a store of an earlier version has no times
         }
         held = arrays[schema.HELD_SAMPLES].values()
+        bounded = _are_ended_by_max_steps(arrays, ends)
         attributes = files.read_zarr_metadata(store.place / name)["attributes"]
         reference = json.loads(attributes["experiment"])["reference"]
         times, labels, wanted = (
@@ -326,14 +339,32 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
         mine = np.array([run for run, known in runs.items() if row == known], dtype=int)
         mine = mine[wanted[mine]]
         if len(mine):
+            stop: dict[str, Any] = {key: float(values[row]) for key, values in own.items()}
+            stop["bounded"] = bounded.get(row)
             end = ReferenceEnd(
                 reference,
                 schema.REFERENCE_ENDS[ends[row]],
                 *times[[held[row] - 1, held[row]]].tolist(),
-                **{key: float(values[row]) for key, values in own.items()},
+                **stop,
             )
             starts = tuple(dict.fromkeys(labels[mine].tolist()))
             yield EarlyReference(name, starts, tuple(mine.tolist()), end)
+
+
+def _are_ended_by_max_steps(arrays: Mapping[str, ArrayFiles], ends: np.ndarray) -> dict[int, bool]:
+    """Of references that end as ``step_too_small`` whether the bound did it, where that is known.
+
+    Not where it is the coarser trajectory that ends.
+    """
+    from integrators.methods.dormand_prince import MARKED, STATUS
+    from integrators.status import STEP_TOO_SMALL
+    from sweep.store.checkpoints import CHECKPOINT
+
+    rows = np.flatnonzero(ends == schema.REFERENCE_ENDS.index("step_too_small"))
+    if not len(rows) or CHECKPOINT.name not in arrays:
+        return {}
+    stood = zip(rows.tolist(), arrays[CHECKPOINT.name].read_rows(rows), strict=True)
+    return {row: bool(np.isnan(own[MARKED])) for row, own in stood if own[STATUS] == STEP_TOO_SMALL}
 
 
 def _reference_of_each_run(
