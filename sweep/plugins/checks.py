@@ -116,11 +116,12 @@ _checked: set[object] = set()  # methods of plugins, which each reading of a stu
 
 def _check_method_once(source: str, integrator: Integrator, system: System, start: Array) -> None:
     options = {key: value for key, value in integrator.given.items() if key != STEPS_OF}
-    key = source, integrator.method.name, repr(options)
-    if key not in _checked:
+    method = source, integrator.method.name, repr(options)
+    there = *method, system.name, len(start)
+    if there not in _checked:
         own = replace(integrator, modifier="", given=options, arithmetic=DOUBLE)
-        check_method(own, system, start)
-        _checked.add(key)
+        check_method(own, system, start, only_there=method in _checked)
+        _checked.update((method, there))
 
 
 def kernels_of_source(kernels: Iterable[Any], plugin: Source) -> list[Kernel]:

@@ -89,6 +89,8 @@ def kept(name, words):
     return f"preserves={{{name!r}: {words}}}, work=lambda rows: 9 * rows"
 
 
+ELSEWHERE = "from the solution of the field on"
+LEAP = ("geodesic_leapfrog",)
 NOTHING = "work=lambda rows: 9 * rows"
 WRONG = (
     of_system(
@@ -422,6 +424,42 @@ WRONG = (
         "order=4,",
         source=LEAPFROG,
         said="is declared to have order 4, and has order 2.0",
+    ),
+    *(
+        of_method(f"equation: {what}", name, before, after, source=source, said=ELSEWHERE)
+        for what, name, before, after, source in (
+            ("kicks of the wrong sign", "strang", "scale(-h * p[n", "scale(h * p[n", STEPS),
+            ("half the kick", "kick_drift", "scale(-h * p[n", "scale(-0.5 * h * p[n", STEPS),
+            ("99.99 % of the kick", "strang", "scale(-h * p[n", "scale(-0.9999 * h * p[n", STEPS),
+            ("half the time", "lie_midpoint", "i, scale(h,", "i, scale(0.5 * h,", STEPS),
+            ("half the field", "own_heun", "scale(0.5 * h, add", "scale(0.25 * h, add", STEPS),
+            ("leapfrog, both kicks of the wrong sign", *LEAP, "-0.5 * h", "0.5 * h", LEAPFROG),
+            ("leapfrog, both kicks halved", *LEAP, "-0.5 * h", "-0.25 * h", LEAPFROG),
+            ("leapfrog, no kicks", *LEAP, "-0.5 * h", "0.0 * h", LEAPFROG),
+        )
+    ),
+    of_method(
+        "equation: a step that does nothing",
+        "geodesic_leapfrog",
+        "    n = y.shape[0] // 2\n",
+        "    return\n    n = y.shape[0] // 2\n",
+        source=LEAPFROG,
+        said=ELSEWHERE,
+    ),
+    of_method(
+        "equation: two bodies of three",
+        "strang",
+        "    n = y.shape[0] // 2\n",
+        "    n = 2\n",
+        said="on 'nbody_sphere'",
+    ),
+    of_method(
+        "equation: three bodies of the study's five",
+        "strang",
+        "    n = y.shape[0] // 2\n",
+        "    n = min(y.shape[0] // 2, 3)\n",
+        more="parameters = { count = 5 }",
+        said="on 'nbody_sphere'",
     ),
     Wrong(
         "stiffness of the guide's bead, twice as much",
