@@ -442,7 +442,7 @@ def echo_tables(
     for name, group in tables.items():
         if form == "latex":
             latex = sweep.tables.tables_as_latex(group, titles[name], f"{name}-{label}")
-            echo_document(escape_controls_in_lines(latex) + "\n")
+            echo_document(latex + "\n")
         else:
             click.echo(f"{titles[name]}\n{sweep.tables.tables_as_text(group)}\n")
 

@@ -119,7 +119,7 @@ def _token_as_latex(found: re.Match[str]) -> str:
     if char in SPECIAL or char in SIGNS:
         return SPECIAL.get(char) or SIGNS[char]
     name = unicodedata.name(char, "")
-    if char.isascii() or name.startswith("LATIN"):
+    if char == "\n" or (char.isascii() and char.isprintable()) or name.startswith("LATIN"):
         return char
     if greek := re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", name):
         spelled = greek[2].lower() if greek[1] == "SMALL" else greek[2].title()

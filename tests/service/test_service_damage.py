@@ -246,7 +246,7 @@ def killed(place, at):
 @pytest.mark.slow
 def test_damage_to_what_a_killed_run_has_left(whole, tmp_path, run_text, assert_same_runs):
     """In whichever file that is not folded yet: what other files have is kept."""
-    store, files = killed(tmp_path / "killed", 110)
+    store, files = killed(tmp_path / "killed", 90)
     assert any(row.done + row.partly for row in sweep.status(store))
     for name in files[:2]:
         copy = shutil.copytree(store.parent, tmp_path / "copy") / "test.zarr"
@@ -270,7 +270,7 @@ def test_damage_to_an_array_while_results_are_folded_into_it(
     array, whole, tmp_path, run_text, assert_same_runs
 ):
     """What is in it is computed again, with what was to come into it, and nothing else."""
-    for at in range(150, 200, 5):
+    for at in range(150, 215, 5):
         store, _ = killed(tmp_path / f"{at}", at)
         files = list((store / "only" / array).glob("c*"))
         if files and not list((store / "only" / "sample_count").glob("c*")):

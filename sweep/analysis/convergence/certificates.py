@@ -209,12 +209,15 @@ def _remedy_of_shorter_reference(curve: Curve) -> tuple[Remedy, ...]:
 
 
 def _remedy_of_denser_step_sizes(fit: OrderFit, curve: Curve, error: str) -> tuple[Remedy, ...]:
-    """Twice as many step sizes in the same range, where these are too few to fit next terms."""
+    """Up to twice as many step sizes in the same range, where these are too few for next terms."""
     used = fit.use.count(USED)
     if used >= WITH_SECOND_TERM:
         return ()
     apart = error == SELF  # differences, of which there is one less than step sizes
-    return _remedy_of_step_sizes_between(fit, curve, 2 * used + apart, used + apart)
+    for number in range(2 * used, used, -1):
+        if found := _remedy_of_step_sizes_between(fit, curve, number + apart, used + apart):
+            return found
+    return ()
 
 
 def _remedy_of_step_sizes_between(

@@ -120,6 +120,8 @@ class _NamingDamage(WrapperStore[ZarrStore]):
                 )  # raises of a directory, which zarr does not
             elif data is not None and key.endswith(METADATA):
                 json.loads(data.to_bytes())
+        except NotADirectoryError:  # zarr looks for arrays in whatever is in a group
+            return None
         except OSError as error:
             raise self._named(unreadable(name_of_file(key), error)) from None
         except ValueError:

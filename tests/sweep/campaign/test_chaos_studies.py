@@ -113,7 +113,7 @@ def test_one_without_a_main_method_has_none_and_the_store_is_sound(tree, store):
 def test_the_table_is_printed(store, command, tmp_path):
     printed = command(tmp_path, "chaos", str(store)).stdout
     assert "Lyapunov exponents [s-1] of the steps until t = 10 s, medians over" in printed
-    assert "λ4  MEGNO" in printed
+    assert "λ4   λ1 over the starts  MEGNO" in printed
     assert "dop853: no tangent vectors went along with its adaptive steps" in printed
     rows = json.loads(command(tmp_path, "chaos", str(store), "--json").stdout)
     assert [row["tolerance"] for row in rows["pendulum"]["rows"]] == [None, None, None, None, 1e-6]

@@ -393,8 +393,8 @@ def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
     shown = os.read(screen, 100_000).decode()
     os.close(screen)
     assert done.returncode == 0, shown
-    assert more and "Running" in shown and "32/32 runs" in shown
-    assert "Running" not in done.stdout.decode()
+    assert more and "running pendulum: 32/32 runs" in shown
+    assert "running" not in done.stdout.decode()
 
 
 # --- after a run -----------------------------------------------------------------------------
