@@ -97,8 +97,8 @@ def integrate(
     start_time : float, optional
         Initial time, for fixed-step integrators of systems that depend on time explicitly.
     max_steps : int, optional
-        The most steps of an adaptive integrator: one that would need more, at the size of its last
-        10,000, ends as ``step_too_small``.
+        The most steps of an adaptive integrator: one that would need more ends as
+        ``step_too_small``; see `integrators.stepping.adaptive.StepBound`.
     history : bool, optional
         Whether to keep every step that an adaptive integrator tries, including rejected ones.
     arithmetic : {"double", "double-double"}, optional

@@ -6,10 +6,11 @@ import dataclasses
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import integrators
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError, check_known, check_number, check_whole, short_repr
 from sweep.campaign import coordinator
 from sweep.store.store import Store
 from sweep.store.studies import stored_studies, study_with_longer_duration
@@ -105,14 +106,18 @@ def extend(
     InputError
         If there is nothing to extend, or an experiment cannot be extended; and as `sweep.run`.
     """
+    for name in options:
+        known = [*signature(extend).parameters, *signature(coordinator.run).parameters]
+        check_known("argument", name, [*dict.fromkeys(known)][:-1], key=name)
     entries = tuple(map(_integrator_entry, _as_tuple(integrators)))
     additions = Additions(
         integrators=entries,
-        step_sizes=_as_tuple(step_sizes),
-        tolerances=_as_tuple(tolerances),
+        step_sizes=_positive_numbers("step_sizes", step_sizes),
+        tolerances=_positive_numbers("tolerances", tolerances),
         initial_conditions=_as_tuple(initial_conditions),
-        members=members,
+        members=None if members is None else check_whole("members", members),
     )
+    samples = None if samples is None else check_whole("samples", samples)
     if duration is None and samples is not None:
         raise InputError("samples are of a longer duration: give that too", key="samples")
     if duration is None and not additions:
@@ -133,6 +138,13 @@ def _as_tuple(values: Any) -> tuple[Any, ...]:
     if isinstance(values, str | int | float | dict):
         return (values,)
     return tuple(values)
+
+
+def _positive_numbers(name: str, values: Any) -> tuple[float, ...]:
+    """Numbers that are added to an axis; `InputError` for anything else."""
+    if isinstance(values, str | dict):
+        raise InputError(f"{name} = {short_repr(values)}; expected numbers > 0", key=name)
+    return tuple(check_number(name, value, above=0.0) for value in _as_tuple(values))
 
 
 def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:

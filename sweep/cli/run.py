@@ -177,7 +177,7 @@ def _failure_status_in_words(meaning: str) -> str:
         "not_converged": "did not converge",
         "not_finite": "blew up",
         "step_too_small": "needed steps below round-off or more than max_steps",
-        "not_conserved": "broke what their system conserves by 10,000 tolerances",
+        "not_conserved": "broke what their system conserves by far more than their tolerance",
     }[meaning]
 
 

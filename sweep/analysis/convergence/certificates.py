@@ -290,14 +290,10 @@ def _why_too_few_step_sizes(
         "counts": f"{what}{' counts' if counted == 1 else 's count'}",
         "causes": f" ({'; '.join(causes)})" if causes else "",
     }
-    larger = fit.count_step_sizes_with(UNRESOLVED) + fit.count_step_sizes_with(LEVEL) > 0
-    remedies = _remedy_of_further_step_sizes(
-        "larger step sizes" if larger else "more step sizes", fit, curve
-    )
-    return Reason("points", counted, FEWEST, remedies, numbers)
+    return Reason("points", counted, FEWEST, _remedy_of_further_step_sizes(fit, curve), numbers)
 
 
-def _remedy_of_further_step_sizes(what: str, fit: OrderFit, curve: Curve) -> tuple[Remedy, ...]:
+def _remedy_of_further_step_sizes(fit: OrderFit, curve: Curve) -> tuple[Remedy, ...]:
     """The step sizes that are missing, between those at the floor and those that are too coarse."""
     there = curve.sizes[np.isfinite(curve.errors).any(axis=1)]
     use, counted = np.array(fit.use, dtype=object), fit.use.count(USED)
@@ -305,7 +301,10 @@ def _remedy_of_further_step_sizes(what: str, fit: OrderFit, curve: Curve) -> tup
     low = np.max(there[use == FLOOR], initial=there[0] / BEYOND ** (missing + 1))
     high = np.min(there[use == PRE_ASYMPTOTIC], initial=there[-1] * BEYOND ** (missing + 1))
     sizes = curve.possible.several_between(float(low), float(high), missing)
-    return (Remedy(what, missing, counted, sizes),) if sizes else ()
+    if not sizes:
+        return ()
+    what = "larger step sizes" if min(sizes) > there[-1] else "more step sizes"
+    return (Remedy(what, missing, counted, sizes),)
 
 
 def _why_complete_runs_lack_errors(curve: Curve, error: str) -> Reason:

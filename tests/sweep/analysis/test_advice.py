@@ -144,8 +144,8 @@ def test_step_sizes_that_no_run_can_have_are_not_advised(coarse):
     advised = [follow(IMPOSSIBLE, str(why)) for row in order_table(coarse) for why in row.why]
     assert advised == [
         ["step sizes down to 0.05"],  # and not up to 160, where the sample interval is 2
-        ["2 larger step sizes, such as 0.6666666667 and 0.4"],  # at 1 and 2 no run is complete
-        ["1 larger step size, such as 0.4"],
+        ["2 more step sizes, such as 0.6666666667 and 0.4"],  # at 1 and 2 no run is complete
+        ["1 more step size, such as 0.4"],
     ]
 
 
