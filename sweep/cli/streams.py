@@ -19,7 +19,7 @@ from sweep.text import escape_controls_in_lines
 
 IN_ASCII = {
     "─": "-", "–": "-", "—": "-", "−": "-", "±": "+-", "×": "x", "·": "*", "≤": "<=", "≥": ">=",
-    "≈": "~", "√": "sqrt", "⁄": "/", "‖": "||", "→": "->", "°": " deg", "∞": "inf", "ᵀ": "^T",
+    "≈": "~", "√": "sqrt ", "⁄": "/", "‖": "||", "→": "->", "°": " deg", "∞": "inf",
     "λ": "lambda",  # which Unicode spells otherwise
     "\N{COMBINING DOT ABOVE}": "'", "\N{COMBINING CIRCUMFLEX ACCENT}": "^",
 }  # fmt: skip
@@ -123,7 +123,16 @@ def _replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
     """Handle an error of encoding, as `codecs.register_error` asks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(map(_in_ascii, error.object[error.start : error.end])), error.end
+    text, raised = "", error.start and _is_raised(error.object[error.start - 1])
+    for character in error.object[error.start : error.end]:
+        text += "^" * (_is_raised(character) and not raised) + _in_ascii(character)
+        raised = _is_raised(character)
+    return text, error.end
+
+
+def _is_raised(character: str) -> bool:
+    """Whether it is a superscript: of several, one ^ stands before the first."""
+    return unicodedata.decomposition(character).startswith("<super>")
 
 
 def _in_ascii(character: str) -> str:

@@ -63,8 +63,9 @@ EXPORTS = {
     ),
 }
 MOST_TOLD = 300  # characters of what its code raised
-UNKNOWN = re.compile(  # of Numba, where an element type lacks a function
-    r"No implementation of function Function\(.*?\) found for signature: >>> (.+?) There (is|are) "
+UNKNOWN = re.compile(  # of Numba, where an element type lacks a function, or a kernel a name
+    r"No implementation of function Function\(.*?\) found for signature: >>> (.+?) There "
+    r"(?:is|are) |NameError: name '(\w+)' is not defined"
 )
 
 
@@ -144,8 +145,8 @@ class Source:
         where = f"line {lines[-1]}: " if lines else ""
         if unknown:
             return (
-                f"{where}{type(error).__name__}: there is no {unknown[1]}; expected plain "
-                "arithmetic and the functions that integrators.plugin offers"
+                f"{where}{type(error).__name__}: there is no {unknown[1] or unknown[2]}; expected "
+                "plain arithmetic and the functions that integrators.plugin offers"
             )
         message = message if len(message) <= MOST_TOLD else f"{message[:MOST_TOLD]} …"
         return f"{where}{type(error).__name__}" + (f": {message}" if message else "")

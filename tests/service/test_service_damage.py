@@ -103,8 +103,7 @@ def test_whichever_file_is_gone_it_is_found_and_mended_or_nobody_sees_it(whole, 
     "array",
     [
         "status",
-        "time",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("run_id", "step_size")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("time", "run_id", "step_size")),
     ],
 )
 def test_half_a_file_is_mended_and_run_again(array, copy, whole, run_text, assert_same_runs):
@@ -117,7 +116,7 @@ def test_half_a_file_is_mended_and_run_again(array, copy, whole, run_text, asser
     assert_same_runs(whole, copy, "only", timings=array != "status")
 
 
-@pytest.mark.parametrize("content", [b"", None])
+@pytest.mark.parametrize("content", [b"", pytest.param(None, marks=pytest.mark.slow)])
 def test_metadata_of_where_references_hold_are_found(content, copy, seen):
     known, file = seen(copy), copy / REFERENCES / "held_samples" / "zarr.json"
     file.unlink() if content is None else file.write_bytes(content)

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import zarr
+from cases import first_of
 from study_text import one_experiment, run_tables
 
 import sweep
@@ -64,11 +65,9 @@ EDITS = {
     "repeats": (text(repeat="3"), (24, 12, 0)),
     "runs excluded": (text(exclude='[{ integrator = "rk4", step_size = 0.1 }]'), (0, 9, 3)),
 }  # fmt: skip
-FIRST = list(EDITS)[:3]
-OTHERS = [pytest.param(edit, marks=pytest.mark.slow) for edit in list(EDITS)[3:]]
 
 
-@pytest.mark.parametrize("edit", FIRST + OTHERS)
+@pytest.mark.parametrize("edit", first_of(EDITS))
 def test_what_is_missing_is_added(edit, base, store, grow, tmp_path, arrays, assert_same_runs):
     written, counts = EDITS[edit]
     grown = grow(written, store)

@@ -327,9 +327,10 @@ class Bench:
         unresolved = ~(error <= RESOLVED * most)
         if unresolved.any():
             most_uncertain, first = np.nanmax(error), times[max(0, int(np.argmax(unresolved)) - 1)]
-            remedies = ["a shorter time" if first == 0 else f"a time until {first:g}"]
+            remedies = ["a shorter time" if first == 0 else f"a time until {first:.15g}"]
             if most_uncertain < CHAOTIC:
-                remedies.append(f"a bound of at least {most_uncertain / RESOLVED:.1e}")
+                least = 1.05 * most_uncertain / RESOLVED  # which two digits do not round below
+                remedies.append(f"a bound of at least {least:.1e}")
             raise InputError(
                 f"{GLOBAL} = {most:g} cannot be told until t = {times[-1]:g}: the reference itself "
                 f"is uncertain by {most_uncertain:.1e}; expected {' or '.join(remedies)}",

@@ -17,7 +17,7 @@ PROGRAM = Path(sys.executable).with_name("sweep")
 STUDY = """\
 format = 1
 name = "small"
-description = "λ ≤ ½, 一 für alle Mal"
+description = "λ ≤ ½, 一 für √t ~ 10⁻³"
 
 [[experiment]]
 name = "pendulum"
@@ -98,7 +98,7 @@ def test_what_a_terminal_has_no_sign_for_is_written_in_ascii(place, called):
     rows = json.loads(printed_in("ascii", called, place, (*order, "--json")))["pendulum"]["rows"]
     assert {row["integrator"] for row in rows} == {"variational", "rk4", "für q"}
     described = printed_in("ascii", called, place, ("show", "study", "small.toml"))
-    assert "lambda <= 1/2, \\u4e00 fur alle Mal" in described
+    assert "lambda <= 1/2, \\u4e00 fur sqrt t ~ 10^-3" in described
 
 
 class Unwritable(io.StringIO):

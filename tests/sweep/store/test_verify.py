@@ -96,7 +96,11 @@ def test_a_bit_of_a_series_costs_the_runs_of_its_chunk(
     assert np.flatnonzero(again).tolist() == rows
 
 
-@pytest.mark.parametrize("names", [COORDINATES, {"run_id"}], ids=["coordinates", "ids"])
+@pytest.mark.parametrize(
+    "names",
+    [COORDINATES, pytest.param({"run_id"}, marks=pytest.mark.slow)],
+    ids=["coordinates", "ids"],
+)
 def test_bits_of_what_the_study_says(copy, whole, names, check_same):
     damage(copy / "only", names)
     found = sweep.verify(copy)
@@ -106,6 +110,7 @@ def test_bits_of_what_the_study_says(copy, whole, names, check_same):
     check_same(whole, copy)
 
 
+@pytest.mark.slow
 def test_bits_of_references(copy, whole, check_same):
     names = {"error", "run_id", "states", "initial_state"}
     damage(copy / REFERENCES, names)
