@@ -177,7 +177,7 @@ def unseen_seconds(
     seconds : float
         Of the part that was measured.
     measured, ahead : tuple of float
-        Number of steps of that part and of a look ahead, each with the time until which they lead.
+        Number of steps of that part and of a longer one, each with the time until which they lead.
     bound : StepBound
         Of the whole run.
 
@@ -187,7 +187,7 @@ def unseen_seconds(
         0 where steps are not denser, or the look ahead sees them all.
     """
     (steps, until), (more, reached) = measured, ahead
-    if reached >= bound.end or more * until <= DENSER * steps * reached:
+    if reached >= bound.end or (more - steps) * until <= DENSER * steps * (reached - until):
         return 0.0
     return seconds / steps * bound.most
 
@@ -322,7 +322,8 @@ class Probe:
             return Line.through(amounts, times), 1.0, 0.0
         small, large = np.array(amounts) * self.tolerance ** (-1 / recorder.order)
         measured = self._steps_until(recorder, amounts[1], MOST_MEASURED)
-        ahead = self._steps_until(recorder, self._whole_amount, LOOKED_AHEAD)
+        further = {kind: int(measured[0]) + most for kind, most in LOOKED_AHEAD.items()}
+        ahead = self._steps_until(recorder, self._whole_amount, further)
         unseen = unseen_seconds(float(times[1][1]), measured, ahead, self.recipe.bound)
         return Line.through((small, large), times), measured[0] / large, unseen
 

@@ -222,7 +222,7 @@ def pilot_reference_cost(
         )
         lines.append(Line.through(amounts, timed))
         measured = part.steps_until(float(amounts[1]), MOST_MEASURED[False])
-        ahead = part.steps_until(end, LOOKED_AHEAD[False])
+        ahead = part.steps_until(end, int(measured[0]) + LOOKED_AHEAD[False])
         bound = StepBound(end, experiment.max_steps)
         unseen.append(unseen_seconds(float(timed[1][1]), measured, ahead, bound))
     if not lines:
