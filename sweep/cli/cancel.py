@@ -51,7 +51,8 @@ def command(store: str, no_wait: bool, as_json: bool) -> None:
         _print_whether_ended(as_json, f"Cancelled: {submission.name}, {text}", names, True)
         return
     else:
-        opened.check()  # which says if there is no store
+        if ended is None:
+            opened.check()  # which says if there is no store
         raise InputError(
             f"nothing runs on {opened}: nobody holds it, and "
             + (f"what was {ended}" if ended else "no coordinator waits to begin")
