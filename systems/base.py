@@ -28,6 +28,7 @@ from systems import ensembles
 from systems.checking import check_members
 
 ERROR_OF = "Euclidean norm of the error of all {}"
+CONSERVED = ("energy", "momentum_map", "casimir")  # kinds of quantities that a motion keeps
 
 
 @dataclass(frozen=True)

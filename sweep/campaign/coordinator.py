@@ -127,7 +127,8 @@ class Outcome:
     store : Path or ObjectPlace
     tallies : tuple of Tally
     stopped : str
-        Why it ended early; empty if it did not.
+        Why it ended early; empty if it did not. A run whose store was taken over ended early, also
+        where the other process has computed all the rest.
     """
 
     store: Place
@@ -136,10 +137,7 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether every run is committed, whatever its status, and it did not end early.
-
-        One whose store was taken over ended early, also where the other process did all the rest.
-        """
+        """Whether every run is committed, whatever its status, and it did not end early."""
         return not self.stopped and all(tally.done == tally.runs for tally in self.tallies)
 
     @property
@@ -554,10 +552,9 @@ def fold_and_tally_store(
 ) -> Outcome:
     """Fold all records and end a complete session, if the lease is held; count what is done.
 
-    Who has lost the lease says so, also where all is done by now.
+    A request to stop that finds all done has stopped nothing; who has lost the lease says so.
     """
     writes = lease.is_held()
-    stopped = lease.lost or stopped
     try:
         if writes and (session := store.session_name):
             fold.fold_all(store, session, lease.check)
@@ -569,7 +566,9 @@ def fold_and_tally_store(
         _tally_experiment(store, entry, None if writes else store.unfolded(entry.name))
         for entry in entries
     )
-    outcome = Outcome(store.place, tallies, stopped)
+    if all(tally.done == tally.runs for tally in tallies):
+        stopped = ""
+    outcome = Outcome(store.place, tallies, lease.lost or stopped)
     try:
         if writes and outcome.complete:
             fold.end_session(store, lease.check, checkpoints=True, holder=lease.holder)

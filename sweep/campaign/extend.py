@@ -106,9 +106,9 @@ def extend(
     InputError
         If there is nothing to extend, or an experiment cannot be extended; and as `sweep.run`.
     """
+    known = {*signature(extend).parameters, *signature(coordinator.run).parameters}
     for name in options:
-        known = [*signature(extend).parameters, *signature(coordinator.run).parameters]
-        check_known("argument", name, [*dict.fromkeys(known)][:-1], key=name)
+        check_known("argument", name, sorted(known - {"options", "study"}), key=name)
     entries = tuple(map(_integrator_entry, _as_tuple(integrators)))
     additions = Additions(
         integrators=entries,

@@ -51,12 +51,11 @@ def command(store: str, no_wait: bool, as_json: bool) -> None:
         _print_whether_ended(as_json, f"Cancelled: {submission.name}, {text}", names, True)
         return
     else:
-        if ended is None:
-            opened.check()  # which says if there is no store
+        waits = f"what was {ended}" if ended else "no coordinator waits to begin"
+        far = f"`sweep status {opened}` says how far it is"
         raise InputError(
-            f"nothing runs on {opened}: nobody holds it, and "
-            + (f"what was {ended}" if ended else "no coordinator waits to begin")
-            + f". `sweep status {opened}` says how far it is"
+            f"nothing runs on {opened}: nobody holds it, and {waits}. "
+            f"{far if opened.exists() else 'There is no such store'}"
         )
     click.echo(f"Asked to end: {holder} since {holder.since}", err=as_json)
     if no_wait:

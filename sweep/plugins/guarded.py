@@ -59,7 +59,7 @@ class GuardedArrays:
 
 
 def followed_by_nan(parameters: Array) -> Array:
-    """A copy of parameters, a read beyond which gives NaN."""
+    """A copy of parameters, behind which compiled code, which checks no bounds, reads NaN."""
     return np.append(parameters, np.full(GUARD, np.nan))[: len(parameters)]
 
 
@@ -112,14 +112,14 @@ def plain_rows(function: Kernel, time: float, state: Array, parameters: Array, r
     return out[:rows]
 
 
-def steps_alike(
+def check_plain_step(
     step: Callable[..., None],
     name: str,
     arrays: dict[str, Array],
     call: Callable[[Any, GuardedArrays], None],
     result: str,
-) -> Array:
-    """What a step's Python function writes to the array `result`; it is run as it is, uncompiled.
+) -> None:
+    """Run a step's Python function as it is, uncompiled, twice from the same state.
 
     Parameters
     ----------
@@ -131,6 +131,7 @@ def steps_alike(
     call : callable
         ``call(step, guarded)`` calls it.
     result : str
+        The array to which it writes.
 
     Raises
     ------
@@ -159,7 +160,6 @@ def steps_alike(
             "same state with other numbers in its 'work': it reads there before it writes, or "
             "keeps something from step to step"
         )
-    return first
 
 
 def _line_of(function: Any, error: BaseException) -> int | str:

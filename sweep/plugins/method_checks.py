@@ -30,7 +30,7 @@ from integrators.simple import action_step, field_step
 from integrators.stepping.batch import run_batch, run_ends
 from integrators.stepping.formulations import to_lagrangian_states, to_stepped_states
 from integrators.stepping.problem import Problem
-from sweep.plugins.guarded import GuardedArrays, plain_rows, steps_alike
+from sweep.plugins.guarded import GuardedArrays, check_plain_step, plain_rows
 from sweep.plugins.system_checks import characteristic_time
 from systems import Quantity, System
 from systems.mechanical.driven_bodies import driven_bodies
@@ -257,7 +257,7 @@ def _check_step(step: Kernel, integrator: Integrator, problem: Problem, trial: T
             guarded.shaped(result), guarded["work"], guarded["scratch"],
         )  # fmt: skip
 
-    steps_alike(step.function, integrator.method.name, arrays, call, result)
+    check_plain_step(step.function, integrator.method.name, arrays, call, result)
 
 
 def to_stepped(problem: Problem, state: Array) -> Array:

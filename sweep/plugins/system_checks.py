@@ -29,6 +29,7 @@ from integrators.forms.lie_poisson import LiePoissonHamiltonian
 from integrators.method import ALL_DEGREES
 from sweep.plugins.guarded import followed_by_nan, plain_rows, written_rows
 from systems import Quantity, System
+from systems.base import CONSERVED
 
 Array = NDArray[np.float64]
 Point = tuple[float, Array]  # a time and a state
@@ -42,8 +43,7 @@ SPREAD = 0.1  # of those, in radians
 APPLIED = 8  # derivatives of the field in a row, which tell how fast it changes
 EXACT_STEP, EXACT = 0.1, 1e-9  # a time, in characteristic ones, and how exact flows are
 TOLERANCE, KEPT = 1e-10, 1e-5  # of a reference, and of the size of an invariant that it keeps
-INVARIANT = ("energy", "momentum_map", "casimir")
-KINDS = (*INVARIANT, "constraint", "observable")
+KINDS = (*CONSERVED, "constraint", "observable")
 
 
 def check_system(system: System, start: Array | None = None) -> None:
@@ -177,21 +177,10 @@ def check_gradient(
         If it does not agree, is not finite or writes beyond its arrays.
     """
     form: Any = system.form
-    if isinstance(form, SpheresLagrangian):
-        value, gradient, names, n = (
-            form.potential,
-            form.potential_gradient,
-            "potential_",
-            form.bodies,
-        )
-    elif isinstance(form, (SpinHamiltonian, LiePoissonHamiltonian, NambuHamiltonian)):
-        value, gradient, names, n = form.hamiltonian, form.gradient, "", form.rows
-    elif isinstance(form, CotangentHamiltonian):
-        value, gradient, names, n = form.hamiltonian, form.derivatives, "", form.rows
-    else:
+    if (found := _function_and_gradient(form)) is None:
         return None
-    names += "derivatives" if isinstance(form, CotangentHamiltonian) else "gradient"
-    rows = form.algebra_rows if isinstance(form, CotangentHamiltonian) else n
+    value, gradient, name, n, rows = found
+    what, work = f"{name} of {system.name!r}", gradient.work(form.rows)
     generator, worst = np.random.default_rng(1), 0.0  # not what random states are from
     own = followed_by_nan(form.parameters)
     unit = isinstance(form, SpheresLagrangian) or getattr(form, "lengths", "any") == "unit"
@@ -199,29 +188,43 @@ def check_gradient(
     times = np.zeros(len(states)) if times is None else times
     for index, (time, state) in enumerate(zip(times, states[:, :n], strict=True)):
         q = np.ascontiguousarray(state)
-        what, work = f"{names} of {system.name!r}", gradient.work(form.rows)
         slope = written_rows(gradient, time, {"q": q}, own, rows, work, what)
         for _ in range(DIRECTIONS):
             along, dual = _random_direction(form, q, unit, generator)
             ends = [_point_moved_by_step(q, sign * EPSILON * along, unit) for sign in (1, -1)]
             ahead, behind = (float(value.scalar(time, end, own)) for end in ends)
-            expected, found = (ahead - behind) / (2 * EPSILON), float(np.sum(slope * dual))
-            if not np.isfinite([found, expected]).all() and index:
+            expected, along_it = (ahead - behind) / (2 * EPSILON), float(np.sum(slope * dual))
+            if not np.isfinite([along_it, expected]).all() and index:
                 continue
             if not np.isfinite(expected):
                 raise InputError(
                     f"{value.function.__name__} of {system.name!r} is not finite at a start, or "
                     f"reads beyond its parameters, at {in_words(time, q)}"
                 )
-            off = float(abs(found - expected) / (np.linalg.norm(slope) + abs(ahead) + 1e-300))
+            off = float(abs(along_it - expected) / (np.linalg.norm(slope) + abs(ahead) + 1e-300))
             if not off <= AGREED:
                 raise InputError(
-                    f"{what} is {found:.9g} along a direction in which the differences of "
+                    f"{what} is {along_it:.9g} along a direction in which the differences of "
                     f"{value.function.__name__} give {expected:.9g}; expected the same to "
                     f"{AGREED:g}, at {in_words(time, q)}"
                 )
             worst = max(worst, off)
     return worst
+
+
+def _function_and_gradient(form: Any) -> tuple[Any, Kernel, str, int, int] | None:
+    """A form's potential or Hamiltonian, its gradient with its name, and rows of states and of it.
+
+    None for a form without a function of its own.
+    """
+    if isinstance(form, SpheresLagrangian):
+        name = "potential_gradient"
+        return form.potential, form.potential_gradient, name, form.bodies, form.bodies
+    if isinstance(form, (SpinHamiltonian, LiePoissonHamiltonian, NambuHamiltonian)):
+        return form.hamiltonian, form.gradient, "gradient", form.rows, form.rows
+    if isinstance(form, CotangentHamiltonian):
+        return form.hamiltonian, form.derivatives, "derivatives", form.rows, form.algebra_rows
+    return None
 
 
 def _random_direction(
@@ -321,7 +324,7 @@ def check_quantity(
     if np.isnan(found[list(quantity.columns)]).any():
         raise InputError(f"{what} is NaN at a start, or leaves a component of its row unwritten")
     for time, state in points:
-        if quantity.kind in INVARIANT:
+        if quantity.kind in CONSERVED:
             _check_invariant(system, quantity, time, state, parameters)
             _check_degree(system, quantity, time, state, parameters)
         elif quantity.kind == "constraint":
@@ -413,18 +416,14 @@ def _check_degree(
 
     order = 2 if quantity.degree == "linear" else 3
     found, size = difference(*[along] * order)
-    words = quantity.degree
-    if (
-        quantity.kind == "energy"
-        and words == "quadratic"
-        and isinstance(system.form, SpinHamiltonian)
-    ):
-        words = "a sum of quadratic functions of one spin each"
+    of_spins = quantity.kind == "energy" and isinstance(system.form, SpinHamiltonian)
+    if parted := of_spins and quantity.degree == "quadratic":  # into functions of one spin each
         for row in range(1, len(y)):
             one, two = (np.zeros_like(y) for _ in range(2))
             one[:row], two[row:] = along[:row], along[row:]
             found = max(found, difference(one, two)[0])
     if np.isfinite([found, size]).all() and found > AGREED * size:
+        words = "a sum of quadratic functions of one spin each" if parted else quantity.degree
         raise InputError(
             f"{quantity.name!r} of {system.name!r} is declared {quantity.degree}, and is not "
             f"{words} in the state: a difference that would vanish is {found:.3g}, of values up to "
@@ -437,10 +436,8 @@ def _check_constraint(
 ) -> None:
     """Refuse a constraint that a state violates, or that the field leads away from."""
     field = system.form.vector_field()
-    lasting, velocity = (
-        characteristic_time(field, time, state), _field_values(field, time, state)
-    )  # fmt: skip
-    step = EPSILON * lasting
+    velocity = _field_values(field, time, state)
+    step = EPSILON * characteristic_time(field, time, state)
     there, ahead = (
         float(np.max(np.abs(_values(quantity, time, end, parameters))))
         for end in (state, state + step * velocity)
@@ -495,7 +492,7 @@ def _check_reference(system: System, start: Array) -> None:
     if run.status:
         return
     for quantity in system.quantities:
-        if quantity.kind not in INVARIANT:
+        if quantity.kind not in CONSERVED:
             continue
         first, last = (
             _values(quantity, time, _moving(system, quantity, state), field.parameters)

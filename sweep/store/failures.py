@@ -137,8 +137,8 @@ class ReferenceEnd:
         )
         vanished = "its steps fall below round-off, as near a singularity"
         beyond = (
-            "max_steps ended it, as it took so many steps or, as near a singularity, such small "
-            "ones that many times as many would not lead on"
+            "max_steps ended it: it took that many steps, or its last 10,000 hardly led on, as "
+            "near a singularity"
         )
         ends = {None: f"{vanished}, or {beyond}", False: vanished, True: beyond}
         return {

@@ -55,6 +55,7 @@ from sweep.study.toml.shapes import (
     table_of,
 )
 from systems import Quantity
+from systems.base import CONSERVED
 
 FORMAT = 1
 Columns = Mapping[str, Sequence[str] | None]  # labels of each; None of numbers
@@ -62,7 +63,7 @@ NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # of a study, as for a file
 DIGITS = 1e-24  # a usual tolerance of references in double-double
 STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
 BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
-RECORDED = ("energy", "momentum_map", "casimir", "constraint")  # kinds, where a study says nothing
+RECORDED = (*CONSERVED, "constraint")  # kinds, where a study says nothing
 
 
 def read_study(top: Node) -> dict[str, Any]:

@@ -71,3 +71,19 @@ def test_functions_do_what_commands_do(tmp_path, command, cluster):
 def test_bad_input_is_refused(tmp_path, call, error, text):
     with pytest.raises(error, match=re.escape(text)):
         call(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"step_sizes": ["a"]}, "step_sizes = 'a'; expected a number > 0"),
+        ({"tolerances": {"start": 1e-6}}, "tolerances = {'start': 1e-06}; expected numbers > 0"),
+        ({"members": "x"}, "members = 'x'; expected a whole number"),
+        ({"duration": 2.0, "samples": 2.5}, "samples = 2.5; expected a whole number"),
+        ({"step_size": 0.03}, "Did you mean 'step_sizes'?"),
+        ({"study": "small.toml"}, "unknown argument 'study'"),
+    ],
+)
+def test_arguments_of_an_extension_are_checked(tmp_path, given, text):
+    with pytest.raises(InputError, match=re.escape(text)):
+        sweep.extend(tmp_path / "test.zarr", **given)

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from integrators.stepping import loop
 from integrators.stepping.formulations import to_lagrangian_states
 from sweep.store.failures import UNTRUSTED
+from systems.base import CONSERVED
 
 if TYPE_CHECKING:
     from integrators.stepping.adaptive import AdaptiveProblem
     from sweep.study.run_table import States
     from systems.base import Quantity, System
 
-CONSERVED = ("energy", "momentum_map", "casimir")  # kinds of quantities
 DIRECTIONS = 96  # at most, in which a state is nudged: by chance where it has more components
 NUDGE = 1e-6  # of a component, to see what a quantity changes by
 

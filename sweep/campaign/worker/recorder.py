@@ -532,7 +532,7 @@ class Recorder:
     def finish(self, runs: RunBatch) -> Columns:
         """Variables over runs, such as counters and status, of runs at their last sample."""
         lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
-        broken = lost & self._checks_invariants  # which else ends where steps are too small
+        broken = lost & self._checks_invariants  # infinite states end adaptive runs by themselves
         cause = np.where(broken, status_of.NOT_CONSERVED, status_of.NOT_FINITE)
         status = np.where(lost, cause, runs.status).astype(np.int8)
         if broken.any():  # at the first sample that is not valid

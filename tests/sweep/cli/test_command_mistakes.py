@@ -142,6 +142,7 @@ COMMANDS = {
         "is no inline table of TOML",
     ),
     "nothing to cancel": (["cancel", "test.zarr"], "holds it, and no coordinator waits to begin"),
+    "no store to cancel": (["cancel", "none.zarr"], "waits to begin. There is no such store"),
     "a reader of capitals": (["show", "integrator", "RK4"], "Did you mean 'rk4'?"),
     "no time to search": (
         ["recommend", "mine.toml", "--energy-error", "1", "--budget", "0s"],
