@@ -153,7 +153,7 @@ def integrate(
         if arithmetic == DOUBLE_DOUBLE:
             members = np.stack([members, checked_low(system, state_low, members)], axis=-1)
             own_times = to_precise(float(duration)) * np.arange(samples + 1) / samples
-        bound = StepBound(float(duration), check_whole("max_steps", max_steps))
+        bound = StepBound(float(times[-1]), check_whole("max_steps", max_steps))
         runs = run_adaptive(adaptive, members, own_times, tolerance, history=history, bound=bound)
         ended = runs.report[:, status_of.STATUS_ROW].astype(np.int8)
         result = to_stored_states(adaptive, runs.states), ended, runs.counters

@@ -12,7 +12,7 @@ back.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,9 +30,15 @@ from integrators.forms.forms import (
 from integrators.forms.phase_spaces import PhaseSpace, phase_space
 from integrators.method import Integrator
 from integrators.precision import DOUBLE
-from integrators.stepping.adaptive import AdaptiveProblem, StepBound, prepare, run_adaptive
+from integrators.stepping.adaptive import (
+    AdaptiveProblem,
+    Solutions,
+    StepBound,
+    prepare,
+    run_adaptive,
+)
 from integrators.stepping.batch import run_ends, run_tangents
-from integrators.stepping.formulations import to_stored_states
+from integrators.stepping.formulations import to_stepped_states, to_stored_states
 from integrators.stepping.problem import Problem
 
 FIRST_ANGLE = 2.0**-4  # radians along the great circles; halved from level to level
@@ -40,6 +46,7 @@ LAST_ANGLE = 2.0**-15
 WORSE = 2.0  # a level whose estimates are so much worse than the best ones is the last
 EPSILON = np.finfo(float).eps
 ROUNDING = 4 * EPSILON  # of what a step gives: where solvers stop
+START = 100  # steps that take as long as the start of a run, about
 TURNED, SEED = 3, 1  # bases by which the rounding of derivatives is measured
 
 
@@ -122,7 +129,7 @@ def symplectic_defect(
             raise InputError("an adaptive integrator takes a tolerance, a duration, no step_size")
         span = check_number("duration", duration, above=0.0)
         adaptive = cast(AdaptiveProblem, problem)
-        ends = adaptive_map(adaptive, members[0], span, tolerance)
+        ends = AdaptiveMap(adaptive, members[0], span, tolerance)
         return defect_of_map(space, ends, members[0], span)
     if tolerance is not None or duration is not None or step_size is None:
         raise InputError(f"{integrator.name!r} has a fixed step: give step_size and steps")
@@ -133,19 +140,104 @@ def symplectic_defect(
     return defect_of_steps(space, fixed, members[0], step_size, steps, start_time)
 
 
-def adaptive_map(
-    problem: AdaptiveProblem, state: np.ndarray, duration: float, tolerance: float
-) -> Callable[[np.ndarray], np.ndarray]:
-    """The map of an adaptive run: from states (members, rows, 3) near `state` to states."""
-    times = [0.0, duration]
-    known = prepare(problem, state[np.newaxis], StepBound(duration), tolerance)  # for all near it
+class Unfinished(Exception):
+    """A measurement needs more steps than it may take now."""
 
-    def ends(members: np.ndarray) -> np.ndarray:
-        shared = known * len(members)
-        runs = run_adaptive(problem, members, times, tolerance, prepared=shared)
-        return to_stored_states(problem, runs.states[:, -1])
 
-    return ends
+class AdaptiveMap:
+    """The map of an adaptive run, from states near one to states, computed run by run.
+
+    Parameters
+    ----------
+    problem : AdaptiveProblem
+        In double precision.
+    state : ndarray, shape (rows, 3)
+    duration, tolerance : float
+    stood : ndarray, optional
+        `standing` of a map that raised `Unfinished`, with which the same questions go on.
+    most : int, optional
+        Number of attempted steps after which to raise it.
+
+    Attributes
+    ----------
+    tried : int
+        Number of steps that were attempted, and `START` for each run.
+    part : float
+        What is done, which grows and is below 1.
+    """
+
+    def __init__(
+        self,
+        problem: AdaptiveProblem,
+        state: np.ndarray,
+        duration: float,
+        tolerance: float,
+        stood: np.ndarray | None = None,
+        most: int | None = None,
+    ) -> None:
+        self._problem, self._state, self._tolerance = problem, state, tolerance
+        self._times, self._most, self._asked = [0.0, duration], most, 0
+        self.tried, self.part = 0, 0.0
+        size = problem.checkpoint_size
+        if stood is None or not stood.size:
+            stood = np.full(2 * size, np.nan)
+        begun, under_way, images = np.split(stood, [size, 2 * size])
+        # What is prepared for all states, the run under way, and the images of those before.
+        self._begun, self._under_way = (
+            None if np.all(np.isnan(own)) else own[np.newaxis] for own in (begun, under_way)
+        )
+        self._images = list(images.reshape(-1, *state.shape))
+
+    @property
+    def standing(self) -> np.ndarray:
+        """What another map needs to go on."""
+        none = np.full(self._problem.checkpoint_size, np.nan)
+        stands = [none if own is None else own for own in (self._begun, self._under_way)]
+        return np.concatenate([own.ravel() for own in (*stands, *self._images)])
+
+    def __call__(self, members: np.ndarray) -> np.ndarray:
+        """The images of states, shape (members, rows, 3)."""
+        for member in members:
+            if self._asked == len(self._images):
+                self._images.append(self._image(member))
+            self._asked += 1
+        return np.stack(self._images[self._asked - len(members) : self._asked])
+
+    def _image(self, member: np.ndarray) -> np.ndarray:
+        problem, left = self._problem, None
+        if self._most is not None:
+            left = self._most - self.tried
+            if left <= 0:
+                self._stop(0.0)
+        self._begun, tried = prepare(
+            problem, self._state[np.newaxis], StepBound(self._times[1]), self._tolerance,
+            self._begun, left,
+        )  # fmt: skip
+        self.tried += tried
+        if tried and left is not None:
+            self._stop(self._run(self._state, self._begun, 0).part)
+        if self._under_way is None and self._begun is not None:
+            self._under_way = self._begun.copy()
+            where, _ = problem.layout.places["y"]
+            self._under_way[:, where] = to_stepped_states(problem, member[np.newaxis]).ravel()
+        run = self._run(member, self._under_way, left)
+        self.tried += START + run.tried
+        if run.states.shape[1] == 1:
+            self._under_way = run.checkpoints
+            self._stop(run.part)
+        self._under_way = None
+        return to_stored_states(problem, run.states[:, -1])[0]
+
+    def _run(self, member: np.ndarray, stood: np.ndarray | None, most: int | None) -> Solutions:
+        return run_adaptive(
+            self._problem, member[np.newaxis], self._times, self._tolerance, checkpoints=stood,
+            most=most,
+        )  # fmt: skip
+
+    def _stop(self, part: float) -> NoReturn:
+        done = len(self._images) + part
+        self.part = done / (1.0 + done)
+        raise Unfinished
 
 
 # --- the symplectic form -------------------------------------------------------------------------

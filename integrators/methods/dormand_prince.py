@@ -155,7 +155,6 @@ def _solve(
     bound: StepBound,
     statistics: bool,
     history: bool = False,
-    prepared: None = None,
     checkpoint: np.ndarray | None = None,
     most: int | None = None,
     until: float = -math.inf,
@@ -205,7 +204,7 @@ class _Path:
         else:
             self.carried = checkpoint[:CARRIED].copy()
             self.last = checkpoint[CARRIED:].reshape(3, -1).copy()
-        samples = len(times) - 1
+        self.before, samples = self.tried, len(times) - 1
         self.states = np.full((samples + 1, problem.rows, 3), np.nan)
         self.states[0] = self.last[STATE].reshape(-1, 3)
         self.step_sizes = np.full(samples + 1, np.nan)
@@ -379,6 +378,7 @@ class _Path:
             steps=int(carried[STEPS]),
             rejected_steps=int(carried[REJECTED]),
             evaluations=int(carried[EVALUATIONS]),
+            tried=self.tried - self.before,
             history=np.array(self.attempts, dtype=float).reshape(-1, ATTEMPT),
             checkpoint=np.concatenate([carried, self.last.ravel()]),
         )

@@ -69,14 +69,13 @@ class AdaptiveProblem:
     Parameters
     ----------
     solve : callable
-        ``solve(problem, state, times, tolerance, bound, statistics, history=False, prepared=None,
+        ``solve(problem, state, times, tolerance, bound, statistics, history=False,
         checkpoint=None, most=None)``, with a `StepBound`, returns a `Solution`: from `state`, shape
         (rows, 3), in the problem's formulation at ``times[0] = 0``, or resumed from a `checkpoint`
         at ``times[0]`` or before the next sample; in double-double states and times have a last
         axis of high and low;
         `statistics` says whether to keep the statistics of every step, `history` whether to keep
-        every attempted step; `prepared` is what `prepare` returns; after `most` attempted steps it
-        stops before the next sample, where there is a checkpoint.
+        every attempted step; after `most` attempted steps it stops before the next sample.
     function : Kernel
         The vector field or generator.
     monitor : Kernel
@@ -94,8 +93,10 @@ class AdaptiveProblem:
     move, pull : Kernel, optional
         Action of the group, and dexp⁻¹ or the bracket, as in `Problem`.
     prepare : callable, optional
-        ``prepare(state, bound, tolerance)`` computes in advance what `solve` needs of an initial
-        state (q, ω), shape (rows, 3); its cost does not count as work of the run.
+        ``prepare(state, bound, tolerance, checkpoint=None, most=None)`` computes in advance what
+        `solve` needs of an initial state (q, ω), shape (rows, 3), or some steps of it: a checkpoint
+        to `solve` from, and the number of attempted steps. Its cost does not count as work of the
+        run, which depends on its end by it.
     conversions : tuple of Kernel
         Conversions between formulations, as in `HomogeneousFlow`.
     loop : callable, optional
@@ -104,8 +105,7 @@ class AdaptiveProblem:
     constants : ndarray
         Coefficients of the method, which the loop reads.
     carried : int
-        Numbers that `solve` carries from step to step besides the state; −1 where it cannot resume
-        from a checkpoint.
+        Numbers that `solve` carries from step to step besides the state.
     """
 
     solve: "Callable[..., Solution]"
@@ -118,23 +118,25 @@ class AdaptiveProblem:
     formulation: str
     move: Kernel | None = None
     pull: Kernel | None = None
-    prepare: Callable[[np.ndarray, StepBound, float], Any] | None = None
+    prepare: Callable[..., tuple[np.ndarray, int]] | None = None
     conversions: tuple[Kernel, ...] = ()
     loop: Callable[[Element], Kernel] | None = None
     constants: np.ndarray | tuple[()] = ()
-    carried: int = -1
+    carried: int = 0
 
     @property
     def layout(self) -> Layout:
         """The `checkpoint.Layout` of a checkpoint of one trajectory."""
-        if self.carried < 0:
-            return Layout(())
         return Layout((("carried", (self.carried,)), ("y", (self.rows, 3))))
 
     @property
     def checkpoint_size(self) -> int:
-        """Numbers in a checkpoint; 0 where runs depend on their duration and cannot go on."""
+        """Numbers in a checkpoint."""
         return self.layout.size * math.prod(self.elements[0].parts)
+
+    def is_prepared(self, checkpoints: np.ndarray | None) -> bool:
+        """Whether they have all that `prepare` computes: then their first number is not 0."""
+        return self.prepare is None or (checkpoints is not None and bool(checkpoints[:, 0].all()))
 
     @property
     def elements(self) -> tuple[Element, Element]:
@@ -208,6 +210,8 @@ class Solution:
     stop_time : float
         Time of the failure; NaN without one.
     steps, rejected_steps, evaluations : int
+    tried : int
+        Number of steps that were attempted since the checkpoint that it was resumed from.
     history : ndarray, shape (attempts, 4)
         For every attempted step its initial time, its size, its error, and whether it was
         accepted: that is where the error is less than the tolerance (for rk45, not greater than
@@ -231,6 +235,7 @@ class Solution:
     steps: int
     rejected_steps: int
     evaluations: int
+    tried: int
     history: np.ndarray
     checkpoint: np.ndarray
     part: float = 0.0
@@ -273,7 +278,7 @@ class Solutions:
     """Trajectories of one adaptive problem: the arrays of `Solution` with the members first.
 
     `counters` are as in `integration.Trajectories`, each of shape (members,); `histories` is a
-    tuple with one array for each member; `part` is that of the first.
+    tuple with one array for each member; `part` is that of the first, `tried` of all.
     """
 
     states: np.ndarray
@@ -285,6 +290,7 @@ class Solutions:
     histories: tuple[np.ndarray, ...]
     checkpoints: np.ndarray
     part: float
+    tried: int
 
 
 def run_adaptive(
@@ -294,7 +300,6 @@ def run_adaptive(
     tolerance: float,
     statistics: bool = False,
     history: bool = False,
-    prepared: list[Any] | None = None,
     checkpoints: np.ndarray | None = None,
     bound: StepBound | None = None,
     most: int | None = None,
@@ -315,11 +320,10 @@ def run_adaptive(
         Whether to keep the statistics of every step.
     history : bool
         Whether to keep every attempted step.
-    prepared : list, optional
-        What `prepare` returned for each member; computed if not given.
     checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
-        Checkpoints of earlier `Solutions`, all at ``times[0]`` or before the next sample: the runs
-        resume there, the first state is the one of the checkpoint, and `members` is ignored.
+        Checkpoints of earlier `Solutions` or of `prepare`, all at ``times[0]`` or before the next
+        sample: the runs resume there, the first state is the one of the checkpoint, and `members`
+        is ignored.
     bound : StepBound, optional
         That of whole runs, of which these times may be a part; up to ``times[-1]`` unless given.
     most : int, optional
@@ -334,8 +338,7 @@ def run_adaptive(
     InputError
         If the tolerance is out of bounds.
     ValueError
-        If there are checkpoints of a problem that cannot go on from them, or several trajectories
-        are to stop.
+        If several trajectories are to stop.
     """
     tolerance = check_tolerance(tolerance, problem.arithmetic)
     if most is not None and len(members if checkpoints is None else checkpoints) > 1:
@@ -344,22 +347,18 @@ def run_adaptive(
     times = precision.to_double_doubles(times) if precise else np.array(times, dtype=float)
     if bound is None:
         bound = StepBound(float(times[-1][0] if precise else times[-1]))
+    if checkpoints is None:
+        checkpoints, _ = prepare(problem, members, bound, tolerance)
     stands: Iterable[np.ndarray | None]
     if checkpoints is not None:
-        if not problem.checkpoint_size:
-            raise ValueError("steps that depend on the duration do not go on from a checkpoint")
         numbers = checkpoints.reshape(len(checkpoints), -1, *problem.elements[0].parts)
-        initial, known = problem.layout.parts(numbers)["y"], [None] * len(checkpoints)
-        stands = checkpoints
+        initial, stands = problem.layout.parts(numbers)["y"], checkpoints
     else:
         initial = to_stepped_states(problem, members)
-        known = prepare(problem, members, bound, tolerance) if prepared is None else prepared
         stands = [None] * len(initial)
     runs = [
-        problem.solve(
-            problem, state, times, tolerance, bound, statistics, history, own, stood, most
-        )
-        for state, own, stood in zip(initial, known, stands, strict=True)
+        problem.solve(problem, state, times, tolerance, bound, statistics, history, stood, most)
+        for state, stood in zip(initial, stands, strict=True)
     ]
     report = np.stack([run.report for run in runs])
     arrays = ("states", "step_sizes", "rejected_so_far", "statistics")
@@ -370,6 +369,7 @@ def run_adaptive(
         counters=_counters_of_runs(runs, report),
         histories=tuple(run.history for run in runs),
         part=runs[0].part,
+        tried=sum(run.tried for run in runs),
     )
 
 
@@ -386,14 +386,28 @@ def prepare(
     members: np.ndarray,
     bound: StepBound,
     tolerance: float,
-) -> list[Any]:
-    """What `run_adaptive` computes of each member before it begins, as a list; see there.
+    checkpoints: np.ndarray | None = None,
+    most: int | None = None,
+) -> tuple[np.ndarray | None, int]:
+    """What `run_adaptive` computes of members before it begins, or some steps of that.
 
-    What it takes counts in no run's time.
+    What it takes counts in no run's time. Parameters are those of `run_adaptive`.
+
+    Returns
+    -------
+    checkpoints : ndarray, shape (members, problem.checkpoint_size), or None
+        From which to run; as given, where nothing is left to compute.
+    tried : int
+        Number of steps that were attempted.
     """
     if problem.prepare is None:
-        return [None] * len(members)
-    return [problem.prepare(state, bound, tolerance) for state in members]
+        return checkpoints, 0
+    stands = [None] * len(members) if checkpoints is None else checkpoints
+    found = [
+        problem.prepare(state, bound, tolerance, stood, most)
+        for state, stood in zip(members, stands, strict=True)
+    ]
+    return np.stack([own for own, _ in found]), sum(tried for _, tried in found)
 
 
 def _counters_of_runs(runs: list[Solution], report: np.ndarray) -> dict[str, np.ndarray]:

@@ -322,7 +322,6 @@ class Looped:
         bound: StepBound,
         statistics: bool,
         history: bool = False,
-        prepared: None = None,
         checkpoint: np.ndarray | None = None,
         most: int | None = None,
     ) -> Solution:
@@ -389,6 +388,7 @@ class Looped:
             steps=int(stood[STEPS]),
             rejected_steps=int(stood[REJECTED]),
             evaluations=int(stood[EVALUATIONS]),
+            tried=int(np.sum((stood - carried[:CONTROL][values])[[STEPS, REJECTED]])),
             history=history,
             checkpoint=np.concatenate([of.ravel() for of in (control, memory, unfinished, y)]),
         )

@@ -36,6 +36,8 @@ class Batch:
         Checkpoint of each trajectory at its end; any of them can be resumed together.
     steps : int
         Number of steps from the start of the trajectories to their end.
+    tried : int
+        Number of them since the checkpoints that they were resumed from.
     part : float
         Part of the next sample interval that is done, below 1.
     """
@@ -45,6 +47,7 @@ class Batch:
     report: np.ndarray
     checkpoints: np.ndarray
     steps: int
+    tried: int
     part: float
 
 
@@ -169,6 +172,7 @@ def run_states(
         report=run.members_first(run.report)[values],
         checkpoints=run.checkpoints(last, within),
         steps=last,
+        tried=last - run.first,
         part=within / (int(ends[reached]) - last + within) if within else 0.0,
     )
 

@@ -3,10 +3,12 @@
 The adaptive integrator runs first, over the whole duration, only to be counted. The fixed step is
 then the duration over that number, so that sample times lie within steps: the state there is that
 after a short step from the end of the step before, taken afresh. Hence a run depends on its
-duration as a whole: it has no checkpoints, and cannot be extended.
+duration as a whole, and cannot be extended; but it stops after any step, of the counted run or of
+its own, and goes on from there.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,18 +23,17 @@ from integrators.stepping.adaptive import (
     StepBound,
     run_adaptive,
 )
-from integrators.stepping.batch import counters_of, run_states
+from integrators.stepping.batch import Batch, counters_of, run_states
+from integrators.stepping.checkpoint import Layout
+from integrators.stepping.formulations import to_stepped_states
 from integrators.stepping.problem import Problem, Stepper
 
 ROUNDING = 16 * np.finfo(float).eps  # within which a time, in steps, is a step's end
-
-
-@dataclass(frozen=True)
-class Count:
-    """Steps that an adaptive integrator takes, and the status that it ends with."""
-
-    steps: int
-    status: int
+COUNTING, COUNTED, BEGUN = range(3)  # phases: the first samples are known when steps have begun
+# Of a checkpoint's head: the phase, the part of the counted run, its steps and status; evaluations
+# in short steps, and the report of the first of these that failed.
+PHASE, PART, STEPS, ENDED, BESIDE, FAILURE = range(6)
+HEAD = FAILURE + status_of.ITERATIONS
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,43 @@ class EqualSteps:
     problem: Problem
     counted: AdaptiveProblem
 
-    def prepare(self, state: np.ndarray, bound: StepBound, tolerance: float) -> Count:
-        """The `Count` for a state (q, ω), shape (rows, 3)."""
-        run = run_adaptive(
-            self.counted, state[np.newaxis], [0.0, bound.end], tolerance, bound=bound
+    @cached_property
+    def layout(self) -> Layout:
+        """The `Layout` of a checkpoint: its head, those of the counted run and of the steps."""
+        sizes = self.counted.checkpoint_size, self.problem.checkpoint_size
+        own = zip(("counted", "steps"), sizes, strict=True)
+        return Layout(
+            (("head", (HEAD,)), *((name, (n,)) for name, n in own), ("y", (self.problem.rows, 3)))
         )
-        return Count(int(run.counters["steps"][0]), int(run.report[0, STATUS_ROW]))
+
+    def _parts(self, checkpoint: np.ndarray) -> dict[str, np.ndarray]:
+        """The parts of a checkpoint, views of it."""
+        return {name: own[0] for name, own in self.layout.parts(checkpoint[np.newaxis]).items()}
+
+    def prepare(
+        self,
+        state: np.ndarray,
+        bound: StepBound,
+        tolerance: float,
+        checkpoint: np.ndarray | None = None,
+        most: int | None = None,
+    ) -> tuple[np.ndarray, int]:
+        """Count the steps from a state (q, ω); see `adaptive.AdaptiveProblem`."""
+        made = np.zeros(self.layout.size) if checkpoint is None else checkpoint.copy()
+        parts = self._parts(made)
+        head = parts["head"]
+        if head[PHASE] != COUNTING:
+            return made, 0
+        run = run_adaptive(
+            self.counted, state[np.newaxis], [0.0, bound.end], tolerance, bound=bound, most=most,
+            checkpoints=None if checkpoint is None else parts["counted"][np.newaxis],
+        )  # fmt: skip
+        is_over = run.states.shape[1] > 1
+        head[[PHASE, PART]] = COUNTED if is_over else COUNTING, run.part
+        head[[STEPS, ENDED]] = run.counters["steps"][0], run.report[0, STATUS_ROW]
+        parts["counted"][:] = run.checkpoints[0]
+        parts["y"][:] = to_stepped_states(self.problem, state[np.newaxis])[0]
+        return made, run.tried
 
     def __call__(
         self,
@@ -69,46 +101,72 @@ class EqualSteps:
         bound: StepBound,
         statistics: bool,
         history: bool = False,
-        prepared: Count | None = None,
         checkpoint: np.ndarray | None = None,
         most: int | None = None,
     ) -> Solution:
-        """Integrate one trajectory; see `adaptive.AdaptiveProblem`. It has no checkpoints."""
-        assert prepared is not None  # from `prepare`
-        if prepared.status > COMPLETE:
-            return self._solution_without_steps(state, times, statistics, prepared.status)
-        h = times[-1] / prepared.steps
-        ends, rests = _steps_before_times(times[1:], h, prepared.steps)
+        """Integrate one trajectory from a checkpoint; see `adaptive.AdaptiveProblem`."""
+        assert checkpoint is not None  # from `prepare`
+        checkpoint = checkpoint.copy()
+        parts = self._parts(checkpoint)
+        head = parts["head"]
+        if head[PHASE] == COUNTING:
+            return self._solution_without_steps(state, times[:1], statistics, checkpoint)
+        if head[ENDED] > COMPLETE:
+            return self._solution_without_steps(state, times, statistics, checkpoint)
+        steps = int(head[STEPS])
+        h = bound.end / steps
+        marks, rests = _steps_before_times(times, h, steps)
+        known = parts["steps"][np.newaxis] if head[PHASE] == BEGUN else None
         batch = run_states(
-            self.problem, state[np.newaxis], h, np.diff(ends, prepend=0), len(ends), statistics
-        )
+            self.problem, state[np.newaxis], h, np.diff(marks), len(times) - 1, statistics,
+            checkpoints=known, most=most,
+        )  # fmt: skip
         states, report = batch.states[0].copy(), batch.report.copy()
-        beside = self._evaluate_between_steps(states[1:], ends, h, rests, report[0])
+        own = slice(1, len(states))
+        head[BESIDE] += self._evaluate_between_steps(
+            states[own], marks[own], h, rests[own], batch, head[FAILURE:]
+        )
+        if report[0, STATUS_ROW] <= COMPLETE < head[FAILURE]:
+            report[0, : status_of.ITERATIONS] = head[FAILURE:]
         kept = batch.statistics[0].copy()
         if statistics:
-            kept[np.diff(ends, prepend=0) == 0] = np.nan
-        counters = counters_of(self.integrator, self.problem, report, prepared.steps, h)
-        own = {name: values[0] for name, values in counters.items()}
+            kept[np.diff(marks)[: len(kept)] == 0] = np.nan
+        counters = counters_of(self.integrator, self.problem, report, batch.steps, h)
+        of = {name: values[0] for name, values in counters.items()}
+        head[PHASE], parts["steps"][:] = BEGUN, batch.checkpoints[0]
+        is_first = times[0] == 0.0 and len(states) == 1  # on the way to it the steps were counted
         return Solution(
             states=states,
-            step_sizes=np.full(len(times), h),
-            rejected_so_far=np.zeros(len(times)),
+            step_sizes=np.full(len(states), h),
+            rejected_so_far=np.zeros(len(states)),
             statistics=kept,
             report=report[0],
-            stop_time=float(own["stop_time"]),
-            steps=int(own["steps"]),
+            stop_time=float(of["stop_time"]),
+            steps=int(of["steps"]),
             rejected_steps=0,
-            evaluations=int(own["evaluations"]) + beside,
+            evaluations=int(of["evaluations"] + head[BESIDE]),
+            tried=batch.tried,
             history=np.zeros((0, ATTEMPT)),
-            checkpoint=np.zeros(0),
-            iterations_mean=float(own["iterations_mean"]),
-            iterations_max=int(own["iterations_max"]),
+            checkpoint=checkpoint,
+            part=0.5 + 0.5 * batch.part if is_first else batch.part,
+            iterations_mean=float(of["iterations_mean"]),
+            iterations_max=int(of["iterations_max"]),
         )
 
     def _evaluate_between_steps(
-        self, states: np.ndarray, ends: np.ndarray, h: float, rests: np.ndarray, report: np.ndarray
+        self,
+        states: np.ndarray,
+        ends: np.ndarray,
+        h: float,
+        rests: np.ndarray,
+        batch: Batch,
+        failure: np.ndarray,
     ) -> int:
-        """Take short steps from `ends` to sample times, in place; return their evaluations."""
+        """Take short steps from `ends` to sample times, in place; return their evaluations.
+
+        Nothing after the last whole step of the `batch` counts. The first failure of a short step
+        is written to `failure`, after which there are no states.
+        """
         problem = self.problem
         reports = aligned((len(states), status_of.REPORT_SIZE))
         loop.single_steps.scalar(
@@ -116,25 +174,30 @@ class EqualSteps:
             states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),
             reports,
         )  # fmt: skip
-        failed = reports[:, STATUS_ROW] > COMPLETE
-        if report[STATUS_ROW] > COMPLETE:  # nothing after the last whole step counts
-            failed |= (ends == report[status_of.STOP_STEP]) & (rests > 0)
-        elif failed.any():
+        failed = (reports[:, STATUS_ROW] > COMPLETE) | (failure[STATUS_ROW] > COMPLETE)
+        if failed.any() and failure[STATUS_ROW] <= COMPLETE:
             first = failed.argmax()
-            report[: status_of.ITERATIONS] = reports[first, : status_of.ITERATIONS]
-            report[status_of.STOP_STEP] = ends[first]
+            failure[:] = reports[first, : status_of.ITERATIONS]
+            failure[status_of.STOP_STEP] = ends[first]
+        within, report = (ends == batch.steps) & (rests > 0), batch.report[0]
+        if within.any() and report[STATUS_ROW] <= COMPLETE:  # it depends on the next step
+            then = run_states(problem, states, h, 1, 1, checkpoints=batch.checkpoints)
+            report = then.report[0]
+        if report[STATUS_ROW] > COMPLETE:
+            failed |= (ends == report[status_of.STOP_STEP]) & (rests > 0)
         states[np.logical_or.accumulate(failed)] = np.nan
         own = self.integrator.evaluations * np.sum(rests > 0)
         return int(own + reports[:, status_of.EVALUATIONS].sum())
 
     def _solution_without_steps(
-        self, state: np.ndarray, times: np.ndarray, statistics: bool, status: int
+        self, state: np.ndarray, times: np.ndarray, statistics: bool, checkpoint: np.ndarray
     ) -> Solution:
-        """The `Solution` where steps could not be counted: the initial state alone."""
+        """The `Solution` where steps are not counted yet, or cannot be: the initial state alone."""
+        head = self._parts(checkpoint)["head"]
         states = np.full((len(times), *state.shape), np.nan)
         states[0] = state
         report = np.zeros(status_of.REPORT_SIZE)
-        report[[STATUS_ROW, status_of.STOP_RESIDUAL]] = status, np.nan
+        report[[STATUS_ROW, status_of.STOP_RESIDUAL]] = head[ENDED], np.nan
         shape = (len(times) - 1) * bool(statistics), status_of.MONITORED, status_of.STATISTICS
         return Solution(
             states=states,
@@ -146,8 +209,10 @@ class EqualSteps:
             steps=0,
             rejected_steps=0,
             evaluations=0,
+            tried=0,
             history=np.zeros((0, ATTEMPT)),
-            checkpoint=np.zeros(0),
+            checkpoint=checkpoint,
+            part=0.5 * head[PART],
         )
 
 
@@ -176,4 +241,5 @@ def equal_steps(integrator: Stepper, problem: Problem, counted: AdaptiveProblem)
         formulation=problem.formulation,
         conversions=problem.conversions,
         prepare=solve.prepare,
+        carried=solve.layout.size - 3 * problem.rows,
     )

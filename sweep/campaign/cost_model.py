@@ -7,6 +7,7 @@ of this thread, or of a clock that is given.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from integrators import status
+from integrators.diagnostics.structure import Unfinished
 from integrators.stepping.adaptive import StepBound, prepare
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
 from sweep.study import schema
@@ -29,6 +31,7 @@ PREVAILS, LONGEST = 4.0, 0.02  # times a call alone, but no more seconds than th
 LONGER, UNEVEN = 1.25, 2.0  # how much longer a larger amount takes: least, and beyond proportion
 AGAIN = 4  # how often amounts that do not agree are measured again
 TANGENT_STEPS = 100  # that are timed
+IMAGES_PER_ROW = 40  # runs by which the map of an adaptive run is measured, about, of a state's row
 PILOT_SAMPLES = 256  # at most: recording has a fixed cost that long runs share
 # Steps of an adaptive run, of a compiled loop and of one in Python: the most that are measured, and
 # the most of a look beyond what is measured. Where steps get `DENSER` there, as near a singularity,
@@ -350,7 +353,7 @@ class Probe:
         else:
             times, initial = self._times(amount), recorder.starts(self.initial)
             bound = self._bound(recorder, amount, MOST_MEASURED)
-            prepared = prepare(recorder.adaptive_problem, initial, bound, self.tolerance)
+            prepared, _ = prepare(recorder.adaptive_problem, initial, bound, self.tolerance)
             integrate = functools.partial(
                 recorder.integrate_adaptive, initial, times, self.tolerance, prepared, bound=bound
             )
@@ -434,17 +437,26 @@ def measure_structure_cost(
     extra = _tangent_steps_over_steps(recorder, probe, clock)
     if not any(name in schema.STRUCTURE for name in record):
         return {"extra_integrations": extra}
-    few = recorder.starts(probe.initial[:2])  # in lanes, where there are any
+    fixed = bool(np.isnan(probe.tolerance))
+    few = recorder.starts(probe.initial[: 1 + fixed])  # in lanes, where there are any
 
-    def measured() -> None:
-        recorder.measure_structure(few, few, probe.step_size, probe.tolerance)
+    def measured() -> float:
+        """Measure the structure, or a part of that, which is returned."""
+        most = None if fixed else MOST_MEASURED[recorder.adaptive_problem.loop is not None] // 10
+        maps = recorder.maps(few, probe.tolerance, np.zeros((len(few), 0)), most)
+        with contextlib.suppress(Unfinished):
+            recorder.measure_structure(few, few, probe.step_size, maps)
+            return 1.0
+        (own,) = maps
+        images = own.part / (1.0 - own.part)
+        return float(min(1.0, images / (IMAGES_PER_ROW * few.shape[1])))
 
-    measured()  # compiles
-    seconds, _ = time_repeatedly(lambda _: measured, 1, clock)
-    back = schema.REVERSAL_ERROR in record and np.isnan(probe.tolerance)
+    part = measured()  # compiles
+    seconds, _ = time_repeatedly(lambda _: lambda: measured() < 0.0, 1, clock)
+    back = schema.REVERSAL_ERROR in record and fixed
     return {
         "extra_integrations": extra + float(back),
-        "seconds_per_run": float(seconds[1]) / len(few),
+        "seconds_per_run": float(seconds[1]) / len(few) / part,
     }
 
 

@@ -266,7 +266,7 @@ def _count_partly_computed_runs(
     for name in (record.name for record in records if record.name.kind == CHECKPOINT):
         if name.start < len(done) and not done[name.start]:
             known = furthest.get(name.start, (0.0, 0))
-            reach = min(name.last - 1 + name.part / PARTS, samples - 1.0)
+            reach = min(max(name.last - 1, 0) + name.part / PARTS, samples - 1.0)
             furthest[name.start] = max(known, (reach, name.count))
     return sum(n * reach / max(1, samples - 1) for reach, n in furthest.values())
 

@@ -18,7 +18,7 @@ from integrators.diagnostics.exponents import (
     obstacle_to_following,
 )
 from integrators.diagnostics.structure import (
-    adaptive_map,
+    AdaptiveMap,
     defect_of_map,
     defect_of_steps,
     errors_of_return,
@@ -123,7 +123,9 @@ def followed_problem(
 
 
 def checkpoint_size(integrator: Integrator, system: System, record: Collection[str]) -> int:
-    """Numbers in the checkpoint of a run: of the problem, and of the tangent vectors with it."""
+    """Numbers in the checkpoint at the end of a run: of the problem, and of its tangent vectors."""
+    if integrator.counted is not None:  # its runs do not go on from their end
+        return 0
     problem = integrator.bind(system)
     followed = followed_problem(problem, integrator, system.form, record)
     return problem.checkpoint_size + (followed.checkpoint_size if followed else 0)
@@ -134,8 +136,8 @@ def symplectic_defects(
     problem: Problem | AdaptiveProblem,
     initial: NDArray[np.float64],
     step_size: float,
-    tolerance: float,
     interval: float,
+    maps: Sequence[AdaptiveMap],
 ) -> dict[str, NDArray[np.float64]]:
     """The variables of `SYMPLECTIC_DEFECT` of runs of one problem.
 
@@ -144,24 +146,30 @@ def symplectic_defects(
     form : SpheresLagrangian, SpinHamiltonian or NambuHamiltonian
     problem : Problem or AdaptiveProblem
     initial : ndarray, shape (runs, rows, 3)
-    step_size, tolerance : float
-        One of them is NaN.
+    step_size : float
+        NaN of an adaptive problem.
     interval : float
         Between the first two samples, the duration of an adaptive problem's map.
+    maps : sequence of AdaptiveMap
+        Of each run of an adaptive problem; of another one empty.
 
     Returns
     -------
     dict of str to ndarray
         NaN where there are too many bodies, or the state is no regular point.
+
+    Raises
+    ------
+    integrators.diagnostics.structure.Unfinished
+        Of the maps.
     """
     found = np.full((len(initial), 2), np.nan)
     if form.bodies <= MOST_BODIES:
         space = phase_space(form)
-        for row, state in zip(found, initial, strict=True):
+        for i, (row, state) in enumerate(zip(found, initial, strict=True)):
             try:
                 if isinstance(problem, AdaptiveProblem):
-                    ends = adaptive_map(problem, state, interval, tolerance)
-                    measured = defect_of_map(space, ends, state, interval)
+                    measured = defect_of_map(space, maps[i], state, interval)
                 else:
                     measured = defect_of_steps(space, problem, state, step_size, 1)
             except InputError:  # an equilibrium where the phase space has no tangent plane

@@ -12,7 +12,7 @@ import systems
 from integrators import status
 from integrators.method import EXACT
 from integrators.stepping import batch
-from integrators.stepping.adaptive import run_adaptive
+from integrators.stepping.adaptive import StepBound, prepare, run_adaptive
 from integrators.stepping.batch import run_batch
 from integrators.stepping.formulations import to_lagrangian_states
 from integrators.tableaux.compositions import PROCESSED_COMPOSITIONS
@@ -245,8 +245,32 @@ def test_what_cannot_go_on_together_or_at_all():
     adaptive = integrators.get("rk45").bind(chain)
     with pytest.raises(ValueError, match="one adaptive trajectory"):
         run_adaptive(adaptive, start.repeat(2, axis=0), [0.0, 1.0], 1e-3, most=1)
-    counted = integrators.get("rk4", steps_of="rk45").bind(chain)
-    assert counted.checkpoint_size == 0
-    found = run_adaptive(counted, start, [0.0, 1.0], 1e-3)
-    with pytest.raises(ValueError, match="depend on the duration"):
-        run_adaptive(counted, None, [1.0, 2.0], 1e-3, checkpoints=found.checkpoints)
+
+
+@pytest.mark.parametrize(("name", "counted"), [("rk4", "rk45"), ("variational", "dop853")])
+@pytest.mark.parametrize("fails", [False, True])
+def test_equal_steps_stop_while_they_are_counted_and_between_samples(name, counted, fails):
+    """With several samples in a step too, and where a step fails: at two bodies that meet."""
+    if fails:
+        system, tolerance = systems.get("nbody_sphere", count=2), 0.2
+        state = np.array([[0.6, 0.0, 0.8], [-0.6, 0.0, 0.8], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    else:
+        system, tolerance = systems.get("spherical_pendulum_chain"), 1e-3
+        state = system.start("celledoni")
+    problem = integrators.get(name, steps_of=counted).bind(system)
+    times = np.array([0.0, 0.5, 0.501, 0.502, 0.91, 0.92, 0.94, 1.0])
+    bound = StepBound(times[-1])
+
+    def piece(first, checkpoints):
+        known, tried = prepare(problem, state[None], bound, tolerance, checkpoints, most=3)
+        return run_adaptive(
+            problem, None, times[first:], tolerance, True, checkpoints=known, bound=bound,
+            most=0 if tried else 2,
+        )  # fmt: skip
+
+    whole = run_adaptive(problem, state[None], times, tolerance, True)
+    pieces = in_short_pieces(piece, len(times) - 1)
+    assert_same(pieces, whole)
+    for key, values in whole.counters.items():
+        np.testing.assert_array_equal(pieces[2].counters[key], values)
+    assert (whole.counters["stop_step"][0] > 0) == fails

@@ -15,6 +15,14 @@ ALL = """[
     { name = "rk45", tolerance = 1e-4 }, { name = "rkmk54", tolerance = 1e-4 },
     { name = "rk4", steps_of = "rk45", tolerance = 1e-4, label = "counted" },
 ]"""
+PREPARED = """[
+    { name = "rk4", steps_of = "dop853", tolerance = 1e-3 }, { name = "rk45", tolerance = 1e-3 },
+]"""
+MEASURED = {
+    "step_size": None,
+    "initial_condition": '"lee"',
+    "record": '["energy", "state", "step_size", "symplectic_defect"]',
+}
 KEYS = {
     "step_size": "0.1",
     "initial_condition": '{ around = "lee", random = 3, spread = 1e-2, seed = 1 }',
@@ -40,14 +48,19 @@ def reached(store):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("integrators", "every"), [(SOME, 80), (ALL, 90)],
-    ids=["some", "all"],
-)  # fmt: skip
+    ("integrators", "every", "changes"),
+    [
+        (SOME, 80, {}),
+        (ALL, 90, {}),
+        (PREPARED, 80, MEASURED),
+    ],
+    ids=["some", "all", "what-is-not-steps-of-runs"],
+)
 def test_killed_again_and_again_it_goes_on_from_its_checkpoints(
-    integrators, every, tmp_path, run_text, arrays, assert_same_runs
+    integrators, every, changes, tmp_path, run_text, arrays, assert_same_runs
 ):
     """No part of a run is lost; and until it is whole, nobody sees it."""
-    text = one_experiment(integrators=integrators, **KEYS)
+    text = one_experiment(integrators=integrators, **KEYS | changes)
     (tmp_path / "study.toml").write_text(text)
     store, whole = tmp_path / "test.zarr", tmp_path / "whole.zarr"
     steps = [0.0]

@@ -7,8 +7,9 @@ from a checkpoint; what it returns, `sweep.campaign.worker.recording` commits.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -20,6 +21,7 @@ import systems
 from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
 from integrators.diagnostics.exponents import first_directions, steps_taken
+from integrators.diagnostics.structure import AdaptiveMap, Unfinished
 from integrators.errors import InputError
 from integrators.forms.forms import form_in_precise_numbers
 from integrators.precision import DOUBLE as DOUBLE_PRECISION
@@ -153,9 +155,10 @@ class RunBatch:
         Whether a run is finite at `sample`.
     cpu, wall : ndarray, shape (runs,)
         Seconds of the integration so far.
-    back : ndarray, shape (runs, size)
-        State of the integrator on the way back from the last sample to the start, where a reversal
-        error is recorded; without entries before.
+    after : ndarray, shape (runs, size)
+        State of what follows the last sample, without entries before: of the integrator on the way
+        back to the start, where a reversal error is recorded, or of the `AdaptiveMap` whose
+        symplectic defect is.
 
     Attributes
     ----------
@@ -164,7 +167,9 @@ class RunBatch:
     counters : dict of str to ndarray, shape (runs,)
         Steps, evaluations and iterations so far, by the names of `sweep.study.schema`.
     part : float
-        Part of the way from `sample` to the next one, below 1; after the last one, of the way back.
+        Part of the way from `sample` to the next one, below 1; after the last one, of what follows.
+    tried : int
+        Number of steps that the last call of `Recorder.advance` took or attempted.
     """
 
     initial: np.ndarray
@@ -177,10 +182,11 @@ class RunBatch:
     alive: np.ndarray
     cpu: np.ndarray
     wall: np.ndarray
-    back: np.ndarray
+    after: np.ndarray
     status: np.ndarray = field(init=False)
     counters: Columns = field(init=False)
     part: float = field(init=False, default=0.0)
+    tried: int = field(init=False, default=0)
 
     @classmethod
     def begin(
@@ -189,9 +195,9 @@ class RunBatch:
         """Runs at their start; parameters as of the class."""
         count = len(initial)
         no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
-        alive, back = np.ones(count, dtype=bool), np.zeros((count, 0))
+        alive, after = np.ones(count, dtype=bool), np.zeros((count, 0))
         return cls(
-            initial, step_size, steps_per_sample, tolerance, 0, None, no, alive, zeros, zeros, back
+            initial, step_size, steps_per_sample, tolerance, 0, None, no, alive, zeros, zeros, after
         )
 
 
@@ -261,9 +267,9 @@ class Recorder:
         return self._integrator.bind(self._system, DOUBLE_PRECISION)
 
     @property
-    def resumable(self) -> bool:
-        """Whether runs can stop after any step, and resume from a checkpoint."""
-        return self.problem.checkpoint_size > 0
+    def extendable(self) -> bool:
+        """Whether runs can go on from their end, which does not decide their steps."""
+        return self._integrator.counted is None
 
     @property
     def checkpoint_size(self) -> int:
@@ -333,9 +339,10 @@ class Recorder:
         reference: ReferenceStates | None = None,
         most: int | None = None,
     ) -> Columns:
-        """Integrate runs up to the sample `last`: the last of all, unless they are `resumable`.
+        """Integrate runs up to the sample `last`, or some steps of the way.
 
-        Those that are at the last of all go back from there, if their reversal error is recorded.
+        Of those that are at the last of all it computes what follows: the way back, if their
+        reversal error is recorded, or the map whose symplectic defect is.
 
         Parameters
         ----------
@@ -346,30 +353,36 @@ class Recorder:
             Reference states (runs, samples, rows, 3), with a last axis of high and low if they are
             in double-double, and their error (runs, samples).
         most : int, optional
-            Number of steps after which to stop, between two samples too; runs that are not
-            `resumable` do not.
+            Number of steps after which to stop, between two samples too.
 
         Returns
         -------
         dict of str to ndarray, shape (runs, samples, …)
             Variables over time, at the samples after `runs.sample` that are reached; from 0 on at
-            the start.
+            the start; none while it prepares the first step.
         """
         first, times = runs.sample, self._sample_times(slice(runs.sample, last + 1))
-        new = slice(runs.checkpoints is not None, None)
         adaptive = self._integrator.adaptive
+        begun = runs.checkpoints is not None and self.stage(runs) > 0
         self.compile(lanes=len(runs.initial) > 1)  # before the clock starts
         known, followed = self._split_checkpoints(runs.checkpoints)
-        fresh = adaptive and known is None
-        prepared = (
-            prepare(self.adaptive_problem, runs.initial, self.recipe.bound, runs.tolerance)
-            if fresh
-            else None
-        )
+        runs.tried = 0
+        if adaptive:
+            known, runs.tried = prepare(
+                self.adaptive_problem, runs.initial, self.recipe.bound, runs.tolerance, known, most
+            )
+            if most is not None and runs.tried:
+                most = 0
+                if not self.adaptive_problem.is_prepared(known):
+                    stood = self.integrate_adaptive(
+                        runs.initial, times, runs.tolerance, known, most=most
+                    )
+                    runs.checkpoints, runs.part = known, stood.batch.part
+                    return {}
         wall, cpu = time.perf_counter(), time.thread_time()
         if adaptive:
             batch, runs.counters, steps = self.integrate_adaptive(
-                runs.initial, times, runs.tolerance, prepared, known, most=most
+                runs.initial, times, runs.tolerance, known, most=most
             )
         else:
             marks = self.recipe.time_axis.marks[first : last + 1]
@@ -381,6 +394,7 @@ class Recorder:
                 self._exact_step(runs),
                 most,
             )
+        runs.tried += batch.tried
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
         raw, upto = batch.states, first + batch.states.shape[1] - 1
@@ -405,13 +419,17 @@ class Recorder:
             values[~valid] = np.nan
         if "state" in self.recipe.record:
             sampled["state"] = np.where(valid[:, :, None, None], states, np.nan)
+        new = slice(begun, None)
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.alive = valid[:, -1]
         runs.sample = upto
         runs.part, runs.status = batch.part, batch.report[:, status_of.STATUS_ROW]
         runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
         if first == self.recipe.time_axis.samples:
-            self._go_back(runs, most)
+            if self._goes_back:
+                self._go_back(runs, most)
+            elif self._measures_map:
+                self._measure_map(runs, most)
         return {name: values[:, new] for name, values in sampled.items()}
 
     def _conserving(
@@ -545,12 +563,13 @@ class Recorder:
             "cpu_time": runs.cpu,
             "wall_time": runs.wall,
         }
-        if not self.is_over(runs):
-            self._go_back(runs, None)
-        back = self._states_of_checkpoints(runs.back) if self._goes_back else None
-        measured = self.measure_structure(
-            runs.initial, back, self._exact_step(runs), runs.tolerance
-        )
+        back = None
+        if self._goes_back:
+            if not self.is_over(runs):
+                self._go_back(runs, None)
+            back = self._states_of_checkpoints(runs.after)
+        maps = self.maps(runs.initial, runs.tolerance, runs.after)
+        measured = self.measure_structure(runs.initial, back, self._exact_step(runs), maps)
         failed = status > status_of.COMPLETE
         return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
 
@@ -564,22 +583,61 @@ class Recorder:
         """Whether runs go back from their end to their start."""
         return schema.REVERSAL_ERROR in self.recipe.record and not self._integrator.adaptive
 
+    @property
+    def _measures_map(self) -> bool:
+        """Whether the symplectic defect is one of a map that takes runs to measure."""
+        return schema.SYMPLECTIC_DEFECT in self.recipe.record and self._integrator.adaptive
+
+    def stage(self, runs: RunBatch) -> int:
+        """Which steps runs take next: those before their first, to the last sample, after it."""
+        if runs.sample == self.recipe.time_axis.samples:
+            return 2
+        return int(self.extendable or self.adaptive_problem.is_prepared(runs.checkpoints))
+
     def is_over(self, runs: RunBatch) -> bool:
-        """Whether runs are at the last sample, and back from there."""
+        """Whether runs are at the last sample, and nothing follows, or it is done."""
+        follows = self._goes_back or self._measures_map
         is_at_end = runs.sample == self.recipe.time_axis.samples
-        return is_at_end and not (self._goes_back and (runs.part or not runs.back.size))
+        return is_at_end and not (follows and (runs.part or not runs.after.size))
+
+    def maps(
+        self, initial: States, tolerance: float, after: np.ndarray, most: int | None = None
+    ) -> list[AdaptiveMap]:
+        """The maps whose symplectic defects are measured, as far as they are computed.
+
+        Parameters
+        ----------
+        initial, tolerance, after
+            As of `RunBatch`.
+        most : int, optional
+            As of `AdaptiveMap`.
+        """
+        if not self._measures_map:
+            return []
+        problem = cast("AdaptiveProblem", self._problem_in_doubles)
+        return [
+            AdaptiveMap(problem, state, self.recipe.times[1], tolerance, stood, most)
+            for state, stood in zip(self._doubles(initial), after, strict=True)
+        ]
+
+    def _measure_map(self, runs: RunBatch, most: int | None) -> None:
+        """Compute what the symplectic defect of an adaptive run needs, or some steps of that."""
+        (own,) = maps = self.maps(runs.initial, runs.tolerance, runs.after, most)
+        with contextlib.suppress(Unfinished):
+            self.measure_structure(runs.initial, None, np.nan, maps)
+        runs.after, runs.part = own.standing[np.newaxis], own.part
+        runs.tried += own.tried
 
     def _go_back(self, runs: RunBatch, most: int | None) -> None:
         """Lead runs back from the last sample to the start, or some steps of the way."""
-        if not self._goes_back:
-            return
         steps, h = self.recipe.time_axis.intervals * runs.steps_per_sample, self._exact_step(runs)
         own, _ = self._split_checkpoints(runs.checkpoints)
         batch = run_batch(
             self._fixed_step_problem, self._states_of_checkpoints(own), -h, steps, 1,
-            start_time=steps * h, checkpoints=runs.back if runs.back.size else None, most=most,
+            start_time=steps * h, checkpoints=runs.after if runs.after.size else None, most=most,
         )  # fmt: skip
-        runs.back, runs.part = batch.checkpoints, batch.part
+        runs.after, runs.part = batch.checkpoints, batch.part
+        runs.tried += batch.tried
 
     def _states_of_checkpoints(self, checkpoints: np.ndarray | None) -> States:
         """The states of runs, shape (runs, rows, 3), in checkpoints of the problem."""
@@ -593,7 +651,7 @@ class Recorder:
         initial: States,
         back: States | None,
         step_size: Number,
-        tolerance: float = np.nan,
+        maps: Sequence[AdaptiveMap],
     ) -> Columns:
         """Measure what the record asks for of `schema.STRUCTURE`: defects and reversal errors.
 
@@ -604,8 +662,8 @@ class Recorder:
             None of an adaptive integrator.
         step_size : float
             NaN of an adaptive integrator.
-        tolerance : float
-            Of an adaptive integrator.
+        maps : sequence of AdaptiveMap
+            As of `sweep.study.structure.symplectic_defects`.
 
         Returns
         -------
@@ -616,7 +674,7 @@ class Recorder:
         if schema.SYMPLECTIC_DEFECT in record:
             columns |= structure.symplectic_defects(
                 form, self._problem_in_doubles, self._doubles(initial),
-                float(to_doubles(step_size)), tolerance, self.recipe.times[1],
+                float(to_doubles(step_size)), self.recipe.times[1], maps,
             )  # fmt: skip
         if schema.REVERSAL_ERROR in record:
             columns |= structure.reversal_errors(form, self.problem, initial, back)
@@ -685,7 +743,6 @@ class Recorder:
         initial: States,
         times: np.ndarray,
         tolerance: float,
-        prepared: list[Any] | None = None,
         checkpoints: np.ndarray | None = None,
         bound: StepBound | None = None,
         most: int | None = None,
@@ -698,8 +755,7 @@ class Recorder:
             times = to_precise(times)
         found = run_adaptive(
             self.adaptive_problem, initial, times, tolerance, self._keeps_statistics,
-            prepared=prepared, checkpoints=checkpoints, bound=bound or self.recipe.bound,
-            most=most,
+            checkpoints=checkpoints, bound=bound or self.recipe.bound, most=most,
         )  # fmt: skip
         return Integrated(
             found,

@@ -33,7 +33,7 @@ FIRST = 0.25  # fraction of `SEGMENT` that the first segment of a batch is expec
 GROWTH = 64  # of segments, at most: how long a step takes is known from few at first
 LONG = 0.5  # fraction of `checkpoint_every` after which it is worth to write a checkpoint
 MOST_BYTES = 2**26  # of results in memory, about, that are not committed
-CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall", "back")
+CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall", "after")
 LOW = "states_low"  # of references in double-double
 # Reads the reference states, and their errors, of a batch of runs whose states have so many rows.
 ReferenceReader = Callable[[NDArray[np.intp], int], ReferenceStates | None]
@@ -64,7 +64,8 @@ class RunWork:
         attempt: Attempt,
     ) -> None:
         self.task, self.attempt, self.references = task, attempt, references
-        self.rates: dict[tuple[Recorder, bool], float] = {}  # steps a second, alone or in lanes
+        # Steps a second: of a recorder, alone or in lanes, in a stage.
+        self.rates: dict[tuple[Recorder, bool, int], float] = {}
         self.samples, recipe = len(task.recipe.times), task.recipe
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
         settings = recipe.record, recipe.statistics, recipe.reference_samples
@@ -128,7 +129,8 @@ class RunWork:
         """
         reached, part = self.recording.checkpointed[i].tolist()
         stored = int(self.recording.first[i])
-        return (reached - 1, part, True) if reached else (max(0, stored - 1), 0, False)
+        known = reached or part  # the part alone where it prepares the first step
+        return (max(0, (reached if known else stored) - 1), part, bool(known))
 
     def _batches(self, left: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
         """Batches of at most eight runs of equal method, step and system, equally far.
@@ -156,7 +158,7 @@ class RunWork:
             float(task.tolerance[first]),
         )
         sample, _, from_checkpoint = self._standing(first)
-        if not (recorder.resumable and (sample or from_checkpoint)):
+        if not (sample or from_checkpoint):
             self.recording.first[batch] = 0  # all samples are computed again, and committed
             return runs
         if from_checkpoint:
@@ -181,28 +183,31 @@ class RunWork:
         recorder = _recorder_of_run(self.task, batch[0])
         runs, columns = self._begin_batch(batch, recorder), self.recording.columns
         references = self.references(batch, recorder.problem.rows)
-        kind, last = (recorder, len(batch) > 1), self.samples - 1
-        recorder.compile(kind[1])
-        length = max(1, int(FIRST * self.task.segment * self.rates.get(kind, 0.0)))
+        last, stage, length = self.samples - 1, -1, 1
+        recorder.compile(len(batch) > 1)
         while True:
             began = time.perf_counter()
-            if self.task.ends_segments_at_samples and recorder.resumable:
+            if stage != recorder.stage(runs):  # whose steps take another time
+                stage = recorder.stage(runs)
+                kind = recorder, len(batch) > 1, stage
+                length = max(1, int(FIRST * self.task.segment * self.rates.get(kind, 0.0)))
+            if self.task.ends_segments_at_samples:
                 last = min(runs.sample + 1, self.samples - 1)
             self._store_samples(batch, runs, recorder.advance(runs, last, references, length))
             if recorder.is_over(runs):
                 break
             now, stopped = time.perf_counter(), self.attempt.is_stopped
-            self.rates[kind] = length / max(now - began, 1e-9)
+            self.rates[kind] = runs.tried / max(now - began, 1e-9)
             length = max(1, min(int(self.task.segment * self.rates[kind]), GROWTH * length))
             if stopped or now - self.recording.written > LONG * self.task.checkpoint_every:
-                self._checkpoint(batch, runs)
+                self._checkpoint(batch, runs, recorder)
             if stopped:
                 return False
         for name, values in recorder.finish(runs).items():
             columns[name][batch] = values
         number = provenance.write_provenance_of_process(self.task.store, self.attempt.session)
         columns[schema.ENVIRONMENT][batch] = number
-        if recorder.resumable:
+        if recorder.extendable:
             columns[CHECKPOINT.name][batch, : recorder.checkpoint_size] = runs.checkpoints
         return True
 
@@ -218,11 +223,12 @@ class RunWork:
             else:
                 column[batch, where] = values
 
-    def _checkpoint(self, batch: NDArray[np.intp], runs: RunBatch) -> None:
+    def _checkpoint(self, batch: NDArray[np.intp], runs: RunBatch, recorder: Recorder) -> None:
         if self.recording.has_uncommitted_rows:
             self.recording.commit()
         state = {name: np.asarray(getattr(runs, name)) for name in CHECKPOINT_STATE}
-        self.recording.checkpoint(batch, runs.sample + 1, state, runs.part)
+        samples = runs.sample + 1 if recorder.stage(runs) else 0
+        self.recording.checkpoint(batch, samples, state, runs.part)
 
 
 def _recorder_of_run(task: RunTask, index: int) -> Recorder:
