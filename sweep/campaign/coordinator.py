@@ -75,6 +75,7 @@ from sweep.store.lease.sessions import Session, code_hash
 from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predictions
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
+from sweep.store.upkeep.mark import mark_runs_not_computed
 from sweep.study import Study, schema
 
 if TYPE_CHECKING:
@@ -371,6 +372,7 @@ class _Coordinator:
                 self.drain.check()
                 self._compile(client, session, workers, plans)
             noted = _attributes_of_workers({}, workers)
+            self._forget(entries)
             is_new = create.create_or_grow_store(
                 self.store, self.study, entries, self.lease.check, noted
             )
@@ -380,6 +382,14 @@ class _Coordinator:
             self.presence.begun(begun)
             with noticing_scheduler_loss(client):
                 return self._compute(store, client, session, workers, planner)
+
+    def _forget(self, entries: Sequence[Entry]) -> None:
+        """Mark as not computed what is computed again."""
+        anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
+        if anew:  # a worker that wakes may have records of it
+            fold.end_session(self.store, self.lease.check, holder=self.lease.holder)
+        for group, rows in anew.items():
+            mark_runs_not_computed(self.store, group, rows, self.lease.check)
 
     def _compile(
         self,

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from integrators.status import STEP_TOO_SMALL
+from integrators.stepping.adaptive import MOST_STEPS, PACE
 from sweep.errors import StoreError
 from sweep.plugins.registry import Library
 from sweep.store import storage
@@ -59,6 +61,9 @@ class Entry:
     references : dict of str to int
         By the id of each reference trajectory that the store knows, in the order of its rows, the
         samples that are there.
+    anew : dict of str to ndarray of int
+        Rows by group of what is computed again, since a smaller ``max_steps`` ended it, or the
+        reference that it is measured against.
     """
 
     table: RunTable
@@ -69,6 +74,7 @@ class Entry:
     gone: int
     layout: Layout | None = None
     references: dict[RunId, int] = field(default_factory=dict)
+    anew: dict[str, RowNumbers] = field(default_factory=dict)
 
     @property
     def experiment(self) -> ResolvedExperiment:
@@ -185,7 +191,45 @@ def _diff_entry_of_experiment(
     gone = known - int(np.sum(old))
     references = _stored_reference_samples(root, experiment)
     layout = storage.layout_of_group(group)
-    return Entry(table, rows, pending, standing, known, gone, layout, references)
+    ended, ids = _ended_by_smaller_bound(root, group, table, rows)
+    ended &= ~pending
+    pending[ended], standing[ended] = True, 0
+    of_id = {run_id: row for row, run_id in enumerate(references)}
+    references |= dict.fromkeys(ids, 0)
+    lost = {
+        experiment.name: rows[ended],
+        references_group_name(experiment.name): np.array([of_id[own] for own in ids], dtype=int),
+    }
+    anew = {name: np.sort(which) for name, which in lost.items() if len(which)}
+    return Entry(table, rows, pending, standing, known, gone, layout, references, anew)
+
+
+def _ended_by_smaller_bound(
+    root: StoredGroup, group: StoredGroup, table: RunTable, rows: RowNumbers
+) -> tuple[NDArray[np.bool_], list[RunId]]:
+    """Runs of the table that a smaller ``max_steps`` than the study's ended, and references.
+
+    The runs that are measured against such a reference are among them. What a run is known by are
+    the steps that it took; those with ``steps_of`` took none, whatever ended the run they count.
+    """
+    ended, bound = np.zeros(table.size, dtype=bool), MOST_STEPS
+    bound = json.loads(group.attrs["experiment"]).get("max_steps", bound)
+    if table.experiment.max_steps <= bound:
+        return ended, []
+    status, steps = (group[name][:] for name in ("status", "stop_step"))
+    by_bound = (status == STEP_TOO_SMALL) & ((steps >= bound) | (steps % PACE == 0))
+    known = rows < len(by_bound)
+    ended[known] = by_bound[rows[known]]
+    name, ids = references_group_name(table.experiment.name), []
+    if name in root and "steps" in (ends := storage.open_zarr_group(root, name)):
+        early = ends[schema.REFERENCE_END][:] == schema.REFERENCE_ENDS.index("step_too_small")
+        early &= np.isfinite(ends["steps"][:])
+        ids = [run_id for run_id, row in stored_rows_by_run_id(ends).items() if early[row]]
+    if ids and (references := references_of_run_table(table)):
+        again = np.isin(references.ids, ids)
+        for runs, places in table.slabs():
+            ended[runs] |= again[references.of(places)]
+    return ended, ids
 
 
 def _rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]:

@@ -1,6 +1,6 @@
 """Which runs failed, why and where, and which axis values they share; which references end early.
 
-Without zarr; without Numba, too, unless a reference ends as ``step_too_small``.
+Without zarr and without Numba.
 """
 
 import json
@@ -90,12 +90,10 @@ class ReferenceEnd:
     difference : float
         By which the states of that and of half of it differ there, of the size of the initial one.
     steps : float
-        About how many would have been needed until there, if these are too many.
+        About how many would have been needed until there, if these are too many; of one in double
+        precision those after which ``max_steps`` ended it.
     stop_time : float
         Of one in double precision, when it ended; NaN where that is not known.
-    bounded : bool, optional
-        Whether ``max_steps`` ended one that ends as ``step_too_small``, and not round-off; None
-        where that is not known.
     """
 
     reference: dict[str, Any]
@@ -106,7 +104,11 @@ class ReferenceEnd:
     difference: float = math.nan
     steps: float = math.nan
     stop_time: float = math.nan
-    bounded: bool | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether ``max_steps`` ended one that ends as ``step_too_small``, and not round-off."""
+        return not math.isnan(self.steps)
 
     @property
     def columns(self) -> dict[str, float]:
@@ -140,10 +142,9 @@ class ReferenceEnd:
             "max_steps ended it: it took that many steps, or its last 10,000 hardly led on, as "
             "near a singularity"
         )
-        ends = {None: f"{vanished}, or {beyond}", False: vanished, True: beyond}
         return {
             "not_finite": "its states are finite no more, as at a collision",
-            "step_too_small": f"it ends as step_too_small: {ends[self.bounded]}",
+            "step_too_small": f"it ends as step_too_small: {beyond if self.bounded else vanished}",
             "not_conserved": "it breaks what the system conserves by more than "
             f"{UNTRUSTED:,.0f} tolerances and one for each step, as where a step leads past a "
             "singularity, and is trusted no more",
@@ -159,8 +160,8 @@ class ReferenceEnd:
     def _remedies(self) -> list[str]:
         cures = ["an integrator of higher order"] if self.reason == "too_many_steps" else []
         cures += ["a larger tolerance"] if self.difference < SETTLED else []
-        if self.reason == "step_too_small" and self.bounded is not False:
-            cures += ["a larger max_steps and another STORE, since this one keeps the reference"]
+        if self.reason == "step_too_small" and self.bounded:
+            cures += ["a larger max_steps"]
         known = self.held > 0
         return [
             *cures,
@@ -327,7 +328,6 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
             if variable.name in arrays  # a store of an earlier version has no times
         }
         held = arrays[schema.HELD_SAMPLES].values()
-        bounded = _are_ended_by_max_steps(arrays, ends)
         attributes = files.read_zarr_metadata(store.place / name)["attributes"]
         reference = json.loads(attributes["experiment"])["reference"]
         times, labels, wanted = (
@@ -340,7 +340,6 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
         mine = mine[wanted[mine]]
         if len(mine):
             stop: dict[str, Any] = {key: float(values[row]) for key, values in own.items()}
-            stop["bounded"] = bounded.get(row)
             end = ReferenceEnd(
                 reference,
                 schema.REFERENCE_ENDS[ends[row]],
@@ -349,22 +348,6 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
             )
             starts = tuple(dict.fromkeys(labels[mine].tolist()))
             yield EarlyReference(name, starts, tuple(mine.tolist()), end)
-
-
-def _are_ended_by_max_steps(arrays: Mapping[str, ArrayFiles], ends: np.ndarray) -> dict[int, bool]:
-    """Of references that end as ``step_too_small`` whether the bound did it, where that is known.
-
-    Not where it is the coarser trajectory that ends.
-    """
-    from integrators.methods.dormand_prince import MARKED, STATUS
-    from integrators.status import STEP_TOO_SMALL
-    from sweep.store.checkpoints import CHECKPOINT
-
-    rows = np.flatnonzero(ends == schema.REFERENCE_ENDS.index("step_too_small"))
-    if not len(rows) or CHECKPOINT.name not in arrays:
-        return {}
-    stood = zip(rows.tolist(), arrays[CHECKPOINT.name].read_rows(rows), strict=True)
-    return {row: bool(np.isnan(own[MARKED])) for row, own in stood if own[STATUS] == STEP_TOO_SMALL}
 
 
 def _reference_of_each_run(

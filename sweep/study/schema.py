@@ -295,7 +295,7 @@ REFERENCE_ENDS = (
 """How references end: at their last sample, or why before it."""
 
 REFERENCE_END, HELD_SAMPLES = "end", "held_samples"
-STOPS = (  # of one in double precision the first, of one in double-double the others
+STOPS = (  # of one in double precision the first and the last, in double-double all but the first
     Variable(STOP_TIME, ("run",), "1", "time at which the reference ended, in the system's unit"),
     Variable("step_size", ("run",), "1", "step size that was tried last where it ends"),
     Variable(
@@ -304,7 +304,12 @@ STOPS = (  # of one in double precision the first, of one in double-double the o
         "1",
         "by which states of that and of half of it differ there, of the size of the initial one",
     ),
-    Variable("steps", ("run",), "1", "about how many would be needed until there, if too many"),
+    Variable(
+        "steps",
+        ("run",),
+        "1",
+        "if too many are needed, about how many until there; in double precision those it took",
+    ),
 )
 OF_REFERENCE_ENDS = (  # over references, along ``run`` in their group
     _count_variable(

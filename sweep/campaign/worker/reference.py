@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import integrators
 from integrators.methods import dormand_prince
-from integrators.status import COMPLETE, NOT_CONSERVED, STATUS
+from integrators.status import COMPLETE, NOT_CONSERVED, STATUS, STEP_TOO_SMALL
 from integrators.stepping.adaptive import StepBound, part_of_interval
 from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
@@ -247,6 +247,8 @@ class DoubleSolver:
             if (status := int(own[dormand_prince.STATUS])) > COMPLETE:
                 found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
                 found |= {schema.STOP_TIME: own[dormand_prince.TIME]}
+                if status == STEP_TOO_SMALL and np.isnan(own[dormand_prince.MARKED]):
+                    found |= {"steps": own[dormand_prince.STEPS]}  # the bound ended it
                 break
         ahead = self.times[start + len(states) - 1 :]
         part = part_of_interval(ahead, checkpoint[dormand_prince.TIME])

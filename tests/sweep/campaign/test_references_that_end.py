@@ -54,7 +54,7 @@ def test_a_reference_ends_at_a_collision(ended, max_steps):
     assert end.reason == "step_too_small"
     assert end.stop_time == pytest.approx(0.923435878, abs=1e-5)
     assert "at t = 0.92343" in str(end) and "until = 0.9" in str(end)
-    assert end.bounded and "a larger max_steps and another STORE" in str(end)
+    assert end.bounded and "Give a larger max_steps, or until = 0.9" in str(end)
     assert "round-off" not in str(end)
 
 
@@ -88,3 +88,52 @@ def test_a_plan_does_not_promise_what_it_cannot_know(tmp_path, called):
     file.write_text(STUDY.format(tolerance=2.3e-14, max_steps=MOST_STEPS))
     plan = json.loads(called(tmp_path, "plan", file, "--json").stdout)
     assert plan["cpu_seconds"] < 10 < 100 < plan["cpu_seconds_most"]
+
+
+RAISED = """
+format = 1
+name = "raised"
+[defaults]
+initial_condition = "lee"
+duration = 2.0
+samples = 4
+record = ["energy"]
+max_steps = {max_steps}
+[[experiment]]
+name = "measured"
+system = "spherical_pendulum_chain"
+integrators = ["rk4"]
+step_size = 0.1
+reference = {{ integrator = "dop853", tolerance = 1e-13 }}
+[[experiment]]
+name = "adaptive"
+system = "spherical_pendulum_chain"
+integrators = ["rk45", {{ name = "rk4", steps_of = "rk45" }}]
+tolerance = [1e-2, 1e-8]
+"""
+
+
+def test_a_larger_bound_computes_again_what_the_smaller_one_ended(tmp_path, called):
+    """A reference, the runs that are measured against it, and adaptive runs; no others."""
+
+    def run(max_steps, store):
+        (tmp_path / "raised.toml").write_text(RAISED.format(max_steps=max_steps))
+        printed = called(tmp_path, "run", "raised.toml", store, "--no-summary").stdout
+        tree = sweep.open_study(tmp_path / store)
+        return printed, [tree[name].to_dataset().load() for name in ("measured", "adaptive")]
+
+    _, (measured, before) = run(20, "a.zarr")
+    (early,) = sweep.early_references(tmp_path / "a.zarr")
+    assert early.end.bounded and np.isnan(measured["global_error"][:, -1]).all()
+    assert before["status"].values.tolist() == [0, 4, 0, 4]
+    printed, _ = run(19, "a.zarr")
+    assert "0 new runs, 5 kept" in printed
+    printed, (measured, adaptive) = run(4000, "a.zarr")
+    assert "3 runs to compute" in printed and not sweep.early_references(tmp_path / "a.zarr")
+    _, expected = run(4000, "b.zarr")
+    for found, other in zip((measured, adaptive), expected, strict=True):
+        assert (found["status"] == 0).all()
+        for name in set(found.data_vars) - {"cpu_time", "wall_time", "environment"}:
+            np.testing.assert_array_equal(found[name], other[name], err_msg=name)
+    kept = before["cpu_time"].values == adaptive["cpu_time"].values
+    assert kept.tolist() == [True, False, True, False]
