@@ -28,16 +28,27 @@ def reachable_functions(function: FunctionType) -> frozenset[tuple[str, str]]:
         The top package of each function; and its name, with the numbers and strings that are
         constants of it.
     """
-    found, seen, left = set(), {function}, [function]
+    return frozenset((top_package(own), _name_with_constants(own)) for own in _reached(function))
+
+
+def printing_function(function: FunctionType) -> FunctionType | None:
+    """The function that prints, of those that a kernel's function calls and itself, if one does."""
+    for own in _reached(function):
+        if "print" in _names_in_code(own.__code__) and "print" not in own.__globals__:
+            return own
+    return None
+
+
+def _reached(function: FunctionType) -> Iterator[FunctionType]:
+    seen, left = {function}, [function]
     while left:
         current = left.pop()
-        found.add((top_package(current), _name_with_constants(current)))
+        yield current
         for value in _values_named_in_code(current):
             inner = _python_function(value)
             if inner is not None and inner not in seen and top_package(inner) not in LIBRARIES:
                 seen.add(inner)
                 left.append(inner)
-    return frozenset(found)
 
 
 def top_package(function: FunctionType) -> str:

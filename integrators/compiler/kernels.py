@@ -14,6 +14,7 @@ import hashlib
 import importlib.util
 import itertools
 import os
+import re
 import secrets
 import signal
 import sys
@@ -24,8 +25,8 @@ from pathlib import Path
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")  # its vector sines differ from libm's
 
 from collections.abc import Callable, Collection, Iterator
-from types import FrameType
-from typing import IO, Any
+from types import FrameType, FunctionType
+from typing import IO, Any, cast
 
 import numba
 from numba import types as types
@@ -38,7 +39,7 @@ from numba.core.typing.templates import Signature as Signature
 from numba.extending import intrinsic
 
 from integrators.compiler.cache_directory import cache_root
-from integrators.compiler.dependencies import reachable_functions
+from integrators.compiler.dependencies import printing_function, reachable_functions
 from integrators.compiler.elements import DOUBLE, LANES, Element
 from integrators.compiler.helpers import Helper, Varying
 from integrators.compiler.lanes import flat, number_of, vectors
@@ -227,7 +228,31 @@ class Kernel:
                 found |= reachable_functions(inner.function)
         return frozenset(package for package, _ in found), sorted(found)
 
+    def check_function(self) -> None:
+        """Raise `TypeError` where the function has other arguments than the signature, or prints.
+
+        What prints would do so in each step of each run, on the workers.
+        """
+        code, count = self.function.__code__, len(self.signature(types.float64).args)
+        own = code.co_varnames[: code.co_argcount]
+        if len(own) != count:
+            # It begins with the names, where it is a signature of its own.
+            named = re.match(r"Signature ``(\(.*?\))", self.signature.__doc__ or "")
+            raise TypeError(
+                f"{code.co_name!r} in line {code.co_firstlineno} takes ({', '.join(own)}); "
+                f"expected {named[1] if named else f'{count} arguments'}"
+            )
+        if printing := printing_function(cast(FunctionType, self.function)):
+            raise TypeError(
+                f"{printing.__name__!r} in line {printing.__code__.co_firstlineno} calls 'print', "
+                "which each step of each run would do; leave it out, and record an observable "
+                "to see a number"
+            )
+
     def _compile(self, element: types.Type) -> Compiled:
+        for made in (self, *self.made_from):
+            if isinstance(made, Kernel):
+                made.check_function()
         dispatcher = numba.njit(**OPTIONS)(self.function)
         if not IS_COMPILED:
             return dispatcher

@@ -65,8 +65,9 @@ from integrators.stepping.adaptive import (
     StepBound,
     part_of_interval,
 )
+from integrators.stepping.batch import check_guard
 from integrators.stepping.checkpoint import values_at
-from integrators.stepping.loop import end_errors, first_error, next_error
+from integrators.stepping.loop import GUARD, UNTOUCHED, end_errors, first_error, next_error
 
 SMALLEST = 16 * ROUND_OFF[DOUBLE]  # a step that is smaller beside t can hardly be told from none
 PRECISE_SMALLEST = 16 * ROUND_OFF[DOUBLE_DOUBLE]
@@ -360,7 +361,8 @@ class Looped:
         control, memory, y = (
             aligned((*n, *shape)) for n in ((CONTROL,), (self.memory,), (rows, 3))
         )
-        work = aligned((3 + max(self.work, problem.monitor.work(rows)), *shape))
+        work = aligned((3 + max(self.work, problem.monitor.work(rows)) + GUARD, *shape))
+        work[-GUARD:] = UNTOUCHED
         states = aligned((samples + 1, rows, 3, *shape))
         taken = aligned((samples + 1, TAKEN, *element.numbers))
         kept = aligned((samples if statistics else 0, *stack))
@@ -371,6 +373,7 @@ class Looped:
             *problem.functions(), settings, problem.constants, times[1:], control, y, memory,
             problem.parameters, work, states[1:], taken[1:], kept, history,
         )  # fmt: skip
+        check_guard(problem, work)
         taken[0, COVERING] = control[FIRST_SIZE]
         taken[0, REJECTED_SO_FAR] = carried[REJECTED]
         stood = control[values].copy()

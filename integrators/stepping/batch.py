@@ -11,6 +11,7 @@ from integrators.compiler.tangents import COUNT
 from integrators.errors import InputError, check_number
 from integrators.precision import Number, is_precise, to_double_doubles, to_precise
 from integrators.stepping import loop as kernels
+from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.checkpoint import Standing, values_at
 from integrators.stepping.formulations import to_stepped_states, to_stored_states
 from integrators.stepping.problem import Problem, Stepper
@@ -160,7 +161,7 @@ def run_states(
         )  # fmt: skip
         first = begun = int(upto[-1])
         states.append(sampled)
-        _check_guard(problem, work)
+        check_guard(problem, work)
         kept.append(stats)
     values, stats = values_at(element), np.concatenate(kept)
     run.statistics[...] = stats[reached] if len(stats) > reached else 0.0
@@ -177,8 +178,15 @@ def run_states(
     )
 
 
-def _check_guard(problem: Problem, work: np.ndarray) -> None:
-    """Raise `InputError` where a kernel has written beyond the scratch that it declares."""
+def check_guard(problem: Problem | AdaptiveProblem, work: np.ndarray) -> None:
+    """Raise `InputError` where a kernel has written beyond the scratch that it declares.
+
+    Parameters
+    ----------
+    problem : Problem or AdaptiveProblem
+    work : ndarray
+        Scratch, the last `loop.GUARD` elements of which were `loop.UNTOUCHED`.
+    """
     if np.any(work[-kernels.GUARD :] != kernels.UNTOUCHED):
         functions = ", ".join(kernel.label for kernel in problem.made_from)
         raise InputError(

@@ -27,6 +27,7 @@ from integrators.forms.forms import SpheresLagrangian, count_moving_rows
 from integrators.forms.phase_spaces import phase_space
 from integrators.method import ALL_DEGREES, EXACT, Integrator
 from integrators.simple import action_step, field_step
+from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.batch import run_batch, run_ends
 from integrators.stepping.formulations import to_lagrangian_states, to_stepped_states
 from integrators.stepping.problem import Problem
@@ -41,6 +42,8 @@ Array = NDArray[np.float64]
 STEPS = (4, 8, 16, 32, 64, 128, 256, 512)  # over a time in which states change by about themselves
 TOLERANCE = 1e-13  # of a reference
 RESOLVED = 1e-11  # relative errors from which an order is measured
+TOLERANCES = (1e-6, 1e-9)  # of an adaptive integrator
+MET, ADAPTED = 1e4, 1.5  # tolerances that its error may be; by which its order may seem less
 LESS = 0.5  # an order may be measured less than declared by this, before it is asymptotic
 SECONDS, LEAST = 0.7, 4  # after which steps are not halved again, unless for that many errors
 SMALL = 64  # rows of a state with which a step is run as plain Python on the study's own system
@@ -182,7 +185,7 @@ def check_method(
     start: Array | None = None,
     only_there: bool = False,
 ) -> None:
-    """Check an integrator, the steps with a fixed size of an adaptive one.
+    """Check an integrator, the steps with a fixed size of an adaptive one that has them.
 
     Parameters
     ----------
@@ -201,10 +204,7 @@ def check_method(
         If it does not keep to its arrays, or a property that it declares is not measured: it says
         which, where, and by how much.
     """
-    if integrator.adaptive:
-        if integrator.main is None:
-            return
-        integrator = integrator.main
+    integrator = integrator.main or integrator
     own = None if system is None or start is None else trial_of(system, start)
     known = {"symplectic_form"}
     for trial in (*trials(), *([own] if own else [])):
@@ -218,6 +218,10 @@ def check_method(
     for trial, wholly in chosen_trials(integrator, own):
         if only_there and trial is not own:
             continue
+        if integrator.adaptive:
+            _check_tolerances(integrator, trial)
+            _check_preserved(integrator, trial)
+            continue
         problem = cast(Problem, integrator.bind(trial.form))
         for part in problem.made_from if wholly or len(trial.state) <= SMALL else ():
             for made in (part, *part.made_from):
@@ -230,7 +234,7 @@ def check_method(
             continue
         _check_symmetry(integrator, problem, trial)
         _check_symplectic(integrator, problem, trial)
-        _check_preserved(integrator, problem, trial)
+        _check_preserved(integrator, trial)
 
 
 def _check_step(step: Kernel, integrator: Integrator, problem: Problem, trial: Trial) -> None:
@@ -390,12 +394,46 @@ def _check_symplectic(integrator: Integrator, problem: Problem, trial: Trial) ->
         )
 
 
-def _check_preserved(integrator: Integrator, problem: Problem, trial: Trial) -> None:
+def _check_tolerances(integrator: Integrator, trial: Trial) -> None:
+    """Refuse an adaptive integrator whose errors are not of its tolerance, or of its order."""
+    if trial.end is None:
+        return
+    name, size, found = integrator.method.name, float(np.linalg.norm(trial.state)), []
+    for tolerance in TOLERANCES:
+        run = integrators.integrate(
+            trial.form, integrator, trial.state, duration=trial.span, samples=1,
+            tolerance=tolerance,
+        )  # fmt: skip
+        end = run.states[-1][: count_moving_rows(trial.form)]
+        error = float(np.linalg.norm(end - trial.end)) / size
+        if not error < MET * tolerance:
+            raise InputError(
+                f"{name!r} ends {error:.3g} from the solution of the field on {trial.name} at a "
+                f"tolerance of {tolerance:g}, relative to the state; expected less than "
+                f"{MET * tolerance:.0e}"
+            )
+        found.append((error, int(run.counters["steps"])))
+    (coarse, few), (fine, many) = found
+    if fine < RESOLVED or many < 2 * few:
+        return
+    order = np.log(coarse / fine) / np.log(many / few)
+    if order < cast(int, integrator.order) - ADAPTED:
+        raise InputError(
+            f"{name!r} is declared to have order {integrator.order}, and has order {order:.1f} on "
+            f"{trial.name}: with {few} steps it ends {coarse:.3g} from the solution of the field, "
+            f"and with {many} {fine:.3g}, relative to the state"
+        )
+
+
+def _check_preserved(integrator: Integrator, trial: Trial) -> None:
     kept = _kept(integrator, trial)
     if not kept:
         return
-    h = trial.span / 16.0
-    states = run_batch(problem, trial.state[None], h, 1, LONG).states[0]
+    h, problem, members = trial.span / 16.0, integrator.bind(trial.form), trial.state[None]
+    if isinstance(problem, Problem):
+        states = run_batch(problem, members, h, 1, LONG).states[0]
+    else:
+        states = run_adaptive(problem, members, h * np.arange(LONG + 1), TOLERANCES[0]).states[0]
     moving = to_lagrangian_states(problem, states)
     for quantity in kept:
         of_state = states if quantity.kind == "constraint" else moving

@@ -461,6 +461,27 @@ WRONG = (
         more="parameters = { count = 5 }",
         said="on 'nbody_sphere'",
     ),
+    of_system(
+        "arguments: too few of a system's function",
+        SPIN,
+        "def driven_energy(t, w, p):",
+        "def driven_energy(w, p):",
+        said="'driven_energy' in line 59 takes (w, p); expected (t, q, p)",
+    ),
+    of_method(
+        "arguments: too many of a step",
+        "strang",
+        "def strang(gradient, t, h, y, p, d, work, scratch):",
+        "def strang(gradient, t, h, y, p, d, work, scratch, more):",
+        said="work, scratch, more); expected (function, t, h, y, p, d, work, scratch)",
+    ),
+    of_method(
+        "print: in a step",
+        "strang",
+        "    gradient(t + 0.5 * h, mid, p, slope, scratch)\n",
+        "    gradient(t + 0.5 * h, mid, p, slope, scratch)\n    print(t)\n",
+        said="calls 'print', which each step of each run would do",
+    ),
     Wrong(
         "stiffness of the guide's bead, twice as much",
         BEAD,

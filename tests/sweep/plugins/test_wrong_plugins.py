@@ -1,5 +1,7 @@
 """Plugins that are not what they declare are refused, and right ones are not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from wrong_plugins import WRONG, right_plugins
@@ -8,7 +10,9 @@ import integrators
 import sweep
 import systems
 from integrators.method import Integrator
+from integrators.methods import dormand_prince
 from integrators.plugin import SpheresLagrangian, get, put, rows_of, scale, simple_method
+from integrators.stepping.adaptive import run_adaptive
 from sweep import errors
 from sweep.plugins.method_checks import check_method
 from sweep.plugins.system_checks import check_system
@@ -69,6 +73,41 @@ def grasping(gradient, t, h, y, p, d, work, scratch):
     gradient(t, y, p, slope, scratch)
     for i in range(y.shape[0]):
         put(d, i, scale(h, get(slope, i)))
+
+
+def bound_short(form, integrator):
+    """DOP853 with times that are 0.1 % short."""
+    problem = dormand_prince.METHOD.bind(form, integrator)
+
+    def solve(of, state, times, *arguments, **options):
+        return problem.solve(of, state, 0.999 * np.asarray(times), *arguments, **options)
+
+    return replace(problem, solve=solve)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"bind": bound_short}, "from the solution of the field on two driven bodies at a tol"),
+        pytest.param({"order": 14}, "order 14, and has order 10", marks=pytest.mark.slow),
+        pytest.param(
+            {"preserves": {"energy": ("quadratic",)}}, "and changes 'energy' of",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["field", "order", "energy"],
+)  # fmt: skip
+def test_an_adaptive_method_without_a_fixed_step_is_measured(declared, said):
+    with pytest.raises(systems.InputError, match=said):
+        check_method(Integrator(replace(dormand_prince.METHOD, **declared)))
+
+
+def test_an_adaptive_run_whose_scratch_overflows_ends():
+    body = systems.get("free_rigid_body")
+    problem = integrators.get("rkmk54").bind(body)
+    small = replace(problem, solve=replace(problem.solve, work=0))
+    with pytest.raises(systems.InputError, match="writes beyond its scratch"):
+        run_adaptive(small, body.ensemble(1, 1), [0.0, 1.0], 1e-6)
 
 
 @pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
