@@ -241,5 +241,6 @@ def equal_steps(integrator: Stepper, problem: Problem, counted: AdaptiveProblem)
         formulation=problem.formulation,
         conversions=problem.conversions,
         prepare=solve.prepare,
+        loop=counted.loop,
         carried=solve.layout.size - 3 * problem.rows,
     )

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from integrators import status
 from integrators.diagnostics.structure import Unfinished
-from integrators.stepping.adaptive import StepBound, prepare
-from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
+from integrators.stepping.adaptive import Solutions, StepBound, prepare, run_adaptive
+from sweep.campaign.worker.recorder import Integrated, NamedComponent, Recipe, Recorder
 from sweep.study import schema
 from sweep.study.time_axis import TimeAxis
 
@@ -386,7 +386,12 @@ class Probe:
         """Steps up to a time, and until when they lead: not so far where there are too many."""
         initial, bound = recorder.starts(self.initial), self._bound(recorder, span, most)
         times = np.array([0.0, span])
-        found = recorder.integrate_adaptive(initial, times, self.tolerance, bound=bound)
+        found: Integrated | Solutions
+        if recorder.extendable:
+            found = recorder.integrate_adaptive(initial, times, self.tolerance, bound=bound)
+        else:
+            counted = recorder.counted_problem
+            found = run_adaptive(counted, initial, times, self.tolerance, bound=bound)
         steps, stopped = (float(found.counters[name][0]) for name in ("steps", "stop_time"))
         return max(steps, 1.0), span if math.isnan(stopped) else stopped
 

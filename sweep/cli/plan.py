@@ -15,6 +15,9 @@ from sweep.cli.common import (
     trust_option,
 )
 from sweep.cli.progress import StatusLine
+from sweep.cli.status import checkpoint_progress_lines
+from sweep.store.progress import Counter
+from sweep.store.store import Store
 from sweep.study import schema
 from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
 
@@ -60,6 +63,9 @@ def command(
         return
     click.echo(f"Store: {planned.store}")
     click.echo(format_plan_table(planned.experiments, planned.tasks))
+    if (store_now := Store.at(planned.store)).exists():
+        for said in checkpoint_progress_lines(Counter(store_now).count()):
+            click.echo(f"{said}, and counted here as if it were not")
 
 
 def format_plan_table(plans: "Sequence[ExperimentPlan]", tasks: int) -> str:

@@ -45,8 +45,9 @@ MOST_TROUBLES = 5  # in succession, that a store may have while it grows
 def command(store: str, failed: bool, watch: bool, every: float | None, as_json: bool) -> None:
     """Print how many runs of STORE are done, running and pending; failed runs count as done.
 
-    CPU time is that of the finished runs and of their references. Below the table stand the
-    CPU time that the last plan (of `sweep run`, `extend` or `retry`) expected, and that used since.
+    CPU time is that of the finished runs, of their references and of what checkpoints hold. Below
+    the table stand the CPU time that the last plan (of `sweep run`, `extend` or `retry`) expected,
+    and that used since.
 
     \b
     Example:

@@ -76,7 +76,7 @@ class Progress:
     left_study : int
         Rows that the study no longer asks for.
     cpu_seconds : float
-        Of all that is committed, references included.
+        Of all that is committed, references included, and of runs in checkpoints.
     """
 
     experiment: str
@@ -205,7 +205,8 @@ class Counter:
                 done[rows] = True
                 failed += record.name.failed
                 milliseconds += record.name.milliseconds
-        partly = _count_partly_computed_runs(of_runs, done, samples)
+        standing = np.where(counts > 0, seconds[:size], 0.0)
+        partly, used = _count_partly_computed_runs(of_runs, done, samples, np.nan_to_num(standing))
         done &= wanted
         return Progress(
             experiment=name,
@@ -217,7 +218,8 @@ class Counter:
             left_study=int(size - wanted.sum()),
             cpu_seconds=_committed_cpu_seconds(counts, seconds)
             + self._cpu_seconds_of_references(store, name)
-            + 1e-3 * milliseconds,
+            + 1e-3 * milliseconds
+            + used,
         )
 
     def _cpu_seconds_of_references(self, store: Store, name: str) -> float:
@@ -259,16 +261,26 @@ def _records_of_session(records: Iterable[Record], session: str) -> list[Record]
 
 
 def _count_partly_computed_runs(
-    records: Iterable[Record], done: NDArray[np.bool_], samples: int
-) -> float:
-    """Runs on their way, each counted as far as its checkpoints are."""
-    furthest: dict[int, tuple[float, int]] = {}
+    records: Iterable[Record],
+    done: NDArray[np.bool_],
+    samples: int,
+    standing: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Runs on their way, each counted as far as its checkpoints are, and their CPU seconds.
+
+    Without those that are `standing` in the arrays, of shorter runs that are extended.
+    """
+    furthest: dict[int, tuple[float, int, float]] = {}
     for name in (record.name for record in records if record.name.kind == CHECKPOINT):
         if name.start < len(done) and not done[name.start]:
-            known = furthest.get(name.start, (0.0, 0))
+            known = furthest.get(name.start, (0.0, 0, 0.0))
             reach = min(max(name.last - 1, 0) + name.part / PARTS, samples - 1.0)
-            furthest[name.start] = max(known, (reach, name.count))
-    return sum(n * reach / max(1, samples - 1) for reach, n in furthest.values())
+            used = 1e-3 * name.milliseconds - float(standing[name.start : name.stop].sum())
+            furthest[name.start] = max(known, (reach, name.count, max(used, 0.0)))
+    return (
+        sum(n * reach / max(1, samples - 1) for reach, n, _ in furthest.values()),
+        sum(used for *_, used in furthest.values()),
+    )
 
 
 def _committed_cpu_seconds(counts: NDArray[np.integer], seconds: NDArray[np.float64]) -> float:

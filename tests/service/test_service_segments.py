@@ -91,7 +91,7 @@ print(outcome.complete, outcome.stopped)
     ids=["many-samples", "one-sample"],
 )
 def test_sigterm_ends_a_long_run_at_its_next_checkpoint(
-    duration, samples, tmp_path, run_text, arrays, assert_same_runs
+    duration, samples, tmp_path, run_text, arrays, assert_same_runs, called
 ):
     """After some of the eight hundred checkpoints that it has, or within its only interval."""
     changes = {"duration": duration, "samples": samples, "record": '["energy", "reversal_error"]'}
@@ -103,6 +103,10 @@ def test_sigterm_ends_a_long_run_at_its_next_checkpoint(
     assert process.returncode == 0 and printed == "False SIGTERM\n", printed + errors
     assert "Traceback" not in errors
     assert 0.0 < reached(store) < 1.0 and arrays(store, "only")["sample_count"] == [0]
+    (told,) = sweep.status(store)
+    assert told.cpu_seconds > 0.0
+    planned = called(tmp_path, "plan", "study.toml", store).stdout
+    assert "of what is not done is in checkpoints, and counted here as if it were not" in planned
     for path in (store, whole):
         assert run_text(text, path).complete
     assert_same_runs(whole, store, "only")

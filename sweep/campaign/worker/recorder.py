@@ -261,6 +261,12 @@ class Recorder:
         """The problem of an adaptive integrator."""
         return cast("AdaptiveProblem", self.problem)
 
+    @property
+    def counted_problem(self) -> AdaptiveProblem:
+        """The problem of the adaptive integrator of `steps_of`, which is counted."""
+        solve: Any = self.adaptive_problem.solve
+        return cast("AdaptiveProblem", solve.counted)
+
     @cached_property
     def _problem_in_doubles(self) -> Problem | AdaptiveProblem:
         """The problem in double precision, with the same map but for round-off."""

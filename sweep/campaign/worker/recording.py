@@ -282,7 +282,7 @@ class Recording:
         rows = self.rows[indices]
         committed = kind == RECORD
         status = self.columns["status"][indices] if committed and "status" in self.columns else 0
-        seconds = np.nansum(self.columns[schema.CPU_TIME][indices]) if committed else 0.0
+        seconds = np.nansum(self.columns[schema.CPU_TIME][indices])
         record_name = RecordName(
             start=int(rows[0]),
             stop=int(rows[-1]) + 1,

@@ -227,6 +227,7 @@ class RunWork:
         if self.recording.has_uncommitted_rows:
             self.recording.commit()
         state = {name: np.asarray(getattr(runs, name)) for name in CHECKPOINT_STATE}
+        self.recording.columns[schema.CPU_TIME][batch] = runs.cpu
         samples = runs.sample + 1 if recorder.stage(runs) else 0
         self.recording.checkpoint(batch, samples, state, runs.part)
 

@@ -78,7 +78,7 @@ class RecordName:
     failed : int
         Number of the runs that failed; 0 of a checkpoint.
     milliseconds : int
-        CPU time of the runs; 0 of a checkpoint.
+        CPU time of the runs, so far.
     session : str
         Name of the session.
     token : str
