@@ -44,11 +44,11 @@ TOLERANCE = 1e-13  # of a reference
 RESOLVED = 1e-11  # relative errors from which an order is measured
 TOLERANCES = (1e-6, 1e-9)  # of an adaptive integrator
 MET, ADAPTED = 1e4, 1.5  # tolerances that its error may be; by which its order may seem less
-LESS = 0.5  # an order may be measured less than declared by this, before it is asymptotic
+ORDER_LESS = 0.5  # an order may be measured less than declared by this, before it is asymptotic
 SECONDS, LEAST = 0.7, 4  # after which steps are not halved again, unless for that many errors
 SMALL = 64  # rows of a state with which a step is run as plain Python on the study's own system
 BACK, ROUND_OFF = 8, 1e-11  # steps back, and what they and invariants may be off, relative
-LONG = 64  # steps, four to a sixteenth of that time each, in which invariants are followed
+FOLLOWED = 64  # steps, four to a sixteenth of that time each, in which invariants are followed
 DEFECT = 1e-9  # of symplecticity, which differences resolve
 
 
@@ -345,10 +345,10 @@ def _check_order(integrator: Integrator, problem: Problem, trial: Trial, wholly:
     errors = [float(np.linalg.norm(one - trial.end)) / size for one in ends]
     slopes = [np.log2(a / b) for a, b in zip(errors, errors[1:], strict=False) if b > RESOLVED]
     least = 0 if exact else cast(int, order) if wholly else 1
-    if not slopes or (not exact and max(slopes[-2:]) >= least - LESS):
+    if not slopes or (not exact and max(slopes[-2:]) >= least - ORDER_LESS):
         return
     slope, finest, h = slopes[-1], errors[len(slopes)], trial.span / STEPS[len(slopes)]
-    if exact or slope < LESS:
+    if exact or slope < ORDER_LESS:
         raise InputError(
             f"{name!r} ends {finest:.3g} from the solution of the field on {trial.name}, relative "
             f"to the state, whatever the step size: {errors[0]:.3g} with steps of "
@@ -431,9 +431,11 @@ def _check_preserved(integrator: Integrator, trial: Trial) -> None:
         return
     h, problem, members = trial.span / 16.0, integrator.bind(trial.form), trial.state[None]
     if isinstance(problem, Problem):
-        states = run_batch(problem, members, h, 1, LONG).states[0]
+        states = run_batch(problem, members, h, 1, FOLLOWED).states[0]
     else:
-        states = run_adaptive(problem, members, h * np.arange(LONG + 1), TOLERANCES[0]).states[0]
+        states = run_adaptive(problem, members, h * np.arange(FOLLOWED + 1), TOLERANCES[0]).states[
+            0
+        ]
     moving = to_lagrangian_states(problem, states)
     for quantity in kept:
         of_state = states if quantity.kind == "constraint" else moving
@@ -446,7 +448,7 @@ def _check_preserved(integrator: Integrator, trial: Trial) -> None:
                 what += f" of degree {quantity.degree!r}"
             raise InputError(
                 f"{integrator.method.name!r} is declared to preserve {what}, and changes "
-                f"{quantity.name!r} of {trial.name} by {off:.3g} in {LONG} steps of "
+                f"{quantity.name!r} of {trial.name} by {off:.3g} in {FOLLOWED} steps of "
                 f"{h:.3g}; expected at most {bound:.1g}"
             )
 

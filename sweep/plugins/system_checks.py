@@ -13,7 +13,7 @@ and a reference solution keeps it.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from systems import Quantity, System
 from systems.base import CONSERVED
 
 Array = NDArray[np.float64]
-Point = tuple[float, Array]  # a time and a state
 
 EPSILON = 6e-6  # the cube root of double precision
 AGREED = 1e-5  # of the gradient and of V; a mistake is rarely smaller
@@ -42,8 +41,21 @@ NEARBY = 2  # random states about a start, which may be an equilibrium, and othe
 SPREAD = 0.1  # of those, in radians
 APPLIED = 8  # derivatives of the field in a row, which tell how fast it changes
 EXACT_STEP, EXACT = 0.1, 1e-9  # a time, in characteristic ones, and how exact flows are
-TOLERANCE, KEPT = 1e-10, 1e-5  # of a reference, and of the size of an invariant that it keeps
+TOLERANCE, CHANGED = 1e-10, 1e-5  # of a reference, and what of an invariant's size it may change
 KINDS = (*CONSERVED, "constraint", "observable")
+
+
+class Point(NamedTuple):
+    """A time and a state, and how long the fastest mode there takes to turn by a radian."""
+
+    time: float
+    state: Array
+    lasting: float
+
+    @classmethod
+    def at(cls, system: System, time: float, state: Array) -> "Point":
+        """The point of a system at a time and a state."""
+        return cls(time, state, characteristic_time(system.form.vector_field(), time, state))
 
 
 def check_system(system: System, start: Array | None = None) -> None:
@@ -65,7 +77,7 @@ def check_system(system: System, start: Array | None = None) -> None:
     if start is None:
         start = system.ensemble(1, 0)[0]
     field, points = system.form.vector_field(), points_about(system, start)
-    check_gradient(system, np.array([state for _, state in points]), [time for time, _ in points])
+    check_gradient(system, np.array([own.state for own in points]), [own.time for own in points])
     check_force(system, points)
     _check_time_dependence(system, points)
     for quantity in system.quantities:
@@ -73,14 +85,14 @@ def check_system(system: System, start: Array | None = None) -> None:
         if quantity.kind == "energy":
             _check_followed(system, quantity, points)
     what = f"the field of {system.name!r}"
-    found = _field_at(field, *points[0], what)
+    found = _field_at(field, points[0].time, points[0].state, what)
     if not np.isfinite(found).all():
         raise InputError(
             f"{what} is not finite at a start, leaves a row unwritten, or reads beyond its "
             "parameters"
         )
     _check_unit_rows(system, points)
-    _check_reference(system, start)
+    _check_reference(system, points[0])
     _check_flows(system, points)
 
 
@@ -105,10 +117,11 @@ def points_about(system: System, start: Array) -> list[Point]:
     These are a tenth to thirty times a characteristic time.
     """
     generator = np.random.default_rng(1)  # not what random states are from
-    scale = characteristic_time(system.form.vector_field(), 0.0, start)
+    first = Point.at(system, 0.0, np.ascontiguousarray(start))
     others = [*system.ensemble(NEARBY, 0, start, SPREAD), *system.ensemble(NEARBY, 0)]
-    times = scale * 10.0 ** generator.uniform(-1.0, 1.5, len(others))
-    return [(0.0, np.ascontiguousarray(start)), *zip(map(float, times), others, strict=True)]
+    times = first.lasting * 10.0 ** generator.uniform(-1.0, 1.5, len(others))
+    own = zip(map(float, times), others, strict=True)
+    return [first, *(Point.at(system, time, state) for time, state in own)]
 
 
 def characteristic_time(field: VectorField, time: float, state: Array) -> float:
@@ -264,7 +277,7 @@ def check_force(system: System, points: Iterable[Point]) -> None:
         return
     n, what = form.bodies, f"the force on {system.name!r}"
     own: Array = np.array(form.parameters, dtype=float)
-    for index, (time, state) in enumerate(points):
+    for index, (time, state, _) in enumerate(points):
         given = {"q": state[:n], "omega": state[n : 2 * n]}
         found = written_rows(force, time, given, own, n, force.work(form.rows), what)
         if not np.isfinite(found).all() and not index:
@@ -281,7 +294,7 @@ def _check_time_dependence(system: System, points: Iterable[Point]) -> None:
         return
     value = form.potential if isinstance(form, SpheresLagrangian) else form.hamiltonian
     rows, own = form.bodies, np.array(form.parameters, dtype=float)
-    for time, state in points:
+    for time, state, _ in points:
         q = np.ascontiguousarray(state[:rows])
         first, now = (float(value.scalar(at, q, own)) for at in (0.0, time))
         if np.isfinite(first) and now != first:
@@ -304,8 +317,8 @@ def check_quantity(
     ----------
     system : systems.System
     quantity : systems.Quantity
-    points : sequence of (float, ndarray)
-        Times and states; at the first one it must have a value.
+    points : sequence of Point
+        At the first one it must have a value.
     parameters : ndarray
         What its function reads.
     """
@@ -318,17 +331,17 @@ def check_quantity(
             f"{what} has columns = {quantity.columns!r}; expected {size} of 0, 1 and 2"
         )
     work, rows = quantity.function.work(system.rows), system.rows if quantity.each_row else 1
-    time, start = points[0]
+    time, start, _ = points[0]
     given = {"y": _moving(system, quantity, start)}
     found = written_rows(quantity.function, time, given, parameters, rows, work, what)[0]
     if np.isnan(found[list(quantity.columns)]).any():
         raise InputError(f"{what} is NaN at a start, or leaves a component of its row unwritten")
-    for time, state in points:
+    for point in points:
         if quantity.kind in CONSERVED:
-            _check_invariant(system, quantity, time, state, parameters)
-            _check_degree(system, quantity, time, state, parameters)
+            _check_invariant(system, quantity, point, parameters)
+            _check_degree(system, quantity, point, parameters)
         elif quantity.kind == "constraint":
-            _check_constraint(system, quantity, time, state, parameters)
+            _check_constraint(system, quantity, point, parameters)
 
 
 def _moving(system: System, quantity: Quantity, state: Array) -> Array:
@@ -346,16 +359,15 @@ def _values(quantity: Quantity, time: float, state: Array, parameters: Array) ->
 
 
 def _rates(
-    system: System, quantity: Quantity, time: float, state: Array, parameters: Array
-) -> tuple[Array, float, float, Array, float]:
-    """A quantity's derivative along the field, its error, its size along others, its value, a time.
+    system: System, quantity: Quantity, point: Point, parameters: Array
+) -> tuple[Array, float, float, Array]:
+    """A quantity's derivative along the field, its error, its size along others, its value.
 
     The error is what half the step changes, and what the rounding of states does; the others have
     rows as long as those of the field, in random directions.
     """
-    field, generator = system.form.vector_field(), np.random.default_rng(3)
-    lasting = characteristic_time(field, time, state)
-    velocity = _field_values(field, time, state)
+    (time, state, lasting), generator = point, np.random.default_rng(3)
+    velocity = _field_values(system.form.vector_field(), time, state)
 
     def along(direction: Array, step: float, passing: float = 0.0) -> Array:
         ahead, behind = (
@@ -380,29 +392,26 @@ def _rates(
     rounding = np.finfo(float).eps * beside(state, EPSILON) / step  # of the states themselves
     error = float(np.max(np.abs(finer - rate))) + rounding
     value = _values(quantity, time, _moving(system, quantity, state), parameters)
-    return rate, error, beside(velocity, step), value, lasting
+    return rate, error, beside(velocity, step), value
 
 
-def _check_invariant(
-    system: System, quantity: Quantity, time: float, state: Array, parameters: Array
-) -> None:
-    rate, error, size, value, lasting = _rates(system, quantity, time, state, parameters)
-    bound = 4.0 * error + AGREED * size + ROUNDING * float(np.max(np.abs(value))) / lasting
+def _check_invariant(system: System, quantity: Quantity, point: Point, parameters: Array) -> None:
+    rate, error, size, value = _rates(system, quantity, point, parameters)
+    bound = 4.0 * error + AGREED * size + ROUNDING * float(np.max(np.abs(value))) / point.lasting
     worst = float(np.max(np.abs(rate)))
     if np.isfinite([worst, bound]).all() and worst > bound:
         raise InputError(
             f"{quantity.name!r} of {system.name!r} is declared to be conserved, and changes at the "
             f"rate {worst:.3g} along the field; expected 0 to {bound:.2g}, at "
-            f"{in_words(time, state)}"
+            f"{in_words(point.time, point.state)}"
         )
 
 
-def _check_degree(
-    system: System, quantity: Quantity, time: float, state: Array, parameters: Array
-) -> None:
+def _check_degree(system: System, quantity: Quantity, point: Point, parameters: Array) -> None:
     """Refuse a degree that is less than the true one: differences of that order do not vanish."""
     if quantity.degree not in ("linear", "quadratic"):
         return
+    time, state, _ = point
     generator, y = np.random.default_rng(4), _moving(system, quantity, state)
     along = generator.standard_normal(y.shape) * max(1.0, float(np.max(np.abs(y))))
 
@@ -431,13 +440,11 @@ def _check_degree(
         )
 
 
-def _check_constraint(
-    system: System, quantity: Quantity, time: float, state: Array, parameters: Array
-) -> None:
+def _check_constraint(system: System, quantity: Quantity, point: Point, parameters: Array) -> None:
     """Refuse a constraint that a state violates, or that the field leads away from."""
-    field = system.form.vector_field()
-    velocity = _field_values(field, time, state)
-    step = EPSILON * characteristic_time(field, time, state)
+    time, state, lasting = point
+    velocity = _field_values(system.form.vector_field(), time, state)
+    step = EPSILON * lasting
     there, ahead = (
         float(np.max(np.abs(_values(quantity, time, end, parameters))))
         for end in (state, state + step * velocity)
@@ -455,7 +462,7 @@ def _check_constraint(
 def _check_followed(system: System, quantity: Quantity, points: Iterable[Point]) -> None:
     """Refuse an energy that is not what the form's monitor follows at every step."""
     field = system.form.vector_field()
-    for time, state in points:
+    for time, state, _ in points:
         followed = float(plain_rows(field.monitor, time, state, field.parameters, 1)[0, 0])
         value = float(
             _values(quantity, time, _moving(system, quantity, state), field.parameters)[0]
@@ -471,7 +478,7 @@ def _check_unit_rows(system: System, points: Iterable[Point]) -> None:
     """Refuse unit vectors of a `HomogeneousFlow` whose length the field changes."""
     field = system.form.vector_field()
     for row in getattr(system.form, "unit_rows", ()):
-        for time, state in points:
+        for time, state, _ in points:
             velocity = _field_values(field, time, state)[row]
             size, along = np.linalg.norm(velocity), abs(velocity @ state[row])
             if abs(state[row] @ state[row] - 1.0) > AGREED or along > AGREED * size:
@@ -482,25 +489,25 @@ def _check_unit_rows(system: System, points: Iterable[Point]) -> None:
                 )
 
 
-def _check_reference(system: System, start: Array) -> None:
+def _check_reference(system: System, start: Point) -> None:
     """Refuse an invariant that a reference solution does not keep."""
-    field = system.form.vector_field()
-    duration = characteristic_time(field, 0.0, start)
+    parameters, duration = system.form.vector_field().parameters, start.lasting
     run = integrators.integrate(
-        system, integrators.get("dop853"), start, duration=duration, samples=1, tolerance=TOLERANCE
-    )
+        system, integrators.get("dop853"), start.state, duration=duration, samples=1,
+        tolerance=TOLERANCE,
+    )  # fmt: skip
     if run.status:
         return
     for quantity in system.quantities:
         if quantity.kind not in CONSERVED:
             continue
         first, last = (
-            _values(quantity, time, _moving(system, quantity, state), field.parameters)
+            _values(quantity, time, _moving(system, quantity, state), parameters)
             for time, state in zip(run.times, run.states, strict=True)
         )
-        *_, size, value, lasting = _rates(system, quantity, 0.0, start, field.parameters)
+        *_, size, value = _rates(system, quantity, start, parameters)
         off = float(np.max(np.abs(last - first)))
-        bound = KEPT * (size * lasting + float(np.max(np.abs(value))))
+        bound = CHANGED * (size * duration + float(np.max(np.abs(value))))
         if off > bound:
             raise InputError(
                 f"{quantity.name!r} of {system.name!r} is declared to be conserved, and a "
@@ -521,11 +528,11 @@ def _check_flows(system: System, points: Iterable[Point]) -> None:
             pieces = 1 if isinstance(flow, ExactFlow) else flow.pieces
             varying = range(form.rows) if isinstance(flow, ExactFlow) else flow.varying
             what = f"the {key} flow of {system.name!r}"
-            for time, state in points:
-                _check_flow(form, flow.flow, pieces, varying, time, state, what)
+            for point in points:
+                _check_flow(form, flow.flow, pieces, varying, point, what)
     if getattr(form, "rigid_body", False):
         own = np.array(form.parameters, dtype=float)
-        for time, state in points:
+        for time, state, _ in points:
             one, four = (float(form.hamiltonian.scalar(time, k * state, own)) for k in (1.0, 2.0))
             if form.rows > 1 or abs(four - 4.0 * one) > AGREED * abs(four):
                 raise InputError(
@@ -539,13 +546,12 @@ def _check_flow(
     flow: Kernel,
     pieces: int,
     varying: Iterable[int],
-    time: float,
-    state: Array,
+    point: Point,
     what: str,
 ) -> None:
-    field = form.vector_field()
-    own, velocity = np.array(form.parameters, dtype=float), _field_values(field, time, state)
-    lasting = characteristic_time(field, time, state)
+    time, state, lasting = point
+    own = np.array(form.parameters, dtype=float)
+    velocity = _field_values(form.vector_field(), time, state)
 
     def moved(piece: int, start: Array, begin: float, span: float) -> Array:
         w, low = start.copy(), np.zeros_like(start)
