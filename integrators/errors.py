@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_COMPARED = 100  # characters of a name that is looked for among those that are known
 
 

@@ -8,7 +8,7 @@ from integrators import status
 from integrators.compiler.elements import TANGENTS, Element, aligned
 from integrators.compiler.kernels import IS_COMPILED
 from integrators.compiler.tangents import COUNT
-from integrators.errors import InputError, check_number
+from integrators.errors import DIVIDES, InputError, check_number
 from integrators.precision import Number, is_precise, to_double_doubles, to_precise
 from integrators.stepping import loop as kernels
 from integrators.stepping.adaptive import AdaptiveProblem
@@ -355,7 +355,7 @@ def steps_per_interval(step_size: float, interval: float) -> int:
     step_size = check_number("step_size", step_size, above=0.0)
     ratio = interval / step_size
     steps = round(ratio)
-    if steps < 1 or abs(ratio - steps) > 1e-9 * ratio:
+    if steps < 1 or abs(ratio - steps) > DIVIDES * ratio:
         near = [interval / count for count in {max(1, int(ratio)), int(ratio) + 1}]
         raise InputError(
             f"step_size = {step_size!r} does not divide the sample interval {interval!r}; the "

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from integrators.errors import InputError
+from integrators.errors import DIVIDES, InputError
 from sweep.study.limits import MOST_PER_DECADE, MOST_SAMPLES, MOST_VALUES
 from sweep.study.run_id import StepSize
 
-DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
 SHORTEST, LONGEST = 1e-100, 1e100  # durations: squares of the steps in them have all digits
 FEW = 10**9  # what the numbers of a duration's fraction may be
