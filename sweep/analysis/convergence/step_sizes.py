@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from integrators.errors import DIVIDES
 from integrators.status import COMPLETE
 from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.selection import sample_interval
 
-DIVIDES = 1e-9  # relative difference up to which a step size divides the sample interval
 SHORTEST_DECIMALS = range(1, 5)  # digits of the decimals that are tried first
 APART = 1e-6  # relative difference from which on two step sizes are different
 
