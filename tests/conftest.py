@@ -8,16 +8,20 @@ A test that asks for an argument in `GENERATED` runs for all that is registered.
 """
 
 import compileall
+import functools
 import gc
 import multiprocessing
 import operator
+import os
 import sys
+import threading
 from pathlib import Path
 
 import cases
 import hypothesis
 import pytest
 
+from integrators.compiler import kernels
 from integrators.compiler.cache_directory import cache_root
 from integrators.stepping import loop
 
@@ -70,6 +74,8 @@ def pytest_configure(config):
         for package in ("integrators", "systems", "sweep"):
             compileall.compile_dir(ROOT / package, quiet=2)
         cache_root()
+    else:
+        kernels.Kernel._compile = _in_a_fork(kernels.Kernel._compile)
 
 
 def pytest_generate_tests(metafunc):
@@ -77,6 +83,11 @@ def pytest_generate_tests(metafunc):
         if argument in metafunc.fixturenames:
             is_cheap = CHEAP.get(argument, operator.attrgetter("cheap"))
             metafunc.parametrize(argument, cases.parameters(make(), is_cheap))
+
+
+def pytest_xdist_auto_num_workers():
+    """One process more than there are cores, since many tests wait for others."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 MOST_LINES = 24  # of a failing test that are printed, with those about it 30
@@ -144,6 +155,39 @@ def pytest_collection_finish(session):
             compiler.start()
             compiler.join()
     gc.enable()
+
+
+class _Missing(Exception):
+    """A kernel is to be compiled, since the disk cache lacks it."""
+
+
+def _refuse(name):
+    raise _Missing
+
+
+def _in_a_fork(compile_kernel):
+    """A `Kernel._compile` that compiles in a fork, and loads what that left in the disk cache.
+
+    LLVM keeps five times as much memory of a kernel that it compiled as of one that was loaded.
+    """
+
+    process = os.getpid()  # not its forks, which are to end soon
+
+    @functools.wraps(compile_kernel)
+    def compiled(kernel, element):
+        if os.getpid() == process and threading.current_thread() is threading.main_thread():
+            try:
+                with kernels.checking(kernels._check.get(), _refuse):
+                    return compile_kernel(kernel, element)
+            except _Missing:
+                compiler = multiprocessing.get_context("fork").Process(
+                    target=compile_kernel, args=(kernel, element)
+                )
+                compiler.start()
+                compiler.join()
+        return compile_kernel(kernel, element)
+
+    return compiled
 
 
 def _compile(compilings):
