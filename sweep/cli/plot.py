@@ -90,6 +90,26 @@ class Drawn(NamedTuple):
     metavar="X Y Z",
     help="For the kind sphere, direction from which it is seen.",
 )
+@click.option(
+    "--x",
+    metavar="AXIS",
+    help="For the kinds order, drift, work and scan, the axis that values are drawn against; by "
+    "default the scanned parameter with most values.",
+)
+@click.option(
+    "--y",
+    metavar="QUANTITY",
+    help="For the kind scan, the result to draw: energy_error@max, global_error@end, evaluations, "
+    "or another column of sweep query.",
+)
+@click.option(
+    "--hue",
+    metavar="AXIS",
+    help="For the kind scan, the axis that has a curve for each value.  [default: integrator]",
+)
+@click.option(
+    "--col", metavar="AXIS", help="For the kind scan, the axis that has a panel for each value."
+)
 @json_option
 def command(
     what: tuple[str, ...],
@@ -104,13 +124,18 @@ def command(
     data: str | None,
     body: tuple[int, ...],
     view: tuple[float, float, float] | None,
+    x: str | None,
+    y: str | None,
+    hue: str | None,
+    col: str | None,
     as_json: bool,
 ) -> None:
     """Plot everything that STORE has results for, or one KIND.
 
     Kinds: order, error against step size; drift, errors of an invariant with their drift; work,
     errors against their cost; energy and unit-length, errors over time; megno and lyapunov, how
-    nearby trajectories diverge; sphere, stored states as phase portraits and Poincaré sections.
+    nearby trajectories diverge; sphere, stored states as phase portraits and Poincaré sections;
+    scan, any result against any axis, as --x, --y, --hue and --col say.
     `sweep ls plots` also lists those of installed plugins; those of the study's own plugins are
     drawn once these are approved.
 
@@ -126,10 +151,13 @@ def command(
       sweep plot order quickstart.zarr -e pendulum -o order.pdf --width 3.4in --font serif \\
         --no-heading --data order.csv
       sweep plot order forms.zarr --across formulation
+      sweep plot order masses.zarr --x mass
+      sweep plot scan masses.zarr --x mass --y energy_error@max --col step_size
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
     kind, store = _split_kind_and_store_arguments(what)
-    kinds = _plot_kinds_with_options(kind, store, body, view)
+    on_axes = {key: name for key, name in {"x": x, "y": y, "hue": hue, "col": col}.items() if name}
+    kinds = _plot_kinds_with_options(kind, store, body, view, on_axes)
     datasets = open_experiments_for_command(store, experiment, where if across else None)
     if across is not None and kind != "order":
         raise InputError("--across is of the kind order: `sweep plot order STORE --across NAME`")
@@ -199,8 +227,18 @@ def _plot_kinds_with_options(
     store: str,
     bodies: tuple[int, ...],
     view: tuple[float, float, float] | None,
+    on_axes: dict[str, str],
 ) -> "Mapping[PlotKind, dict[str, Any]]":
-    """The kinds to draw with their options: the named one, the sphere if it has options, or all."""
+    """The kinds to draw with their options: the named one, the one that has options, or all."""
+    if on_axes:
+        kind = kind or "scan"
+        if kind != "scan" and (kind not in sweep.plots.AGAINST_AN_AXIS or on_axes.keys() != {"x"}):
+            raise InputError(
+                f"--{', --'.join(on_axes)} with the kind {kind}: --x is of the kinds "
+                f"{', '.join(sweep.plots.AGAINST_AN_AXIS)}; --y, --hue and --col of scan alone",
+                key="kind",
+            )
+        return {sweep.plots.KINDS[kind]: on_axes}
     options: dict[str, Any] = {"bodies": bodies} if bodies else {}
     options |= {"view": view} if view else {}
     if options and kind not in (None, "sphere"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sweep.campaign.decide.decide import Decisions
 
 # Pictures at the end of every run; `_kinds_that_fit` adds others, and `sweep plot` draws all.
-KINDS = ("order", "energy", "unit-length", "megno", "lyapunov", "sphere")
+KINDS = ("order", "scan", "energy", "unit-length", "megno", "lyapunov", "sphere")
 
 
 def print_run_summary(store: Store) -> None:

@@ -4,6 +4,7 @@ from integrators.lazy import lazy
 
 # Imported when first used: `ds.geosweep` should not wait for matplotlib.
 _HOMES = {
+    "AGAINST_AN_AXIS": "sweep.plots.kinds",
     "KINDS": "sweep.plots.kinds",
     "kinds_of_plugins": "sweep.plots.kinds",
     "compact": "sweep.plots.page_setup",

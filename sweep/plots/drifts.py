@@ -25,6 +25,7 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 from sweep.plots.page_setup import NARROW
+from sweep.plots.scans import draw_scan, scan_of_drifts
 from sweep.plots.selection import Cell, runs_to_draw
 from sweep.plots.style import (
     CHARACTER,
@@ -62,14 +63,16 @@ def drift_over_time(
     dataset: xr.Dataset | xr.DataTree,
     quantity: str | None = None,
     step_size: float | None = None,
+    x: str | None = None,
 ) -> Drawing:
     """Draw window means of the signed error over time, and the drift with its 95 % interval.
 
     There is a strip for each integrator, with its own scale, and a column for each combination of
-    scanned values. The line is the median over the starts, the band holds 90 % of them. The wedge
-    spans the mean errors that drifts within the interval give. Above a strip stand the verdict and
-    the largest drift that is not excluded; and how many times less that is than the drift of the
-    integrator that drifts least of those that surely drift more at equal step size.
+    scanned values; where these are more than three, and where `x` is given, the drifts are drawn
+    against a scanned axis. The line is the median over the starts, the band holds 90 % of them. The
+    wedge spans the mean errors that drifts within the interval give. Above a strip stand the
+    verdict and the largest drift that is not excluded; and how many times less that is than the
+    drift of the integrator that drifts least of those that surely drift more at equal step size.
 
     Parameters
     ----------
@@ -80,6 +83,8 @@ def drift_over_time(
     step_size : float, optional
         Each integrator is drawn at its step size nearest to this one; by default to the smallest
         of those that most integrators share.
+    x : str, optional
+        A scanned axis, against which to draw the drifts.
 
     Returns
     -------
@@ -88,12 +93,15 @@ def drift_over_time(
     Raises
     ------
     InputError
-        When the quantity has no error in the dataset, no run is complete, or the selection would
-        fill more than three columns of twelve strips.
+        When the quantity has no error in the dataset, no run is complete, or more than twelve
+        integrators are selected.
     """
     table: xr.Dataset = run_table_without_repeats(dataset)
     (quantity,) = chosen_drift_quantities(table, [quantity or name_of_energy_quantity(table)])
+    combinations = list(groups_of_runs(table, scanned_axes(table)))
     styles = curve_styles_of_integrators(table)
+    if x is not None or len(combinations) > (1 if is_compact_figure() else MOST_COLUMNS):
+        return draw_scan(scan_of_drifts(table, x, quantity), styles)
     runs, steps = runs_to_draw(table, step_size)
     shown = take_runs(table, runs)
     rows: dict[Cell, DriftEstimate] = {
@@ -174,12 +182,10 @@ def _drift_figure_layout(
     columns = list(dict.fromkeys(values for values, _ in cells))
     drawn = {integrator for _, integrator in cells}
     strips = [label for label in labels if label in drawn]
-    most = 1 if is_compact_figure() else MOST_COLUMNS
-    if len(columns) > most or len(strips) > MOST_STRIPS:
+    if len(strips) > MOST_STRIPS:
         raise InputError(
-            f"{len(columns)} combinations of scanned values and {len(strips)} integrators are "
-            f"selected, and a figure holds {most} and {MOST_STRIPS}: select some "
-            "(sweep plot --where, or query)."
+            f"{len(strips)} integrators are selected, and a figure holds {MOST_STRIPS}: select "
+            "some (sweep plot --where, or query)."
         )
     return columns, strips
 

@@ -19,6 +19,7 @@ from sweep.plots.over_time import (
     unit_length_over_time,
 )
 from sweep.plots.page_setup import page
+from sweep.plots.scans import values_against
 from sweep.plots.spheres import sphere
 from sweep.plots.style import save, show_in_notebooks
 from sweep.plots.work import plot_work_panels
@@ -37,6 +38,7 @@ KINDS = {
         PlotKind("order", convergence, error="global_error"),
         PlotKind("drift", drift_over_time),
         PlotKind("work", plot_work_panels, error="global_error"),
+        PlotKind("scan", values_against),
         PlotKind("energy", energy_over_time),
         PlotKind("unit-length", unit_length_over_time),
         PlotKind("lyapunov", lyapunov_over_time),
@@ -44,6 +46,9 @@ KINDS = {
         PlotKind("sphere", sphere),
     )
 }
+
+
+AGAINST_AN_AXIS = ("order", "drift", "work", "scan")  # kinds that take an axis `x`
 
 
 def kinds_of_plugins(library: "Library") -> dict[str, PlotKind]:

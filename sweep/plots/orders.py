@@ -20,8 +20,10 @@ from sweep.analysis.runs.selection import (
     run_table_without_repeats,
 )
 from sweep.plots.families import panel_families_of_integrators, panel_title
+from sweep.plots.scans import draw_scan, scan_of_orders
 from sweep.plots.style import (
     GREY,
+    MOST_OF_A_KIND,
     OPEN,
     STYLE,
     Coverage,
@@ -53,12 +55,17 @@ MOST_ORDERS = 4  # panels; of more the legend names no orders
 
 
 def convergence(
-    dataset: xr.Dataset | xr.DataTree, error: str | None = None, at: str = "end"
+    dataset: xr.Dataset | xr.DataTree,
+    error: str | None = None,
+    at: str = "end",
+    x: str | None = None,
 ) -> Drawing:
     """Draw errors against step size, as `order_table` measures them.
 
     Filled marks count for the order in the legend, open ones do not. Lines are errors of a typical
-    start, bars the range over the starts; a grey line has the slope of each declared order.
+    start, bars the range over the starts; a grey line has the slope of each declared order. There
+    is a panel for each combination of scanned values; for more than twelve, and where `x` is given,
+    the orders are drawn against a scanned axis.
 
     Parameters
     ----------
@@ -66,6 +73,8 @@ def convergence(
         One experiment, or a selection of its runs.
     error, at : str, optional
         As in `order_table`.
+    x : str, optional
+        A scanned axis, against which to draw the orders.
 
     Returns
     -------
@@ -74,7 +83,7 @@ def convergence(
     Raises
     ------
     InputError
-        As `order_table`, and when the selection would fill more than twelve panels.
+        As `order_table`.
     """
     table: xr.Dataset = run_table_without_repeats(dataset)
     error = default_error_for_orders(table) if error is None else error
@@ -86,6 +95,8 @@ def convergence(
     for row in estimates:
         title = panel_title(axis_values_in_words(row.parameters), families[row.integrator])
         panels.setdefault(title, []).append(row)
+    if x is not None or len(panels) > MOST_OF_A_KIND:
+        return draw_scan(scan_of_orders(table, x, error, at), styles)
     once = len({axis_values_in_words(row.parameters) for row in estimates}) == 1
     drawn = [row for row in estimates if any(point.error > 0 for point in row.points)]
     times = {title: {row.time for row in rows if row in drawn} for title, rows in panels.items()}

@@ -16,11 +16,13 @@ from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
 from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
 from sweep.analysis.runs.selection import axis_values_in_words, run_table_without_repeats
 from sweep.plots.page_setup import current_page
+from sweep.plots.scans import draw_scan, scan_of_costs
 from sweep.plots.style import (
     COLOURS,
     DASHES,
     GREY,
     MARKERS,
+    MOST_OF_A_KIND,
     MOST_PANELS,
     OPEN,
     STYLE,
@@ -129,16 +131,20 @@ def work_precision(
     return figure
 
 
-def plot_work_panels(dataset: xr.Dataset | xr.DataTree) -> Drawing:
+def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) -> Drawing:
     """Draw errors against evaluations and CPU time: the picture of ``sweep plot STORE work``.
 
     There is a panel for each error against evaluations, and one against CPU time for the first two
-    errors; with several combinations of scanned values a panel each for the first error.
+    errors; with several combinations of scanned values a panel each for the first error. With more
+    than twelve, and where `x` is given, the evaluations for an error are drawn against a scanned
+    axis.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
+    x : str, optional
+        A scanned axis, against which to draw the evaluations.
 
     Returns
     -------
@@ -150,9 +156,12 @@ def plot_work_panels(dataset: xr.Dataset | xr.DataTree) -> Drawing:
         As `work_precision`.
     """
     rows = work_table(dataset)
-    if len({axis_values_in_words(row.parameters) for row in rows}) > 1:
-        return work_precision(dataset)
     table: xr.Dataset = run_table_without_repeats(dataset)
+    combinations = {axis_values_in_words(row.parameters) for row in rows}
+    if x is not None or len(combinations) > MOST_OF_A_KIND:
+        return draw_scan(scan_of_costs(table, x), curve_styles_of_integrators(table))
+    if len(combinations) > 1:
+        return work_precision(dataset)
     styles, panels = curve_styles_of_integrators(table), _work_panels(rows)
     with rc_context(STYLE):
         figure, axes = new_panel_grid(len(panels), 2, WIDTH, HEIGHT)

@@ -24,6 +24,7 @@ from sweep.analysis import (
     work_table,
 )
 from sweep.analysis.convergence.curves import run_table_has_error
+from sweep.analysis.runs.selection import scanned_axes
 from sweep.tables import Table
 
 # How the page colours a verdict; one that says how something is, and not how well, has no colour.
@@ -234,6 +235,16 @@ SECTIONS = (
             "marks are best of their family, open ones are not."
         },
         together=False,
+    ),
+    Section(
+        "scan",
+        "Against the scanned parameter",
+        "",
+        None,
+        None,
+        None,
+        {"scan": "The main error of the runs against the scanned parameter with most values."},
+        lambda dataset: bool(scanned_axes(dataset)),
     ),
     Section(
         "sphere",

@@ -2,12 +2,13 @@
 "use strict";
 
 const VIEWS = { progress: "Progress", orders: "Orders", drifts: "Drifts", work: "Work",
-                series: "Over time", sphere: "Sphere" };
+                series: "Over time", scan: "Scan", sphere: "Sphere" };
 const MEASURES = { evaluations: "evaluations", steps: "steps", cpu_time: "CPU time" };
 const MARKERS = { o: "circle", s: "square", D: "diamond", "^": "triangle-up", v: "triangle-down",
                   P: "cross", X: "x", "<": "triangle-left", ">": "triangle-right", "*": "star",
                   h: "hexagon", p: "pentagon" };
 const MOST_ROWS = 24;  // of a table that is open
+const FEWEST_FILTERED = 6;  // rows of a table that can be filtered
 const MOST_NAMED = 24;  // curves that a legend names
 const POLL = 1000;  // ms between two requests for the progress
 const AGAIN = 5;  // times as long as the last answer took is the next one waited for
@@ -30,13 +31,37 @@ function el(tag, properties = {}, ...children) {
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;")
   .replace(/>/g, "&gt;");  // Plotly takes some of HTML
 
-function table(headers, rows, caption = "") {
+// A table; of an answer its rows can be sorted by a column, and filtered where there are many.
+function table(headers, rows, caption = "", ofAnswer = false) {
   const numeric = headers.map((_, i) => i > 0 && rows.every((row) => /^[–±≤+-]?[\d.]|^–|^±|^≤/.test(row[i])));
-  const cells = (row, tag) => row.map((cell, i) =>
-    el(tag, { className: numeric[i] ? "number" : "" }, cell));
-  return el("div", {}, caption ? el("p", { className: "soft" }, caption) : null, el("div", { className: "scroll" }, el("table", {},
-    el("thead", {}, el("tr", {}, ...cells(headers, "th"))),
-    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row, "td")))))));
+  const style = (i) => ({ className: numeric[i] ? "number" : "" });
+  const lines = rows.map((row) => el("tr", {}, ...row.map((cell, i) => el("td", style(i), cell))));
+  const body = el("tbody", {}, ...lines);
+  const heads = headers.map((name, i) => {
+    const head = el("th", { ...style(i), scope: "col" }, !ofAnswer ? name : el("button", { type: "button", title: "Sort", onclick: () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const order = rows.map((_, k) => k).sort((a, b) => compared(rows[a][i], rows[b][i], numeric[i], down));
+      body.replaceChildren(...order.map((k) => lines[k]));
+    } }, name));
+    return head;
+  });
+  const filter = el("input", { type: "text", placeholder: "Filter rows", oninput: () => {
+    const words = filter.value.toLowerCase().split(/\s+/);
+    lines.forEach((line, k) => { line.hidden = !words.every((word) => rows[k].join(" ").toLowerCase().includes(word)); });
+  } });
+  filter.setAttribute("aria-label", "Rows that contain");
+  return el("div", {}, caption ? el("p", { className: "soft" }, caption) : null, ofAnswer && rows.length >= FEWEST_FILTERED ? filter : null,
+    el("div", { className: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body)));
+}
+
+// The order of two cells in a sorted table; those without a number come last either way.
+function compared(one, other, numeric, down) {
+  const sign = down ? -1 : 1;
+  if (!numeric) return sign * one.localeCompare(other, "en", { numeric: true });
+  const [a, b] = [one, other].map((text) => parseFloat(text.replace("−", "-").replace(/^[^\d.+-]+/, "")));
+  return Number.isNaN(a) || Number.isNaN(b) ? Number.isNaN(a) - Number.isNaN(b) : sign * (a - b);
 }
 
 // A table whose verdicts are coloured, and stand first where there is little room.
@@ -44,7 +69,7 @@ function verdictTable({ title, headers, rows }, styles) {
   const place = headers.indexOf("verdict");
   const ordered = (row) => place > 1 && narrow()
     ? [row[0], row[place], ...row.slice(1, place), ...row.slice(place + 1)] : row;
-  const made = table(ordered(headers), rows.map(ordered), title);
+  const made = table(ordered(headers), rows.map(ordered), title, true);
   for (const cell of made.querySelectorAll("td")) {
     if (Object.hasOwn(styles, cell.textContent)) cell.classList.add(styles[cell.textContent]);
   }
@@ -133,7 +158,7 @@ function showViews() {
     const button = el("button", { type: "button" }, title);
     button.disabled = name !== "progress" && !(own && own.views[name].length);
     if (name === view()) button.setAttribute("aria-current", "page");
-    button.onclick = () => { state.delete("quantity"); state.delete("run"); choose("view", name); show(); };
+    button.onclick = () => { for (const key of ["quantity", "against", "run"]) state.delete(key); choose("view", name); show(); };
     return button;
   }));
 }
@@ -198,6 +223,8 @@ function showChoices() {
       state.get("quantity") || quantities[0]) : null,
     view() === "work" ? select("against", "Against", Object.entries(MEASURES),
       state.get("against") || "evaluations") : null,
+    view() === "scan" ? select("against", "Against", own.axes.map((name) => [name, name.replaceAll("_", " ")]),
+      state.get("against") || own.axes[0]) : null,
     boxes("integrator", "Integrators", own.integrators),
     boxes("step_size", "Step sizes", own.step_sizes),
     boxes("tolerance", "Tolerances", own.tolerances),

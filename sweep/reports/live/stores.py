@@ -19,7 +19,7 @@ from sweep.plots.style import curve_styles_of_integrators, units_with_superscrip
 from sweep.reports.live.figures import Figure
 from sweep.reports.live.progress import ProgressCache
 from sweep.reports.live.runs import describe_run
-from sweep.reports.live.views import VIEWS, Choice, quantities_of_view
+from sweep.reports.live.views import VIEWS, Choice, axes_of_view, quantities_of_view
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.text import format_number
@@ -119,6 +119,7 @@ class Experiment:
                 "shown": self.starts_shown,
                 "values": self._starts[:MOST_LISTED].tolist(),
             },
+            "axes": axes_of_view(self.shown),
             "views": {name: quantities_of_view(name, self.shown) for name in VIEWS},
         }
 

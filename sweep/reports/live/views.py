@@ -27,10 +27,24 @@ from sweep.analysis.runs.selection import (
     scanned_axes,
     take_runs,
 )
-from sweep.analysis.runs.summaries import names_of_invariant_errors, names_of_time_series
+from sweep.analysis.runs.summaries import (
+    AT,
+    default_result_columns,
+    names_of_invariant_errors,
+    names_of_time_series,
+)
 from sweep.plots.drifts import DriftStrip
 from sweep.plots.orders import curve_label_with_order, error_axis_label
 from sweep.plots.over_time import error_series_to_draw
+from sweep.plots.scans import (
+    Scan,
+    axes_of_runs,
+    main_result,
+    scan_of_costs,
+    scan_of_drifts,
+    scan_of_orders,
+    scan_of_values,
+)
 from sweep.plots.selection import runs_to_draw
 from sweep.plots.spheres import (
     direction_rows_of_bodies,
@@ -71,7 +85,8 @@ class Choice:
     starts : str
         The label of one, ``all``, or empty for as many as can be shown without delay.
     quantity, against : str
-        Quantity and measure of work to show; empty for those of the view by default.
+        Quantity, and measure of work or axis to draw it against; empty for those of the view by
+        default.
     """
 
     experiment: str
@@ -90,14 +105,17 @@ def draw_orders(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     rows = order_table(runs, choice.quantity or None)
     x = Axis.of_array(runs["step_size"], "step size h", log=True)
     y = Axis(error_axis_label(runs, rows), log=True)
-    once = len({axis_values_in_words(row.parameters) for row in rows}) == 1
+    combinations = len({axis_values_in_words(row.parameters) for row in rows})
+    table = tables.orders_as_table(rows, runs["step_size"].attrs.get("units", "1"))
+    if combinations > MOST_PANELS:
+        return _figure_of_scan(scan_of_orders(runs, None, choice.quantity or None), styles, [table])
+    once = combinations == 1
     panels = _panels_of_rows(
         [row for row in rows if any(point.error > 0 for point in row.points)],
         lambda rows: [_order_curve(row, styles, once) for row in rows],
         x,
         y,
     )
-    table = tables.orders_as_table(rows, runs["step_size"].attrs.get("units", "1"))
     return Figure("curves", panels, [table], f"{OPEN} for the order.")
 
 
@@ -124,6 +142,10 @@ def draw_work(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     estimates = work_table(runs, error)
     rows = rows_on_log_axis(estimates, error, against)
     quantity, units = AXES[against]
+    precision, *least = tables.work_as_tables(estimates, against)
+    if len({axis_values_in_words(row.parameters) for row in rows}) > MOST_PANELS:
+        scan = scan_of_costs(runs, None, error, against)
+        return _figure_of_scan(scan, styles, [*least, precision])
     panels = _panels_of_rows(
         rows,
         lambda rows: _work_curves(rows, against, styles),
@@ -131,7 +153,6 @@ def draw_work(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
         Axis.of_array(runs[error], f"{rows[0].error.replace('_', ' ')}", log=True),
     )
     remark = f"Large marks are best of their family. {OPEN}."
-    precision, *least = tables.work_as_tables(estimates, against)
     return Figure("curves", panels, [*least, precision], remark)
 
 
@@ -192,7 +213,9 @@ def draw_drifts(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
         )
     if not panels:
         raise InputError("none of the chosen runs is complete.")
-    _refuse_too_many(panels)
+    if len(panels) > MOST_PANELS and scanned_axes(shown):
+        scan = scan_of_drifts(runs, None, quantity)
+        return _figure_of_scan(scan, styles, tables.drifts_as_tables(rows))
     name = panels[0].y.text
     remark = (
         f"{name[:1].upper()}{name[1:]}, window means: median and 90 % of the starts; the straight "
@@ -274,6 +297,44 @@ def _series_curve(
         band=True,
         cells=[cell_as_texts(key)],
     )
+
+
+def draw_scan_of_results(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
+    """Any result against an axis of the study."""
+    quantity = choice.quantity or quantities_of_view("scan", runs)[0]
+    return _figure_of_scan(
+        scan_of_values(runs, choice.against or axes_of_view(runs)[0], quantity), styles
+    )
+
+
+def _figure_of_scan(scan: Scan, styles: Styles, shown: "Sequence[tables.Table]" = ()) -> Figure:
+    """Values against an axis of numbers, with the tables of the same answer."""
+    log_x, log_y = scan.log
+    axis = str(scan.axis.name)
+    panels = [
+        Panel(
+            title,
+            Axis(scan.axis_label, log_x),
+            Axis(scan.label, log_y),
+            [
+                _curve(
+                    series,
+                    styles[series],
+                    [point.x for point in points],
+                    [point.y for point in points],
+                    low=[point.low for point in points],
+                    high=[point.high for point in points],
+                    marks=["filled"] * len(points),
+                    cells=[cell_as_texts({"integrator": series, axis: p.x}) for p in points],
+                )
+                for series, points in of.items()
+            ],
+        )
+        for title, of in scan.panels().items()
+    ]
+    _refuse_too_many(panels)
+    remark = f"{scan.remark[:1].upper()}{scan.remark[1:]}."
+    return Figure("curves", panels, list(shown), remark if scan.remark else "")
 
 
 def draw_spheres(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
@@ -366,6 +427,25 @@ def _series_quantities(runs: "xr.Dataset") -> list[str]:
     return list(dict.fromkeys([*first, *names_of_time_series(runs)]))
 
 
+def _scan_quantities(runs: "xr.Dataset") -> list[str]:
+    if not axes_of_view(runs):
+        return []
+    names = [name for name in default_result_columns(runs) if runs_have_numbers(runs, name)]
+    return list(dict.fromkeys([main_result(runs), *names]))
+
+
+def runs_have_numbers(runs: "xr.Dataset", column: str) -> bool:
+    """Whether a column of results has numbers."""
+    return runs[column.partition(AT)[0]].dtype.kind in "biuf"
+
+
+def axes_of_view(runs: "xr.Dataset") -> list[str]:
+    """The axes of numbers that vary among some runs, scanned ones first."""
+    axes = [name for name in axes_of_runs(runs) if runs[name].dtype.kind in "iuf"]
+    varied = [name for name in axes if len(np.unique(runs[name].values[~runs[name].isnull()])) > 1]
+    return sorted(varied, key=lambda name: name in ("step_size", "tolerance"))
+
+
 def _sphere_quantities(runs: "xr.Dataset") -> list[str]:
     return ["state"] if "state" in runs else []
 
@@ -375,6 +455,7 @@ VIEWS = {
     "drifts": View("Drifts", draw_drifts, _drift_quantities),
     "work": View("Work", draw_work, _work_quantities),
     "series": View("Over time", draw_series, _series_quantities),
+    "scan": View("Scan", draw_scan_of_results, _scan_quantities),
     "sphere": View("Sphere", draw_spheres, _sphere_quantities),
 }
 

@@ -178,7 +178,7 @@ def test_a_panel_for_each_scanned_value():
         assert len(titles) == 4
         assert len(legend_of(figure)) == 2
     with pytest.raises(InputError, match="13 combinations.*select some"):
-        plots.convergence(full_table({"rk4": 4}, {"gravity": np.arange(13.0)}))
+        plots.energy_over_time(full_table({"rk4": 4}, {"gravity": np.arange(13.0)}))
 
 
 def test_a_long_series_keeps_its_peaks():

@@ -238,6 +238,17 @@ def test_the_first_quantity_of_a_view_is_shown_unless_another_is_asked_for(serve
     assert served.ask("figure", **asked)["panels"] == first["panels"] != second["panels"]
 
 
+def test_a_scan_shows_any_result_against_any_axis(served):
+    (own,) = (one for one in served.ask("choices")["experiments"] if one["name"] == "scan")
+    assert own["axes"] == ["gravity", "step_size", "tolerance"]
+    assert {"global_error@end", "evaluations"} <= set(own["views"]["scan"])
+    (panel,) = served.ask("figure", experiment="scan", view="scan")["panels"]
+    assert panel["x"]["text"].startswith("gravity") and len(panel["curves"]) == 3
+    chosen = {"view": "scan", "against": "step_size", "quantity": "evaluations"}
+    (panel,) = served.ask("figure", experiment="scan", **chosen)["panels"]
+    assert [panel["x"]["text"], panel["y"]["text"]] == ["step size [s]", "evaluations"]
+
+
 def test_numbers_of_a_figure_are_a_table(served):
     status, headers, text = served.get("api/data", store="odd.zarr", experiment="scan", view="work")
     assert status == 200 and headers["Content-Disposition"].startswith("attachment")

@@ -1,0 +1,469 @@
+"""Results and answers against an axis of a study, where panels for each value would be too many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import rc_context
+
+from integrators.errors import InputError, check_known
+from sweep.analysis.convergence.curves import run_table_has_error
+from sweep.analysis.convergence.orders import order_table
+from sweep.analysis.drift.drifts import drift_table
+from sweep.analysis.efficiency.pareto import rank_at_levels
+from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
+from sweep.analysis.runs.selection import (
+    RUN_COORDINATES,
+    axis_values_in_words,
+    complete_runs,
+    distinct_values_and_codes,
+    groups_of_runs,
+    is_error_against_reference,
+    name_of_energy_quantity,
+    run_table_without_repeats,
+    scanned_axes,
+    take_runs,
+)
+from sweep.analysis.runs.summaries import AT, OF_SERIES, default_result_columns, results
+from sweep.plots.families import panel_families_of_integrators, panel_title
+from sweep.plots.selection import runs_to_draw
+from sweep.plots.style import (
+    GREY,
+    STYLE,
+    Coverage,
+    CurveStyle,
+    Drawing,
+    add_figure_caption,
+    add_legend,
+    axis_label_with_units,
+    curve_styles,
+    curve_styles_of_integrators,
+    label_first_of_rows,
+    new_panelled_figure,
+    note_numbers,
+    set_plain_step_ticks,
+    style_log_error_axis,
+    units_with_superscripts,
+)
+from sweep.text import format_number, join_with_and
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+STEPS = ("step_size", "tolerance")
+AXES = ("integrator", *STEPS, "initial_condition")  # beside those that a study scans
+WIDE = 30  # ratio of the ends of an axis from which on it is logarithmic
+FIRST_RUNS = 64  # that tell until when runs are compared with a reference
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value in a panel, with its interval or range, on the curve of a series."""
+
+    panel: str
+    series: str
+    x: Any
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Values against an axis of a study.
+
+    Attributes
+    ----------
+    axis : xarray.DataArray
+        The coordinate along ``run`` that they are drawn against.
+    label : str
+        Their quantity and units.
+    points : list of Point
+    coverage : Coverage
+    remark : str
+        What marks and bars are.
+    levels : tuple of float
+        Values to compare with.
+    """
+
+    axis: xr.DataArray
+    label: str
+    points: list[Point]
+    coverage: Coverage
+    remark: str = ""
+    levels: tuple[float, ...] = field(default=())
+
+    @property
+    def axis_label(self) -> str:
+        """Name and units of the axis."""
+        return axis_label_with_units(self.axis, str(self.axis.name).replace("_", " "))
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the axis is one of numbers, and not of labels."""
+        return self.axis.dtype.kind in "iuf"
+
+    @property
+    def log(self) -> tuple[bool, bool]:
+        """Whether the axes of x and y are logarithmic: positive, and over more than a decade."""
+        wide = self.is_numeric and _spread_is_wide(point.x for point in self.points)
+        return wide, _spread_is_wide(point.y for point in self.points)
+
+    def panels(self) -> dict[str, dict[str, list[Point]]]:
+        """The points by panel and series, along the axis."""
+        found: dict[str, dict[str, list[Point]]] = {}
+        for point in self.points:
+            found.setdefault(point.panel, {}).setdefault(point.series, []).append(point)
+        if self.is_numeric:
+            for own in (points for of in found.values() for points in of.values()):
+                own.sort(key=lambda point: point.x)
+        return found
+
+
+def _spread_is_wide(values: Iterable[float]) -> bool:
+    low, *_, high = sorted([*values] * 2)
+    return bool(low > 0 and high >= WIDE * low)
+
+
+def values_against(
+    dataset: xr.Dataset | xr.DataTree,
+    x: str | None = None,
+    y: str | None = None,
+    hue: str | None = None,
+    col: str | None = None,
+) -> Drawing:
+    """Draw any result of runs against any axis of a study.
+
+    A mark is the median of the runs with the same `x`, `hue` and `col`, a bar their range. Where
+    step sizes are on none of these, the runs are those at the smallest step size that most
+    integrators share.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    x : str, optional
+        A coordinate of the runs: a scanned parameter, ``step_size``, ``integrator``, an axis of a
+        family of initial conditions, …; by default the scanned axis with most values.
+    y : str, optional
+        A result, as of `sweep.results`: ``energy_error@max``, ``evaluations``, …; by default the
+        global error at the end, without a reference the largest error of the energy.
+    hue : str, optional
+        The coordinate that has a curve for each value; by default the integrators.
+    col : str, optional
+        The coordinate that has a panel for each value.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        For an unknown axis or result, when no run is complete, and for more than twelve panels.
+    """
+    scan = scan_of_values(dataset, x, y, hue, col)
+    styles = curve_styles_of_integrators(run_table_without_repeats(dataset))
+    of_integrators = all(point.series in styles for point in scan.points)
+    return draw_scan(scan, styles if of_integrators else None)
+
+
+def scan_of_values(
+    dataset: xr.Dataset | xr.DataTree,
+    x: str | None = None,
+    y: str | None = None,
+    hue: str | None = None,
+    col: str | None = None,
+) -> Scan:
+    """Medians and ranges of a result of runs against an axis; see `values_against`."""
+    table: xr.Dataset = run_table_without_repeats(dataset)
+    x, y = x or most_scanned_axis(table), y or main_result(table)
+    hue = hue or (None if "integrator" in (x, col) else "integrator")
+    for which, axis in {"x": x, "hue": hue, "col": col}.items():
+        if axis is not None:
+            check_known("axis", axis, axes_of_runs(table), key=which)
+    drawn, said = _complete_runs_to_draw(table, {x, hue, col})
+    values = results(drawn, [y])[y]
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{y} is no number: expected e.g. {main_result(table)}", key="y")
+    points, counts = [], []
+    names = list(dict.fromkeys(filter(None, (col, hue, x))))
+    for key, runs in groups_of_runs(drawn, names):
+        own = values.values[runs].astype(float)
+        own = own[np.isfinite(own)]
+        if len(own):
+            panel = axis_values_in_words({col: key[col]}) if col else ""
+            series = axis_values_in_words({hue: key[hue]}) if hue else ""
+            series = str(key[hue]) if hue == "integrator" else series
+            points.append(Point(panel, series, key[x], np.median(own), own.min(), own.max()))
+            counts.append(len(np.unique(drawn["initial_condition"].values[runs])))
+    if not points:
+        raise InputError(f"no complete run has a value of {y}.", key="y")
+    several = [
+        name
+        for name in (*scanned_axes(table), "initial_condition")
+        if name not in names and len(distinct_values_and_codes(drawn[name].values)[0]) > 1
+    ]
+    if several:
+        words = [name.replace("_", " ") + "s" * (name in AXES) for name in several]
+        said.append(f"median and range over the {join_with_and(words)}")
+    name, _, of = y.partition(AT)
+    words = [name.replace("_", " "), *([OF_SERIES.get(of, f"at t = {of}")] if of else [])]
+    times = _last_times_of_errors(drawn, name) if of else ()
+    return Scan(
+        table[x],
+        axis_label_with_units(values, " ".join(words)),
+        points,
+        Coverage.of_run_table(table, counts, times, against_reference=bool(times)),
+        "; ".join(said),
+    )
+
+
+def axes_of_runs(dataset: xr.Dataset) -> list[str]:
+    """The coordinates of runs that values can be drawn against: all that a study varies."""
+    return [
+        str(name)
+        for name, axis in dataset.coords.items()
+        if axis.dims == ("run",) and (name in AXES or name not in RUN_COORDINATES)
+    ]
+
+
+def most_scanned_axis(dataset: xr.Dataset) -> str:
+    """The scanned axis with most values, numbers before labels; InputError if none is scanned."""
+    axes = scanned_axes(dataset)
+    if not axes:
+        raise InputError("no parameter is scanned: name the axis, as in --x step_size.", key="x")
+    counts = {name: len(distinct_values_and_codes(dataset[name].values)[0]) for name in axes}
+    return max(axes, key=lambda name: (dataset[name].dtype.kind in "iuf", counts[name]))
+
+
+def main_result(dataset: xr.Dataset) -> str:
+    """The result that says most of a run, a column of `sweep.results`."""
+    if run_table_has_error(dataset, "global_error"):
+        return f"global_error{AT}end"
+    energy = f"{name_of_energy_quantity(dataset)}_error"
+    errors = [column for column in default_result_columns(dataset) if column.endswith("_error@max")]
+    return f"{energy}{AT}max" if energy in dataset else [*errors, "evaluations"][0]
+
+
+def _complete_runs_to_draw(
+    table: xr.Dataset, axes: set[str | None]
+) -> tuple[xr.Dataset, list[str]]:
+    """The complete runs, of one step size for each integrator unless these are drawn."""
+    runs, said = np.flatnonzero(complete_runs(table)), []
+    if not len(runs):
+        raise InputError("none of the selected runs is complete.")
+    if not axes & set(STEPS):
+        chosen, words = runs_to_draw(table)
+        runs = np.intersect1d(runs, chosen)
+        said = [" and ".join(dict.fromkeys(words.values()))]
+    drawn: xr.Dataset = take_runs(table, runs)
+    return drawn, said
+
+
+def _last_times_of_errors(dataset: xr.Dataset, name: str) -> tuple[float, ...]:
+    """The times until which runs are compared with a reference; none for other results."""
+    if not is_error_against_reference(dataset, name):
+        return ()
+    there = np.isfinite(dataset[name].isel(run=slice(FIRST_RUNS)).transpose("run", "time").values)
+    last = there.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
+    return tuple(dataset["time"].values[np.unique(last[there.any(axis=1)])].tolist())
+
+
+def scan_of_orders(
+    dataset: xr.Dataset, x: str | None = None, error: str | None = None, at: str = "end"
+) -> Scan:
+    """Measured orders, with their 95 % intervals, against a scanned axis.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    x : str, optional
+        By default the scanned axis with most values.
+    error, at : str, optional
+        As in `order_table`.
+    """
+    rows = order_table(dataset, error, at)
+    declared = sorted({row.declared for row in rows if isinstance(row.declared, int)})
+    return _scan_of_rows(
+        dataset,
+        rows,
+        x,
+        "measured order",
+        lambda row: (row.order, row.low, row.high),
+        "bars: 95 % intervals; grey: declared orders",
+        tuple(declared),
+    )
+
+
+def scan_of_drifts(dataset: xr.Dataset, x: str | None = None, quantity: str | None = None) -> Scan:
+    """Drifts, with their 95 % intervals, against a scanned axis, at the smallest step sizes.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    x : str, optional
+        By default the scanned axis with most values.
+    quantity : str, optional
+        By default the energy.
+    """
+    quantity = quantity or name_of_energy_quantity(dataset)
+    rows = drift_table(dataset, [quantity], "smallest")
+    units = {units_with_superscripts(row.rate) for row in rows}
+    label = f"drift of the {quantity.replace('_', ' ')} error"
+    return _scan_of_rows(
+        dataset,
+        rows,
+        x,
+        label + (f" [{units.pop()}]" if len(units) == 1 and units != {""} else ""),
+        lambda row: (row.drift, row.low, row.high),
+        "bars: 95 % intervals",
+        (0.0,),
+    )
+
+
+def _scan_of_rows(
+    dataset: xr.Dataset,
+    rows: Sequence[Any],
+    x: str | None,
+    label: str,
+    value_of: Callable[[Any], tuple[float, float, float]],
+    remark: str,
+    levels: tuple[float, ...],
+) -> Scan:
+    """A number of each row of an answer, with its interval."""
+    x = _scanned_axis(dataset, x)
+    families = panel_families_of_integrators(dataset)
+    measured = [row for row in rows if np.isfinite(value_of(row)[0])]
+    if not measured:
+        raise InputError(f"no {label.partition(' [')[0]} could be estimated.")
+    points = [
+        Point(
+            _panel_title(row.parameters, x, families[row.integrator]),
+            row.integrator,
+            row.parameters[x],
+            *value_of(row),
+        )
+        for row in measured
+    ]
+    coverage = Coverage.of_run_table(dataset, [row.starts for row in measured])
+    return Scan(dataset[x], label, points, coverage, remark, levels)
+
+
+def scan_of_costs(
+    dataset: xr.Dataset,
+    x: str | None = None,
+    error: str | None = None,
+    against: str = "evaluations",
+) -> Scan:
+    """The work that each integrator needs for an error, against a scanned axis.
+
+    The error is the smallest power of ten that as many integrators reach at as many values as any.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    x : str, optional
+        By default the scanned axis with most values.
+    error, against : str, optional
+        An error and a measure of work, as of `work_table`.
+    """
+    x = _scanned_axis(dataset, x)
+    error = chosen_errors_for_work(dataset, error, "end")[0]
+    cells: dict[str, list[Any]] = {}
+    for row in work_table(dataset, error):
+        if row.starts and not row.failed and row.work_is_comparable(against):
+            cells.setdefault(axis_values_in_words(row.parameters), []).append(row)
+    reached: dict[float, list[Point]] = {}
+    for rows in cells.values():
+        parameters = rows[0].parameters
+        for level, ranked in rank_at_levels(rows, against):
+            reached.setdefault(level, []).extend(
+                Point(
+                    _panel_title(parameters, x),
+                    one.integrator,
+                    parameters[x],
+                    one.work,
+                    one.work,
+                    one.work_high,
+                )
+                for one in ranked
+            )
+    if not reached:
+        raise InputError("no run has an error above round-off whose cost could be drawn.")
+    level = min(reached, key=lambda level: (-len(reached[level]), level))
+    units = " [s]" if against == "cpu_time" else ""
+    label = f"{against.replace('_', ' ')} for a {error.replace('_', ' ')} of {level:g}{units}"
+    counts = [row.starts for rows in cells.values() for row in rows]
+    return Scan(dataset[x], label, reached[level], Coverage.of_run_table(dataset, counts))
+
+
+def _scanned_axis(dataset: xr.Dataset, x: str | None) -> str:
+    most = most_scanned_axis(dataset)
+    if x is not None:
+        check_known("scanned axis", x, scanned_axes(dataset), key="x")
+    return x or most
+
+
+def _panel_title(parameters: dict[str, Any], x: str, family: str = "") -> str:
+    rest = {name: value for name, value in parameters.items() if name != x}
+    return panel_title(axis_values_in_words(rest), family)
+
+
+def draw_scan(scan: Scan, styles: dict[str, CurveStyle] | None = None) -> Drawing:
+    """Draw values against an axis, with a panel and a curve as each point says.
+
+    Parameters
+    ----------
+    scan : Scan
+    styles : dict of str to dict, optional
+        Colour, marker and line of each series.
+    """
+    panels = scan.panels()
+    series = list(dict.fromkeys(name for of in panels.values() for name in of))
+    styles = curve_styles(series) if styles is None else styles
+    names = [format_number(value) for value in dict.fromkeys(scan.axis.values.tolist())]
+    with rc_context(STYLE):
+        figure, axes = new_panelled_figure(list(panels))
+        figure.coverage = scan.coverage
+        for ax, of in zip(axes, panels.values(), strict=True):
+            for name, points in of.items():
+                at = [names.index(format_number(point.x)) for point in points]
+                _draw_series(ax, name, points, styles[name], None if scan.is_numeric else at)
+            for level in scan.levels:
+                ax.axhline(level, color=GREY, lw=0.6, zorder=0)
+            ax.set_xlabel(scan.axis_label)
+            if not scan.is_numeric:
+                ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+            elif scan.log[0]:
+                ax.set_xscale("log")
+                set_plain_step_ticks(ax)
+            if scan.log[1]:
+                style_log_error_axis(ax)
+        label_first_of_rows(axes, scan.label)
+        if any(series):
+            add_legend(figure, axes)
+        if scan.remark:
+            add_figure_caption(figure, scan.remark)
+    return figure
+
+
+def _draw_series(
+    ax: Axes,
+    series: str,
+    points: Sequence[Point],
+    style: CurveStyle,
+    places: Sequence[int] | None,
+) -> None:
+    """Draw marks with bars: joined along numbers, and at their places along labels."""
+    x = [point.x for point in points]
+    at = x if places is None else places
+    y, low, high = (np.array([getattr(p, side) for p in points]) for side in ("y", "low", "high"))
+    ax.vlines(at, low, high, color=style["color"], lw=0.8, alpha=0.5)
+    joined = style if places is None else style | {"ls": "none"}
+    ax.plot(at, y, label=series or None, **joined)
+    note_numbers(ax, series, "filled", x, y, low=low, high=high)
