@@ -169,6 +169,19 @@ def submit_options(command: Command) -> Command:
     return _apply_click_options(command_with_cluster, (*_SUBMIT_OPTIONS, *_SCHEDULER_OPTIONS))
 
 
+def cluster_options(command: Command) -> Command:
+    """Decorator that adds the options of `run_options` for the workers alone.
+
+    They become one argument, `cluster`, as of `submit_options`.
+    """
+
+    @functools.wraps(command)
+    def command_with_cluster(cluster: str | None, **given: Any) -> None:
+        command(cluster=_pop_cluster_options(given, cluster), **given)
+
+    return _apply_click_options(command_with_cluster, (*_RUN_OPTIONS, *_SCHEDULER_OPTIONS))
+
+
 def run_options(command: Command) -> Command:
     """Decorator that adds the options of all commands that compute.
 

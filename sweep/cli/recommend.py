@@ -10,11 +10,19 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import Duration, echo_json, json_option, study_argument, trust_option
+from sweep.cli.common import (
+    Duration,
+    cluster_options,
+    echo_json,
+    json_option,
+    study_argument,
+    trust_option,
+)
 from sweep.cli.plot import PICTURES
 from sweep.store.backends.places import require_local_path
 
 if TYPE_CHECKING:
+    from sweep.clusters.spec import ClusterSpec
     from sweep.study.model import Study
 
 
@@ -46,10 +54,16 @@ if TYPE_CHECKING:
     metavar="TIME",
     help="Time that the search may take: 90s, 10m, 1h.",
 )
+@click.option(
+    "--keep",
+    metavar="STORE",
+    help="Store for the runs of the search: the same command goes on from what it has.",
+)
 @click.option("--plot", metavar="FILE", help="Write errors against CPU time as a picture.")
 @click.option(
     "--study", "shown", metavar="FILE", help="Write the answer as a study file for sweep run."
 )
+@cluster_options
 @trust_option
 @json_option
 def command(
@@ -57,6 +71,8 @@ def command(
     experiment: str | None,
     until: float | None,
     budget: float,
+    keep: str | None,
+    cluster: "ClusterSpec",
     plot: str | None,
     shown: str | None,
     trust_plugins: bool,
@@ -68,13 +84,14 @@ def command(
     It is the cheapest of all fitting integrators that keep the given errors below their bounds
     over the whole time. Only the system, its parameters and the initial conditions of the study
     count; new members of ensembles are drawn. The answer is verified from starts that the search
-    did not use.
+    did not use. All runs are ordinary ones of a store, which --keep keeps.
 
     \b
     Example:
       sweep recommend quickstart -e pendulum --energy-error 1e-9
       sweep recommend my-study.toml --energy-error 1e-9 --until 1e4 --study answer.toml
       sweep recommend my-study.toml --global-error 1e-6 --until 10 --plot answer.pdf
+      sweep recommend my-study.toml --energy-error 1e-9 --keep search.zarr --budget 1h
     """
     picture = None if plot is None else _new_file(plot, "plot")
     if picture is not None and picture.suffix.lower() not in PICTURES:
@@ -94,6 +111,8 @@ def command(
         until=until,
         experiment=experiment,
         budget=budget,
+        keep=keep,
+        cluster=cluster,
         say=lambda line: click.echo(line, err=True),
         **bounds,
     )

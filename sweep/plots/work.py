@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sweep.analysis.efficiency.pareto import WorkEstimate
-    from sweep.campaign.recommend.recommendation import Point, Recommendation
+    from sweep.campaign.recommend.recommendation import Recommendation
 
 # Label and units of each measure of work, which is that of the whole run.
 AXES = {
@@ -345,8 +345,7 @@ def _error_time_label(dataset: xr.Dataset, time: float) -> str:
 def recommendation_picture(found: Recommendation) -> Drawing:
     """Errors of a recommended integrator and its runners-up, against the CPU time of a run.
 
-    A filled mark is a trial until the end. An open one ended earlier: its error is that until then,
-    its CPU time that of a run to the end at the same rate.
+    Each mark is a step size or tolerance with which runs went to the end.
 
     Parameters
     ----------
@@ -364,22 +363,26 @@ def recommendation_picture(found: Recommendation) -> Drawing:
         figure, (ax,) = new_panelled_figure([""], f"{found.system}, {until}")
         for number, name in enumerate(names):
             trials = [own for own in found.points if own.integrator == name]
-            trials = [own for own in trials if 1 / SPAN < own.ratio < SPAN]
+            trials = [own for own in trials if 1 / SPAN < found.parts_of_bounds(own) < SPAN]
             trials.sort(key=lambda own: own.seconds)
-            _draw_trials(ax, name, number, trials, bound, found.until)
+            style: CurveStyle = {
+                "color": COLOURS[number % len(COLOURS)],
+                "marker": MARKERS[number % len(MARKERS)],
+            }
+            style |= {"ls": DASHES[number // len(COLOURS) % len(DASHES)], "ms": 5.0, "lw": 1.0}
+            seconds = [own.seconds for own in trials]
+            errors = [found.parts_of_bounds(own) * bound for own in trials]
+            ax.plot(seconds, errors, label=name, **style)
+            note_numbers(ax, name, ["filled"] * len(trials), seconds, errors)
         ax.axhline(bound, color=GREY, lw=1.0, ls="--")
         ax.annotate(
             "bound", (0.99, bound), xycoords=("axes fraction", "data"), ha="right",
             va="bottom", color="0.3",
         )  # fmt: skip
-        best = next(
-            own
-            for own in found.points
-            if own.integrator == found.best.integrator and own.size == found.best.size
-        )
+        best = found.best
         ax.plot(
-            best.seconds, best.ratio * bound, marker="o", ms=14, mfc="none", mec="0.3",
-            ls="none", label="recommended",
+            best.seconds, found.parts_of_bounds(best) * bound, marker="o", ms=14, mfc="none",
+            mec="0.3", ls="none", label="recommended",
         )  # fmt: skip
         ax.set(xscale="log", xlabel="CPU time of a run [s]", ylabel=_bounded_error_label(found))
         style_log_error_axis(ax)
@@ -387,27 +390,8 @@ def recommendation_picture(found: Recommendation) -> Drawing:
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter(NullFormatter())
-        some_open = any(own.until < found.until for own in found.points if own.integrator in names)
-        add_legend(figure, [ax], OPEN_TRIAL if some_open else None)
+        add_legend(figure, [ax])
     return figure
-
-
-def _draw_trials(
-    ax: Axes, name: str, number: int, trials: Sequence[Point], bound: float, end: float
-) -> None:
-    """One integrator: a pale line, and a mark for each trial, filled where it went to the end."""
-    style: CurveStyle = {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-    }
-    style |= {"ls": DASHES[number // len(COLOURS) % len(DASHES)], "ms": 5.0, "lw": 1.0}
-    ax.plot([], [], label=name, **style)
-    seconds, errors = [own.seconds for own in trials], [own.ratio * bound for own in trials]
-    ax.plot(seconds, errors, **(style | {"marker": "", "alpha": 0.45}))
-    filled = [own.until == end for own in trials]
-    for x, y, full in zip(seconds, errors, filled, strict=True):
-        ax.plot(x, y, **(style | {"ls": "none", "mfc": style["color"] if full else "white"}))
-    note_numbers(ax, name, ["filled" if full else "open" for full in filled], seconds, errors)
 
 
 def _bounded_error_label(found: Recommendation) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sweep.campaign.recommend.recommendation import HELD_BACK, SEARCHED
 from sweep.tables.base import Table, scientific_cell
 from sweep.text import count_with_noun, format_number
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from sweep.campaign.recommend.recommendation import Choice, Recommendation
 
 FAR_BELOW = 100.0  # times that an error is below its bound, from which on a sentence says so
-MOST_NAMES = 6
 
 
 def recommendation_in_sentences(found: Recommendation) -> list[str]:
@@ -49,17 +49,16 @@ def recommendation_as_table(found: Recommendation) -> Table:
     """
     best = found.best
     headers = ["integrator", "order", "step size", "tolerance", "CPU time", "times"]
-    headers += [bound.in_words for bound in found.bounds] + ["until"]
+    headers += [bound.in_words for bound in found.bounds]
     rows = [
         [
             own.integrator,
             str(own.order),
             "–" if own.adaptive else format_number(own.size),
             scientific_cell(own.size) if own.adaptive else "–",
-            ("≈ " if own.is_expected else "") + _seconds_text(own.seconds),
+            _seconds_text(own.seconds),
             _cost_ratio_cell(own, best),
             *(scientific_cell(own.errors[bound.error]) for bound in found.bounds),
-            format_number(own.until),
         ]
         for own in (best, *found.others)
     ]
@@ -67,11 +66,9 @@ def recommendation_as_table(found: Recommendation) -> Table:
         headers, rows = headers[:3] + headers[4:], [row[:3] + row[4:] for row in rows]
     together = f", {found.together} side by side" if found.together > 1 else ", each by itself"
     notes = [
-        f"CPU time is that of a run until t = {_time_text(found, found.until)}{together}; errors "
-        "are the largest of all runs until then, or until where a row was followed."
+        f"CPU time is that of a run until t = {_time_text(found, found.until)}{together}, the "
+        "least of repeats; errors are the largest of all runs."
     ]
-    if any(own.is_expected for own in (best, *found.others)):
-        notes.append("≈: expected, by shorter runs or from fewer initial conditions")
     if not all(own.is_apart for own in found.others):
         notes.append("=: cannot be told from the first by the spread of its CPU times")
     return Table(headers, rows, "", notes)
@@ -81,79 +78,69 @@ def _recommendation_sentence(found: Recommendation) -> str:
     best = found.best
     what = "tolerance" if best.adaptive else "step size"
     units = "" if best.adaptive or found.time_units == "1" else f" {found.time_units}"
-    doubt = " is expected to keep" if best.is_expected else " keeps"
-    text = f"{best.integrator} with {what} {_size_text(best)}{units}{doubt} "
+    text = f"{best.integrator} with {what} {_size_text(best)}{units} keeps "
     text += f"{_bounds_in_words(found)} until t = {_time_text(found, found.until)}, "
     text += f"in {_seconds_text(best.seconds)} of CPU time a run"
-    apart = [own for own in found.others if own.is_apart]
     same = [own.integrator for own in found.others if not own.is_apart]
     if same:
-        names = ", ".join(same[:MOST_NAMES]) + ", …" * (len(same) > MOST_NAMES)
-        text += f"; {names} may be as cheap: that cannot be told by these CPU times"
-    elif apart:
-        text += f", {apart[0].seconds / best.seconds:.2g} times cheaper than {apart[0].integrator}"
+        text += f"; {', '.join(same)} may be as cheap: that cannot be told by these CPU times"
+    elif found.others:
+        dearer = found.others[0]
+        text += f", {dearer.seconds / best.seconds:.3g} times cheaper than {dearer.integrator}"
     return f"{text}."
 
 
 def _verification_sentences(found: Recommendation) -> Iterator[str]:
-    if found.best.is_expected or not found.held_back:
-        if found.best.is_expected:
-            until = _time_text(found, found.best.until)
-            yield f"Not verified: the budget ended, and it was followed until t = {until}."
-        elif not found.in_time:
-            yield "Not verified from initial conditions that were held back: the budget ended."
-        else:
-            count = count_with_noun(found.searched, "initial condition")
-            yield (
-                f"So it is from the study's {count}; of others nothing is known, since none is "
-                "random: { around = …, random = 16, spread = …, seed = 1 } draws some."
-            )
-        return
-    largest = " and ".join(
-        f"{found.best.errors[bound.error]:.1e}{_units_suffix(bound.units)}"
-        for bound in found.bounds
-    )
-    yield (
-        f"Verified: from {found.above} of {found.held_back} initial conditions that were held back "
-        f"it is above; at least {100 * math.floor(100 * found.share) / 100:.0f} % of new ones keep "
-        f"it ({100 * found.confidence:.0f} % confidence). The largest was {largest}."
-    )
+    if not found.held_back and not found.in_time:
+        yield "Not verified from initial conditions that were held back: the budget ended."
+    elif not found.held_back:
+        count, wanted = count_with_noun(found.searched, "initial condition"), SEARCHED + HELD_BACK
+        yield (
+            f"So it is from the study's {count}; of others nothing is known, which takes {wanted} "
+            f"random ones: {{ around = …, random = {wanted}, spread = …, seed = 1 }} draws them."
+        )
+    else:
+        largest = " and ".join(
+            f"{found.best.errors[bound.error]:.1e}{_units_suffix(bound.units)}"
+            for bound in found.bounds
+        )
+        yield (
+            f"Verified: from {found.above} of {found.held_back} initial conditions that were held "
+            f"back it is above; at least {100 * math.floor(100 * found.share) / 100:.0f} % of new "
+            f"ones keep it ({100 * found.confidence:.0f} % confidence). The largest was {largest}."
+        )
 
 
 def _remark_sentences(found: Recommendation) -> Iterator[str]:
     best = found.best
     is_far = all(best.errors[own.error] < own.most / FAR_BELOW for own in found.bounds)
     points = [own for own in found.points if own.integrator == best.integrator]
-    failing_sizes = [own.size for own in points if own.size > best.size and own.ratio > 1.0]
+    larger = [own for own in points if own.size > best.size]
+    failing_sizes = [own.size for own in larger if found.parts_of_bounds(own) > 1.0]
     if best.at_largest:
-        text = f"No larger {'tolerance' if best.adaptive else 'step'} was tried."
+        text = f"No larger {'tolerance' if best.adaptive else 'step'} is possible."
         if is_far and all(bound.quantities for bound in found.bounds):  # none of states
             text += (
                 " So small an error says little of trajectories: bound the global error as well."
             )
         yield text
-    elif is_far and failing_sizes and not best.is_expected:
+    elif is_far and failing_sizes:
         what = "tolerance" if best.adaptive else "step size"
         yield (
             "That is far below the bound, which is exceeded, or runs fail, "
             f"with {what} {format_number(min(failing_sizes))}."
         )
-    if not found.in_time and not best.is_expected:
-        yield "The budget ended before all that might be cheaper was followed to the end."
 
 
 def _search_sentence(found: Recommendation) -> str:
-    text = f"Tried {found.tried} of {found.fitting} integrators that fit"
-    if found.tried < found.fitting and found.in_time:
-        text += "; the order of the others is too low for such an error"
-    if found.unable:
-        shown = ", ".join(found.unable[:MOST_NAMES])
-        shown += ", …" * (len(found.unable) > MOST_NAMES)
-        text += f"; {shown} keep{'s' * (len(found.unable) == 1)} it at none of the sizes tried"
-    text += f": {_seconds_text(found.search_seconds)} of CPU time"
-    if found.compile_seconds > 0.1:
-        text += f", and {_seconds_text(found.compile_seconds)} to compile or load kernels"
-    return f"{text}."
+    said = [
+        f"{own.kept} of {own.tried} until t = {_time_text(found, own.until)}"
+        for own in found.stages
+    ]
+    return (
+        f"Of the integrators that fit, so many kept it: {', '.join(said)}; the cheapest of them "
+        f"went on. All runs took {_seconds_text(found.search_seconds)} of CPU time."
+    )
 
 
 def _bounds_in_words(found: Recommendation) -> str:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_number
-from sweep.study import schema
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from systems.base import System
 
 ENERGY, MOMENTUM, GLOBAL = "energy_error", "momentum_error", "global_error"
@@ -34,7 +35,7 @@ class Bound:
         Conserved quantities of the system, of which the largest error counts; empty for the error
         against a reference.
     columns : tuple of str
-        Variables of these quantities, as a `Recorder` names them.
+        Variables of these quantities, as a store names them.
     """
 
     error: str
@@ -48,36 +49,34 @@ class Bound:
         """The error in words, such as ``energy error``."""
         return WORDS[self.error]
 
-    def series(
-        self, sampled: Mapping[str, NDArray[np.float64]], every_step: bool
-    ) -> NDArray[np.float64]:
-        """The error at the samples of runs; of energy, perhaps the maximum since the last sample.
+    def largest_errors(self, dataset: xr.Dataset, every_step: bool) -> NDArray[np.float64]:
+        """The largest error of each run; infinite where one is not finite.
+
+        Of the energy over all steps where statistics of these are recorded, else at the samples.
 
         Parameters
         ----------
-        sampled : dict of str to ndarray, shape (runs, samples)
-            As `Recorder.advance` gives it.
+        dataset : xarray.Dataset
+            Runs of a store.
         every_step : bool
-            Whether statistics over every step are recorded.
 
         Returns
         -------
-        ndarray, shape (runs, samples)
+        ndarray, shape (runs,)
         """
-        if self.error == GLOBAL:
-            return sampled[schema.GLOBAL_ERROR]
-        ending = "_error_abs_max" if every_step and self.error == ENERGY else "_error"
-        found = [np.abs(sampled[f"{name}{ending}"]) for name in self.quantities]
-        largest: NDArray[np.float64] = np.max(found, axis=0)
+        ending = "_abs_max" if every_step and self.error == ENERGY else ""
+        names = [f"{name}_error{ending}" for name in self.quantities] or [self.error]
+        found = np.abs([dataset[name].values[:, 1:] for name in names]).max(axis=(0, 2))
+        largest: NDArray[np.float64] = np.where(np.isfinite(found), found, np.inf)
         return largest
 
-    def round_off(self, sampled: Mapping[str, NDArray[np.float64]]) -> float:
+    def round_off(self, dataset: xr.Dataset) -> float:
         """Error from rounding the quantities by half a unit in the last place.
 
         For errors of states, whose rows are of norm 1 or so, that of the number 1.
         """
-        sizes = [np.nanmax(np.abs(sampled[name][:, 0])) for name in self.columns]
-        return np.finfo(float).eps / 2 * max(sizes, default=1.0)
+        sizes = [np.abs(dataset[name].values[:, 0]).max() for name in self.columns]
+        return float(np.finfo(float).eps / 2 * max(sizes, default=1.0))
 
 
 def make_bounds(system: System, asked: Mapping[str, float | None]) -> tuple[Bound, ...]:

@@ -1,55 +1,69 @@
-"""Recommend an integrator: the cheapest that keeps errors below bounds until a time."""
+"""Recommend an integrator: the cheapest that keeps errors below bounds until a time.
+
+The search is successive halving (Jamieson and Talwalkar, AISTATS 2016): all integrators that fit
+are run over a sixteenth of the time, at sizes a factor of two apart from the largest on, the
+cheaper ones over a quarter, the last few over the whole. Each round is an experiment of one store.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError, check_known, check_number
+from sweep.campaign.extend import exact_multiple_of_unit
 from sweep.campaign.recommend.bounds import ENERGY, GLOBAL, MOMENTUM, make_bounds
 from sweep.campaign.recommend.confidence import (
     CONFIDENCE,
     confidence_of_attempt,
     share_that_keeps,
 )
-from sweep.campaign.recommend.recommendation import Choice, Point, Recommendation, study_text
-from sweep.campaign.recommend.search import (
-    CLOSE_ENOUGH,
-    HOPELESS,
-    TRIES,
-    follow,
-    search,
-    time_interleaved,
+from sweep.campaign.recommend.recommendation import (
+    HELD_BACK,
+    SEARCHED,
+    Choice,
+    Recommendation,
+    Stage,
 )
-from sweep.campaign.recommend.starts import StartSampler
-from sweep.campaign.recommend.trials import Bench, Candidate, OutOfBudget
+from sweep.campaign.recommend.rounds import Bench, Candidate, OutOfBudget, Round, Trial
+from sweep.clusters.launch import start_or_connect
+from sweep.clusters.spec import cluster_spec_from_arguments
+from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
 from sweep.study.run_table import expand_experiment
 from sweep.study.system_defaults import fitting_integrators
-from sweep.study.time_axis import TimeAxis
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from distributed import Client
 
-    from sweep.campaign.recommend.search import Contender
-    from sweep.store.store import Store
+    Asked = Mapping[Candidate, Sequence[float]]  # amounts
+
+    from sweep.clusters.spec import ClusterSpec
     from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
-    from sweep.study.run_table import States
 
-SEARCHED, HELD_BACK = 40, 40  # initial conditions
+ROUNDS = (  # of a time of 1, with a sample for each sixteenth
+    Round("sixteenth", 1 / 16, 1, factor=2.0, starts=8, repeats=2, stay=12, worth=4.0),
+    Round("quarter", 1 / 4, 4, factor=1.3, starts=8, repeats=2, stay=4, worth=2.0),
+    Round("whole", 1.0, 16, factor=1.08, starts=SEARCHED, repeats=1, stay=1, worth=1.0),
+)
 ATTEMPTS = 3  # at most, to find a size at which the held-back starts keep the bounds
-STEPS_OF_SAMPLE = 16  # suitable steps in a sample interval, at least, of a long run
-FEWEST_SAMPLES, MOST_SAMPLES = 8, 2048
-DOUBT = 1.25  # factor by which expected costs, and errors at a neighbouring size, may be wrong
-APART = 1.06  # least ratio of costs that differ significantly: own least to the best one's median
-STEPS_UNDECLARED = 1000  # of a run, of a system that declares no step that suits it
+TIMINGS = 5  # of the last few
+BLOCK = 3  # sizes that are tried together
+HOPELESS = 4.0  # times the least cost at which another one keeps the bounds
+MOST_STEPS = 2**20  # of a run over a sixteenth of the time
+NEAR_ROUND_OFF = 1e6  # times half a unit in the last place, below which errors may fall no further
+AT_FLOOR = 0.5  # power of the inverse cost with which errors fall at least, there
 
 
 def recommend(
@@ -61,15 +75,20 @@ def recommend(
     until: float | None = None,
     experiment: str | None = None,
     budget: float = 600.0,
+    keep: str | Path | Store | None = None,
+    client: Client | None = None,
+    cluster: ClusterSpec | str | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
     trust_plugins: bool = False,
     say: Callable[[str], object] = lambda line: None,
 ) -> Recommendation:
     """Find the integrator and step size that keep errors below bounds at the least cost.
 
-    All integrators that fit the system are candidates, with a fixed step or a tolerance. Short
-    pilots of all of them measure how errors fall with the step and grow with time, and what a step
-    costs; the cheaper ones are integrated longer, and the last few until the end. The cheapest of
-    these is verified from initial conditions that were held back.
+    All integrators that fit the system are candidates, with a fixed step or a tolerance. They are
+    run over a part of the time at sizes from the largest on, until the bounds are kept or others
+    keep them at far less cost; the cheaper ones longer, and the last few until the end. The
+    cheapest of these is verified from initial conditions that were held back.
 
     Parameters
     ----------
@@ -85,7 +104,10 @@ def recommend(
         Needed where the study has several.
     budget : float, optional
         Seconds that the search may take.
-    trust_plugins : bool, optional
+    keep : str, Path or Store, optional
+        Store for the runs of the search, which all workers must see; the same search goes on from
+        what it has. A temporary directory unless given.
+    client, cluster, workers, scheduler, trust_plugins : optional
         As in `sweep.run`.
     say : callable, optional
         Called with lines on the progress.
@@ -99,11 +121,14 @@ def recommend(
     InputError
         If there is no bound, the system has no such error, no integrator keeps the bounds (then
         the message has the least error, and its cost), the experiment scans parameters, or the
-        budget ends before any integrator was tried.
+        budget ends before any integrator was run until the end.
     StudyError
         If the study has a problem.
+    Interrupted
+        At Ctrl-C; with `keep` the same search goes on.
     """
-    budget = check_number("budget", budget, above=0.0)
+    ends = time.monotonic() + check_number("budget", budget, above=0.0)
+    spec = cluster_spec_from_arguments(cluster, workers, scheduler)
     read, _ = resolve_study_and_store(study, trust_plugins=trust_plugins)
     chosen = _chosen_experiment(read, experiment)
     (system, *others) = chosen.make_systems()
@@ -117,219 +142,309 @@ def recommend(
     bounds = make_bounds(
         system, {ENERGY: energy_error, GLOBAL: global_error, MOMENTUM: momentum_error}
     )
-    if until is None:
-        duration = chosen.duration
-    else:
-        duration = check_number("until", until, above=0.0) * chosen.time_unit
-    step = system.convergence.longest_step if system.convergence else duration / STEPS_UNDECLARED
-    step = min(step, duration / FEWEST_SAMPLES)
-    axis = TimeAxis(duration, _sample_count(duration, step))
-    sampler = StartSampler(chosen, system)
-    starts = np.concatenate([sampler.single, sampler.take(_count_searched(sampler))])
-    bench = Bench(chosen, system, bounds, axis, budget, drawn=len(starts) > len(sampler.single))
-    candidates = [
-        Candidate(name, integrator, step)
-        for name, integrator in fitting_integrators([system], chosen.library).items()
-    ]
-    contenders, finalists = search(bench, candidates, starts[:WIDTH], starts, say)
-    result = _SearchResult(bench, contenders, finalists, searched=len(starts))
-    with contextlib.suppress(OutOfBudget):
-        _verify(result, sampler, starts, say)
-    return _recommendation(read, chosen, result)
+    duration = exact_multiple_of_unit(chosen.duration, chosen.time_unit)
+    duration = duration if until is None else check_number("until", until, above=0.0)
+    fitting = fitting_integrators([system], chosen.library)
+    candidates = [Candidate(name, integrator) for name, integrator in fitting.items()]
+    with contextlib.ExitStack() as stack:
+        if keep is None:
+            keep = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "search.zarr"
+        client = client or stack.enter_context(start_or_connect(spec))
+        bench = Bench(read, chosen, bounds, Store.at(keep).absolute(), client, ends)
+        search = _Search(bench, duration, say)
+        try:
+            search.find(candidates)
+            search.verify()
+        except OutOfBudget:
+            search.in_time = False
+            say("the budget ended")
+        return search.recommendation(system.time_units)
 
 
-@dataclasses.dataclass(eq=False)
-class _SearchResult:
-    """Contenders and finalists of a search, and the verification of the best of them."""
+class _Search:
+    """A search for the cheapest candidate, and its verification.
 
-    bench: Bench
-    contenders: list[Contender]
-    finalists: list[Contender]
-    searched: int
-    # The least and the median CPU seconds of each contender.
-    costs: dict[Contender, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    held_back: int = 0
-    above: int = 0
-    attempt: int = 1
-
-
-def _verify(
-    result: _SearchResult, sampler: StartSampler, starts: States, say: Callable[[str], object]
-) -> None:
-    """Rank the finalists by cost, and verify the cheapest from starts that were held back.
-
-    Where it exceeds a bound, its size is chosen again with these starts, and verified from new
-    ones.
-
-    Raises
-    ------
-    OutOfBudget
+    Attributes
+    ----------
+    finalists : list of Trial
+        Of candidates that were run until the end and keep the bounds, the cheapest first.
+    held : Trial or None
+        The first of these, from initial conditions that were held back.
     """
-    bench, total = result.bench, result.bench.time_axis.samples
-    while result.finalists:
-        costs = time_interleaved(bench, result.finalists, starts)
-        result.costs = dict(zip(result.finalists, costs, strict=True))
-        result.finalists.sort(key=lambda own: result.costs[own])
-        best = result.finalists[0]
-        held = sampler.take(HELD_BACK)
-        if not len(held):
-            return
-        say(f"{best.candidate.name} from {len(held)} initial conditions that were held back")
-        trial = bench.try_size(best.candidate, best.kept.size, total, held)
-        best.verified = trial
-        result.held_back = len(held)
-        result.above = int(np.sum(~(trial.ratios[:, -1] <= 1.0)))
-        if not result.above or result.attempt == ATTEMPTS or not sampler.is_endless:
-            return
-        result.attempt += 1
-        starts = np.concatenate([starts, held])
-        result.searched, result.held_back = len(starts), 0
-        follow(bench, best, total, starts, TRIES, CLOSE_ENOUGH)
-        if not best.keeps_bounds:
-            result.finalists.remove(best)
 
-
-def _no_integrator_does(bench: Bench, contenders: Sequence[Contender]) -> InputError:
-    """The `InputError` if none keeps the bounds: with the least error, and its cost."""
-    tried = [own for own in contenders if own.trials]
-    if not tried:
-        return InputError(
-            "the budget ended before any integrator was tried; expected more: kernels alone take "
-            "some seconds to compile",
-            key="budget",
-        )
-    longest = max(own.least.samples for own in tried)
-    best = min((own for own in tried if own.least.samples == longest), key=lambda c: c.least.rare)
-    bounds = " and ".join(f"{b.in_words} below {b.most:g} {b.units}" for b in bench.bounds)
-    none = "no integrator" if bench.in_time else f"none of {len(tried)} integrators in the budget"
-    problem = f"{none} keeps the {bounds} until t = {bench.time_axis.duration:g}"
-    trial = best.least
-    if not math.isfinite(trial.rare):
-        return InputError(f"{problem}: all runs failed")
-    seconds = trial.seconds * best.samples / trial.samples
-    values = " and ".join(f"{trial.errors[b.error].max():.1e} {b.units}" for b in bench.bounds)
-    size = f"{'tolerance' if best.candidate.adaptive else 'step size'} {trial.size:.3g}"
-    until = bench.time_axis.times[trial.samples]
-    already = f" until t = {until:g} already" if trial.samples < best.samples else ""
-    return InputError(
-        f"{problem}: the least is {values}{already}, by {best.candidate.name} at {size}, in "
-        f"{seconds:.2g} s of CPU time a run"
-    )
-
-
-def _recommendation(
-    study: Study, experiment: ResolvedExperiment, result: _SearchResult
-) -> Recommendation:
-    """Make the `Recommendation` from the result of a search."""
-    bench = result.bench
-    measured = [_measured_choice(result, own) for own in result.finalists]
-    expected = [
-        _expected_choice(bench, own)
-        for own in result.contenders
-        if own not in result.finalists and math.isfinite(own.expected_seconds)
-    ]
-    expected.sort(key=lambda own: own.seconds)
-    if not measured and (bench.in_time or not expected):
-        raise _no_integrator_does(bench, result.contenders)
-    best, *dearer = [*measured, *expected]
-    others = tuple(
-        dataclasses.replace(own, is_apart=_is_apart(own, best))
-        for own in dearer
-        if own.seconds <= HOPELESS * best.seconds
-    )
-    axis = bench.time_axis
-    alpha = confidence_of_attempt(result.attempt)
-    kept = result.held_back - result.above
-    able = {own.integrator for own in [*measured, *expected]}
-    tried = [own for own in result.contenders if own.trials]
-    return Recommendation(
-        study=study.name,
-        experiment=experiment.name,
-        system=experiment.system,
-        bounds=bench.bounds,
-        until=axis.duration,
-        time_units=bench.system.time_units,
-        samples=axis.samples,
-        every_step=bench.every_step,
-        best=best,
-        others=others,
-        unable=tuple(own.candidate.name for own in tried if own.candidate.name not in able),
-        tried=len(tried),
-        fitting=len(result.contenders),
-        searched=result.searched,
-        held_back=result.held_back,
-        above=result.above,
-        share=share_that_keeps(kept, result.held_back, alpha),
-        confidence=CONFIDENCE,
-        together=1 if best.adaptive else min(result.searched, WIDTH),
-        in_time=bench.in_time,
-        search_seconds=bench.seconds + bench.reference_seconds,
-        compile_seconds=bench.compile_seconds,
-        points=tuple(_points(bench, result.contenders)),
-        text=study_text(study, experiment, bench.bounds, axis, [best, *others[:2]]),
-    )
-
-
-def _is_apart(choice: Choice, best: Choice) -> bool:
-    """Whether a choice costs significantly more than the best."""
-    return choice.seconds > (DOUBT if choice.is_expected else APART) * best.seconds_median
-
-
-def _measured_choice(result: _SearchResult, contender: Contender) -> Choice:
-    """The `Choice` of a finalist, as it was measured."""
-    kept, candidate = contender.kept, contender.candidate
-    seconds, median = result.costs.get(contender, (kept.seconds, kept.seconds))
-    trials = [kept, contender.verified] if contender.verified else [kept]
-    return Choice(
-        integrator=candidate.name,
-        order=candidate.integrator.order,
-        adaptive=candidate.adaptive,
-        size=kept.size,
-        seconds=seconds,
-        seconds_median=median,
-        steps=kept.steps,
-        errors={name: float(max(own.errors[name].max() for own in trials)) for name in kept.errors},
-        until=result.bench.time_axis.duration,
-        at_largest=kept.size >= candidate.snapped(math.inf, result.bench.time_axis.interval),
-    )
-
-
-def _expected_choice(bench: Bench, contender: Contender) -> Choice:
-    """The `Choice` of a contender that was not integrated until the end, by its pilots."""
-    candidate, axis = contender.candidate, bench.time_axis
-    size = candidate.snapped(contender.expected_size, axis.interval)
-    nearest = min(contender.longest, key=lambda trial: abs(math.log(trial.size / size)))
-    change = (nearest.size / size) ** candidate.cost_power
-    seconds = contender.expected_seconds
-    return Choice(
-        integrator=candidate.name,
-        order=candidate.integrator.order,
-        adaptive=candidate.adaptive,
-        size=size,
-        seconds=seconds,
-        seconds_median=seconds,
-        steps=nearest.steps * change * axis.samples / nearest.samples,
-        errors={
-            name: float(values.max()) if change < DOUBT else math.nan
-            for name, values in nearest.errors.items()
-        },
-        until=float(axis.times[nearest.samples]),
-        is_expected=True,
-    )
-
-
-def _points(bench: Bench, contenders: Sequence[Contender]) -> Iterator[Point]:
-    """All trials of the longest durations, as `Point`s."""
-    axis = bench.time_axis
-    for contender in contenders:
-        for trial in contender.longest:
-            yield Point(
-                integrator=contender.candidate.name,
-                size=trial.size,
-                until=float(axis.times[trial.samples]),
-                seconds=trial.seconds * axis.samples / trial.samples,
-                ratio=float(trial.ratios[:, -1].max()),
+    def __init__(self, bench: Bench, duration: float, say: Callable[[str], object]) -> None:
+        self._bench, self._say = bench, say
+        every_step = bench.experiment.statistics == "every_step"
+        at_end_alone = every_step and all(own.error == ENERGY for own in bench.bounds)
+        self._rounds = [
+            dataclasses.replace(
+                own, until=duration * own.until, samples=1 if at_end_alone else own.samples
             )
+            for own in ROUNDS
+        ]
+        self._whole = self._rounds[-1]
+        self.finalists: list[Trial] = []
+        self.held: Trial | None = None
+        self._until_end: dict[tuple[Candidate, float], Trial] = {}
+        self._stages: list[Stage] = []
+        self._attempt, self.in_time = 1, True
+
+    def find(self, candidates: Sequence[Candidate]) -> None:
+        """Find the `finalists` among candidates.
+
+        Raises
+        ------
+        OutOfBudget
+        InputError
+            If none keeps the bounds.
+        """
+        if any(own.error == GLOBAL for own in self._bench.bounds):
+            self._say(f"references until t = {self._time(self._whole):g}")
+            self._bench.run(self._whole, {candidates[0]: [1.0]}, SEARCHED + HELD_BACK)
+        first = self._rounds[0]
+        everyone = {own: [1.0, *own.finer(1.0, first.factor, BLOCK - 1)] for own in candidates}
+        kept = self._cheapest_that_keep(first, [everyone])
+        for before, part in itertools.pairwise(self._rounds):
+            kept = self._cheapest_that_keep(part, _groups_that_go_on(before, part, kept))
+        self.finalists = self._timed(kept, SEARCHED)
+
+    def verify(self) -> None:
+        """Run the cheapest of the finalists from initial conditions that were held back.
+
+        Where it exceeds a bound, its size is chosen again with these too, and verified from new
+        ones.
+
+        Raises
+        ------
+        OutOfBudget
+        InputError
+            If none of the finalists keeps the bounds then.
+        """
+        searched: dict[Candidate, int] = {}
+        while self._bench.drawn:
+            best, *others = self.finalists
+            used = searched.get(best.candidate, SEARCHED)
+            starts, asked = used + HELD_BACK, {best.candidate: [best.amount]}
+            self._say(f"{best.candidate.name} from initial conditions that were held back")
+            (self.held,) = self._bench.run(self._whole, asked, starts, first=used)
+            if np.all(self.held.ratios <= 1.0) or self._attempt == ATTEMPTS:
+                return
+            asked[best.candidate] += best.candidate.finer(best.amount, self._whole.factor, BLOCK)
+            tried = self._follow(self._whole, asked, starts)
+            again = self._timed(_coarsest_of_each(tried), starts)
+            if not again and not others:
+                raise self._no_integrator_does(tried)
+            self.finalists, self.held = sorted([*again, *others], key=_cost), None
+            self._attempt, searched[best.candidate] = self._attempt + 1, starts
+
+    def _time(self, part: Round) -> float:
+        """The end of a round in the system's unit of time."""
+        return part.until * self._bench.experiment.time_unit
+
+    def _cheapest_that_keep(self, part: Round, groups: Iterable[Asked]) -> list[Trial]:
+        """Of each candidate that keeps the bounds the trial of the largest size; cheapest first.
+
+        Of the first group in which one does.
+
+        Raises
+        ------
+        InputError
+            If none does.
+        """
+        for asked in groups:
+            self._say(f"{len(asked)} integrators until t = {self._time(part):g}")
+            tried = self._follow(part, asked, part.starts)
+            kept = _coarsest_of_each(tried)
+            self._stages.append(Stage(self._time(part), len(tried), len(kept)))
+            if kept:
+                return sorted(kept, key=_cost)
+        raise self._no_integrator_does(tried)
+
+    def _follow(self, part: Round, asked: Asked, starts: int) -> dict[Candidate, list[Trial]]:
+        """Try sizes of candidates until each keeps the bounds, and the next larger size does not.
+
+        Or until others keep them, or are at round-off, at far less cost. Those go on first that
+        have cost least.
+        """
+        tried: dict[Candidate, list[Trial]] = {own: [] for own in asked}
+        while asked:
+            for trial in self._bench.run(part, asked, starts, repeats=part.repeats):
+                tried[trial.candidate].append(trial)
+                if part is self._whole:
+                    self._until_end[trial.candidate, trial.size] = trial
+            done = _coarsest_of_each(tried) or [
+                trials[-1] for trials in tried.values() if _is_at_floor(trials)
+            ]
+            limit = HOPELESS * min(map(_cost, done), default=math.inf)
+            going = {
+                own: more
+                for own, trials in tried.items()
+                if (more := _next_amounts(own, trials, part.factor, limit))
+            }
+            # The others wait: perhaps their turn never comes.
+            spent = {own: max(map(_cost, tried[own])) for own in going}
+            turn = HOPELESS * min(spent.values(), default=0.0)
+            asked = {own: more for own, more in going.items() if spent[own] <= turn}
+        return tried
+
+    def _timed(self, kept: Sequence[Trial], starts: int) -> list[Trial]:
+        """The trials with repeated runs, which alternate; the cheapest first."""
+        asked = {own.candidate: [own.amount] for own in kept}
+        timed = self._bench.run(self._whole, asked, starts, repeats=TIMINGS) if kept else []
+        self._until_end |= {(own.candidate, own.size): own for own in timed}
+        return sorted(timed, key=_cost)
+
+    def _no_integrator_does(self, tried: Mapping[Candidate, Sequence[Trial]]) -> InputError:
+        """The `InputError` if none keeps the bounds: with the least error until the end, its cost.
+
+        Raises
+        ------
+        OutOfBudget
+        """
+        whole = self._whole
+        least = [min(trials, key=lambda own: own.ratio) for trials in tried.values()]
+        least.sort(key=lambda own: own.ratio)
+        asked = {
+            own.candidate: [own.candidate.amount_in(whole, own.amount, own.part)]
+            for own in least[:BLOCK]
+        }
+        found = self._bench.run(whole, asked, SEARCHED)
+        best = min(found, key=lambda own: own.ratios.max())
+        bounds = " and ".join(
+            f"{own.in_words} below {own.most:g} {own.units}" for own in self._bench.bounds
+        )
+        problem = f"no integrator keeps the {bounds} until t = {self._time(whole):g}"
+        if not np.isfinite(best.ratios.max()):
+            return InputError(f"{problem}: all runs failed")
+        values = " and ".join(
+            f"{best.errors[own.error].max():.1e} {own.units}" for own in self._bench.bounds
+        )
+        choice = self._choice(best)
+        size = f"{'tolerance' if choice.adaptive else 'step size'} {choice.size:.3g}"
+        return InputError(
+            f"{problem}: the least is {values}, by {choice.integrator} at {size}, in "
+            f"{choice.seconds:.2g} s of CPU time a run"
+        )
+
+    def _choice(self, trial: Trial) -> Choice:
+        """The `Choice` of a trial until the end."""
+        candidate = trial.candidate
+        unit = 1.0 if candidate.adaptive else self._bench.experiment.time_unit
+        return Choice(
+            integrator=candidate.name,
+            order=candidate.integrator.order,
+            adaptive=candidate.adaptive,
+            size=trial.size * unit,
+            seconds=trial.seconds,
+            seconds_next=trial.seconds_next,
+            steps=trial.steps,
+            errors={name: float(values.max()) for name, values in trial.errors.items()},
+            at_largest=not candidate.coarser(trial.amount, self._whole.factor, 1),
+        )
+
+    def recommendation(self, time_units: str) -> Recommendation:
+        """The `Recommendation`.
+
+        Raises
+        ------
+        InputError
+            If the budget ended before there were finalists.
+        """
+        bench, whole = self._bench, self._whole
+        if not self.finalists:
+            raise InputError(
+                "the budget ended before any integrator was timed until the end; expected more, or "
+                "a store to `keep` the runs in, with which the same search goes on",
+                key="budget",
+            )
+        best, *others = map(self._choice, self.finalists)
+        errors = best.errors
+        if self.held:
+            held = {name: float(own.max()) for name, own in self.held.errors.items()}
+            errors = {name: max(value, held[name]) for name, value in errors.items()}
+        count = len(self.held.ratios) if self.held else 0
+        above = int(np.sum(~(self.held.ratios <= 1.0))) if self.held else 0
+        searched = len(self.finalists[0].ratios)
+        sizes = [(own.candidate, own.size) for own in self.finalists[:BLOCK]]
+        return Recommendation(
+            study=bench.study.name,
+            experiment=bench.experiment.name,
+            system=bench.experiment.system,
+            bounds=bench.bounds,
+            until=self._time(whole),
+            time_units=time_units,
+            samples=whole.samples,
+            every_step=bench.experiment.statistics == "every_step",
+            best=dataclasses.replace(best, errors=errors),
+            others=tuple(
+                dataclasses.replace(own, is_apart=own.seconds > best.seconds_next) for own in others
+            ),
+            stages=tuple(self._stages),
+            searched=searched,
+            held_back=count,
+            above=above,
+            share=share_that_keeps(count - above, count, confidence_of_attempt(self._attempt)),
+            confidence=CONFIDENCE,
+            together=1 if best.adaptive else min(searched, WIDTH),
+            in_time=self.in_time,
+            search_seconds=bench.cpu_seconds,
+            points=tuple(map(self._choice, self._until_end.values())),
+            text=bench.answer_text(whole, sizes),
+        )
+
+
+def _cost(trial: Trial) -> float:
+    return trial.seconds
+
+
+def _groups_that_go_on(before: Round, part: Round, kept: Sequence[Trial]) -> Iterator[Asked]:
+    """What is asked of a round: sizes about those that kept the bounds in the one before.
+
+    Of the cheapest few; then of the next ones, where none of these keeps the bounds any longer.
+    """
+    worth = [own for own in kept if own.seconds <= before.worth * kept[0].seconds]
+    most = min(before.stay, len(worth))
+    for begin in range(0, len(kept), most):
+        asked = {}
+        for own in kept[begin : begin + most]:
+            candidate, amount = own.candidate, own.candidate.amount_in(part, own.amount, before)
+            coarser = candidate.coarser(amount, part.factor, BLOCK)
+            asked[candidate] = [*coarser, amount, *candidate.finer(amount, part.factor, BLOCK)]
+        yield asked
+
+
+def _coarsest_of_each(tried: Mapping[Candidate, Sequence[Trial]]) -> list[Trial]:
+    """Of each candidate that keeps the bounds the trial of the largest size."""
+    return [own for trials in tried.values() if (own := _coarsest_kept(trials))]
+
+
+def _coarsest_kept(trials: Sequence[Trial]) -> Trial | None:
+    """The trial of the largest size that keeps the bounds; None if none does."""
+    kept = [own for own in trials if own.keeps]
+    return min(kept, key=lambda own: own.amount, default=None)
+
+
+def _is_at_floor(trials: Sequence[Trial]) -> bool:
+    """Whether errors no longer fall with the size, near round-off."""
+    known = sorted((own for own in trials if np.isfinite(own.ratio)), key=lambda own: own.amount)
+    if len(known) < BLOCK or not known[-1].ratio < NEAR_ROUND_OFF * known[-1].round_off:
+        return False
+    before, last = known[-BLOCK], known[-1]
+    return bool(last.ratio > before.ratio * (before.amount / last.amount) ** AT_FLOOR)
+
+
+def _next_amounts(
+    candidate: Candidate, trials: Sequence[Trial], factor: float, limit: float
+) -> list[float]:
+    """The next amounts to try: none where a larger size does not keep the bounds, or in vain."""
+    finest, amounts = max(trials, key=lambda own: own.amount), [own.amount for own in trials]
+    if kept := _coarsest_kept(trials):
+        least = kept.amount == min(amounts)
+        return candidate.coarser(kept.amount, factor, BLOCK) if least else []
+    steps = 0 if candidate.adaptive else finest.amount * finest.part.samples
+    if finest.seconds > limit or _is_at_floor(trials) or steps > MOST_STEPS:
+        return []
+    return candidate.finer(finest.amount, factor, BLOCK)
 
 
 def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
@@ -344,15 +459,3 @@ def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
     chosen: ResolvedExperiment = study.experiments[names.index(name) if name is not None else 0]
     expand_experiment(chosen)
     return chosen
-
-
-def _sample_count(duration: float, step: float) -> int:
-    """A power of two of sample intervals, each of several steps."""
-    count = 2.0 ** math.floor(math.log2(max(duration / (STEPS_OF_SAMPLE * step), 1.0)))
-    return int(min(max(count, FEWEST_SAMPLES), MOST_SAMPLES))
-
-
-def _count_searched(sampler: StartSampler) -> int:
-    """Number of starts to draw for the search, so that others are left to verify it."""
-    wanted = max(SEARCHED - len(sampler.single), WIDTH)
-    return wanted if sampler.is_endless else min(wanted, (sampler.left + 1) // 2)

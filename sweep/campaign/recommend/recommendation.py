@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from integrators.html import html_text
 from sweep.analysis.rows import Rows
-from sweep.campaign.recommend.bounds import GLOBAL, Bound
-from sweep.study.toml.writer import write_study_text
 
 if TYPE_CHECKING:
     import pandas
 
-    from sweep.study import Study
-    from sweep.study.experiment import ResolvedExperiment
-    from sweep.study.time_axis import TimeAxis
+    from sweep.campaign.recommend.bounds import Bound
 
-OWN_KEYS = ("system", "parameters", "initial_condition", "statistics", "record", "time_unit")
-REPEATS = 3  # of a run, by which CPU times are compared
+SEARCHED, HELD_BACK = 40, 40  # initial conditions, where they can be drawn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,21 +27,17 @@ class Choice:
     adaptive : bool
         Whether `size` is a tolerance instead of a step size.
     size : float
-    seconds, seconds_median : float
-        CPU seconds of a run until the end: the least and the median of repeats, which alternate
-        with those of other integrators; equal if `is_expected`.
+    seconds, seconds_next : float
+        CPU seconds of a run until the end: the least of its repeats, which alternate with those of
+        other integrators, and the next to that; medians over the starts.
     steps : float
         Number of steps of such a run.
     errors : dict of str to float
         Largest value of each error, over all initial conditions that were tried.
-    until : float
-        Time until which it was integrated.
-    is_expected : bool
-        Whether size and cost are extrapolated from pilots until then, instead of measured.
     is_apart : bool
-        Whether its cost differs significantly from that of the best.
+        Whether its cost differs from that of the best by more than repeats of one do.
     at_largest : bool
-        Whether no larger size was tried, so that one might also keep the bounds.
+        Whether a run can have no larger size.
     """
 
     integrator: str
@@ -56,61 +45,50 @@ class Choice:
     adaptive: bool
     size: float
     seconds: float
-    seconds_median: float
+    seconds_next: float
     steps: float
     errors: dict[str, float]
-    until: float
-    is_expected: bool = False
     is_apart: bool = True
     at_largest: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Point:
-    """A trial, as a point of the figure of a recommendation.
+class Stage:
+    """How many integrators were run until a time, and how many of them kept the bounds.
 
     Parameters
     ----------
-    integrator : str
-    size : float
     until : float
-    seconds : float
-        CPU seconds of a run until the end, extrapolated.
-    ratio : float
-        Largest error until then, divided by its bound.
+    tried, kept : int
     """
 
-    integrator: str
-    size: float
     until: float
-    seconds: float
-    ratio: float
+    tried: int
+    kept: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Recommendation:
-    """The result of `recommend`.
+    """The result of `recommend`. Times and step sizes are in the system's unit `time_units`.
 
     Parameters
     ----------
     study, experiment, system : str
     bounds : tuple of Bound
     until : float
-        End time, in the system's unit `time_units`.
+        End time.
+    time_units : str
     samples : int
         Number of sample intervals until then.
     every_step : bool
         Whether energy errors are maxima over all steps, not only over the samples.
     best : Choice
     others : tuple of Choice
-        Runners-up, the cheapest first, up to ten times as expensive as the best.
-    unable : tuple of str
-        Integrators that keep the bounds at no size that was tried.
-    tried, fitting : int
-        Number of integrators that were tried, and of those that fit the system; the order of the
-        others is too low to win.
+        Other integrators that were run until the end and keep the bounds, the cheapest first.
+    stages : tuple of Stage
+        The rounds of the search.
     searched : int
-        Number of initial conditions with which sizes were chosen.
+        Number of initial conditions with which the size was chosen.
     held_back : int
         Number of further ones by which the result was verified; 0 without any.
     above : int
@@ -123,9 +101,10 @@ class Recommendation:
         Number of runs that are integrated together in lanes; CPU times are those of one of them.
     in_time : bool
         Whether the search ended within the budget.
-    search_seconds, compile_seconds : float
-        CPU seconds of all integrations, and of the compilation of kernels.
-    points : tuple of Point
+    search_seconds : float
+        CPU seconds of all runs.
+    points : tuple of Choice
+        Whatever was run until the end, whether it keeps the bounds or not.
     text : str
         A study, as TOML, with the best integrator and the runners-up.
     """
@@ -140,9 +119,7 @@ class Recommendation:
     every_step: bool
     best: Choice
     others: tuple[Choice, ...]
-    unable: tuple[str, ...]
-    tried: int
-    fitting: int
+    stages: tuple[Stage, ...]
     searched: int
     held_back: int
     above: int
@@ -151,9 +128,12 @@ class Recommendation:
     together: int
     in_time: bool
     search_seconds: float
-    compile_seconds: float
-    points: tuple[Point, ...] = dataclasses.field(repr=False)
+    points: tuple[Choice, ...] = dataclasses.field(repr=False)
     text: str = dataclasses.field(repr=False)
+
+    def parts_of_bounds(self, choice: Choice) -> float:
+        """The largest of the errors of a choice, each divided by its bound."""
+        return max(choice.errors[bound.error] / bound.most for bound in self.bounds)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """The best integrator and the runners-up as a `pandas.DataFrame`."""
@@ -163,64 +143,3 @@ class Recommendation:
         kept = " and ".join(bound.in_words for bound in self.bounds)
         said = f"{self.best.integrator} on {self.system}, {kept} until {self.until:g}"
         return html_text(said) + Rows([self.best, *self.others])._repr_html_()
-
-
-def study_text(
-    study: Study,
-    experiment: ResolvedExperiment,
-    bounds: Sequence[Bound],
-    time_axis: TimeAxis,
-    choices: Sequence[Choice],
-) -> str:
-    """Write a study, as TOML, of some choices on the system of an experiment.
-
-    Parameters
-    ----------
-    study : sweep.study.model.Study
-    experiment : sweep.study.experiment.ResolvedExperiment
-    bounds : tuple of Bound
-    time_axis : TimeAxis
-    choices : sequence of Choice
-
-    Returns
-    -------
-    str
-    """
-    top, table = _own_tables(study, experiment.name)
-    kept = {key: table[key] for key in OWN_KEYS if key in table}
-    unit = experiment.time_unit
-    quantities = [name for bound in bounds for name in bound.quantities]
-    recorded = list(dict.fromkeys([*kept.get("record", ()), *quantities]))
-    entries = [
-        {"name": own.integrator, "tolerance": [own.size]}
-        if own.adaptive
-        else {"name": own.integrator, "step_size": [own.size / unit]}
-        for own in choices
-    ]
-    duration = time_axis.duration / unit
-    settings = kept | {
-        "name": experiment.name,
-        "integrators": entries,
-        "duration": duration,
-        "samples": time_axis.samples,
-        "repeat": REPEATS,
-    }
-    if recorded:
-        settings["record"] = recorded
-    if any(bound.error == GLOBAL for bound in bounds):
-        settings["reference"] = {"integrator": "dop853", "tolerance": 2.3e-14, "until": duration}
-    order = ("name", "system", "parameters", "time_unit", "integrators")
-    ordered = {key: settings[key] for key in order if key in settings}
-    top = {"format": 1, "name": f"{study.name}-recommended"} | top
-    return write_study_text(top, [ordered | settings])
-
-
-def _own_tables(study: Study, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plugins of a study, and the table of one of its experiments with the defaults."""
-    for text in study.texts:
-        read = tomllib.loads(text)
-        for table in read["experiment"]:
-            if table["name"] == name:
-                top = {key: read[key] for key in ("plugins",) if key in read}
-                return top, read.get("defaults", {}) | table
-    raise AssertionError(f"no text of the study has {name!r}")
