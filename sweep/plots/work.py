@@ -364,7 +364,7 @@ def recommendation_picture(found: Recommendation) -> Drawing:
         for number, name in enumerate(names):
             trials = [own for own in found.points if own.integrator == name]
             trials = [own for own in trials if 1 / SPAN < found.parts_of_bounds(own) < SPAN]
-            trials.sort(key=lambda own: own.seconds)
+            trials.sort(key=lambda own: own.size)
             style: CurveStyle = {
                 "color": COLOURS[number % len(COLOURS)],
                 "marker": MARKERS[number % len(MARKERS)],

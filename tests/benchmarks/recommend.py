@@ -23,6 +23,7 @@ import numpy as np
 import sweep
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recommend.recommend import SEARCHED
+from sweep.campaign.recommend.rounds import LARGEST_TOLERANCE, MOST_STEPS, SMALLEST_TOLERANCE
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
 from sweep.clusters.launch import local_cluster_client
 from sweep.store.studies import parse_study
@@ -96,7 +97,9 @@ class Direct:
         library = self.experiment.library
         self.fitting = fitting_integrators([self.system], library)
         self._quantities = [own.name for own in self.system.quantities if own.kind == "energy"]
-        recipe = Recipe(TimeAxis(self.until, 1), tuple(self._quantities), "every_step", 0)
+        recipe = Recipe(
+            TimeAxis(self.until, 1), tuple(self._quantities), "every_step", 0, MOST_STEPS
+        )
         of = NamedComponent.of(self.system.name, self.system.parameters, library)
         self._recorders = {
             own: Recorder(recipe, of, NamedComponent.of(own, {}, library)) for own in self.fitting
@@ -129,7 +132,8 @@ class Direct:
         """All sizes, from the largest on."""
         if self.fitting[name].adaptive:
             factor = GRID ** self.fitting[name].order
-            yield from (0.1 / factor**k for k in range(int(math.log(0.1 / 2.3e-14, factor)) + 1))
+            count = int(math.log(LARGEST_TOLERANCE / SMALLEST_TOLERANCE, factor)) + 1
+            yield from (LARGEST_TOLERANCE / factor**k for k in range(count))
             return
         steps = 1
         while True:

@@ -35,7 +35,15 @@ from sweep.campaign.recommend.recommendation import (
     Recommendation,
     Stage,
 )
-from sweep.campaign.recommend.rounds import Bench, Candidate, OutOfBudget, Round, Trial
+from sweep.campaign.recommend.rounds import (
+    MOST_STEPS,
+    REFERENCE,
+    Bench,
+    Candidate,
+    OutOfBudget,
+    Round,
+    Trial,
+)
 from sweep.clusters.launch import start_or_connect
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.store.store import Store
@@ -61,7 +69,6 @@ ATTEMPTS = 3  # at most, to find a size at which the held-back starts keep the b
 TIMINGS = 5  # of the last few
 BLOCK = 3  # sizes that are tried together
 HOPELESS = 4.0  # times the least cost at which another one keeps the bounds
-MOST_STEPS = 2**20  # of a run over a sixteenth of the time
 NEAR_ROUND_OFF = 1e6  # times half a unit in the last place, below which errors may fall no further
 AT_FLOOR = 0.5  # power of the inverse cost with which errors fall at least, there
 
@@ -178,7 +185,10 @@ class _Search:
         at_end_alone = every_step and all(own.error == ENERGY for own in bench.bounds)
         self._rounds = [
             dataclasses.replace(
-                own, until=duration * own.until, samples=1 if at_end_alone else own.samples
+                own,
+                name=f"{bench.experiment.name}-{own.name}",
+                until=duration * own.until,
+                samples=1 if at_end_alone else own.samples,
             )
             for own in ROUNDS
         ]
@@ -200,7 +210,8 @@ class _Search:
         """
         if any(own.error == GLOBAL for own in self._bench.bounds):
             self._say(f"references until t = {self._time(self._whole):g}")
-            self._bench.run(self._whole, {candidates[0]: [1.0]}, SEARCHED + HELD_BACK)
+            (sure,) = [own for own in candidates if own.name == REFERENCE]
+            self._bench.run(self._whole, {sure: [float(BLOCK)]}, SEARCHED + HELD_BACK)
         first = self._rounds[0]
         everyone = {own: [1.0, *own.finer(1.0, first.factor, BLOCK - 1)] for own in candidates}
         kept = self._cheapest_that_keep(first, [everyone])

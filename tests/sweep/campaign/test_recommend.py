@@ -130,8 +130,8 @@ def test_the_rounds_are_runs_of_a_store_with_which_the_search_goes_on(
 ):
     """It finds the same from the same runs, and `sweep run` has nothing to add."""
     before = {name: group.sizes["run"] for name, group in sweep.open_study(kept).children.items()}
-    assert set(before) == {"sixteenth", "quarter", "whole"}
-    runs = sweep.open_study(kept)["whole"].to_dataset()
+    assert set(before) == {"only-sixteenth", "only-quarter", "only-whole"}
+    runs = sweep.open_study(kept)["only-whole"].to_dataset()
     best = sweep.query(runs, f"integrator == '{found.best.integrator}'")
     at = np.isclose(best["step_size"], found.best.size) & (best["repeat"] == 0)
     assert at.sum() == found.searched + found.held_back
@@ -154,9 +154,11 @@ def test_one_that_is_cut_short_goes_on(study, recommend, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         recommend(study(), **asked, say=end)
-    first = sweep.open_study(tmp_path / "cut.zarr")["sixteenth"].to_dataset()["cpu_time"].load()
+    first = (
+        sweep.open_study(tmp_path / "cut.zarr")["only-sixteenth"].to_dataset()["cpu_time"].load()
+    )
     assert recommend(study(), **asked).best.errors["energy_error"] <= 1e-4
-    then = sweep.open_study(tmp_path / "cut.zarr")["sixteenth"].to_dataset()["cpu_time"]
+    then = sweep.open_study(tmp_path / "cut.zarr")["only-sixteenth"].to_dataset()["cpu_time"]
     np.testing.assert_array_equal(then, first)  # none was computed again
 
 
