@@ -118,7 +118,9 @@ def _remark_sentences(found: Recommendation) -> Iterator[str]:
     larger = [own for own in points if own.size > best.size]
     failing_sizes = [own.size for own in larger if found.parts_of_bounds(own) > 1.0]
     if best.at_largest:
-        text = f"No larger {'tolerance' if best.adaptive else 'step'} is possible."
+        text = "No larger tolerance was tried." if best.adaptive else "No larger step is possible"
+        if not best.adaptive:
+            text += f" with {found.samples} samples." if found.samples > 1 else "."
         if is_far and all(bound.quantities for bound in found.bounds):  # none of states
             text += (
                 " So small an error says little of trajectories: bound the global error as well."

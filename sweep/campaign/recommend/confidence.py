@@ -60,4 +60,5 @@ def rare_error(errors: ArrayLike, rare: float = RARE) -> float:
         return largest
     threshold = errors[-tail - 1]
     index = float(np.mean(np.log(errors[-tail:] / threshold)))
-    return max(largest, float(threshold * (tail / (count * rare)) ** index))
+    with np.errstate(over="ignore"):
+        return max(largest, float(threshold * (tail / (count * rare)) ** index))

@@ -210,7 +210,7 @@ class _Search:
         """
         if any(own.error == GLOBAL for own in self._bench.bounds):
             self._say(f"references until t = {self._time(self._whole):g}")
-            (sure,) = [own for own in candidates if own.name == REFERENCE]
+            sure = Candidate(REFERENCE, self._bench.study.library.integrator(REFERENCE, {}))
             self._bench.run(self._whole, {sure: [float(BLOCK)]}, SEARCHED + HELD_BACK)
         first = self._rounds[0]
         everyone = {own: [1.0, *own.finer(1.0, first.factor, BLOCK - 1)] for own in candidates}

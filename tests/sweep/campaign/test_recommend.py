@@ -120,7 +120,7 @@ def test_a_larger_step_would_not_keep_them(found, top):
 @pytest.mark.slow
 def test_runners_up_are_in_the_order_of_their_cost(found):
     seconds = [own.seconds for own in (found.best, *found.others)]
-    assert seconds == sorted(seconds) and len(found.others) == 3
+    assert seconds == sorted(seconds) and found.others
     assert all(own.errors["energy_error"] <= BOUND for own in found.others)
 
 
@@ -242,7 +242,9 @@ def test_doubt_is_said_in_words(found):
     assert early[1].startswith("Not verified") and early[1].endswith("the budget ended.")
     small = dataclasses.replace(best, errors=dict.fromkeys(best.errors, 1e-14), at_largest=True)
     both = say(dataclasses.replace(found, best=small))[2]
-    assert both == "No larger step is possible."  # the global error is bound already
+    assert (
+        both == "No larger step is possible with 16 samples."
+    )  # the global error is bound already
     energy = dataclasses.replace(found, best=small, bounds=found.bounds[:1])
     assert say(energy)[2].endswith("bound the global error as well.")
     far = dataclasses.replace(small, at_largest=False)
