@@ -78,7 +78,8 @@ def _recommendation_sentence(found: Recommendation) -> str:
     best = found.best
     what = "tolerance" if best.adaptive else "step size"
     units = "" if best.adaptive or found.time_units == "1" else f" {found.time_units}"
-    text = f"{best.integrator} with {what} {_size_text(best)}{units} keeps "
+    verb = "does not always keep" if found.above else "keeps"
+    text = f"{best.integrator} with {what} {_size_text(best)}{units} {verb} "
     text += f"{_bounds_in_words(found)} until t = {_time_text(found, found.until)}, "
     text += f"in {_seconds_text(best.seconds)} of CPU time a run"
     same = [own.integrator for own in found.others if not own.is_apart]
@@ -104,8 +105,9 @@ def _verification_sentences(found: Recommendation) -> Iterator[str]:
             f"{found.best.errors[bound.error]:.1e}{_units_suffix(bound.units)}"
             for bound in found.bounds
         )
+        verdict = "Not verified" if found.above else "Verified"
         yield (
-            f"Verified: from {found.above} of {found.held_back} initial conditions that were held "
+            f"{verdict}: from {found.above} of {found.held_back} initial conditions that were held "
             f"back it is above; at least {100 * math.floor(100 * found.share) / 100:.0f} % of new "
             f"ones keep it ({100 * found.confidence:.0f} % confidence). The largest was {largest}."
         )

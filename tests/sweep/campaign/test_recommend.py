@@ -238,13 +238,14 @@ def test_doubt_is_said_in_words(found):
     assert "another may be as cheap" in say(alike)[0] and "times cheaper" not in say(alike)[0]
     dearer = dataclasses.replace(other, seconds=3 * best.seconds)
     assert "3 times cheaper than another" in say(dataclasses.replace(found, others=(dearer,)))[0]
+    above = say(dataclasses.replace(found, above=2))
+    assert "does not always keep" in above[0] and above[1].startswith("Not verified: from 2 of 40")
     early = say(dataclasses.replace(found, held_back=0, above=0, in_time=False))
     assert early[1].startswith("Not verified") and early[1].endswith("the budget ended.")
     small = dataclasses.replace(best, errors=dict.fromkeys(best.errors, 1e-14), at_largest=True)
     both = say(dataclasses.replace(found, best=small))[2]
-    assert (
-        both == "No larger step is possible with 16 samples."
-    )  # the global error is bound already
+    # The global error is bound already.
+    assert both == "No larger step is possible with 16 samples."
     energy = dataclasses.replace(found, best=small, bounds=found.bounds[:1])
     assert say(energy)[2].endswith("bound the global error as well.")
     far = dataclasses.replace(small, at_largest=False)
