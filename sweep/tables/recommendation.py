@@ -102,8 +102,7 @@ def _verification_sentences(found: Recommendation) -> Iterator[str]:
         )
     else:
         largest = " and ".join(
-            f"{found.best.errors[bound.error]:.1e}{_units_suffix(bound.units)}"
-            for bound in found.bounds
+            bound.in_units(found.best.errors[bound.error], ".1e") for bound in found.bounds
         )
         verdict = "Not verified" if found.above else "Verified"
         yield (
@@ -149,8 +148,7 @@ def _search_sentence(found: Recommendation) -> str:
 
 def _bounds_in_words(found: Recommendation) -> str:
     return " and ".join(
-        f"the {bound.in_words} below {bound.most:g}{_units_suffix(bound.units)}"
-        for bound in found.bounds
+        f"the {bound.in_words} below {bound.in_units(bound.most)}" for bound in found.bounds
     )
 
 
@@ -166,11 +164,7 @@ def _size_text(choice: Choice) -> str:
 
 
 def _time_text(found: Recommendation, time: float) -> str:
-    return f"{format_number(time)}{_units_suffix(found.time_units)}"
-
-
-def _units_suffix(units: str) -> str:
-    return "" if units == "1" else f" {units}"
+    return f"{format_number(time)} {found.time_units}".removesuffix(" 1")
 
 
 def _seconds_text(seconds: float) -> str:

@@ -49,6 +49,10 @@ class Bound:
         """The error in words, such as ``energy error``."""
         return WORDS[self.error]
 
+    def in_units(self, value: float, digits: str = "g") -> str:
+        """A value of the error with its unit, for messages."""
+        return f"{value:{digits}} {self.units}".removesuffix(" 1")
+
     def largest_errors(self, dataset: xr.Dataset, every_step: bool) -> NDArray[np.float64]:
         """The largest error of each run; infinite where one is not finite.
 

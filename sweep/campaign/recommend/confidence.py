@@ -10,6 +10,7 @@ CONFIDENCE = 0.95
 RARE = 1 / 400
 TAIL = 4  # the largest of so many errors belongs to the tail
 LEAST_TAIL = 3
+FARTHEST = 10.0  # times the largest error that was seen: what is known of a tail goes no farther
 
 
 def share_that_keeps(kept: int, count: int, confidence: float) -> float:
@@ -42,7 +43,7 @@ def rare_error(errors: ArrayLike, rare: float = RARE) -> float:
     """Estimate the error that a share of `rare` of new initial conditions exceeds.
 
     Weissman's quantile (J. Amer. Statist. Assoc. 73, 1978) of the tail that the largest quarter of
-    the errors has, by Hill's estimator; at least the largest of them.
+    the errors has, by Hill's estimator; at least the largest of them, at most `FARTHEST` times it.
 
     Parameters
     ----------
@@ -61,4 +62,5 @@ def rare_error(errors: ArrayLike, rare: float = RARE) -> float:
     threshold = errors[-tail - 1]
     index = float(np.mean(np.log(errors[-tail:] / threshold)))
     with np.errstate(over="ignore"):
-        return max(largest, float(threshold * (tail / (count * rare)) ** index))
+        found = float(threshold * (tail / (count * rare)) ** index)
+    return min(max(largest, found), FARTHEST * largest)

@@ -274,10 +274,11 @@ class _Search:
     def _follow(self, part: Round, asked: Asked, starts: int) -> dict[Candidate, list[Trial]]:
         """Try sizes of candidates until each keeps the bounds, and the next larger size does not.
 
-        Or until others keep them, or are at round-off, at far less cost. Those go on first that
-        have cost least.
+        Or until others keep them, or are at round-off, at far less cost; or, after the first round,
+        at far more than they began with. Those go on first that have cost least.
         """
         tried: dict[Candidate, list[Trial]] = {own: [] for own in asked}
+        begun = math.inf if part is self._rounds[0] else 0.0
         while asked:
             for trial in self._bench.run(part, asked, starts, repeats=part.repeats):
                 tried[trial.candidate].append(trial)
@@ -286,7 +287,8 @@ class _Search:
             done = _coarsest_of_each(tried) or [
                 trials[-1] for trials in tried.values() if _is_at_floor(trials)
             ]
-            limit = HOPELESS * min(map(_cost, done), default=math.inf)
+            begun = begun or max(own.seconds for trials in tried.values() for own in trials)
+            limit = HOPELESS * min(map(_cost, done), default=begun)
             going = {
                 own: more
                 for own, trials in tried.items()
@@ -322,13 +324,13 @@ class _Search:
         found = self._bench.run(whole, asked, SEARCHED)
         best = min(found, key=lambda own: own.ratios.max())
         bounds = " and ".join(
-            f"{own.in_words} below {own.most:g} {own.units}" for own in self._bench.bounds
+            f"{own.in_words} below {own.in_units(own.most)}" for own in self._bench.bounds
         )
         problem = f"no integrator keeps the {bounds} until t = {self._time(whole):g}"
         if not np.isfinite(best.ratios.max()):
             return InputError(f"{problem}: all runs failed")
         values = " and ".join(
-            f"{best.errors[own.error].max():.1e} {own.units}" for own in self._bench.bounds
+            own.in_units(best.errors[own.error].max(), ".1e") for own in self._bench.bounds
         )
         choice = self._choice(best)
         size = f"{'tolerance' if choice.adaptive else 'step size'} {choice.size:.3g}"
