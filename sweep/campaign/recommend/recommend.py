@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from sweep.study.experiment import ResolvedExperiment
 
 ROUNDS = (  # of a time of 1, with a sample for each sixteenth
-    Round("sixteenth", 1 / 16, 1, factor=2.0, starts=8, repeats=2, stay=12, worth=4.0),
-    Round("quarter", 1 / 4, 4, factor=1.3, starts=8, repeats=2, stay=4, worth=2.0),
+    Round("sixteenth", 1 / 16, 1, factor=2.0, starts=8, repeats=3, stay=99, worth=4.0),
+    Round("quarter", 1 / 4, 4, factor=1.3, starts=8, repeats=3, stay=8, worth=1.5),
     Round("whole", 1.0, 16, factor=1.08, starts=SEARCHED, repeats=1, stay=1, worth=1.0),
 )
 ATTEMPTS = 3  # at most, to find a size at which the held-back starts keep the bounds
@@ -213,7 +213,10 @@ class _Search:
             sure = Candidate(REFERENCE, self._bench.study.library.integrator(REFERENCE, {}))
             self._bench.run(self._whole, {sure: [float(BLOCK)]}, SEARCHED + HELD_BACK)
         first = self._rounds[0]
-        everyone = {own: [1.0, *own.finer(1.0, first.factor, BLOCK - 1)] for own in candidates}
+        everyone = {  # adaptive ones, without lanes, cost far more: the turn of most never comes
+            own: [1.0] if own.adaptive else [1.0, *own.finer(1.0, first.factor, BLOCK - 1)]
+            for own in candidates
+        }
         kept = self._cheapest_that_keep(first, [everyone])
         for before, part in itertools.pairwise(self._rounds):
             kept = self._cheapest_that_keep(part, _groups_that_go_on(before, part, kept))
