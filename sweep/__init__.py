@@ -25,7 +25,7 @@ _HOMES = {
     "chaos_table": "sweep.tables.answers",
     "check": "sweep.store.studies:check_study",
     "citations": "sweep.exports.citations",
-    "decide": "sweep.campaign.decide.decide",
+    "decide": "sweep.campaign.decide",
     "drift_table": "sweep.tables.answers",
     "early_references": "sweep.store.failures:references_that_end_early",
     "errors": "sweep.errors",

@@ -44,43 +44,11 @@ CLAUSES = {
     "STORE{chosen} --integrator {quoted}`, or to those of a shorter experiment in the same store",
     "growth": "it grows like √t, or not at all: like t^{low:.2f} – t^{high:.2f}",
     "pairs": "no pair of run and twin to compare, of {stopped}",
-    # of CPU times
-    "measured times": "{value:.0f} CPU times cannot be compared: they were measured {repeats} "
-    "times, in batches of {milliseconds:.2g} ms at least",
-    # of orders
-    "declared orders": "the store names no declared order",
-    "runs fail": "its errors are compared until t = {value:g}, after which {stopped} of {runs} "
-    "runs fail",
-    "time resolved": "the reference holds until t = {value:g}",
-    "exact steps": "exact to round-off, even in {steps} steps over t = {time:g}",
-    "motion": "no error shows that the state moves: it stands still, or the integrators of the "
-    "table are exact here, and an order cannot be measured",
-    "not exact": "the error falls as h^{value:.2f} ({slopes})",
-    "another order": "the error falls as h^{value:.2f}, not h^{threshold} ({slopes})",
-    "width": "the interval of ±{value:.3g} is wider than ±{threshold} ({slopes})",
-    "distance": "{order:.2f} ± {half:.2f} reaches beyond {near} ± {threshold} ({slopes})",
-    "approach": "still approaching the declared order ({slopes})",
-    "whole order": "{value:.2f} is not near a whole order ({slopes})",
-    "reference": "the reference failed, so that its own error is not known",
-    "neighbouring step sizes": "{runs}, and no two at neighbouring step sizes of a start",
-    "errors of this kind": "{runs}, and none has {error}",
-    "resolved errors": "all {total} are at the floor: their errors are within {margin:.0f} times "
-    "what {what} can be wrong by",
-    "falls": "from h = {coarse:.3g} to {fine:.3g} the error does not fall faster than "
-    "h^{threshold}, but like h^{value:.2f}, {above:.1f} decades above what {what} can be wrong by, "
-    "and {near} of {total} are within {margin:.0f} times the error there",
-    "step sizes with runs": "no step size has a complete run, of {runs}: `sweep status` says which "
-    "are to be computed and which failed",
-    "points": "{value:.0f} {counts}, {threshold:.0f} are needed{causes}",
 }
-
-# Whose remedies rest on how errors scatter now, and that is known from few points.
-EXTRAPOLATED = ("width", "distance", "approach", "whole order")
 
 # Why nothing would decide undecided verdicts, by what was tested of all of them.
 WITHOUT_REMEDIES = {
-    ("complete runs", "step sizes with runs"): "no run is complete",
-    ("motion",): "no error shows that the state moves",
+    ("complete runs",): "no run is complete",
 }
 
 # What would decide, by name: `number` of it would do.
@@ -88,18 +56,8 @@ REMEDIES = {
     "starts": "{number:.0f} starts or more",
     "likeness": "starts further apart (likeness {number:.2g}, not {now:.2g})",
     "duration": "{whole:.0f} times the duration",
-    "repeats": "{number:.0f} repeats",
     "samples": "{number:.0f} samples or more at equal intervals",
     "samples a decade": "{number:.0f} samples a decade",
-    "step sizes": "{number:.0f} step sizes in the same range",
-    "more step sizes": "{number:.0f} more step size{s}",
-    "larger step sizes": "{number:.0f} larger step size{s}",
-    "smaller step size": "step sizes down to {number:.10g}",
-    "larger step size": "step sizes up to {number:.10g}",
-    "reference": "a reference of tolerance {number:.2g}",
-    "reference end": "a reference with until = {number:.15g}",
-    "state": "a recorded state, for `--error self`",
-    "global error": "an error that this system has, as global_error,",
 }
 
 
@@ -110,16 +68,6 @@ MEANS = {
     "duration": "longer runs",
     "samples": "more samples",
     "samples a decade": "more samples a decade",
-    "step sizes": "more step sizes",
-    "more step sizes": "more step sizes",
-    "larger step sizes": "larger step sizes",
-    "smaller step size": "smaller step sizes",
-    "larger step size": "larger step sizes",
-    "reference": "a closer reference",
-    "reference end": "a shorter reference",
-    "repeats": "more repeats",
-    "state": "recorded states",
-    "global error": "an error that the system has",
 }
 
 
@@ -135,14 +83,11 @@ class Remedy:
         The amount that would do.
     now : float
         The present amount.
-    sizes : tuple of float
-        Step sizes that would do, where the number is that of further ones.
     """
 
     what: str
     number: float
     now: float
-    sizes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,23 +118,13 @@ class Reason:
         told = [_remedy_in_words(remedy) for remedy in self.remedies]
         if not told:
             return said
-        tells = "tells" if _remedy_takes_singular_verb(self.remedies[0]) else "tell"
-        if self.tested in EXTRAPOLATED:
-            tells = "may tell"
-        sizes = " and ".join(f"{size:.10g}" for one in self.remedies for size in one.sizes)
-        such = f", such as {sizes}" if sizes else ""
-        return f"{said}: {told[0]} {tells}{''.join(f', or {one}' for one in told[1:])}{such}"
-
-
-def _remedy_takes_singular_verb(remedy: Remedy) -> bool:
-    one = ("duration", "reference", "reference end", "state", "global error")
-    return remedy.what in one or (remedy.what.endswith("step sizes") and remedy.number == 1)
+        tells = "tells" if self.remedies[0].what == "duration" else "tell"
+        return f"{said}: {told[0]} {tells}{''.join(f', or {one}' for one in told[1:])}"
 
 
 def _remedy_in_words(remedy: Remedy) -> str:
-    s = "" if remedy.number == 1 else "s"
     whole = np.ceil(remedy.number)  # any multiple of a duration is one of the step sizes too
-    return REMEDIES[remedy.what].format(number=remedy.number, whole=whole, now=remedy.now, s=s)
+    return REMEDIES[remedy.what].format(number=remedy.number, whole=whole, now=remedy.now)
 
 
 def deciders_in_words(rows: Sequence[Any]) -> str:
@@ -211,10 +146,9 @@ def deciders_in_words(rows: Sequence[Any]) -> str:
     words = dict.fromkeys(_remedy_in_words(remedy).rstrip(",") for _, remedy in known)
     if len(words) > 1:
         words = dict.fromkeys(MEANS.get(remedy.what, remedy.what) for _, remedy in known)
-    would = "may" if any(why.tested in EXTRAPOLATED for why, _ in known) else "would"
     which = "" if len(known) == len(rows) else f" {len(known)} of them"
     *before, last = words
-    return f"{', '.join(before)}{' and ' * bool(before)}{last} {would} decide{which}"
+    return f"{', '.join(before)}{' and ' * bool(before)}{last} would decide{which}"
 
 
 def starts_in_words(number: int) -> str:

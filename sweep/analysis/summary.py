@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweep.analysis.chaos import ChaosEstimate
-from sweep.analysis.convergence.certificates import CONFIRMED, EXACT, REFUTED
+from sweep.analysis.convergence.order_verdicts import CONFIRMED, EXACT, REFUTED
 from sweep.analysis.drift.verdicts import AT_ROUND_OFF, LINEAR, NONE, UNDECIDED, WALK, WORSE
 from sweep.analysis.efficiency.pareto import ReachedLevel, rank_at_levels
 from sweep.analysis.reasons import deciders_in_words
@@ -234,7 +234,13 @@ def _order_details(verdict: str, rows: list[Any]) -> dict[str, str]:
         row = rows[0]
         order = "" if row.declared == EXACT else "order "
         return {"verb": f"has order {row.order:.2f} and not {order}{format_number(row.declared)}"}
-    return _open_details(verdict, rows)
+    if verdict != UNDECIDED:
+        return {}
+    causes = "; ".join(dict.fromkeys(row.cause for row in rows))
+    helped = sum(bool(row.further_sizes) for row in rows)
+    of = "" if helped == len(rows) else f" {helped} of them"
+    would = f"; further step sizes may decide{of}" if helped else ""
+    return {"tail": f" ({causes}{would})"}
 
 
 def summarize_drifts(rows: Sequence[Any]) -> list[str]:

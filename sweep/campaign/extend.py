@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import integrators
 from integrators.errors import InputError, check_known, check_number, check_whole, short_repr
+from integrators.precision import ARITHMETIC
 from sweep.campaign import coordinator
 from sweep.store.store import Store
 from sweep.store.studies import stored_studies, study_with_longer_duration
@@ -18,6 +19,7 @@ from sweep.study.experiment import ENTRY_KEYS
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.model import unite_studies
 from sweep.study.run_table import expand_experiment
+from sweep.study.system_defaults import label_of_entry
 from sweep.study.toml.writer import write_study_text
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class Additions:
         For integrators that have none of their own; step sizes in the study's unit of time.
     members : int or None
         Size to which random ensembles grow.
+    own_step_sizes : dict of str to tuple of float
+        Step sizes for single integrators, by their labels, in the study's unit of time.
     """
 
     integrators: tuple[IntegratorAsWritten, ...] = ()
@@ -52,6 +56,7 @@ class Additions:
     tolerances: tuple[float, ...] = ()
     initial_conditions: tuple[str, ...] = ()
     members: int | None = None
+    own_step_sizes: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) for field in dataclasses.fields(self))
@@ -170,25 +175,7 @@ def study_with_additions(
     directory: str | Path = ".",
     trust_plugins: bool = False,
 ) -> Study:
-    """The study that a store keeps, extended by texts with what is added.
-
-    For each text of the study that has an experiment to extend, one is added, with the same
-    experiments and more on their axes. Where several texts have an experiment, and one of them has
-    all runs of another, only the larger one is extended.
-
-    Parameters
-    ----------
-    store : Store
-    additions : Additions
-        Values that an experiment has already are not added to it.
-    names : sequence of str, optional
-        Names of the experiments to extend; all that can take the additions unless given.
-    directory, trust_plugins
-        As in `sweep.store.studies.stored_studies`.
-
-    Returns
-    -------
-    sweep.study.Study
+    """The study that a store keeps, extended by `texts_with_additions`.
 
     Raises
     ------
@@ -198,6 +185,45 @@ def study_with_additions(
         If the extended study is not valid.
     """
     kept = stored_studies(store, directory, trust_plugins=trust_plugins)
+    texts = texts_with_additions(store, kept, additions, names)
+    more = stored_studies(store, directory, texts, trust_plugins)
+    return unite_studies([*kept, *more])
+
+
+def texts_with_additions(
+    store: Store,
+    kept: Sequence[Study],
+    additions: Additions,
+    names: Sequence[str] = (),
+    heading: str = "# Added by an extension.",
+) -> list[str]:
+    """Texts of studies with what is added to a store.
+
+    For each text of the study that has an experiment to extend, there is one with the same
+    experiments and more on their axes. Where several texts have an experiment, and one of them has
+    all runs of another, only the larger one is extended.
+
+    Parameters
+    ----------
+    store : Store
+    kept : sequence of sweep.study.Study
+        Those that it keeps; see `sweep.store.studies.stored_studies`.
+    additions : Additions
+        Values that an experiment has already are not added to it.
+    names : sequence of str, optional
+        Names of the experiments to extend; all that can take the additions unless given.
+    heading : str, optional
+        Comment with which each text begins.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    InputError
+        If no experiment, or not each that is named, can take what is added.
+    """
     grids: dict[str, dict[int, ResolvedExperiment]] = {}
     for index, study in enumerate(kept):
         for experiment in study.experiments:
@@ -230,9 +256,8 @@ def study_with_additions(
             and (changes := _keys_with_additions(defaults | table, grid, added, additions))
         ]
         if tables:
-            texts.append("# Added by an extension.\n" + write_study_text(written, tables))
-    more = stored_studies(store, directory, texts, trust_plugins)
-    return unite_studies([*kept, *more])
+            texts.append(f"{heading}\n{write_study_text(written, tables)}")
+    return texts
 
 
 def _without_contained_grids(grids: dict[int, ResolvedExperiment]) -> dict[int, ResolvedExperiment]:
@@ -253,6 +278,7 @@ _TAKERS = {
     "step_size": "integrator with a fixed step that takes the experiment's step sizes",
     "tolerance": "adaptive integrator that takes the experiment's tolerances",
     "random": "random ensemble: { random = N, seed = … }",
+    "own_step_sizes": "integrator of that label with step sizes that advance with no other axis",
 }
 
 
@@ -264,6 +290,7 @@ def _additions_by_key(additions: Additions) -> dict[str, Any]:
         "tolerance": additions.tolerances,
         "initial_condition": additions.initial_conditions,
         "random": additions.members,
+        "own_step_sizes": additions.own_step_sizes,
     }
     return {key: values for key, values in found.items() if values}
 
@@ -276,6 +303,10 @@ def _accepts_addition(experiment: ResolvedExperiment, key: str, additions: Addit
         return added or any((e.tolerances if adaptive else e.step_sizes) is None for e in entries)
     if key == "random":
         return any(isinstance(start, RandomStarts) for start in experiment.initial_conditions)
+    if key == "own_step_sizes":
+        labels = {entry.label for entry in experiment.integrators}
+        zipped = any(part.axis_of_steps is not None for part in experiment.grids)
+        return not zipped and not labels.isdisjoint(additions.own_step_sizes)
     return True
 
 
@@ -308,7 +339,10 @@ def _keys_with_additions(
     for key, values in added.items():
         if not _accepts_addition(experiment, key, additions):
             continue
-        if key == "random":
+        if key == "own_step_sizes":
+            given = made.get("integrators", written["integrators"])
+            made["integrators"] = _with_own_step_sizes(given, experiment, values)
+        elif key == "random":
             starts = made.get("initial_condition", written["initial_condition"])
             made["initial_condition"] = _with_larger_ensembles(starts, experiment, values)
         elif key in ("step_size", "tolerance"):
@@ -332,6 +366,33 @@ def _steps_as_written(experiment: ResolvedExperiment, key: str) -> Sequence[floa
     if key == "tolerance":
         return experiment.tolerances
     return [exact_multiple_of_unit(size, experiment.time_unit) for size in experiment.step_sizes]
+
+
+def _with_own_step_sizes(
+    written: Any, experiment: ResolvedExperiment, sizes: Mapping[str, tuple[float, ...]]
+) -> list[Any]:
+    """Integrators as written, of which some have more step sizes than the experiment.
+
+    One that is written as part of all has an entry of its own, which takes its place.
+    """
+    made: dict[str | int, Any] = {}
+    for index, entry in enumerate(written if isinstance(written, list) else [written]):
+        label = label_of_entry(entry, experiment.library)
+        made[index if label is None else label] = entry
+    for entry in experiment.integrators:
+        if entry.label not in sizes:
+            continue
+        own = made.get(entry.label, {"name": entry.name})
+        own = dict(own) if isinstance(own, dict) else {"name": own}
+        if entry.is_precise:
+            own[ARITHMETIC] = entry.options[ARITHMETIC]
+        known = [
+            exact_multiple_of_unit(size, experiment.time_unit)
+            for size, _ in experiment.steps_of(entry)
+        ]
+        new = [v for v in sizes[entry.label] if not any(abs(v - h) <= EQUAL * h for h in known)]
+        made[entry.label] = own | {"step_size": [*known, *new]}
+    return list(made.values())
 
 
 def exact_multiple_of_unit(value: float, unit: float) -> float:

@@ -1,4 +1,4 @@
-"""`sweep decide`: add runs to a store until its verdicts are decided."""
+"""`sweep decide`: extend a store by what its open verdicts ask for."""
 
 from typing import Any
 
@@ -24,14 +24,12 @@ from sweep.store.store import Store
 @budget_option
 @click.option(
     "--only",
-    type=click.Choice(["order", "drift", "chaos", "work"]),
+    type=click.Choice(["order", "drift", "chaos"]),
     multiple=True,
     help="Only verdicts of this kind; repeatable.  [default: order, chaos and, except in a "
     "study of convergence, drift]",
 )
 @experiment_option
-@click.option("--keep-duration", is_flag=True, help="Never extend runs to a longer duration.")
-@click.option("--closer", is_flag=True, help="Also decide the law of drifts that grow or wander.")
 @click.option("--dry-run", is_flag=True, help="Print what would be added, and its CPU time.")
 @json_option
 @run_options
@@ -41,39 +39,33 @@ def command(
     budget: float,
     only: tuple[str, ...],
     experiment: tuple[str, ...],
-    keep_duration: bool,
-    closer: bool,
     dry_run: bool,
     as_json: bool,
     trust_plugins: bool,
     options: dict[str, Any],
 ) -> None:
-    """Add runs to STORE until its orders, drifts and chaos are decided.
+    """Extend STORE by what its open verdicts ask for: step sizes, starts, or longer runs.
 
-    Each undecided verdict names what would decide it: step sizes, starts, or a longer duration.
-    For each verdict the cheapest of these is added, by the CPU time that its runs took so far,
-    and the store is analysed again: until all is decided, the budget is spent, or nothing is known
-    that would help; at most 16 times. What was added, and why, becomes part of the study that the
+    An undecided order gets the step sizes that `sweep order` names, an unsteady drift more starts
+    or runs twice as long, undecided chaos the duration that `sweep chaos` names; the cheapest
+    first, by the CPU time that runs took so far, as far as the budget allows. Then the verdicts are
+    read again, for at most 8 rounds. The table has each verdict that was open before and after,
+    with what was added and its price. What was added, and why, becomes part of the study that the
     store keeps (`sweep show study STORE`). After an interruption the same command goes on.
 
-    Open orders are decided by intervals that widen with each analysis, so that their confidence of
-    95 % holds for all analyses together. Verdicts are those of `sweep order` and, at the smallest
-    step size, `sweep drift` and `sweep chaos`; drifts are left out where an experiment has several
-    step sizes and a reference to its end. With --only work the verdict is whether CPU times can be
-    compared. A drift that grows or wanders counts as decided, unless --closer asks for its law.
+    Verdicts are those of `sweep order`, of `sweep drift` at the smallest step size and of
+    `sweep chaos`; drifts are left out where an experiment has several step sizes and a reference to
+    its end, unless --only drift asks for them.
 
     \b
     Example:
       sweep decide quickstart.zarr --dry-run
       sweep decide quickstart.zarr --budget 5m
-      sweep decide my-study.zarr --only drift --keep-duration
+      sweep decide my-study.zarr --only drift
     """
     settings: dict[str, Any] = {
-        "budget": budget, "experiments": experiment, "longer": not keep_duration,
-        "closer": closer, "trust_plugins": trust_plugins,
+        "budget": budget, "only": only, "experiments": experiment, "trust_plugins": trust_plugins,
     }  # fmt: skip
-    if only:
-        settings["only"] = only
     if not dry_run and not as_json:
         options["watcher"] = Terminal(Store.at(store).attributes.get("study_name"))
     decisions = sweep.decide(store, dry_run=dry_run, **settings, **options)

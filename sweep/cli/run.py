@@ -34,7 +34,7 @@ from sweep.text import count_with_noun, format_duration
 
 if TYPE_CHECKING:
     from sweep.campaign.coordinator import Outcome
-    from sweep.campaign.decide.decide import Decisions
+    from sweep.campaign.decide import Decisions
     from sweep.campaign.planner import Preparation
     from sweep.campaign.planning import ExperimentPlan
     from sweep.campaign.worker.tasks import Receipt, ReferenceTask, RunTask

@@ -17,7 +17,7 @@ from sweep.store.store import Store
 if TYPE_CHECKING:
     import xarray as xr
 
-    from sweep.campaign.decide.decide import Decisions
+    from sweep.campaign.decide import Decisions
 
 # Pictures at the end of every run; `_kinds_that_fit` adds others, and `sweep plot` draws all.
 KINDS = ("order", "scan", "energy", "unit-length", "megno", "lyapunov", "sphere")

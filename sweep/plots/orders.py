@@ -10,8 +10,8 @@ from matplotlib import rc_context
 
 from integrators.errors import InputError
 from sweep.analysis.convergence.across import orders_across
-from sweep.analysis.convergence.certificates import CONFIRMED, UNDECIDED, WIDEST
 from sweep.analysis.convergence.curves import SELF, default_error_for_orders
+from sweep.analysis.convergence.order_verdicts import CONFIRMED, HALF, UNDECIDED
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.convergence.slopes import USED
 from sweep.analysis.runs.selection import (
@@ -252,7 +252,7 @@ def curve_label_with_order(row: OrderEstimate) -> str:
     # The order stands first: digits have the same width, so labels line up.
     half = (row.high - row.low) / 2
     measured = "exact" if row.verdict == CONFIRMED else "undecided"
-    if half <= WIDEST:
+    if half <= HALF:
         measured = f"{row.order:.2f} ± {half:.2f}"
     return f"{measured}   {row.integrator}"
 

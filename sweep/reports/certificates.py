@@ -13,7 +13,7 @@ from typing import Any
 
 import xarray as xr
 
-from sweep.analysis.convergence.certificates import CONFIRMED, EXACT, REFUTED, UNDECIDED
+from sweep.analysis.convergence.order_verdicts import CONFIRMED, EXACT, REFUTED, UNDECIDED
 from sweep.analysis.drift import verdicts as drifts
 from sweep.analysis.efficiency.pareto import ReachedLevel, rank_at_levels
 from sweep.analysis.efficiency.work import GLOBAL

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from sweep.analysis.convergence.certificates import CONFIRMED
+from sweep.analysis.convergence.order_verdicts import CONFIRMED
 from sweep.analysis.summary import summarize_orders
 from sweep.tables.base import (
     Table,

@@ -1,4 +1,4 @@
-"""Verdicts that were open, and what runs that were added have decided: a table."""
+"""Verdicts that were open, before and after runs were added to decide them: a table."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ from sweep.tables.base import Table, scanned_axes_of_rows
 from sweep.text import count_with_noun, format_duration, format_number
 
 if TYPE_CHECKING:
-    from sweep.campaign.decide.decide import Decision, Decisions
+    from sweep.campaign.decide import Decisions
 
 
 def decisions_as_table(decisions: "Decisions", proposed: bool = False) -> Table:
@@ -14,20 +14,24 @@ def decisions_as_table(decisions: "Decisions", proposed: bool = False) -> Table:
 
     Parameters
     ----------
-    decisions : sweep.campaign.decide.decide.Decisions
+    decisions : sweep.campaign.decide.Decisions
     proposed : bool, optional
         Show what would be added and its expected CPU time: of a dry run.
     """
     rows, axes = decisions.rows, scanned_axes_of_rows(decisions.rows)
     headers = ["experiment", "integrator", *axes, "verdict on"]
-    headers += ["would be added", "CPU time"] if proposed else ["now", "found", "added"]
+    headers += ["now", "would be added", "CPU time"] if proposed else ["before", "after", "added"]
+    headers += [] if proposed else ["CPU time"]
     cells = [
         [
             row.experiment,
             row.integrator,
             *(format_number(row.parameters.get(axis, "")) for axis in axes),
             row.subject,
-            *(_proposal_cells(row) if proposed else _result_cells(row)),
+            row.before,
+            *([] if proposed else [row.after]),
+            "; ".join(row.added) or "–",
+            "–" if row.seconds != row.seconds else format_duration(row.seconds),
         ]
         for row in rows
     ]
@@ -37,57 +41,28 @@ def decisions_as_table(decisions: "Decisions", proposed: bool = False) -> Table:
     return Table(headers, cells, "", [*notes, decisions_in_words(decisions, proposed)])
 
 
-def _proposal_cells(row: "Decision") -> tuple[str, str]:
-    price = "–" if row.seconds != row.seconds else format_duration(row.seconds)
-    return "; ".join(row.added) or "–", price
-
-
-def _result_cells(row: "Decision") -> tuple[str, str, str]:
-    return "open" if row.open else row.after, row.found, "; ".join(row.added) or "–"
-
-
 def decisions_in_words(decisions: "Decisions", proposed: bool = False) -> str:
-    """How many verdicts were open and are decided, the CPU time used, and the confidence.
+    """How many verdicts were open and are decided, and the CPU time used.
 
     Parameters
     ----------
-    decisions : sweep.campaign.decide.decide.Decisions
+    decisions : sweep.campaign.decide.Decisions
     proposed : bool, optional
         Say what would be added and its expected CPU time: of a dry run.
     """
-    opened = count_with_noun(decisions.verdicts, "verdict")
+    every = count_with_noun(decisions.verdicts, "verdict")
     if not decisions.rows:
-        return f"None of {opened} is open."
-    if proposed:
-        chosen = [row for row in decisions.rows if row.added]
-        price = sum(row.seconds for row in chosen)
-        return (
-            f"{_rows_in_words(decisions, opened)}; for {len(chosen)} of them runs would be "
-            f"added, of about {format_duration(price)} of CPU time. Nothing was run."
-        )
-    many = count_with_noun(decisions.runs, "more run")
+        return f"None of {every} is open."
     took = format_duration(decisions.cpu_seconds)
-    words = [
-        f"{decisions.opened} of {opened} were open, and {decisions.decided} of these are "
-        f"decided now: by {many} and {took} of CPU time."
-    ]
-    if decisions.left:
-        words.append(f"{decisions.left} are left: {decisions.stopped}.")
-    loose = [row for row in decisions.rows if not row.opened]
-    if loose:
-        closer = sum(row.after != row.before for row in loose)
-        words.append(f"Of {len(loose)} that grew or wandered by no law {closer} have another one.")
-    if decisions.looks:
-        words.append(
-            f"After {count_with_noun(decisions.looks, 'look')} more an order that was open is "
-            f"decided by an interval {decisions.wider:.2f} times as wide as at 95 %, so that 95 % "
-            "hold for all these looks together; tests of drifts hold with "
-            f"{100 * decisions.sure:.1f} %."
+    if proposed:
+        chosen = sum(bool(row.added) for row in decisions.rows)
+        return (
+            f"{decisions.opened} of {every} are open; for {chosen} of them runs would be added, of "
+            f"about {took} of CPU time. Nothing was run."
         )
-    return " ".join(words)
-
-
-def _rows_in_words(decisions: "Decisions", of: str) -> str:
-    loose = len(decisions.rows) - decisions.opened
-    more = f", and {loose} grow or wander by no law" if loose else ""
-    return f"{decisions.opened} of {of} are open{more}"
+    more = count_with_noun(decisions.runs, "more run")
+    left = f" {decisions.left} are left: {decisions.stopped}." if decisions.left else ""
+    return (
+        f"{decisions.opened} of {every} were open, and {decisions.decided} of these are decided "
+        f"now: by {more} and {took} of CPU time.{left}"
+    )

@@ -9,7 +9,7 @@ import argparse
 
 import numpy as np
 
-from sweep.analysis.convergence.certificates import TOLERANCE
+from sweep.analysis.convergence.order_verdicts import TOLERANCE
 from sweep.analysis.convergence.slopes import fit_convergence_order
 from sweep.text import format_table
 

@@ -38,7 +38,7 @@ from wandering import TRUTHS, Oscillation, ensemble, line
 
 import sweep
 from integrators.method import EXACT
-from sweep.analysis.convergence.certificates import CONFIRMED, REFUTED
+from sweep.analysis.convergence.order_verdicts import CONFIRMED, REFUTED
 from sweep.analysis.drift.comparisons import OF_EACH, compare_drifts
 from sweep.analysis.drift.drifts import fit_drift_slope
 from sweep.analysis.drift.slow_modes import (

@@ -12,11 +12,6 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError
-from sweep.analysis.convergence.certificates import (
-    MOVING,
-    scaled_to_round_off,
-    verdict_on_declared_order,
-)
 from sweep.analysis.convergence.curves import (
     SELF,
     Curve,
@@ -25,6 +20,11 @@ from sweep.analysis.convergence.curves import (
     run_table_with_error,
     self_convergence_curve,
 )
+from sweep.analysis.convergence.order_verdicts import (
+    MOVING,
+    scaled_to_round_off,
+    verdict_on_declared_order,
+)
 from sweep.analysis.convergence.slopes import (
     FLOOR,
     LEVEL,
@@ -32,7 +32,6 @@ from sweep.analysis.convergence.slopes import (
     USED,
     fit_convergence_order,
 )
-from sweep.analysis.reasons import Reason
 from sweep.analysis.runs.blocks import Floats, load_if_small
 from sweep.analysis.runs.selection import (
     adaptive_runs,
@@ -89,8 +88,12 @@ class OrderEstimate:
     declared : int, "exact" or None
     verdict : str
         ``confirmed``, ``refuted`` or ``undecided``.
-    why : tuple of Reason
-        Where the verdict is not plainly ``confirmed``: what was tested, and what would decide.
+    cause : str
+        Why the verdict is ``undecided``, in a few words; else empty.
+    reason : str
+        Where it is not plainly ``confirmed``: cause, evidence, and what would decide.
+    further_sizes : tuple of float
+        Step sizes that may decide it, all of which runs can have.
     error, at : str
         The error measured, ``self`` where it is of differences between step sizes, and whether at
         the ``end`` or its ``sup`` over time until then.
@@ -128,7 +131,9 @@ class OrderEstimate:
     budget: float
     declared: int | str | None
     verdict: str
-    why: tuple[Reason, ...]
+    cause: str
+    reason: str
+    further_sizes: tuple[float, ...]
     error: str
     at: str
     time: float
@@ -148,11 +153,6 @@ class OrderEstimate:
     left_out: int
     points: tuple[OrderPoint, ...]
 
-    @property
-    def reason(self) -> str:
-        """`why` in words."""
-        return "; ".join(map(str, self.why))
-
 
 def order_table(
     dataset: xr.Dataset | xr.DataTree, error: str | None = None, at: str = "end"
@@ -165,10 +165,10 @@ def order_table(
     and what the interval is. Only times count at which the reference's own error is under 1 % of
     the error, and what is left of it is part of the interval.
 
-    The declared order is ``confirmed`` where the whole interval is within 0.1 of it, or the
+    The declared order is ``confirmed`` where the whole interval is within 1/2 of it, or the
     integrator is exact to round-off in so few steps that an error of its order would show;
-    ``refuted`` where the whole interval is within 0.1 of another order, or one declared exact has
-    an order; else ``undecided``, and the reason says what to add.
+    ``refuted`` where the whole interval is farther from it, or one declared exact has an order;
+    else ``undecided``, and the reason names step sizes to add.
 
     Parameters
     ----------
@@ -247,10 +247,13 @@ def _order_estimate_from_curve(
     fit = fit_convergence_order(sizes, errors, floors, method.get("symmetric"))
     use = np.array(fit.use, dtype=object)
     of_use = {kind: sizes[use == kind] for kind in (USED, FLOOR, PRE_ASYMPTOTIC)}
-    verdict, why = verdict_on_declared_order(fit, declared, curve, error, moving)
+    judged = verdict_on_declared_order(fit, declared, curve, error, moving)
+    reasons = [judged.reason] if judged.reason else []
     if curve.stopped:
-        numbers = {"stopped": curve.stopped, "runs": curve.complete}
-        why += (Reason("runs fail", curve.last_time, 0, (), numbers),)
+        reasons.append(
+            f"its errors are compared until t = {curve.last_time:g}, after which {curve.stopped} "
+            f"of {curve.complete} runs fail"
+        )
     points = tuple(
         OrderPoint(
             float(h),
@@ -271,8 +274,10 @@ def _order_estimate_from_curve(
         next_term=fit.next_term,
         budget=fit.budget,
         declared=declared,
-        verdict=verdict,
-        why=why,
+        verdict=judged.verdict,
+        cause=judged.cause,
+        reason="; ".join(reasons),
+        further_sizes=judged.further_sizes,
         error=error,
         at=at,
         time=curve.time,

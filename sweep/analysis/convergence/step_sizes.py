@@ -54,20 +54,20 @@ class PossibleStepSizes:
         return float(size) if size >= low else None
 
     def several_between(self, low: float, high: float, count: int) -> tuple[float, ...]:
-        """So many new step sizes between two, each in a widest gap; none if there are not as many.
+        """Up to so many new step sizes between two, each in a widest gap, the largest first.
 
         `low` is excluded, and so are the step sizes that are known.
         """
-        inside = self.known[(self.known > low) & (self.known < high)]
-        points, new = [low, *inside.tolist(), min(high, self.largest)], list[float]()
-        while len(new) < count:
+        high = min(high, self.largest)
+        points = [low, *self.known[(self.known > low) & (self.known < high)].tolist(), high]
+        new = list[float]()
+        while low < high and len(new) < count:
             points.sort()
-            for i in np.argsort(-np.diff(np.log(points)), kind="stable"):
-                size = self._one_in_gap(points[i], points[i + 1])
-                if size is not None:
-                    break
-            else:
-                return ()
+            widest = np.argsort(-np.diff(np.log(points)), kind="stable")
+            tried = (self._one_in_gap(points[i], points[i + 1]) for i in widest)
+            size = next((one for one in tried if one is not None), None)
+            if size is None:
+                break
             new.append(size)
             points.append(size)
         return tuple(sorted(new, reverse=True))
@@ -80,11 +80,6 @@ class PossibleStepSizes:
         top = outer or self.one_between(high, high)
         known = top is None or np.any(np.abs(self.known - top) <= APART * top)
         return None if known else top
-
-    def are_as_many_between(self, low: float, high: float, count: int) -> bool:
-        """Whether so many step sizes, at equal ratios, are still distinct where they divide."""
-        ratios = np.rint(self.interval / np.geomspace(low, high, count))
-        return bool(len(np.unique(ratios)) == count and ratios.min() >= 1)
 
 
 def possible_step_sizes(dataset: xr.Dataset) -> PossibleStepSizes:

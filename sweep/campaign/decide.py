@@ -1,0 +1,575 @@
+"""Extend a store by what its open verdicts ask for: step sizes, starts or longer runs.
+
+Each round adds texts to the study that the store keeps, with the reasons as comments. The rows
+that the store had stay as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import sweep.analysis
+from integrators.errors import InputError, check_known, check_number
+from integrators.html import html_text
+from sweep.analysis.convergence.order_verdicts import UNDECIDED
+from sweep.analysis.drift.verdicts import LOOSE
+from sweep.analysis.rows import Rows
+from sweep.campaign import coordinator
+from sweep.campaign.extend import Additions, exact_multiple_of_unit, texts_with_additions
+from sweep.store import diff
+from sweep.store.open import open_study
+from sweep.store.progress import Counter
+from sweep.store.store import Store
+from sweep.store.studies import (
+    ADDED,
+    stored_studies,
+    stored_study,
+    study_with_longer_duration,
+    time_axes_in_texts,
+)
+from sweep.study.initial_conditions.base import RandomStarts
+from sweep.study.model import unite_studies
+from sweep.text import join_with_and
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas
+    import xarray
+
+    from sweep.study import Study
+    from sweep.study.experiment import ResolvedExperiment
+
+# Experiment, subject, integrator, and scanned values with their names.
+QuestionKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
+
+KINDS = ORDER, DRIFT, CHAOS = "order", "drift", "chaos"
+BUDGET = 600.0  # seconds of CPU time
+MOST_ROUNDS = 8  # of additions in one call
+LONGEST = 10  # times the duration that the study asks for, at most
+ENOUGH_STARTS, MOST_STARTS = 8, 64  # of an ensemble: for statistics over starts, and at most
+
+
+# --- verdicts, as questions ---------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A verdict on a store, which may be open.
+
+    Attributes
+    ----------
+    experiment : str
+    kind : str
+        One of `KINDS`.
+    row : OrderEstimate, DriftEstimate or ChaosEstimate
+        The row of the verdict in its table.
+    """
+
+    experiment: str
+    kind: str
+    row: Any
+
+    @property
+    def key(self) -> QuestionKey:
+        """Unique key of the question in a store, also as the store grows."""
+        scanned = tuple(sorted((name, str(value)) for name, value in self.row.parameters.items()))
+        return self.experiment, self.subject, self.row.integrator, scanned
+
+    @property
+    def subject(self) -> str:
+        """``order``, ``drift of energy`` or ``chaos``."""
+        return f"{DRIFT} of {self.row.quantity}" if self.kind == DRIFT else self.kind
+
+    @property
+    def open(self) -> bool:
+        """Whether the verdict is undecided, or holds only for the runs as long as they are."""
+        if self.kind == CHAOS:
+            return self.row.undecided > 0 or not self.row.starts
+        return _is_open_drift(self.row) if self.kind == DRIFT else self.row.verdict == UNDECIDED
+
+    @property
+    def finding(self) -> str:
+        """The verdict with its number."""
+        row = self.row
+        if self.kind == ORDER and math.isfinite(row.order):
+            return f"{row.order:.2f} ± {(row.high - row.low) / 2:.2f}, {row.verdict}"
+        if self.kind == DRIFT and math.isfinite(row.low):
+            return f"{row.low:.2g} to {row.high:.2g} {row.rate}, {row.verdict}"
+        if self.kind == CHAOS and row.starts:
+            return f"MEGNO {row.megno.median:.3g}, {row.verdict}"
+        return str(row.verdict) or UNDECIDED
+
+    @property
+    def why(self) -> str:
+        """Why the verdict is open, in words."""
+        if self.kind == ORDER:
+            return str(self.row.reason)
+        if self.kind == CHAOS:
+            return str(self.row.in_words)
+        return f"{self.finding} over {self.row.span}"
+
+
+def _is_open_drift(row: Any) -> bool:
+    """Whether a verdict on a drift holds only for the run as long as it is."""
+    return row.verdict in (UNDECIDED, *LOOSE)
+
+
+def _questions_of_experiments(
+    datasets: Mapping[str, xarray.Dataset], kinds: Mapping[str, Sequence[str]]
+) -> list[Question]:
+    """The verdicts of the given kinds on experiments; `InputError` where there is none at all."""
+    tables: dict[str, Any] = {
+        ORDER: sweep.analysis.order_table,
+        DRIFT: lambda dataset: sweep.analysis.drift_table(dataset, step_sizes="smallest"),
+        CHAOS: sweep.analysis.chaos_table,
+    }
+    found, refused = list[Question](), []
+    for name, dataset in datasets.items():
+        for kind in kinds[name]:
+            try:
+                found += [Question(name, kind, row) for row in tables[kind](dataset)]
+            except InputError as error:  # it does not record what this is about
+                refused.append((name, error))
+    if not found:
+        raise InputError("\n".join(sweep.analysis.query_refusals_in_words(refused)))
+    return found
+
+
+def _kinds_asked_for(experiment: ResolvedExperiment) -> tuple[str, ...]:
+    """Kinds of verdicts that an experiment is made for.
+
+    One with several step sizes and a reference to its end is a study of convergence: its duration
+    is too short for drifts.
+    """
+    reference = experiment.reference
+    several = any(len(experiment.steps_of(e)) > 1 for e in experiment.integrators if not e.adaptive)
+    whole = reference is not None and reference.until >= experiment.duration
+    return (ORDER, CHAOS) if several and whole else KINDS
+
+
+# --- what is added ------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Addition:
+    """What would decide some questions of one experiment.
+
+    Attributes
+    ----------
+    questions : tuple of Question
+    words : str
+        Such as ``step sizes 0.014 and 0.012``.
+    seconds : float
+        Expected CPU seconds, from those of earlier runs.
+    additions : Additions
+        What is added to the axes of the experiment.
+    duration : float or None
+        To which all its runs are continued, in the study's unit of time.
+    """
+
+    questions: tuple[Question, ...]
+    words: str
+    seconds: float
+    additions: Additions = Additions()
+    duration: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _State:
+    """A store at one moment: its study, its runs, and the verdicts on them.
+
+    Attributes
+    ----------
+    kept : list of sweep.study.Study
+    datasets : dict of str to xarray.Dataset
+    seconds, asked : dict of str to float
+        CPU seconds of runs and references, and the duration that the study asks for, beyond which
+        the store may have been extended.
+    questions : list of Question
+    """
+
+    kept: list[Study]
+    datasets: dict[str, xarray.Dataset]
+    seconds: dict[str, float]
+    asked: dict[str, float]
+    questions: list[Question]
+
+    @classmethod
+    def read(
+        cls, store: Store, names: Sequence[str], kinds: Sequence[str], trust_plugins: bool
+    ) -> _State:
+        kept = stored_studies(store, trust_plugins=trust_plugins)
+        datasets: dict[str, xarray.Dataset] = {}
+        children = open_study(store).children
+        for name, node in children.items():
+            table = node.to_dataset()
+            asked = table["in_study"].values.astype(bool)
+            if asked.any() and (not names or name in names):
+                datasets[str(name)] = table.isel(run=asked)
+        for name in names:
+            if name not in datasets:
+                known = ", ".join(map(str, children)) or "none"
+                raise InputError(
+                    f"{store} has no experiment {name!r} with runs; there are {known}",
+                    key="experiments",
+                )
+        if not datasets:
+            raise InputError(f"{store} has no runs", key="experiments")
+        experiments = {one.name: one for one in unite_studies(kept).experiments}
+        wanted = {name: kinds or _kinds_asked_for(experiments[name]) for name in datasets}
+        texts = reversed(store.attributes["studies"])  # the first says what was asked for
+        return cls(
+            kept,
+            datasets,
+            {one.experiment: one.cpu_seconds for one in Counter(store).count()},
+            {name: axis.duration for name, _, axis in time_axes_in_texts(texts)},
+            _questions_of_experiments(datasets, wanted),
+        )
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return sum(dataset.sizes["run"] for dataset in self.datasets.values())
+
+    @property
+    def open_questions(self) -> list[Question]:
+        """The questions that are open."""
+        return [question for question in self.questions if question.open]
+
+    def additions(self) -> tuple[list[Addition], dict[QuestionKey, str]]:
+        """What would decide the open questions, the cheapest first; and why some have nothing."""
+        found, reasons = list[Addition](), dict[QuestionKey, str]()
+        groups: dict[tuple[str, str, str], list[Question]] = {}
+        for question in self.open_questions:
+            one = question.row.integrator if question.kind == ORDER else ""
+            groups.setdefault((question.experiment, question.kind, one), []).append(question)
+        experiments = {one.name: one for one in unite_studies(self.kept).experiments}
+        for (name, kind, _), questions in groups.items():
+            try:
+                make = self._further_step_sizes if kind == ORDER else self._further_data
+                found.append(make(experiments[name], questions))
+            except InputError as error:
+                reasons |= dict.fromkeys((one.key for one in questions), str(error))
+        return sorted(found, key=lambda one: one.seconds), reasons
+
+    def _further_step_sizes(
+        self, experiment: ResolvedExperiment, questions: Sequence[Question]
+    ) -> Addition:
+        """Step sizes for one integrator, those that its open orders name."""
+        sizes = sorted({h for one in questions for h in one.row.further_sizes}, reverse=True)
+        if not sizes:
+            raise InputError("no further step size is known that runs can have and that would")
+        label = questions[0].row.integrator
+        dataset = self.datasets[experiment.name]
+        own = dataset["integrator"].values == label
+        steps, seconds = (dataset[name].values[own] for name in ("steps", "cpu_time"))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_step = np.nan_to_num(np.nanmedian(seconds / steps))
+        runs = np.unique(dataset["step_size"].values[own], return_counts=True)[1].max()
+        each = [of_step * experiment.duration / size for size in sizes]
+        in_units = tuple(exact_multiple_of_unit(size, experiment.time_unit) for size in sizes)
+        shown = join_with_and(f"{size:.4g}" for size in in_units)
+        return Addition(
+            tuple(questions),
+            f"step size{'s' * (len(sizes) > 1)} {shown}",
+            float(runs * sum(each)),
+            Additions(own_step_sizes={label: in_units}),
+        )
+
+    def _further_data(
+        self, experiment: ResolvedExperiment, questions: Sequence[Question]
+    ) -> Addition:
+        """More starts where there are few for statistics over them, else runs twice as long."""
+        seconds, duration = self.seconds[experiment.name], experiment.duration
+        most = math.floor(LONGEST * self.asked[experiment.name] / duration * (1 + 1e-9))
+        of_chaos = questions[0].kind == CHAOS
+        going_on = [one for one in questions if not one.row.stopped]
+        ensembles = [
+            start.size for start in experiment.initial_conditions if isinstance(start, RandomStarts)
+        ]
+        members = max(ENOUGH_STARTS, 2 * max(ensembles, default=0))
+        starts = sum(start.size for start in experiment.initial_conditions)
+        more = not of_chaos and ensembles and members <= MOST_STARTS
+        if more and (starts < ENOUGH_STARTS or most < 2 or not going_on):
+            grown = starts + sum(members - size for size in ensembles)
+            price = seconds * (grown / starts - 1)
+            words = f"random starts up to {members}"
+            return Addition(tuple(questions), words, price, Additions(members=members))
+        if not going_on:
+            raise InputError("runs fail, and could be no longer")
+        factor = 2
+        if of_chaos:
+            tell = [one.row.telling / duration for one in going_on]
+            factor = math.ceil(np.nanmax([2, *tell]))
+        if min(factor, most) < 2:
+            raise InputError(f"runs are {LONGEST} times as long as the study asks for")
+        factor = min(factor, most)
+        until = experiment.in_time_units(factor * duration)
+        words = f"all runs until t = {until:g}"
+        return Addition(tuple(going_on), words, seconds * (factor - 1), duration=until)
+
+    def study_with(self, store: Store, chosen: Sequence[Addition], trust_plugins: bool) -> Study:
+        """The study of the store, extended by what is chosen."""
+        texts = []
+        for one in chosen:
+            if one.additions:
+                name = one.questions[0].experiment
+                reasons = [
+                    f"{question.subject} of {question.row.integrator!r}: {question.why}"
+                    for question in one.questions
+                ]
+                lines = [f"{ADDED}{name}: {one.words}", *(f"# {reason}" for reason in reasons)]
+                heading = "\n".join(" ".join(line.split()) for line in lines)
+                texts += texts_with_additions(store, self.kept, one.additions, [name], heading)
+        more = stored_studies(store, texts=texts, trust_plugins=trust_plugins)
+        study = unite_studies([*self.kept, *more])
+        for one in chosen:
+            if one.duration is not None:
+                names = [one.questions[0].experiment]
+                study = study_with_longer_duration(study, one.duration, names=names)
+        return study
+
+
+# --- rounds of additions ------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """A verdict that was open, before and after runs were added to decide it.
+
+    Attributes
+    ----------
+    experiment, integrator : str
+    parameters : dict
+        Values of the scanned axes.
+    subject : str
+        ``order``, ``drift of energy`` or ``chaos``.
+    before, after : str
+        The verdict with its number, before and after.
+    open : bool
+        Whether it is open after.
+    added : tuple of str
+        What was added, or is proposed, to decide it.
+    seconds : float
+        Expected CPU seconds of what was added or is proposed, also for other verdicts; NaN where
+        nothing is.
+    why : str
+        Why it is open; else empty.
+    """
+
+    experiment: str
+    integrator: str
+    parameters: dict[str, Any]
+    subject: str
+    before: str
+    after: str
+    open: bool
+    added: tuple[str, ...]
+    seconds: float
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Decisions:
+    """Open verdicts of a store, and what became of them by additions.
+
+    Attributes
+    ----------
+    rows : tuple of Decision
+        Verdicts that were open before.
+    verdicts : int
+        Number of all verdicts, open before or not.
+    runs : int
+        Number of runs that were added.
+    cpu_seconds : float
+        CPU seconds of these and their references; of a dry run those expected of what is proposed.
+    budget : float
+        CPU seconds that were allowed.
+    stopped : str
+        Why it ended; empty if all is decided.
+    outcome : Outcome or None
+        Outcome of the last run; None if nothing was run.
+    """
+
+    rows: tuple[Decision, ...]
+    verdicts: int
+    runs: int
+    cpu_seconds: float
+    budget: float
+    stopped: str
+    outcome: coordinator.Outcome | None
+
+    @property
+    def opened(self) -> int:
+        """Number of verdicts that were open before."""
+        return len(self.rows)
+
+    @property
+    def left(self) -> int:
+        """Number of verdicts that are open now."""
+        return sum(row.open for row in self.rows)
+
+    @property
+    def decided(self) -> int:
+        """Number of verdicts that were open before and are decided now."""
+        return self.opened - self.left
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The verdicts that were open at first as a `pandas.DataFrame`."""
+        return Rows(self.rows).to_dataframe()
+
+    def _repr_html_(self) -> str:
+        said = f"{self.decided} of {self.opened} open verdicts decided by {self.runs:,} runs"
+        return html_text(said) + Rows(self.rows)._repr_html_()
+
+
+def decide(
+    store: str | Path | Store,
+    budget: float = BUDGET,
+    *,
+    only: str | Sequence[str] = (),
+    experiments: str | Sequence[str] = (),
+    dry_run: bool = False,
+    max_time: float | None = None,
+    trust_plugins: bool = False,
+    **options: Any,
+) -> Decisions:
+    """Extend a store by what its open verdicts ask for: step sizes, starts or longer runs.
+
+    Each round makes the additions that open verdicts ask for, the cheapest first, as far as the
+    budget allows; then the verdicts are read again, for at most `MOST_ROUNDS` rounds.
+
+    Parameters
+    ----------
+    store : str, Path or Store
+        Runs of it that are pending are computed first.
+    budget : float, optional
+        CPU seconds for the runs that are added.
+    only : str or sequence of str, optional
+        ``"order"``, ``"drift"``, ``"chaos"``. All unless given, but no drift of an experiment that
+        has several step sizes and a reference to its end: that is a study of convergence.
+    experiments : str or sequence of str, optional
+        All unless given.
+    dry_run : bool, optional
+        Whether only to propose what the first round would add.
+    max_time : float, optional
+        Seconds after which it ends, with what is committed; the same call resumes.
+    trust_plugins : bool
+        Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+    **options
+        Of `sweep.run`.
+
+    Returns
+    -------
+    Decisions
+
+    Raises
+    ------
+    InputError
+        If the budget is not positive, there is no store or experiment, or nothing is recorded on
+        which there are verdicts.
+    """
+    budget = check_number("budget", budget, above=0.0)
+    kinds = (only,) if isinstance(only, str) else tuple(only)
+    for kind in kinds:
+        check_known("kind of verdict", kind, KINDS, key="only")
+    names = (experiments,) if isinstance(experiments, str) else tuple(experiments)
+    store, outcome = Store.at(store).absolute(), None
+    ends = math.inf if max_time is None else time.monotonic() + max_time
+
+    def run(study: Study) -> coordinator.Outcome:
+        left = {} if ends == math.inf else {"max_time": max(ends - time.monotonic(), 1e-3)}
+        return coordinator.run(study, store, trust_plugins=trust_plugins, **options, **left)
+
+    if not dry_run:
+        study = stored_study(store, trust_plugins=trust_plugins)
+        if any(entry.pending.any() for entry in diff.diff_store_against_study(store, study)):
+            outcome = run(study)  # perhaps of a round that was interrupted
+    state = _State.read(store.anew(), names, kinds, trust_plugins)
+    before = {question.key: question for question in state.open_questions}
+    first, added = state, dict[QuestionKey, list[Addition]]()
+    for rounds in range(MOST_ROUNDS + 1):
+        spent = sum(state.seconds.values()) - sum(first.seconds.values())
+        wanted, reasons = state.additions()
+        chosen, beyond = _within_budget(wanted, budget - spent)
+        stopped = "the budget is spent" if beyond else "nothing is known that would decide them"
+        reasons |= beyond
+        if rounds == MOST_ROUNDS:
+            stopped = f"{MOST_ROUNDS} rounds were made"
+        going_on = chosen and not dry_run and rounds < MOST_ROUNDS
+        if not going_on or (outcome is not None and not outcome.complete):
+            break
+        outcome = run(state.study_with(store, chosen, trust_plugins))
+        for one in chosen:
+            for question in one.questions:
+                added.setdefault(question.key, []).append(one)
+        after = _State.read(store.anew(), names, kinds, trust_plugins)
+        before = {question.key: question for question in after.open_questions} | before
+        nothing_new = after.runs == state.runs and after.seconds == state.seconds
+        state = after
+        if nothing_new:
+            stopped = "rules of the study exclude what would be added"
+            break
+    if dry_run:
+        stopped = "nothing was run"
+        added = {question.key: [one] for one in chosen for question in one.questions}
+    elif outcome is not None and not outcome.complete:
+        stopped = outcome.stopped
+    now = {question.key: question for question in state.questions}
+    rows = tuple(
+        _decision(question, now.get(key, question), added.get(key, ()), reasons.get(key, ""))
+        for key, question in before.items()
+    )
+    return Decisions(
+        rows=rows,
+        verdicts=len(state.questions),
+        runs=state.runs - first.runs,
+        cpu_seconds=sum(one.seconds for one in chosen)
+        if dry_run
+        else sum(state.seconds.values()) - sum(first.seconds.values()),
+        budget=budget,
+        stopped=stopped if any(row.open for row in rows) else "",
+        outcome=outcome,
+    )
+
+
+def _within_budget(
+    additions: Iterable[Addition], budget: float
+) -> tuple[list[Addition], dict[QuestionKey, str]]:
+    """Additions that a budget allows together, the cheapest first; and why others are left out."""
+    chosen, beyond = list[Addition](), dict[QuestionKey, str]()
+    for one in additions:
+        if one.seconds <= budget:
+            chosen.append(one)
+            budget -= one.seconds
+            continue
+        why = (
+            f"{one.words} would take {one.seconds:.2g} s of CPU time, {max(budget, 0):.2g} s of "
+            "the budget are left"
+        )
+        beyond |= dict.fromkeys((question.key for question in one.questions), why)
+    return chosen, beyond
+
+
+def _decision(
+    before: Question, now: Question, added: Sequence[Addition], why_none: str
+) -> Decision:
+    return Decision(
+        experiment=now.experiment,
+        integrator=now.row.integrator,
+        parameters=now.row.parameters,
+        subject=now.subject,
+        before=before.finding,
+        after=now.finding,
+        open=now.open,
+        added=tuple(one.words for one in added),
+        seconds=sum(one.seconds for one in added) if added else math.nan,
+        why="; ".join(filter(None, (now.why, why_none))) if now.open else "",
+    )
