@@ -17,6 +17,7 @@ from sweep.analysis.convergence.slopes import (
     USED,
     OrderFit,
 )
+from sweep.analysis.runs.blocks import Floats
 from sweep.text import count_with_noun, join_with_and
 
 Declared = int | str | None  # an order, `EXACT`, or none that the store names
@@ -28,6 +29,7 @@ HALF = 0.5  # an order is a whole number: what lies so near to one is none of th
 # and an error that shows that the motion is not trivial. In double; in proportion to round-off.
 LOST, MOVING = 1e-10, 1e-6
 FALLING = 4.0  # times the finest steps' error is that of the coarsest: it is no round-off
+KNOWN = 0.2  # of an error, up to which its uncertainty leaves the slope meaningful
 FURTHER = 2  # step sizes that are added to those of an interval that is too wide
 FINER = 8.0  # times smaller than the finest are the smallest of them
 BEYOND = 2.0  # factor by which step sizes are tried beyond the largest and the smallest
@@ -102,6 +104,11 @@ def verdict_on_declared_order(
         )
     found = f"{fit.order:.2f} ± {(fit.high - fit.low) / 2:.2g}"
     if fit.high < declared - HALF or declared + HALF < fit.low:
+        finer = _slopes_near_floor(fit, curve)
+        if np.any(np.abs(finer - declared) <= HALF):  # the range of the fit is not asymptotic yet
+            shown = ", ".join(f"{slope:.2f}" for slope in finer[::-1])
+            evidence = f"{found}, but slopes {shown} near the floor"
+            return OrderVerdict(UNDECIDED, "the order still changes near the floor", evidence)
         return OrderVerdict(
             REFUTED, evidence=f"the error falls as h^({found}), not h^{declared} ({slopes})"
         )
@@ -109,6 +116,16 @@ def verdict_on_declared_order(
     sizes = _further_step_sizes(fit, declared, curve, FURTHER)
     cause = "the interval of the order is too wide"
     return OrderVerdict(UNDECIDED, cause, f"{found} reaches beyond {end:g}; {slopes}", sizes)
+
+
+def _slopes_near_floor(fit: OrderFit, curve: Curve) -> Floats:
+    """Slopes between step sizes at the floor whose errors are known to `KNOWN`, finest first."""
+    there = np.isfinite(curve.errors).any(axis=1)
+    typical, finest = fit.typical, fit.use.index(USED)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nanmedian(curve.error_uncertainty[there] / curve.errors[there], axis=1)
+        slopes = np.diff(np.log(typical)) / np.diff(np.log(curve.sizes[there]))
+    return np.asarray(slopes[:finest][share[:finest] <= KNOWN])
 
 
 def scaled_to_round_off(limit: float, curve: Curve) -> float:
@@ -123,7 +140,9 @@ def _verdict_without_slope(
     order = 0 if isinstance(declared, str) else declared  # N steps leave all of a round-off
     exact = None if order is None else _steps_exact_to_round_off(fit, order, curve)
     if exact is not None and not moving:
-        return OrderVerdict(UNDECIDED, "no error shows that the state moves")
+        return OrderVerdict(
+            UNDECIDED, "no error shows that the state moves", "so none has an order"
+        )
     if exact is not None:
         words = f"exact to round-off, even in {exact} steps over t = {curve.time:g}"
         return OrderVerdict(CONFIRMED, evidence=words)
@@ -211,6 +230,8 @@ def _further_step_sizes(
     low = float(np.max(sizes[use == FLOOR], initial=0.0))
     if not low:
         low = max(float(reach[use != FLOOR][0]), finest / FINER)
-    beyond = BEYOND ** (missing + 1) if missing > 0 else 1.0
-    high = float(np.min(sizes[use == PRE_ASYMPTOTIC], initial=sizes[-1] * beyond))
+    high = float(sizes[use == USED][-1])
+    if missing > 0:
+        beyond = float(sizes[-1]) * BEYOND ** (missing + 1)
+        high = float(np.min(sizes[use == PRE_ASYMPTOTIC], initial=beyond))
     return curve.possible.several_between(low, high, count)

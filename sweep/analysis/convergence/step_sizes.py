@@ -65,7 +65,7 @@ class PossibleStepSizes:
             points.sort()
             widest = np.argsort(-np.diff(np.log(points)), kind="stable")
             tried = (self._one_in_gap(points[i], points[i + 1]) for i in widest)
-            size = next((one for one in tried if one is not None), None)
+            size = next((one for one in tried if one is not None and one not in new), None)
             if size is None:
                 break
             new.append(size)

@@ -1,6 +1,5 @@
 """Orders of convergence: of errors whose order is known, and of runs that lack something."""
 
-import itertools
 import json
 import re
 
@@ -162,6 +161,16 @@ def test_a_wrong_declaration_is_refuted():
         assert f"not h^{row.declared}" in row.reason
 
 
+def test_an_order_that_still_changes_near_the_floor_refutes_none():
+    """Between 0.26 and 2.4 it is 5, as of a cf4 beside vortices, and 4 in the limit."""
+    h = 2.4 / 1.75 ** np.arange(7)
+    error = 1e-3 * h**4 * (0.13 + h)
+    row = fitted(h, error, declared=4, reference=8e-9)
+    assert row.low > 4.5 and row.floor_count == 2
+    assert row.verdict == "undecided" and "still changes near the floor" in row.reason
+    assert fitted(h, error, declared=3, reference=8e-9).verdict == "refuted"
+
+
 def error_series(rng, orders, starts, count, bend, floor=1e-13):
     """Step sizes, and errors A |C + D h^q + E h^2q| h^p of vectors, over a floor of noise."""
     order, power = orders
@@ -282,7 +291,7 @@ def test_an_exact_integrator_is_confirmed_beside_others_that_are_not():
     own = falling.integrator.values == "exact"
     falling["global_error"][own] = 1e-12 * falling["global_error"][~own].values
     hidden, _ = order_table(falling)
-    assert hidden.verdict == "undecided" and "at the floor" in hidden.reason
+    assert hidden.verdict == "undecided" and "3 within 100 times what" in hidden.reason
     table.attrs["integrators"] = json.dumps({"exact": {"order": 12}, "a": {"order": 2}})
     assert order_table(table)[0].verdict == "undecided"  # in ten steps an order of 12 is lost
     table.attrs["integrators"] = json.dumps({"exact": {"order": "exact"}, "a": {"order": "exact"}})
@@ -291,12 +300,25 @@ def test_an_exact_integrator_is_confirmed_beside_others_that_are_not():
     assert other.declared == "exact" and "the error falls as h^2.00" in other.reason
 
 
-def test_a_slope_between_orders_is_not_refuted():
+def test_a_slope_between_orders_refutes_those_farther_than_a_half():
+    """And it confirms none: at 3.5 it is as near to 3 as to 4."""
     table = run_table({"a": 3.5})
-    table.attrs["integrators"] = json.dumps({"a": {"order": 2}})
-    row = only(order_table(table))
-    assert row.verdict == "undecided"
-    assert "3.50 is not near a whole order" in row.reason
+    for declared, verdict in ((2, "refuted"), (3, "undecided"), (4, "undecided"), (5, "refuted")):
+        table.attrs["integrators"] = json.dumps({"a": {"order": declared}})
+        row = only(order_table(table))
+        assert row.verdict == verdict
+        assert (f"not h^{declared}" in row.reason) == (verdict == "refuted")
+        assert ("reaches beyond 3.5" in row.reason) == (verdict == "undecided")
+
+
+@given(st.floats(0.6, 8.0), st.integers(1, 8))
+@settings(max_examples=20, deadline=None)
+def test_the_verdict_is_where_the_interval_lies(order, declared):
+    h = step_sizes([2.0, 1.5, 2.0, 2.0])
+    row = fitted(h, h**order, declared=declared)
+    near = max(abs(row.low - declared), abs(row.high - declared)) <= 0.5
+    far = row.high < declared - 0.5 or row.low > declared + 0.5
+    assert row.verdict == ("confirmed" if near else "refuted" if far else "undecided")
 
 
 def with_states(table, rng):
@@ -359,8 +381,7 @@ def test_eighth_order_between_large_steps_and_round_off():
     assert row.order == pytest.approx(8, abs=0.1)
     assert (row.used, row.floor_count, row.floor_until) == (4, 2, 0.0125)
     assert row.low < 8 < row.high
-    # Four step sizes of one start leave more than 0.1.
-    assert row.verdict == "undecided" and "6 step sizes in the same range may tell" in row.reason
+    assert row.verdict == "confirmed" and row.high - row.low > 0.2
 
 
 def test_errors_are_compared_while_the_reference_holds():
@@ -418,7 +439,7 @@ def test_too_few_step_sizes_say_what_to_add():
 def test_nothing_but_round_off_says_so():
     table = run_table({"a": 2})
     table["global_error"][:, 1:] = 1e-12
-    assert "does not fall" in only(order_table(table)).reason
+    assert "5 within 100 times where the error stops falling" in only(order_table(table)).reason
 
 
 def test_a_failed_reference_says_so():
@@ -452,7 +473,8 @@ def test_a_start_whose_reference_failed_is_left_out():
 def test_one_step_size_has_no_difference():
     table = with_states(run_table({"a": 2}, step_sizes=(0.1,)), np.random.default_rng(0))
     row = only(order_table(table, "self"))
-    assert "1 run is complete, and no two at neighbouring step sizes" in row.reason
+    assert "no start of 1 complete run has two neighbouring step sizes" in row.reason
+    assert row.further_sizes == (0.05,)
 
 
 def test_no_finished_run_is_undecided():
@@ -509,19 +531,17 @@ def test_bad_input_names_what_there_is():
 
 
 def test_few_step_sizes_above_the_floor_are_to_be_denser():
-    """Smaller ones are at the floor; of twice as many the next terms are fitted."""
-    ladders = [np.geomspace(0.4, 0.1, count) for count in (4, 8)]
-    rows = []
-    for h in ladders:
-        table = run_table({"a": 6}, step_sizes=tuple(h), times=(0.0, 1.0))
-        bent = h**6 * (1 + 3 * h**2 - 4 * h**4)
-        table["global_error"][:, 1] = 1e-4 * bent
-        table["reference_error"][:] = 5e-3 * 1e-4 * bent[-1]
-        rows.append(only(order_table(table)))
-    few, many = rows
-    assert few.verdict == "undecided"
-    assert "8 step sizes in the same range" in few.reason
-    assert many.high - many.low < few.high - few.low
+    """Smaller ones are at the floor: the further ones lie between those that count."""
+    h = np.geomspace(0.4, 0.1, 4)
+    table = run_table({"a": 6}, step_sizes=tuple(h), times=(0.0, 1.0))
+    bent = h**6 * (1 + 12 * h**2 - 9 * h**4)
+    table["global_error"][:, 1] = 1e-4 * bent
+    table["reference_error"][:] = 3e-2 * 1e-4 * bent[-1]
+    row = only(order_table(table))
+    assert row.verdict == "undecided" and len(row.further_sizes) == 2
+    assert all(0.1 < size < 0.4 for size in row.further_sizes)
+    shown = " and ".join(f"{size:.10g}" for size in row.further_sizes)
+    assert row.reason.endswith(f": try step sizes {shown}")
 
 
 def test_runs_that_fail_are_compared_until_the_first_of_them_does():
@@ -570,7 +590,6 @@ def error_tables(draw):
 def test_every_clause_of_an_order_holds_of_the_errors(table):
     (row,) = order_table(table)
     text = row.reason
-    sizes = np.unique(table["step_size"].values)
     errors = np.array([point.error for point in row.points])
     own = max(0.2 * float(table["reference_error"][0, 1]), 2.0**-50)
     share = errors / own
@@ -579,20 +598,8 @@ def test_every_clause_of_an_order_holds_of_the_errors(table):
         assert np.isnan(table["reference_error"].values).all()
         return
     assert not np.isnan(own)
-    if found := re.search(r"all (\d+) are at the floor", text):
-        assert int(found[1]) == len(sizes) and np.all(share < 100)
     if found := re.search(r"(\d+) within 100 times what", text):
         assert int(found[1]) == np.sum(share < 100)
-    flat = f"from h = {NUMBER} to {NUMBER} the error does not fall faster than h\\^0.5, but like "
-    if found := re.search(f"{flat}h\\^{NUMBER}, {NUMBER} decades", text):
-        coarse, fine, slope, above = (float(n) for n in found.groups())
-        i, j = (np.argmin(np.abs(sizes - h)) for h in (fine, coarse))
-        measured = np.log(errors[j] / errors[i]) / np.log(sizes[j] / sizes[i])
-        assert measured < 0.5 and slope == pytest.approx(measured, abs=0.0051)
-        assert above == pytest.approx(
-            np.log10(np.median(errors[share >= 100][: j + 1]) / own), abs=1
-        )
-        assert above > 0
     if row.level_count < row.floor_count and row.floor_count:
         assert np.any(share < 100)  # a table that says "floor" means that errors are at one
     if " flat" in str(tables.orders_as_table([row])):
@@ -601,22 +608,11 @@ def test_every_clause_of_an_order_holds_of_the_errors(table):
 
 def assert_numbers_hold(row, text):
     half = (row.high - row.low) / 2
-    if "is wider than" in text:
-        assert half > 0.1
-    if found := re.search(f"{NUMBER} ± {NUMBER} reaches beyond (\\d+) ± 0.1", text):
-        near = int(found[3])
-        assert abs(row.order - near) <= 0.1 and half <= 0.1
-        assert row.high > near + 0.1 or row.low < near - 0.1
-    if "is not near a whole order" in text:
-        assert abs(row.order - round(row.order)) > 0.1
-    if "still approaching" in text:
-        used = [point for point in row.points if point.use == "used"]
-        pairs = itertools.pairwise(used)
-        gaps = [
-            abs(np.log(b.error / a.error) / np.log(b.step_size / a.step_size) - row.declared)
-            for a, b in pairs
-        ]
-        assert gaps[0] < gaps[-1] + 0.05
+    if found := re.search(f"\\({NUMBER} ± {NUMBER} reaches beyond {NUMBER}; local slopes", text):
+        end = float(found[3])
+        assert row.low < end < row.high and abs(end - row.declared) == 0.5
+        assert float(found[1]) == pytest.approx(row.order, abs=0.006)
+        assert float(found[2]) == pytest.approx(half, rel=0.06)
     if found := re.search(r"(\d+) step sizes? counts?, 3 are needed", text):
         assert int(found[1]) == row.used < 3
 
@@ -625,8 +621,7 @@ def test_errors_that_fall_at_every_halving_are_not_said_to_be_in_round_off():
     """The finest two fall like h^0.42: that is all there is to say, ten decades above round-off."""
     row = fitted(0.1 / 2.0 ** np.arange(5), [1e-2, 4e-3, 1.5e-3, 6e-4, 4.5e-4])
     assert row.verdict == "undecided"
-    assert "round-off, or too large" not in row.reason and "all are" not in row.reason
-    assert "from h = 0.0125 to 0.00625 the error does not fall faster than h^0.5" in row.reason
+    assert "0 step sizes count, 3 are needed (5 within 100 times where" in row.reason
     assert "≤ 0.1 flat" in str(tables.orders_as_table([row]))
 
 
@@ -650,7 +645,7 @@ def test_orders_as_a_person_would_say_them():
     few = nine.isel(run=~((nine.integrator == "m7") & (nine.step_size < 0.04)).values)
     assert summary(few, m8=3) == (
         "7 of 9 integrators have their declared order; m8 has order 4.00 and not order 3; "
-        "m7 is undecided (1 more step size would decide)."
+        "m7 is undecided (2 step sizes count, 3 are needed; further step sizes may decide)."
     )
     two = run_table({"m0": 4, "m1": 2})
     assert summary(two) == "m0 and m1 have their declared order."
@@ -666,8 +661,8 @@ def test_cases_are_those_of_several_values():
     assert summary(table.isel(run=rk4)) == "Both cases (rk4) have their declared order."
     few = ~rk4 & (table.gravity == 1.0).values & (table.step_size < 0.04).values
     assert summary(table.isel(run=~few)) == (
-        "3 of 4 cases (2 integrators) have their declared order; 1 is undecided (1 more step size "
-        "would decide)."
+        "3 of 4 cases (2 integrators) have their declared order; 1 is undecided (2 step sizes "
+        "count, 3 are needed; further step sizes may decide)."
     )
 
 
