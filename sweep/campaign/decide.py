@@ -485,8 +485,8 @@ def decide(
     ends = math.inf if max_time is None else time.monotonic() + max_time
 
     def run(study: Study) -> coordinator.Outcome:
-        left = {} if ends == math.inf else {"max_time": max(ends - time.monotonic(), 1e-3)}
-        return coordinator.run(study, store, trust_plugins=trust_plugins, **options, **left)
+        left = None if ends == math.inf else max(ends - time.monotonic(), 1e-3)
+        return coordinator.run(study, store, max_time=left, trust_plugins=trust_plugins, **options)
 
     if not dry_run:
         study = stored_study(store, trust_plugins=trust_plugins)

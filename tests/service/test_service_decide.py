@@ -26,12 +26,12 @@ def test_a_decide_that_is_killed_goes_on(tmp_path, start, until, committed, comm
     command(tmp_path, "run", "long.toml", "--no-summary")
     store, before = tmp_path / "long.zarr", arrays(tmp_path / "long.zarr", "pendulum")
     count = len(before["status"])
-    deciding = start("sweep", "decide", "long.zarr", "--keep-duration", "--closer", cwd=tmp_path)
+    deciding = start("sweep", "decide", "long.zarr", "--only", "drift", cwd=tmp_path)
     until(lambda: committed(store, "pendulum") > count or deciding.poll() is not None)
     assert deciding.poll() is None, deciding.communicate()
     deciding.kill()
     assert len(sweep.open_study(store).attrs["studies"]) > 1
-    done = command(tmp_path, "decide", "long.zarr", "--keep-duration", "--closer")
+    done = command(tmp_path, "decide", "long.zarr", "--only", "drift")
     assert " were open, and " in done.stdout
     after = arrays(store, "pendulum")
     for name in ("energy", "cpu_time", "status"):

@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 import zarr
-from scipy.special import ndtr, ndtri
 from study_runs import write
 
 import sweep
@@ -51,9 +50,6 @@ record = ["energy"]
 """  # noqa: E501
 
 
-PENDULUM = STUDY.partition('\n[[experiment]]\nname = "thinning"')[0]
-
-
 @pytest.fixture(scope="module")
 def begun(cluster, tmp_path_factory):
     place = tmp_path_factory.mktemp("decide")
@@ -82,48 +78,29 @@ def texts_in(store):
     return zarr.open_group(store, mode="r").attrs["studies"]
 
 
-@pytest.mark.slow
 def test_a_dry_run_names_what_is_open_with_its_price_and_writes_nothing(begun, fingerprint):
     before = fingerprint(begun)
     found = sweep.decide(begun, dry_run=True)
     assert fingerprint(begun) == before
-    assert found.outcome is None and (found.looks, found.runs) == (0, 0)
+    assert found.outcome is None and found.runs == 0 and found.left == found.opened > 0
+    orders = sweep.order_table(sweep.open_study(begun)["pendulum"])
     rows = rows_of(found)
-    verdicts = [
-        (name, row.integrator, "order" if row in orders else f"drift of {row.quantity}")
-        for name, data in ((name, of.to_dataset()) for name, of in sweep.open_study(begun).items())
-        for orders in [sweep.order_table(data) if "global_error" in data else []]
-        for row in [*orders, *sweep.drift_table(data, step_sizes="smallest")]
-        if row.verdict == "undecided"
-    ]
-    assert sorted(rows) == sorted(verdicts)
-    assert all(row.open and row.why and row.added for row in rows.values())
-    assert all(0 < row.seconds < 10 for row in rows.values())
+    for row in orders:
+        assert (("pendulum", row.integrator, "order") in rows) == (row.verdict == "undecided")
+    assert all(row.why for row in rows.values())
+    assert all(0 < row.seconds < 10 for row in rows.values() if row.added)
+    priced = {(row.experiment, row.added): row.seconds for row in found.rows if row.added}
+    assert found.cpu_seconds <= sum(priced.values()) * len(rows)
 
 
 def test_open_verdicts_are_decided(decided):
     _, found = decided
     assert found.outcome.complete and found.verdicts > len(found.rows) == found.decided + found.left
     rows = rows_of(found)
-    for label in ("variational", "variational+kahan_li6", "rk4", "rk2_heun"):
-        row = rows["pendulum", label, "order"]
-        assert (row.before, row.after, row.open, row.why) == ("undecided", "confirmed", False, "")
-    assert found.decided >= len(rows) - 1
-
-
-def test_what_a_store_keeps_is_said_where_nothing_may_be_longer(begun):
-    found = sweep.decide(begun, longer=False, experiments="few-samples", dry_run=True)
-    (row,) = found.rows
-    assert row.open and "a new store with more samples" in row.why and not row.added
-
-
-def test_an_order_counts_as_decided_by_an_interval_for_all_looks(decided):
-    """After k looks more it is wrong in 5 %/(k (k + 1)): in 5 % together, however many."""
-    path, found = decided
-    lost = 2 * ndtr(-found.wider * ndtri(0.975))
-    assert found.looks and lost == pytest.approx(0.05 / (found.looks * (found.looks + 1)))
-    for row in sweep.order_table(sweep.open_study(path)["pendulum"].to_dataset()):
-        assert abs(row.order - row.declared) + found.wider * (row.high - row.low) / 2 <= 0.1
+    row = rows["pendulum", "variational", "order"]
+    assert row.before == "undecided" and row.after.endswith(", confirmed")
+    assert not row.open and not row.why and row.added and row.seconds > 0
+    assert not any(row.open for key, row in rows.items() if key[2] == "order")
 
 
 def test_the_store_stays_what_it_was_plus_rows(begun, decided):
@@ -142,30 +119,33 @@ def test_the_store_stays_what_it_was_plus_rows(begun, decided):
     assert sweep.verify(path) == []
 
 
-def test_new_step_sizes_halve_the_widest_gaps(begun):
-    found = rows_of(sweep.decide(begun, only="order", dry_run=True))
-    (words,) = found["pendulum", "rk4", "order"].added
-    sizes = [float(size) for size in words.removeprefix("step sizes ").split(", ")]
-    fine, coarse = 0.005 * 2**0.5, 0.01 * 2**0.5  # in the middle, by their logarithms
-    assert all(min(abs(size / fine - 1), abs(size / coarse - 1), abs(size / 0.0035 - 1)) < 0.02
-               for size in sizes)  # fmt: skip
+def test_what_is_added_are_the_step_sizes_that_the_table_names(begun, decided):
+    (asked,) = (
+        row
+        for row in sweep.order_table(sweep.open_study(begun)["pendulum"])
+        if row.integrator == "variational"
+    )
+    path, _ = decided
+    after = sweep.open_study(path)["pendulum"].to_dataset()
+    sizes = after["step_size"].values[after["integrator"].values == "variational"]
+    assert asked.further_sizes and set(asked.further_sizes) <= set(sizes)
 
 
 def test_additions_are_recorded_with_their_reasons(decided):
     path, found = decided
     first, *texts = texts_in(path)
-    assert first == STUDY and len(texts) == found.looks
+    assert first == STUDY
     for row in found.rows:
         for words in row.added:
-            said = f"# {row.experiment}, {row.subject} of {row.integrator!r}: {words}, since "
-            assert any(said in text for text in texts), said
+            if not words.startswith("all runs until"):  # which is a longer duration, and no text
+                text = next(text for text in texts if f"decide {row.experiment}: {words}" in text)
+                assert f"# {row.subject} of {row.integrator!r}: " in text
 
 
 def test_what_is_decided_stays_so(decided, cluster):
     path, found = decided
     again = sweep.decide(path, client=cluster)
-    assert (again.runs, again.cpu_seconds, again.looks) == (0, 0.0, found.looks)
-    assert again.left == found.left
+    assert (again.runs, again.left) == (0, found.left)
 
 
 @pytest.mark.slow
@@ -176,7 +156,6 @@ def test_a_budget_that_is_too_small_is_said(store, cluster):
     assert texts_in(store) == [STUDY]
 
 
-@pytest.mark.slow
 def test_runs_become_ten_times_as_long_at_most(decided):
     for name, asked in (("pendulum", 20.0), ("thinning", 200.0), ("few-samples", 4.0)):
         time = sweep.open_study(decided[0])[name]["time"].values
@@ -189,7 +168,7 @@ def test_an_interrupted_decide_goes_on(store, cluster):
     assert not found.outcome.complete and found.stopped == found.outcome.stopped
     again = sweep.decide(store, client=cluster)
     assert again.outcome.complete
-    assert rows_of(again)["pendulum", "rk4", "order"].after == "confirmed"
+    assert not any(row.open for row in again.rows if row.subject == "order")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +176,7 @@ def test_an_interrupted_decide_goes_on(store, cluster):
     [
         ({"budget": 0.0}, "budget"),
         ({"budget": float("nan")}, "budget"),
-        ({"only": "wrk"}, "unknown kind of verdict 'wrk'"),
+        ({"only": "work"}, "unknown kind of verdict 'work'"),
         ({"experiments": "pendulm"}, "no experiment 'pendulm' with runs; there are pendulum"),
         ({"experiments": "thinning", "only": "order"}, "global_error"),
     ],
@@ -241,52 +220,13 @@ def test_the_same_file_run_again_keeps_what_was_added(store, cluster, tmp_path, 
     assert (pendulum["runs"], pendulum["committed"]) == (11, 44)
 
 
-STARTS = """\
-format = 1
-name = "starts"
-
-[[experiment]]
-name = "vortices"
-system = "point_vortices"
-integrators = "spherical_midpoint"
-step_size = [0.2, 0.1]
-initial_condition = [{ name = "latitude_ring", colatitude = [0.8, 1.2] }, "mclachlan"]
-duration = 20.0
-samples = 20
-record = ["energy"]
-"""
-
-
-@pytest.mark.slow
-def test_starts_are_added_where_the_duration_is_kept(tmp_path, cluster):
-    """They are drawn about states of families too."""
+def test_an_ensemble_of_few_starts_grows(tmp_path, cluster):
+    """One without any is followed for longer."""
+    text = STUDY.partition('\n[[experiment]]\nname = "thinning"')[0].replace("20.0", "4.0")
     store = tmp_path / "starts.zarr"
-    assert sweep.run(write(STARTS, tmp_path), store, cluster).complete
-    found = sweep.decide(store, only="drift", longer=False, closer=True, client=cluster)
-    assert {row.subject for row in found.rows} == {"drift of energy"} and found.runs
-    first, *added = texts_in(store)
-    assert first == STARTS and len(added) == found.looks
-    for about in ('{name = "latitude_ring", colatitude = 0.8}',
-                  '{name = "latitude_ring", colatitude = 1.2}', '"mclachlan"'):  # fmt: skip
-        assert f"around = {about}" in added[0]
-    data = sweep.open_study(store)["vortices"].to_dataset()
-    assert data["time"].values[-1] == 20.0 and data.sizes["run"] == 6 + found.runs
-    assert set(data["step_size"].values[6:]) == {0.1}  # drifts are looked at there
-
-
-@pytest.mark.slow
-def test_cpu_times_are_measured_again(tmp_path, cluster):
-    """Of batches that are too short all runs become longer, then they are repeated."""
-    # The duration is a tenth of what any machine needs.
-    text = PENDULUM.replace("duration = 20.0", "duration = 100.0")
-    store = sweep.run(write(text, tmp_path), tmp_path / "timed.zarr", cluster).store
-    before = sweep.decide(store, only="work", experiments="pendulum", dry_run=True)
-    assert {row.subject for row in before.rows} == {"CPU time"}
-    assert all("they were measured 1 times, in batches of" in row.why for row in before.rows)
-    done = sweep.decide(store, only="work", experiments="pendulum", client=cluster)
-    pendulum = sweep.open_study(store)["pendulum"].to_dataset()
-    assert pendulum["repeat"].values.max() == 4
-    assert pendulum["time"].values[-1] > 100.0 and done.looks >= 2
+    assert sweep.run(write(text.replace("samples = 100", "samples = 8"), tmp_path), store, cluster)
+    found = sweep.decide(store, only="drift", dry_run=True)
+    assert {row.added for row in found.rows} <= {("random starts up to 8",)}
 
 
 LOGARITHMIC = """
@@ -316,9 +256,7 @@ def logarithmic(tmp_path, cluster):
 
 @pytest.mark.slow
 def test_a_study_of_convergence_asks_for_orders_alone(logarithmic):
-    every, drifts = (
-        sweep.decide(logarithmic, only=kind, closer=True, dry_run=True) for kind in ((), "drift")
-    )
+    every, drifts = (sweep.decide(logarithmic, only=kind, dry_run=True) for kind in ((), "drift"))
     assert (every.verdicts, drifts.verdicts) == (1, 1)
     assert {row.subject for row in every.rows} == {"order"}
     assert {row.subject for row in drifts.rows} <= {"drift of energy"}
@@ -330,5 +268,6 @@ def test_an_extended_store_keeps_its_logarithmic_samples(logarithmic, cluster):
     assert sweep.extend(logarithmic, 25.0, 3, client=cluster).complete
     times = sweep.open_study(logarithmic)["only"]["time"].values
     found = sweep.decide(logarithmic, only="order", client=cluster)
-    assert [(row.before, row.after) for row in found.rows] == [("undecided", "confirmed")]
+    (row,) = found.rows
+    assert row.before == "undecided" and row.after.endswith(", confirmed")
     np.testing.assert_array_equal(sweep.open_study(logarithmic)["only"]["time"].values, times)

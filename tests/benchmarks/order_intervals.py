@@ -9,7 +9,7 @@ import argparse
 
 import numpy as np
 
-from sweep.analysis.convergence.order_verdicts import TOLERANCE
+from sweep.analysis.convergence.order_verdicts import HALF
 from sweep.analysis.convergence.slopes import fit_convergence_order
 from sweep.text import format_table
 
@@ -47,7 +47,7 @@ def main():
                         np.array([getattr(f, side) for f in fits]) for side in ("low", "high")
                     )
                     whole = np.round((low + high) / 2)
-                    within = (low >= whole - TOLERANCE) & (high <= whole + TOLERANCE)
+                    within = (low >= whole - HALF) & (high <= whole + HALF)
                     held = np.mean((low <= order) & (order <= high))
                     wrong = np.mean(within & (whole != order))
                     rows.append(
