@@ -221,7 +221,7 @@ def _further_step_sizes(
     if missing > 0 and (use == FLOOR).all():
         largest = max(float(sizes[-1]), float(reach[-1]))
         larger = curve.possible.several_between(largest, largest * BEYOND ** (missing + 1), missing)
-        if fit.flat is None:
+        if np.isnan(fit.floor):
             return larger
         # The error has stopped falling, at a floor, or does not fall yet: either side may tell.
         low = max(float(reach[0]), float(sizes[0]) / FINER)

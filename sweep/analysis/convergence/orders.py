@@ -79,12 +79,6 @@ class OrderEstimate:
         Values of the scanned axes.
     order, low, high : float
         Measured order and its 95 % interval; NaN where it cannot be measured.
-    next_term : float
-        Share of the next term of the error in that at the coarsest step size that counts, where it
-        is fitted too: the order is then that of the limit of small step sizes. 0 where a plain
-        power law is fitted.
-    budget : float
-        The part of half the interval that is due to the error of the reference, or to round-off.
     declared : int, "exact" or None
     verdict : str
         ``confirmed``, ``refuted`` or ``undecided``.
@@ -113,8 +107,6 @@ class OrderEstimate:
         Step sizes without a complete run, and with complete runs of which none has an error.
     floor : float
         Errors below it do not count.
-    worst_residual : float
-        Largest relative deviation of a point from the fitted line.
     starts, left_out : int
         Initial conditions, and runs that failed, are not finished, have left the study or are
         without an error.
@@ -127,8 +119,6 @@ class OrderEstimate:
     order: float
     low: float
     high: float
-    next_term: float
-    budget: float
     declared: int | str | None
     verdict: str
     cause: str
@@ -148,7 +138,6 @@ class OrderEstimate:
     absent: int
     unmeasured: int
     floor: float
-    worst_residual: float
     starts: int
     left_out: int
     points: tuple[OrderPoint, ...]
@@ -193,7 +182,7 @@ def order_table(
     Notes
     -----
     Ensembles of initial conditions narrow the interval, as long as what limits it are the starts:
-    `budget` and the next terms of the error are the same for all of them.
+    the error of the reference and the next terms are the same for all of them.
     """
     dataset = run_table(dataset)
     error = default_error_for_orders(dataset) if error is None else error
@@ -271,8 +260,6 @@ def _order_estimate_from_curve(
         order=fit.order,
         low=fit.low,
         high=fit.high,
-        next_term=fit.next_term,
-        budget=fit.budget,
         declared=declared,
         verdict=judged.verdict,
         cause=judged.cause,
@@ -283,7 +270,7 @@ def _order_estimate_from_curve(
         time=curve.time,
         used=len(of_use[USED]),
         floor_count=len(of_use[FLOOR]),
-        level_count=fit.count_step_sizes_with(LEVEL),
+        level_count=fit.causes.count(LEVEL),
         pre_asymptotic=len(of_use[PRE_ASYMPTOTIC]),
         step_low=_extreme_or_nan(of_use[USED], np.min),
         step_high=_extreme_or_nan(of_use[USED], np.max),
@@ -292,7 +279,6 @@ def _order_estimate_from_curve(
         absent=curve.absent,
         unmeasured=curve.unmeasured,
         floor=float(np.fmax(fit.floor, _median_of_finite_or_nan(curve.floors[there]))),
-        worst_residual=fit.worst_residual,
         starts=int(np.isfinite(curve.errors).any(axis=0).sum()),
         left_out=curve.left_out,
         points=points,

@@ -42,35 +42,10 @@ MOST_BENT = 0.35  # of the error at the coarsest step size: the next term's shar
 NEXT_TERMS: dict[bool | None, tuple[int, ...]] = {False: (1, 2), True: (2,), None: (1, 2)}
 
 
-# Why a step size does not count: it does; no error is above 0, or of too few starts; floors are
-# more than 1/MARGIN of it; it is within MARGIN of where the curve stops falling; it bends.
-CAUSES = COUNTS, MISSING, UNRESOLVED, LEVEL, BENDS = (
-    "counts",
-    "missing",
-    "unresolved",
-    "level",
-    "bends",
-)
-
-
-@dataclass(frozen=True)
-class Flat:
-    """Where an error curve has stopped falling.
-
-    Attributes
-    ----------
-    fine, coarse : float
-        Step sizes between which it falls slower than h^`FLAT`.
-    slope : float
-        The power of the step size like which it falls between them.
-    level : float
-        The median error there.
-    """
-
-    fine: float
-    coarse: float
-    slope: float
-    level: float
+# Whether a step size counts, or why not: no error is above 0, or of too few starts; floors are more
+# than 1/MARGIN of it; it is within MARGIN of where the curve stops falling; it bends.
+COUNTS, MISSING, UNRESOLVED, LEVEL, BENDS = "counts", "missing", "unresolved", "level", "bends"
+USES = {COUNTS: USED, MISSING: FLOOR, UNRESOLVED: FLOOR, LEVEL: FLOOR, BENDS: PRE_ASYMPTOTIC}
 
 
 @dataclass(frozen=True)
@@ -84,25 +59,10 @@ class OrderFit:
         and its 95 % interval; NaN below three points.
     local : ndarray, shape ``(points - 1,)``
         Slopes between neighbouring points of the fit, finest first.
-    worst_residual : float
-        Largest relative deviation of an error from the fitted curve.
     floor : float
         Errors below it do not count; NaN where the curve shows no floor.
-    use : tuple of str
-        For each step size as given: ``used``, ``floor`` or ``pre-asymptotic``.
-    next_term : float
-        Share of the next term in the error at the coarsest step size that counts; 0 where a
-        plain power law does.
-    budget : float
-        The part of half the interval that the floors' own size may cost.
-    scatter, apart, bend : float
-        What half the interval follows from besides: how far the points lie off the curve, and how
-        far the starts' slopes lie apart, of which the larger counts; and what the next term would
-        change.
     causes : tuple of str
-        For each step size as given one of `CAUSES`.
-    flat : Flat or None
-        Where the curve stops falling; None where it does not.
+        For each step size as given a key of `USES`.
     typical : ndarray, shape ``(n,)``
         The error of each step size as given, of a typical start: on the curve that is fitted, or
         the median where that does not count.
@@ -112,21 +72,14 @@ class OrderFit:
     low: float
     high: float
     local: Floats
-    worst_residual: float
     floor: float
-    use: tuple[str, ...]
-    next_term: float
-    budget: float
-    scatter: float
-    apart: float
-    bend: float
     causes: tuple[str, ...]
-    flat: Flat | None
     typical: Floats
 
-    def count_step_sizes_with(self, cause: str) -> int:
-        """How many step sizes have a cause of `CAUSES`."""
-        return self.causes.count(cause)
+    @property
+    def use(self) -> tuple[str, ...]:
+        """For each step size as given: ``used``, ``floor`` or ``pre-asymptotic``."""
+        return tuple(USES[cause] for cause in self.causes)
 
 
 def fit_convergence_order(
@@ -173,7 +126,6 @@ def fit_convergence_order(
     counts = np.isfinite(errors) & (errors > 0)
     share = _floor_shares_of_errors(errors, floors, counts)
 
-    use = np.full(len(x), FLOOR, dtype=object)
     causes = np.full(len(x), LEVEL, dtype=object)
     # All starts of a step size or none: those that happen to be resolved are a biased choice.
     enough = 2 * counts.sum(axis=1) >= np.maximum(there.sum(axis=1), 1)
@@ -187,14 +139,11 @@ def fit_convergence_order(
         [np.median(e[t]) if t.any() else np.nan for e, t in zip(errors, there, strict=True)]
     )
     typical[kept] = np.exp(curve)
-    falling, flat = _points_above_floor(x[kept], curve)
-    floor = np.nan if flat is None else flat.level * MARGIN
+    falling, level = _points_above_floor(x[kept], curve)
     share = share[kept]
     kept, curve, residuals = kept[falling], curve[falling], residuals[falling]
     points = _Points(x[kept], curve, residuals, share[falling])
     fit, taken = _line_of_best_stretch(points, NEXT_TERMS[symmetric])
-    use[kept[:taken]] = USED
-    use[kept[taken:]] = PRE_ASYMPTOTIC
     causes[kept[:taken]] = COUNTS
     causes[kept[taken:]] = BENDS
     back = np.argsort(order)
@@ -202,17 +151,9 @@ def fit_convergence_order(
         order=fit.slope,
         low=fit.slope - fit.half,
         high=fit.slope + fit.half,
-        worst_residual=fit.worst,
-        next_term=fit.next_term,
-        budget=fit.budget,
-        scatter=fit.scatter,
-        apart=fit.apart,
-        bend=fit.bend,
         local=np.diff(curve[:taken]) / np.diff(points.x[:taken]),
-        floor=floor,
-        use=tuple(use[back]),
+        floor=level * MARGIN,
         causes=tuple(causes[back]),
-        flat=flat,
         typical=typical[back],
     )
 
@@ -232,19 +173,15 @@ class _Points:
 
 @dataclass(frozen=True)
 class _Line:
-    """A fitted slope with half its interval."""
+    """A fitted slope with half its interval, the share of its next term, and starts' scatter."""
 
     slope: float
     half: float
-    worst: float
     next_term: float
-    budget: float
-    scatter: float
     apart: float
-    bend: float
 
 
-NO_LINE = _Line(np.nan, np.nan, np.nan, 0.0, 0.0, np.nan, np.nan, np.nan)
+NO_LINE = _Line(np.nan, np.nan, 0.0, np.nan)
 
 
 def _pooled_error_curve(errors: Floats, counts: Booleans) -> tuple[Floats, Floats]:
@@ -301,28 +238,27 @@ def _floor_shares_of_errors(errors: Floats, floors: Floats, counts: Booleans) ->
     return found
 
 
-def _points_above_floor(x: Floats, curve: Floats) -> tuple[Booleans, Flat | None]:
-    """Which points lie well above the level at which the curve stops falling, and the `Flat`.
+def _points_above_floor(x: Floats, curve: Floats) -> tuple[Booleans, float]:
+    """Which points lie well above the error at which the curve stops falling; that, or NaN.
 
     Its tail has stopped falling if it is flat as seen from one of its two finest points, with at
     most one point in between that looks steep: in a tail of noise the finest may be low by
     chance.
     """
     falling = np.ones(len(x), dtype=bool)
-    tail, first, slope = 0, 0, np.nan
+    tail = 0
     for j in range(1, len(x)):
         if j > max(tail, 1) + 2:
             break
         finest = slice(0, min(j, 2))
         slopes = (curve[j] - curve[finest]) / (x[j] - x[finest])
         if slopes.min() < FLAT and x[j] - x[0] > SHORTEST:
-            tail, first, slope = j, int(np.argmin(slopes)), float(slopes.min())
+            tail = j
     if tail == 0:
-        return falling, None
+        return falling, np.nan
     level = np.median(curve[: tail + 1])
     falling[: np.flatnonzero(curve < level + np.log(MARGIN))[-1] + 1] = False
-    ends = float(np.exp(x[first])), float(np.exp(x[tail]))
-    return falling, Flat(*ends, slope, float(np.exp(level)))
+    return falling, float(np.exp(level))
 
 
 def _line_of_best_stretch(points: _Points, powers: tuple[int, ...]) -> tuple[_Line, int]:
@@ -340,7 +276,7 @@ def _line_of_best_stretch(points: _Points, powers: tuple[int, ...]) -> tuple[_Li
         finer = int(np.sum(points.x <= points.x[n - 1] - np.log(NARROWER)))
         if finer in lines:  # what terms that are not fitted bend shows in how the slope goes on
             bend = max(abs(line.slope - lines[finer].slope) - lines[finer].apart, 0.0)
-            line = replace(line, half=line.half + bend, bend=line.bend + bend)
+            line = replace(line, half=line.half + bend)
         if not low <= line.slope <= high:
             break
         low, high = max(low, line.slope - line.half), min(high, line.slope + line.half)
@@ -360,18 +296,18 @@ def _line_with_narrowest_interval(points: _Points, powers: tuple[int, ...]) -> _
         return plain
     bent = [_fit_weighted_line(points, (power,)) for power in powers]
     off = max(abs(line.slope - plain.slope) for line in bent)
-    widened = replace(plain, half=plain.half + off, bend=off)
+    widened = replace(plain, half=plain.half + off)
     if len(points.x) < WITH_NEXT_TERM:
         return widened
     if len(points.x) >= WITH_SECOND_TERM:
         twice = [_fit_weighted_line(points, (power, 2 * power)) for power in powers]
         bent = [
-            replace(one, half=one.half + (off := abs(one.slope - two.slope)), bend=off)
+            replace(one, half=one.half + abs(one.slope - two.slope))
             for one, two in zip(bent, twice, strict=True)
         ] + twice
     narrow = min(bent, key=lambda line: line.half)
     apart = max(line.slope for line in bent) - min(line.slope for line in bent)
-    narrow = replace(narrow, half=narrow.half + apart / 2, bend=narrow.bend + apart / 2)
+    narrow = replace(narrow, half=narrow.half + apart / 2)
     if abs(narrow.next_term) > MOST_BENT:
         return widened
     return min(widened, narrow, key=lambda line: line.half)
@@ -394,10 +330,8 @@ def _fit_weighted_line(points: _Points, powers: tuple[int, ...] = ()) -> _Line:
     budget = float(np.abs(solve[1]) @ points.share)
     apart = _slope_interval_between_starts(solve[1], points.residuals)
     half = max(of_points, apart, LEAST) + budget
-    worst = float(np.expm1(np.abs(off).max()))
     next_term = float(coefficients[2:].sum()) if powers else 0.0
-    parts = float(of_points), float(apart), 0.0
-    return _Line(float(coefficients[1]), float(half), worst, next_term, budget, *parts)
+    return _Line(float(coefficients[1]), float(half), next_term, float(apart))
 
 
 def _point_weights_from_start_scatter(residuals: Floats) -> Floats:
