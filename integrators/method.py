@@ -465,6 +465,10 @@ class Integrator:
             if key not in known or not known[key].later or value != known[key].default
         }
 
+    def keeps(self, name: str, kind: str, degree: str) -> bool:
+        """Whether it is declared to preserve a quantity of this name, kind and degree."""
+        return degree in self.preserves.get(name if kind == "constraint" else kind, ())
+
     @property
     def preserves(self) -> Mapping[str, tuple[str, ...]]:
         """As `Method.preserves`; a projection keeps what it enforces, and nothing else."""

@@ -1,5 +1,6 @@
-"""Recorded deviations of the maps of integrators from symplecticity and reversibility."""
+"""What integrators are declared to preserve, beside what is measured of runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,9 +8,9 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError
-from sweep.analysis.drift.cells import cells_chosen_for_drift
+from sweep.analysis.drift.cells import cells_chosen_for_drift, quantities_with_recorded_error
 from sweep.analysis.drift.drifts import Spread
-from sweep.analysis.runs.blocks import Floats
+from sweep.analysis.runs.blocks import Booleans, Floats, slices_of_whole_runs
 from sweep.analysis.runs.selection import (
     complete_runs,
     integrator_descriptions,
@@ -26,8 +27,41 @@ SIZE = "size_of_start"
 
 
 @dataclass(frozen=True)
+class KeptQuantity:
+    """How far runs keep an invariant or a constraint.
+
+    Attributes
+    ----------
+    quantity : str
+    largest : float
+        The largest |error| of all runs.
+    rounding : float
+        The largest over the starts of what roundings of all steps can add up to.
+    kept : str
+        ``to round-off``, where no error is above 4 times its rounding divided by √N, as N roundings
+        of random sign add up; ``no``, where one is more than 10 times its rounding; else
+        ``undecided``. Empty without a run.
+    declared : bool or None
+        Whether the integrator is declared to keep it; None where the store does not say.
+    units : str
+    """
+
+    quantity: str
+    largest: float
+    rounding: float
+    kept: str
+    declared: bool | None
+    units: str
+
+    @property
+    def disputed(self) -> bool:
+        """Whether it is declared to be kept, and measured not to be."""
+        return self.declared is True and self.kept == APART
+
+
+@dataclass(frozen=True)
 class StructureEstimate:
-    """Symplectic defect and reversal error of one integrator at one step size.
+    """Symplectic defect, reversal error and kept quantities of an integrator at one step size.
 
     Attributes
     ----------
@@ -38,7 +72,7 @@ class StructureEstimate:
     step_size, tolerance : float
         One is NaN: adaptive integrators have a tolerance, the others a step size.
     starts, left_out : int
-        Initial conditions with either measure, and runs without.
+        Initial conditions with any measure, and runs without.
     defect : Spread
         max |JᵀΩJ − Ω| / max |Ω| over the starts, of the first step; of an adaptive integrator of
         the first sample interval. NaN where it is not recorded.
@@ -58,8 +92,10 @@ class StructureEstimate:
         Of the reversal errors ``to round-off``, where none is above 4 times its rounding divided by
         √2N, as roundings of random sign add up; ``no``, where one is more than 10 times its
         rounding; else ``undecided``. Empty where none is recorded.
-    symmetric : bool or None
+    symplectic, symmetric : bool or None
         Whether the integrator is declared to be; None where the store does not say.
+    quantities : tuple of KeptQuantity
+        The recorded invariants and constraints.
     duration : float
         Of a run forward.
     time_units : str
@@ -77,7 +113,9 @@ class StructureEstimate:
     reversal: Spread
     largest_rounding: float
     returned: str
+    symplectic: bool | None
     symmetric: bool | None
+    quantities: tuple[KeptQuantity, ...]
     duration: float
     time_units: str
 
@@ -86,11 +124,16 @@ class StructureEstimate:
         """Whether it is declared symmetric, and its runs are measured not to return."""
         return self.symmetric is True and self.returned == APART
 
+    @property
+    def symplectic_disputed(self) -> bool:
+        """Whether it is declared symplectic, and its steps are measured not to be."""
+        return self.symplectic is True and self.verdict == NOT
+
 
 def structure_table(
     dataset: xr.Dataset | xr.DataTree, step_sizes: str = "all"
 ) -> list[StructureEstimate]:
-    """Symplectic defects and reversal errors, run by run and over the starts.
+    """What is preserved, over the starts: the symplectic form, time reversal, each quantity.
 
     Parameters
     ----------
@@ -107,23 +150,21 @@ def structure_table(
     Raises
     ------
     InputError
-        If neither is recorded, or `step_sizes` is neither.
+        If nothing of it is recorded, or `step_sizes` is neither.
     """
     dataset = run_table_without_repeats(dataset)
-    if not has_structure(dataset):
+    quantities = quantities_with_recorded_error(dataset)
+    if not has_structure(dataset) and not quantities:
         raise InputError(
-            "neither symplectic defect nor reversal error is recorded: name them in the "
-            'experiment, as in record = ["symplectic_defect", "reversal_error"].',
+            "neither symplectic defect nor reversal error nor any invariant is recorded: name them "
+            'in the experiment, as in record = ["energy", "symplectic_defect", "reversal_error"].',
             key="record",
         )
-    symmetric = {
-        label: one.get("symmetric") for label, one in integrator_descriptions(dataset).items()
-    }
+    described = integrator_descriptions(dataset)
     sizes = initial_state_norms(dataset)
-    runs = dataset.drop_vars([n for n, found in dataset.data_vars.items() if found.ndim > 1])
-    runs = runs.assign({SIZE: ("run", sizes)})
+    runs = dataset.assign({SIZE: ("run", sizes)})
     return [
-        _estimate_of_cell(dict(key), cell, symmetric)
+        _estimate_of_cell(dict(key), cell, described.get(key["integrator"], {}), quantities)
         for key, cell in cells_chosen_for_drift(runs, step_sizes)
     ]
 
@@ -134,7 +175,7 @@ def has_structure(dataset: xr.Dataset) -> bool:
 
 
 def _estimate_of_cell(
-    key: dict[str, Any], cell: xr.Dataset, symmetric: dict[str, bool | None]
+    key: dict[str, Any], cell: xr.Dataset, declared: dict[str, Any], quantities: Sequence[str]
 ) -> StructureEstimate:
     counts = complete_runs(cell)
     defect, resolution, reversal = (
@@ -143,7 +184,7 @@ def _estimate_of_cell(
     )
     steps = 2 * cell["steps"].values[counts]
     one = (relative_round_off_of_runs(cell) * cell[SIZE].values)[counts]
-    measured = np.isfinite(defect) | np.isfinite(reversal)
+    measured = np.isfinite(defect) | np.isfinite(reversal) | bool(quantities)
     label, times = key.pop("integrator"), cell["time"]
     return StructureEstimate(
         integrator=label,
@@ -160,9 +201,32 @@ def _estimate_of_cell(
         returned=_verdict_by_resolution(
             reversal, np.sqrt(steps) * one, steps * one, RETURNED, APART
         ),
-        symmetric=symmetric.get(label),
+        symplectic=declared.get("symplectic"),
+        symmetric=declared.get("symmetric"),
+        quantities=tuple(_kept_quantity(cell, counts, name, declared) for name in quantities),
         duration=float(times.values[-1] - times.values[0]),
         time_units=times.attrs.get("units", "1"),
+    )
+
+
+def _kept_quantity(
+    cell: xr.Dataset, counts: Booleans, quantity: str, declared: dict[str, Any]
+) -> KeptQuantity:
+    name, kept = f"{quantity}_error", declared.get("preserves")
+    errors = cell[f"{name}_abs_max" if f"{name}_abs_max" in cell else name].variable
+    errors = errors.transpose("run", "time")
+    blocks = (np.abs(errors[rows].values) for rows in slices_of_whole_runs(*errors.shape))
+    largest = np.concatenate([np.fmax.reduce(block, axis=1) for block in blocks])[counts]
+    size = np.abs(cell[quantity].isel(time=0).values) if quantity in cell else 1.0
+    one = (relative_round_off_of_runs(cell) * size)[counts]
+    steps = cell["steps"].values[counts]
+    return KeptQuantity(
+        quantity=quantity,
+        largest=_spread_of_finite(largest).high,
+        rounding=_spread_of_finite(steps * one).high,
+        kept=_verdict_by_resolution(largest, np.sqrt(steps) * one, steps * one, RETURNED, APART),
+        declared=None if kept is None else quantity in kept,
+        units=str(cell[name].attrs.get("units", "1")),
     )
 
 

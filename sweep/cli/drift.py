@@ -97,7 +97,8 @@ def command(
       neither     no drift is seen in either; |drift| ≤ says how much could hide
       undecided   what hides in one part could be more than is seen of the other
 
-    With --structure the map is measured, where record = ["symplectic_defect", "reversal_error"]:
+    With --structure what is measured stands beside what is declared: which invariants and
+    constraints are kept to round-off, and with record = ["symplectic_defect", "reversal_error"]
     whether a step is symplectic, and how near to its start a run returns when reversed.
 
     \b
@@ -126,7 +127,7 @@ def command(
         analyse = functools.partial(sweep.arithmetic_table, others=others)
         as_tables, summarize = tables.arithmetic_as_tables, analysis.summarize_sources
     if structure:
-        analyse, as_tables = _structure_of_map, _structure_as_tables
+        analyse, as_tables = _structure_of_map, tables.structure_as_tables
         summarize = analysis.summarize_structure
     estimates: dict[str, list[Any]] = {}
     refused: list[tuple[str, InputError]] = []
@@ -157,7 +158,3 @@ def _structure_of_map(
 ) -> "list[StructureEstimate]":
     estimates: list[StructureEstimate] = sweep.analysis.structure_table(dataset, step_sizes)
     return estimates
-
-
-def _structure_as_tables(rows: "Sequence[StructureEstimate]") -> "list[Table]":
-    return [sweep.tables.structure_as_table(rows)]

@@ -44,7 +44,7 @@ def print_run_summary(store: Store) -> None:
             click.echo(f"\n{sweep.tables.chaos_as_table(sweep.chaos_table(dataset))}")
         if sweep.analysis.has_structure(dataset):
             rows = sweep.analysis.structure_table(dataset, "smallest")
-            click.echo(f"\n{sweep.tables.structure_as_table(rows)}")
+            click.echo("\n" + sweep.tables.tables_as_text(sweep.tables.structure_as_tables(rows)))
     with StatusLine() as line:
         _save_summary_plots(store, datasets, line)
 

@@ -165,8 +165,7 @@ def _declared_word(quantity: Quantity) -> str:
 
 def _kept(integrator: Integrator, trial: Trial) -> list[Quantity]:
     """The quantities of a trial that an integrator is declared to preserve."""
-    claims = integrator.preserves
-    return [of for of in trial.quantities if of.degree in claims.get(_declared_word(of), ())]
+    return [of for of in trial.quantities if integrator.keeps(of.name, of.kind, of.degree)]
 
 
 def _space_of(trial: Trial) -> Any:

@@ -343,10 +343,11 @@ def _defect_cell(evidence: Sequence[Evidence]) -> Cell | None:
     row, one = min(
         found, key=lambda pair: (DEFECTS_BY_NEWS.index(pair[0].verdict), -pair[0].defect.high)
     )
+    told = {True: "; declared symplectic", False: "; not declared symplectic", None: ""}
     meaning = (
         f"{row.verdict}: the largest of {row.starts} starts is {row.defect.high:.2g}"
-        f"{_step_in_words(row)}, where rounding alone makes up to {row.largest_resolved:.2g}; "
-        f"{one.name}"
+        f"{_step_in_words(row)}, where rounding alone makes up to {row.largest_resolved:.2g}"
+        f"{told[row.symplectic]}; {one.name}"
     )
     look = "good" if row.verdict == NONE else LOOKS.get(row.verdict, "")
     return Cell(scientific_cell(row.defect.high), look, meaning, row.verdict)

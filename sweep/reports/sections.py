@@ -24,6 +24,7 @@ from sweep.analysis import (
     work_table,
 )
 from sweep.analysis.convergence.curves import run_table_has_error
+from sweep.analysis.drift.cells import quantities_with_recorded_error
 from sweep.analysis.runs.selection import scanned_axes
 from sweep.tables import Table
 
@@ -150,9 +151,9 @@ def chaos_section_answer(dataset: xr.Dataset) -> Answer:
 
 
 def structure_section_answer(dataset: xr.Dataset) -> Answer:
-    """Symplectic defects and reversal errors, at every step size."""
-    rows = structure_table(dataset)
-    return Answer([tables.structure_as_table(rows)], (rows,))
+    """What is preserved and declared to be, at the smallest step sizes."""
+    rows = structure_table(dataset, "smallest")
+    return Answer(tables.structure_as_tables(rows), (rows,))
 
 
 def tabulate_work_of_one(rows: list[Any]) -> list[Table]:
@@ -213,14 +214,15 @@ SECTIONS = (
     ),
     Section(
         "structure",
-        "Symplecticity and reversibility",
-        "Whether a step preserves the symplectic form, as far as rounding lets it be seen, and how "
-        "near to its start a run returns in as many steps back.",
+        "What is preserved",
+        "Which invariants and constraints are kept to round-off, and if recorded whether a step "
+        "preserves the symplectic form, as far as rounding lets it be seen, and how near to its "
+        "start a run returns in as many steps back; beside what the integrator is declared to do.",
         structure_section_answer,
-        lambda rows: [tables.structure_as_table(rows)],
+        tables.structure_as_tables,
         summarize_structure,
         {},
-        has_structure,
+        lambda dataset: has_structure(dataset) or bool(quantities_with_recorded_error(dataset)),
     ),
     Section(
         "work",

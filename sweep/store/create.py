@@ -428,6 +428,10 @@ def state_row_labels(systems: "Sequence[System]", before: Sequence[str] = ()) ->
 def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") -> None:
     experiment = entry.experiment
     methods = json.loads(group.attrs.get("integrators", "{}"))
+    # Of which the degree may depend on a scanned parameter.
+    quantities = {
+        (of.name, of.kind, of.degree) for made in entry.table.systems for of in made.quantities
+    }
     for method in experiment.integrators:
         made = method.integrator()
         methods[method.label] = {
@@ -435,6 +439,11 @@ def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") 
             "options": made.options,
             "order": made.order,
             "symmetric": made.symmetric,
+            "symplectic": "symplectic_form" in made.preserves,
+            "preserves": sorted(
+                {of[0] for of in quantities if made.keeps(*of)}
+                - {of[0] for of in quantities if not made.keeps(*of)}
+            ),
             "adaptive": made.adaptive,
             "family": made.family,
         }

@@ -26,7 +26,7 @@ _HOMES = {
     "runs_as_json_rows": "sweep.tables.runs",
     "runs_as_table": "sweep.tables.runs",
     "scientific_cell": "sweep.tables.base",
-    "structure_as_table": "sweep.tables.structure",
+    "structure_as_tables": "sweep.tables.structure",
     "table_rows_for_json": "sweep.tables.base",
     "tables_as_latex": "sweep.tables.latex",
     "tables_as_text": "sweep.tables.base",

@@ -38,7 +38,7 @@ TABLES = {
     "drift_table": "drifts_as_tables",
     "growth_table": "growth_as_tables",
     "order_table": "orders_as_table",
-    "structure_table": "structure_as_table",
+    "structure_table": "structure_as_tables",
     "tolerance_table": "tolerances_as_table",
     "work_table": "work_as_tables",
 }

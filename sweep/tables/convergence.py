@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from sweep.analysis.convergence.order_verdicts import CONFIRMED
+from sweep.analysis.convergence.order_verdicts import CONFIRMED, REFUTED
 from sweep.analysis.summary import summarize_orders
 from sweep.tables.base import (
     Table,
@@ -43,7 +43,7 @@ def orders_as_table(estimates: Sequence[OrderEstimate], units: str = "1") -> Tab
             *(format_number(row.parameters[axis]) for axis in axes),
             two_decimal_cell(row.order),
             f"±{(row.high - row.low) / 2:.2f}" if math.isfinite(row.order) else "–",
-            format_number(row.declared),
+            format_number(row.declared) + " ≠" * (row.verdict == REFUTED),
             row.verdict,
             f"{row.used} of {len(row.points) + row.absent + row.unmeasured}",
             f"{format_number(row.step_low)} – {format_number(row.step_high)}" if row.used else "–",

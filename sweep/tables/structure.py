@@ -1,4 +1,4 @@
-"""Symplectic defects and reversal errors: a table."""
+"""What is preserved, beside what is declared to be: tables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from sweep.tables.base import (
 from sweep.text import format_number
 
 if TYPE_CHECKING:
-    from sweep.analysis.structure import StructureEstimate
+    from sweep.analysis.structure import KeptQuantity, StructureEstimate
 
 DECLARED = {True: "symmetric", False: "not symmetric", None: "–"}
+YES = {True: "yes", False: "no", None: "–"}
 DISPUTED = "≠"  # behind a declaration that a measurement contradicts
 
 
-def structure_as_table(estimates: Sequence[StructureEstimate]) -> Table:
-    """A table of symplectic defects and reversal errors, of those that are recorded.
+def structure_as_tables(estimates: Sequence[StructureEstimate]) -> list[Table]:
+    """A table of symplectic defects and reversal errors, and one of kept quantities.
+
+    Each where something of it is recorded.
 
     Parameters
     ----------
@@ -34,30 +37,63 @@ def structure_as_table(estimates: Sequence[StructureEstimate]) -> Table:
     steps = step_columns_of_rows(estimates)
     defects = any(row.verdict for row in estimates)
     reversals = any(math.isfinite(row.reversal.median) for row in estimates)
-    headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]
-    headers += ["symplectic defect", "largest", "resolution", "verdict"] if defects else []
-    reversal = ["reversal error", "largest", "rounding", "returned", "declared"]
-    headers += reversal if reversals else []
-    cells = [
+    first = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]
+    leading = [
         [
             row.integrator,
             *(format_number(row.parameters[axis]) for axis in axes),
             *(format_number(getattr(row, name)) for name in steps),
             str(row.starts),
-            *(_defect_cells(row) if defects else []),
-            *(_reversal_cells(row) if reversals else []),
         ]
         for row in estimates
     ]
-    notes = [*_disputes_note(estimates), *left_out_runs_note(estimates)]
-    title = _structure_title(estimates, defects, reversals)
-    summary = " ".join(summarize_structure(estimates))
-    return Table(headers, cells, title, notes, summary=summary)
+    found = []
+    if defects or reversals:
+        headers = [*first]
+        if defects:
+            headers += ["symplectic defect", "largest", "resolution", "verdict", "declared to be"]
+        if reversals:
+            headers += ["reversal error", "largest", "rounding", "returned", "declared"]
+        cells = [
+            [
+                *begins,
+                *(_defect_cells(row) if defects else []),
+                *(_reversal_cells(row) if reversals else []),
+            ]
+            for begins, row in zip(leading, estimates, strict=True)
+        ]
+        notes = [*_disputes_note(estimates), *left_out_runs_note(estimates)]
+        title = _structure_title(estimates, defects, reversals)
+        summary = " ".join(summarize_structure(estimates))
+        found.append(Table(headers, cells, title, notes, summary=summary))
+    kept = [
+        [*begins, quantity.quantity.replace("_", " "), *_kept_cells(quantity)]
+        for begins, row in zip(leading, estimates, strict=True)
+        for quantity in row.quantities
+    ]
+    if kept:
+        headers = [*first, "quantity", "largest |error|", "rounding", "kept", "declared"]
+        title = (
+            "invariants and constraints: largest |error| of all starts, what the roundings of all "
+            "steps can add up to, and whether it is declared to be kept"
+        )
+        lost = any(quantity.disputed for row in estimates for quantity in row.quantities)
+        notes = [f"{DISPUTED}: declared to be kept, and measured not to be"] if lost else []
+        found.append(Table(headers, kept, title, notes))
+    return found
+
+
+def _kept_cells(quantity: KeptQuantity) -> list[str]:
+    declared = YES[quantity.declared] + f" {DISPUTED}" * quantity.disputed
+    numbers = map(scientific_cell, (quantity.largest, quantity.rounding))
+    return [*numbers, quantity.kept or "–", declared]
 
 
 def _defect_cells(row: StructureEstimate) -> list[str]:
     values = row.defect.median, row.defect.high, row.largest_resolved
-    return [*map(scientific_cell, values), row.verdict or "–"]
+    declared = {True: "symplectic", False: "no", None: "–"}[row.symplectic]
+    declared += f" {DISPUTED}" * row.symplectic_disputed
+    return [*map(scientific_cell, values), row.verdict or "–", declared]
 
 
 def _reversal_cells(row: StructureEstimate) -> list[str]:
@@ -67,13 +103,16 @@ def _reversal_cells(row: StructureEstimate) -> list[str]:
 
 
 def _disputes_note(estimates: Sequence[StructureEstimate]) -> list[str]:
-    labels = dict.fromkeys(row.integrator for row in estimates if row.disputed)
-    if not labels:
-        return []
-    return [
-        f"{DISPUTED} {', '.join(labels)}: declared symmetric, but runs do not return to round-off, "
-        "as those of a method that is not symmetric, or of a motion that enlarges rounding"
-    ]
+    notes = []
+    if labels := dict.fromkeys(row.integrator for row in estimates if row.symplectic_disputed):
+        notes.append(f"{DISPUTED} {', '.join(labels)}: declared symplectic, and measured not to be")
+    if labels := dict.fromkeys(row.integrator for row in estimates if row.disputed):
+        notes.append(
+            f"{DISPUTED} {', '.join(labels)}: declared symmetric, but runs do not return to "
+            "round-off, as those of a method that is not symmetric, or of a motion that enlarges "
+            "rounding"
+        )
+    return notes
 
 
 def _structure_title(estimates: Sequence[StructureEstimate], defects: bool, reversals: bool) -> str:

@@ -615,12 +615,10 @@ def promises():
     """What every integrator declares to keep of every case's quantities."""
     result = []
     for pairing in pairings():
-        claims = pairing.integrator.preserves
         kept = tuple(
-            quantity
-            for quantity in pairing.case.system.quantities
-            if quantity.degree
-            in claims.get(quantity.name if quantity.kind == "constraint" else quantity.kind, ())
+            of
+            for of in pairing.case.system.quantities
+            if pairing.integrator.keeps(of.name, of.kind, of.degree)
         )
         result += [Promise(pairing, kept)] if kept else []
     return result

@@ -139,7 +139,7 @@ COMPUTING = {
     "run": ["run", STORE, "--no-summary"],
     "retry": ["retry", STORE],
     "extend": ["extend", STORE, "--no-summary", "--duration", "2"],
-    "decide": ["decide", STORE, "--keep-duration"],
+    "decide": ["decide", STORE],
     "plan": ["plan", STORE],
     "recommend": ["recommend", STORE, "--energy-error", "1e-2", "--until", "1"],
     "verify --repair": ["verify", STORE, "--repair"],
