@@ -265,7 +265,7 @@ class _State:
         """Step sizes for one integrator, those that its open orders name."""
         sizes = sorted({h for one in questions for h in one.row.further_sizes}, reverse=True)
         if not sizes:
-            raise InputError("no further step size is known that runs can have and that would")
+            raise InputError("no step size is left to try")
         label = questions[0].row.integrator
         dataset = self.datasets[experiment.name]
         own = dataset["integrator"].values == label

@@ -141,7 +141,7 @@ def _verdict_without_slope(
     exact = None if order is None else _steps_exact_to_round_off(fit, order, curve)
     if exact is not None and not moving:
         return OrderVerdict(
-            UNDECIDED, "no error shows that the state moves", "so none has an order"
+            UNDECIDED, "no error shows that the state moves", "an order cannot be measured"
         )
     if exact is not None:
         words = f"exact to round-off, even in {exact} steps over t = {curve.time:g}"
@@ -161,12 +161,12 @@ def _verdict_without_slope(
     sizes = _further_step_sizes(fit, order, curve, missing)
     if error != SELF and len(sizes) < missing and fit.causes.count(LEVEL) == 0:
         sizes = ()  # which would be too few as well
-    noun = "difference" if error == SELF else "step size"
-    counts = f"{count_with_noun(counted, noun)} count{'s' * (counted == 1)}, {FEWEST} are needed"
-    return OrderVerdict(UNDECIDED, counts, _why_step_sizes_do_not_count(fit, curve), sizes)
+    cause = f"too few {'differences' if error == SELF else 'step sizes'} count"
+    words = [f"{counted}, {FEWEST} are needed", *_why_step_sizes_do_not_count(fit, curve)]
+    return OrderVerdict(UNDECIDED, cause, "; ".join(words), sizes)
 
 
-def _why_step_sizes_do_not_count(fit: OrderFit, curve: Curve) -> str:
+def _why_step_sizes_do_not_count(fit: OrderFit, curve: Curve) -> list[str]:
     """How many step sizes do not count, and why."""
     causes = {
         f"within {MARGIN:.0f} times what {curve.limit} can be wrong by": UNRESOLVED,
@@ -176,7 +176,7 @@ def _why_step_sizes_do_not_count(fit: OrderFit, curve: Curve) -> str:
     words = [f"{n} {said}" for said, cause in causes.items() if (n := fit.causes.count(cause))]
     if curve.left_out:
         words.append(f"{curve.left_out} runs failed, unfinished or without an error")
-    return "; ".join(words)
+    return words
 
 
 def _steps_exact_to_round_off(fit: OrderFit, declared: int, curve: Curve) -> int | None:

@@ -432,7 +432,7 @@ def test_too_few_step_sizes_say_what_to_add():
     row = only(order_table(run_table({"a": 2}, step_sizes=(0.1, 0.05))))
     assert (row.verdict, row.used) == ("undecided", 2)
     assert np.isnan(row.order)
-    assert "2 step sizes count, 3 are needed" in row.reason
+    assert "too few step sizes count (2, 3 are needed" in row.reason
 
 
 def test_nothing_but_round_off_says_so():
@@ -612,7 +612,7 @@ def assert_numbers_hold(row, text):
         assert row.low < end < row.high and abs(end - row.declared) == 0.5
         assert float(found[1]) == pytest.approx(row.order, abs=0.006)
         assert float(found[2]) == pytest.approx(half, rel=0.06)
-    if found := re.search(r"(\d+) step sizes? counts?, 3 are needed", text):
+    if found := re.search(r"too few step sizes count \((\d+), 3 are needed", text):
         assert int(found[1]) == row.used < 3
 
 
@@ -620,7 +620,7 @@ def test_errors_that_fall_at_every_halving_are_not_said_to_be_in_round_off():
     """The finest two fall like h^0.42: that is all there is to say, ten decades above round-off."""
     row = fitted(0.1 / 2.0 ** np.arange(5), [1e-2, 4e-3, 1.5e-3, 6e-4, 4.5e-4])
     assert row.verdict == "undecided"
-    assert "0 step sizes count, 3 are needed (5 within 100 times where" in row.reason
+    assert "too few step sizes count (0, 3 are needed; 5 within 100 times where" in row.reason
     assert "≤ 0.1 flat" in str(tables.orders_as_table([row]))
 
 
@@ -644,7 +644,7 @@ def test_orders_as_a_person_would_say_them():
     few = nine.isel(run=~((nine.integrator == "m7") & (nine.step_size < 0.04)).values)
     assert summary(few, m8=3) == (
         "7 of 9 integrators have their declared order; m8 has order 4.00 and not order 3; "
-        "m7 is undecided (2 step sizes count, 3 are needed; further step sizes may decide)."
+        "m7 is undecided (too few step sizes count; further step sizes may decide)."
     )
     two = run_table({"m0": 4, "m1": 2})
     assert summary(two) == "m0 and m1 have their declared order."
@@ -660,8 +660,8 @@ def test_cases_are_those_of_several_values():
     assert summary(table.isel(run=rk4)) == "Both cases (rk4) have their declared order."
     few = ~rk4 & (table.gravity == 1.0).values & (table.step_size < 0.04).values
     assert summary(table.isel(run=~few)) == (
-        "3 of 4 cases (2 integrators) have their declared order; 1 is undecided (2 step sizes "
-        "count, 3 are needed; further step sizes may decide)."
+        "3 of 4 cases (2 integrators) have their declared order; 1 is undecided (too few step "
+        "sizes count; further step sizes may decide)."
     )
 
 

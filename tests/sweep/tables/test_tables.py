@@ -42,7 +42,7 @@ def test_the_order_table_shows_orders_and_why_not(table):
     assert "variational" in lines[4] and "2.00" in lines[4] and "confirmed" in lines[4]
     assert lines[-2] == (
         "rk4 (gravity=1), rk4 (gravity=9.81): "
-        "undecided, 2 step sizes count, 3 are needed: try step size 0.01"
+        "undecided, too few step sizes count (2, 3 are needed): try step size 0.01"
     )
     assert lines[-1].endswith("no longer in the study: 1 runs.")
 
