@@ -342,7 +342,7 @@ class _State:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """A verdict that was open, before and after runs were added to decide it.
+    """A verdict that was open, or came to be so, before and after runs were added.
 
     Attributes
     ----------
@@ -353,8 +353,8 @@ class Decision:
         ``order``, ``drift of energy`` or ``chaos``.
     before, after : str
         The verdict with its number, before and after.
-    open : bool
-        Whether it is open after.
+    opened, open : bool
+        Whether it was open before, and is after.
     added : tuple of str
         What was added, or is proposed, to decide it.
     seconds : float
@@ -370,6 +370,7 @@ class Decision:
     subject: str
     before: str
     after: str
+    opened: bool
     open: bool
     added: tuple[str, ...]
     seconds: float
@@ -383,7 +384,7 @@ class Decisions:
     Attributes
     ----------
     rows : tuple of Decision
-        Verdicts that were open before.
+        Verdicts that were open before, or are now.
     verdicts : int
         Number of all verdicts, open before or not.
     runs : int
@@ -409,7 +410,7 @@ class Decisions:
     @property
     def opened(self) -> int:
         """Number of verdicts that were open before."""
-        return len(self.rows)
+        return sum(row.opened for row in self.rows)
 
     @property
     def left(self) -> int:
@@ -419,10 +420,10 @@ class Decisions:
     @property
     def decided(self) -> int:
         """Number of verdicts that were open before and are decided now."""
-        return self.opened - self.left
+        return sum(row.opened and not row.open for row in self.rows)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """The verdicts that were open at first as a `pandas.DataFrame`."""
+        """The verdicts that were open before, or are now, as a `pandas.DataFrame`."""
         return Rows(self.rows).to_dataframe()
 
     def _repr_html_(self) -> str:
@@ -488,13 +489,13 @@ def decide(
         left = None if ends == math.inf else max(ends - time.monotonic(), 1e-3)
         return coordinator.run(study, store, max_time=left, trust_plugins=trust_plugins, **options)
 
+    state = first = _State.read(store.anew(), names, kinds, trust_plugins)
+    added = dict[QuestionKey, list[Addition]]()
     if not dry_run:
         study = stored_study(store, trust_plugins=trust_plugins)
         if any(entry.pending.any() for entry in diff.diff_store_against_study(store, study)):
             outcome = run(study)  # perhaps of a round that was interrupted
-    state = _State.read(store.anew(), names, kinds, trust_plugins)
-    before = {question.key: question for question in state.open_questions}
-    first, added = state, dict[QuestionKey, list[Addition]]()
+            state = _State.read(store.anew(), names, kinds, trust_plugins)
     for rounds in range(MOST_ROUNDS + 1):
         spent = sum(state.seconds.values()) - sum(first.seconds.values())
         wanted, reasons = state.additions()
@@ -511,7 +512,6 @@ def decide(
             for question in one.questions:
                 added.setdefault(question.key, []).append(one)
         after = _State.read(store.anew(), names, kinds, trust_plugins)
-        before = {question.key: question for question in after.open_questions} | before
         nothing_new = after.runs == state.runs and after.seconds == state.seconds
         state = after
         if nothing_new:
@@ -522,10 +522,11 @@ def decide(
         added = {question.key: [one] for one in chosen for question in one.questions}
     elif outcome is not None and not outcome.complete:
         stopped = outcome.stopped
-    now = {question.key: question for question in state.questions}
+    before = {question.key: question for question in first.questions}
     rows = tuple(
-        _decision(question, now.get(key, question), added.get(key, ()), reasons.get(key, ""))
-        for key, question in before.items()
+        _decision(was, now, added.get(now.key, ()), reasons.get(now.key, ""))
+        for now in state.questions
+        if (was := before.get(now.key, now)).open or now.open
     )
     return Decisions(
         rows=rows,
@@ -568,6 +569,7 @@ def _decision(
         subject=now.subject,
         before=before.finding,
         after=now.finding,
+        opened=before.open,
         open=now.open,
         added=tuple(one.words for one in added),
         seconds=sum(one.seconds for one in added) if added else math.nan,

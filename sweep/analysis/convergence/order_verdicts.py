@@ -162,8 +162,8 @@ def _verdict_without_slope(
     if error != SELF and len(sizes) < missing and fit.causes.count(LEVEL) == 0:
         sizes = ()  # which would be too few as well
     cause = f"too few {'differences' if error == SELF else 'step sizes'} count"
-    words = [f"{counted}, {FEWEST} are needed", *_why_step_sizes_do_not_count(fit, curve)]
-    return OrderVerdict(UNDECIDED, cause, "; ".join(words), sizes)
+    evidence = [f"{counted}, {FEWEST} are needed", *_why_step_sizes_do_not_count(fit, curve)]
+    return OrderVerdict(UNDECIDED, cause, "; ".join(evidence), sizes)
 
 
 def _why_step_sizes_do_not_count(fit: OrderFit, curve: Curve) -> list[str]:
