@@ -188,6 +188,9 @@ class _State:
     Attributes
     ----------
     kept : list of sweep.study.Study
+        One for each text.
+    study : sweep.study.Study
+        All of them together.
     datasets : dict of str to xarray.Dataset
     seconds, asked : dict of str to float
         CPU seconds of runs and references, and the duration that the study asks for, beyond which
@@ -196,6 +199,7 @@ class _State:
     """
 
     kept: list[Study]
+    study: Study
     datasets: dict[str, xarray.Dataset]
     seconds: dict[str, float]
     asked: dict[str, float]
@@ -206,6 +210,7 @@ class _State:
         cls, store: Store, names: Sequence[str], kinds: Sequence[str], trust_plugins: bool
     ) -> _State:
         kept = stored_studies(store, trust_plugins=trust_plugins)
+        study = unite_studies(kept)
         datasets: dict[str, xarray.Dataset] = {}
         children = open_study(store).children
         for name, node in children.items():
@@ -222,11 +227,12 @@ class _State:
                 )
         if not datasets:
             raise InputError(f"{store} has no runs", key="experiments")
-        experiments = {one.name: one for one in unite_studies(kept).experiments}
+        experiments = {one.name: one for one in study.experiments}
         wanted = {name: kinds or _kinds_asked_for(experiments[name]) for name in datasets}
         texts = reversed(store.attributes["studies"])  # the first says what was asked for
         return cls(
             kept,
+            study,
             datasets,
             {one.experiment: one.cpu_seconds for one in Counter(store).count()},
             {name: axis.duration for name, _, axis in time_axes_in_texts(texts)},
@@ -250,7 +256,7 @@ class _State:
         for question in self.open_questions:
             one = question.row.integrator if question.kind == ORDER else ""
             groups.setdefault((question.experiment, question.kind, one), []).append(question)
-        experiments = {one.name: one for one in unite_studies(self.kept).experiments}
+        experiments = {one.name: one for one in self.study.experiments}
         for (name, kind, _), questions in groups.items():
             try:
                 make = self._further_step_sizes if kind == ORDER else self._further_data
@@ -266,6 +272,8 @@ class _State:
         sizes = sorted({h for one in questions for h in one.row.further_sizes}, reverse=True)
         if not sizes:
             raise InputError("no step size is left to try")
+        if any(part.axis_of_steps is not None for part in experiment.grids):
+            raise InputError("its step sizes advance with a scanned parameter")
         label = questions[0].row.integrator
         dataset = self.datasets[experiment.name]
         own = dataset["integrator"].values == label
@@ -312,22 +320,34 @@ class _State:
             raise InputError(f"runs are {LONGEST} times as long as the study asks for")
         factor = min(factor, most)
         until = experiment.in_time_units(factor * duration)
+        study_with_longer_duration(self.study, until, names=[experiment.name])  # or refuse
         words = f"all runs until t = {until:g}"
         return Addition(tuple(going_on), words, seconds * (factor - 1), duration=until)
 
     def study_with(self, store: Store, chosen: Sequence[Addition], trust_plugins: bool) -> Study:
         """The study of the store, extended by what is chosen."""
-        texts = []
+        texts, by_name = [], dict[str, list[Addition]]()
         for one in chosen:
             if one.additions:
-                name = one.questions[0].experiment
-                reasons = [
-                    f"{question.subject} of {question.row.integrator!r}: {question.why}"
-                    for question in one.questions
-                ]
-                lines = [f"{ADDED}{name}: {one.words}", *(f"# {reason}" for reason in reasons)]
-                heading = "\n".join(" ".join(line.split()) for line in lines)
-                texts += texts_with_additions(store, self.kept, one.additions, [name], heading)
+                by_name.setdefault(one.questions[0].experiment, []).append(one)
+        for name, several in by_name.items():
+            lines = [f"{ADDED}{name}"]
+            lines += [
+                f"# {one.words} for the {question.subject} of {question.row.integrator!r}: "
+                f"{question.why}"
+                for one in several
+                for question in one.questions
+            ]
+            together = Additions(
+                members=max(one.additions.members or 0 for one in several) or None,
+                own_step_sizes={
+                    label: sizes
+                    for one in several
+                    for label, sizes in one.additions.own_step_sizes.items()
+                },
+            )
+            heading = "\n".join(" ".join(line.split()) for line in lines)
+            texts += texts_with_additions(store, self.kept, together, [name], heading)
         more = stored_studies(store, texts=texts, trust_plugins=trust_plugins)
         study = unite_studies([*self.kept, *more])
         for one in chosen:
@@ -490,15 +510,22 @@ def decide(
         return coordinator.run(study, store, max_time=left, trust_plugins=trust_plugins, **options)
 
     state = first = _State.read(store.anew(), names, kinds, trust_plugins)
-    added = dict[QuestionKey, list[Addition]]()
+    added, tried = dict[QuestionKey, list[Addition]](), set[tuple[QuestionKey, str]]()
     if not dry_run:
         study = stored_study(store, trust_plugins=trust_plugins)
-        if any(entry.pending.any() for entry in diff.diff_store_against_study(store, study)):
+        if _has_pending_runs(store, study):
             outcome = run(study)  # perhaps of a round that was interrupted
             state = _State.read(store.anew(), names, kinds, trust_plugins)
     for rounds in range(MOST_ROUNDS + 1):
         spent = sum(state.seconds.values()) - sum(first.seconds.values())
         wanted, reasons = state.additions()
+        again = [one for one in wanted if (one.questions[0].key, one.words) in tried]
+        reasons |= {
+            question.key: f"rules of the study exclude {one.words}"
+            for one in again
+            for question in one.questions
+        }
+        wanted = [one for one in wanted if one not in again]
         chosen, beyond = _within_budget(wanted, budget - spent)
         stopped = "the budget is spent" if beyond else "nothing is known that would decide them"
         reasons |= beyond
@@ -507,16 +534,15 @@ def decide(
         going_on = chosen and not dry_run and rounds < MOST_ROUNDS
         if not going_on or (outcome is not None and not outcome.complete):
             break
-        outcome = run(state.study_with(store, chosen, trust_plugins))
+        tried |= {(question.key, one.words) for one in chosen for question in one.questions}
+        study = state.study_with(store, chosen, trust_plugins)
+        if not _has_pending_runs(store, study):
+            continue
+        outcome = run(study)
         for one in chosen:
             for question in one.questions:
                 added.setdefault(question.key, []).append(one)
-        after = _State.read(store.anew(), names, kinds, trust_plugins)
-        nothing_new = after.runs == state.runs and after.seconds == state.seconds
-        state = after
-        if nothing_new:
-            stopped = "rules of the study exclude what would be added"
-            break
+        state = _State.read(store.anew(), names, kinds, trust_plugins)
     if dry_run:
         stopped = "nothing was run"
         added = {question.key: [one] for one in chosen for question in one.questions}
@@ -539,6 +565,12 @@ def decide(
         stopped=stopped if any(row.open for row in rows) else "",
         outcome=outcome,
     )
+
+
+def _has_pending_runs(store: Store, study: Study) -> bool:
+    """Whether a study asks for runs that a store lacks."""
+    entries = diff.diff_store_against_study(store, study)
+    return any(entry.pending.any() for entry in entries)
 
 
 def _within_budget(

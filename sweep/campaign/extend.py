@@ -278,7 +278,7 @@ _TAKERS = {
     "step_size": "integrator with a fixed step that takes the experiment's step sizes",
     "tolerance": "adaptive integrator that takes the experiment's tolerances",
     "random": "random ensemble: { random = N, seed = … }",
-    "own_step_sizes": "integrator of that label with step sizes that advance with no other axis",
+    "own_step_sizes": "integrator of that label",
 }
 
 
@@ -305,8 +305,7 @@ def _accepts_addition(experiment: ResolvedExperiment, key: str, additions: Addit
         return any(isinstance(start, RandomStarts) for start in experiment.initial_conditions)
     if key == "own_step_sizes":
         labels = {entry.label for entry in experiment.integrators}
-        zipped = any(part.axis_of_steps is not None for part in experiment.grids)
-        return not zipped and not labels.isdisjoint(additions.own_step_sizes)
+        return not labels.isdisjoint(additions.own_step_sizes)
     return True
 
 
@@ -373,26 +372,26 @@ def _with_own_step_sizes(
 ) -> list[Any]:
     """Integrators as written, of which some have more step sizes than the experiment.
 
-    One that is written as part of all has an entry of its own, which takes its place.
+    Those that are written as part of all have an entry each.
     """
-    made: dict[str | int, Any] = {}
-    for index, entry in enumerate(written if isinstance(written, list) else [written]):
-        label = label_of_entry(entry, experiment.library)
-        made[index if label is None else label] = entry
+    entries = written if isinstance(written, list) else [written]
+    by_label = {label_of_entry(entry, experiment.library): entry for entry in entries}
+    made = []
     for entry in experiment.integrators:
-        if entry.label not in sizes:
-            continue
-        own = made.get(entry.label, {"name": entry.name})
-        own = dict(own) if isinstance(own, dict) else {"name": own}
-        if entry.is_precise:
-            own[ARITHMETIC] = entry.options[ARITHMETIC]
-        known = [
-            exact_multiple_of_unit(size, experiment.time_unit)
-            for size, _ in experiment.steps_of(entry)
-        ]
-        new = [v for v in sizes[entry.label] if not any(abs(v - h) <= EQUAL * h for h in known)]
-        made[entry.label] = own | {"step_size": [*known, *new]}
-    return list(made.values())
+        own = by_label.get(entry.label)
+        if own is None:
+            arithmetic = {ARITHMETIC: entry.options[ARITHMETIC]} if entry.is_precise else {}
+            own = {"name": entry.name} | arithmetic
+        if entry.label in sizes:
+            known = [
+                exact_multiple_of_unit(size, experiment.time_unit)
+                for size, _ in experiment.steps_of(entry)
+            ]
+            new = [v for v in sizes[entry.label] if not any(abs(v - h) <= EQUAL * h for h in known)]
+            own = {"name": own} if isinstance(own, str) else own
+            own = own | {"step_size": [*known, *new]}
+        made.append(own)
+    return made
 
 
 def exact_multiple_of_unit(value: float, unit: float) -> float:

@@ -1,7 +1,6 @@
 """Error curves: errors by step size and start, against a reference or the next step size."""
 
 import functools
-import json
 import math
 from dataclasses import dataclass, replace
 
@@ -42,7 +41,6 @@ ROUND_OFF = 2.0**-50  # least error of a reference in doubles, relative to the i
 # control of order 8 that distance is 10^(7/8) - 1 = 6.5 times the reference's own error. In
 # double-double it is that to twice the step size, which is the error itself where rounding decides.
 REFERENCE_SHARES = {DOUBLE: 1 / 5, DOUBLE_DOUBLE: 1.0}
-LEAST_TOLERANCES = {DOUBLE: 100 * PRECISION[DOUBLE], DOUBLE_DOUBLE: 1e-28}  # of references
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,6 @@ class Curve:
         Relative round-off of the runs, or of their reference where that is coarser.
     possible : PossibleStepSizes
         The step sizes that could be added.
-    reference_tolerance : (float, float)
-        That of the reference, and the least that there is; NaN where it is not known.
     stopped : int
         Runs that count, and fail after `last_time`.
     """
@@ -97,7 +93,6 @@ class Curve:
     reference_failed: bool
     round_off: float
     possible: PossibleStepSizes
-    reference_tolerance: tuple[float, float] = (math.nan, math.nan)
     stopped: int = 0
 
     @property
@@ -189,7 +184,6 @@ def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size
         reference_failed=bool(failed and not found.reference_seen),
         round_off=float(_round_off_of_errors(dataset, error).max()),
         possible=possible,
-        reference_tolerance=_tolerance_of_reference(dataset),
         stopped=judged.stopped,
     )
 
@@ -412,13 +406,6 @@ def _step_counts_by_size(dataset: xr.Dataset, step: Integers, count: int) -> Flo
     if "steps" in dataset:
         steps[step] = dataset["steps"].values
     return steps
-
-
-def _tolerance_of_reference(dataset: xr.Dataset) -> tuple[float, float]:
-    """The tolerance of the reference as the store names it, and the least that there is."""
-    reference = json.loads(dataset.attrs.get("experiment", "{}")).get("reference") or {}
-    least = LEAST_TOLERANCES[arithmetic_of_reference(dataset)]
-    return float(reference.get("tolerance", math.nan)), least
 
 
 def share_of_reference_error(dataset: xr.Dataset) -> float:

@@ -137,8 +137,11 @@ def test_additions_are_recorded_with_their_reasons(decided):
     assert first == STUDY
     for row in found.rows:
         for words in row.added:
-            text = next(text for text in texts if f"decide {row.experiment}: {words}" in text)
-            assert f"# {row.subject} of {row.integrator!r}: " in text
+            said = f"# {words} for the {row.subject} of {row.integrator!r}: "
+            assert any(
+                text.startswith(f"# Added to decide {row.experiment}\n") and said in text
+                for text in texts
+            )
 
 
 def test_what_is_decided_stays_so(decided, cluster):
@@ -274,3 +277,48 @@ def test_an_extended_store_keeps_its_logarithmic_samples(logarithmic, cluster):
     (row,) = found.rows
     assert row.before == "undecided" and row.after.endswith(", confirmed")
     np.testing.assert_array_equal(sweep.open_study(logarithmic)["only"]["time"].values, times)
+
+
+ALL = """\
+format = 1
+name = "every"
+
+[defaults]
+step_size = [0.1, 0.05]
+initial_condition = { random = 2, seed = 1 }
+duration = 2.0
+samples = 4
+reference = { integrator = "dop853" }
+
+[[experiment]]
+name = "all"
+system = "free_rigid_body"
+integrators = [{ name = "all", order = "< 2" }, { name = "rk4", label = "mine" }]
+
+[[experiment]]
+name = "excluded"
+system = "free_rigid_body"
+integrators = "rk4"
+exclude = [{ step_size = "< 0.05" }, { step_size = "> 0.1" }]
+
+[[experiment]]
+name = "zipped"
+system = "spherical_pendulum_chain"
+scan = { gravity = [1.0, 9.81] }
+zip = [["gravity", "step_size"]]
+integrators = "rk4"
+"""
+
+
+@pytest.mark.slow
+def test_single_integrators_of_all_get_step_sizes_where_rules_allow(tmp_path, cluster):
+    store = tmp_path / "every.zarr"
+    assert sweep.run(write(ALL, tmp_path), store, cluster).complete
+    found = sweep.decide(store, client=cluster)
+    rows = rows_of(found)
+    assert not rows["all", "lie_euler", "order"].open and not rows["all", "mine", "order"].open
+    assert "rules of the study exclude step size" in rows["excluded", "rk4", "order"].why
+    assert "advance with a scanned parameter" in rows["zipped", "rk4", "order"].why
+    texts = texts_in(store)
+    again = sweep.decide(store, client=cluster)
+    assert again.runs == 0 and again.left == found.left == 3 and texts_in(store) == texts

@@ -195,7 +195,6 @@ COMMANDS = {
         ["drift", "test.zarr", "--structure", "-q", "energy"],
         "leave --quantity out",
     ),
-    "no structure recorded": (["drift", "test.zarr", "--structure"], "symplectic_defect"),
     "two drift tables": (["drift", "test.zarr", "--growth", "--structure"], "give one of them"),
     "orders across what is none": (
         ["order", "test.zarr", "--error", "energy_error", "--across", "siez"],
