@@ -129,7 +129,7 @@ def slow(*arguments):
         (NASTY,),
         ("run", f"--{NASTY}"),
         ("query", "nasty.zarr", "--limit", NASTY),
-        slow("decide", "nasty.zarr", "--keep-duration"),
+        slow("decide", "nasty.zarr"),
     ],
     ids=lambda arguments: ascii("-".join(word[:12] for word in arguments)),
 )
