@@ -33,7 +33,6 @@ _HOMES = {
     "extend": "sweep.campaign.extend",
     "failures": "sweep.store.failures:failed_runs",
     "grid": "sweep.tables.answers",
-    "growth_table": "sweep.tables.answers",
     "least_work": "sweep.analysis",
     "load_study": "sweep.store.studies:load_study_file",
     "merge": "sweep.campaign.merge.merge",

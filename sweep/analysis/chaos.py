@@ -9,31 +9,21 @@ import xarray as xr
 
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE
-from sweep.analysis.drift.drifts import Spread
-from sweep.analysis.runs.blocks import Floats
+from sweep.analysis.runs import selection
 from sweep.analysis.runs.judged import judged_runs
-from sweep.analysis.runs.selection import (
-    adaptive_runs,
-    groups_of_runs,
-    integrator_descriptions,
-    run_table_without_repeats,
-    scanned_axes,
-    take_runs,
-)
+from sweep.analysis.runs.summaries import Spread
 
 KIND = "chaos"  # of the variables, by their attribute
 MEGNO = "megno"
 CHAOTIC = "chaotic"
 NONE = "no chaos seen"
 UNDECIDED = "undecided"
-VERDICTS = (CHAOTIC, NONE, UNDECIDED)
 
 LEVEL = 2.0  # of MEGNO where the motion is quasi-periodic
 HIGH = 5.0  # and what it is above where it is chaotic,
 GROWING = 1.5  # with so many times its value at half the time: twice if it grows like t
 NEAR = 0.5  # above its level, and above its value at half the time, where no chaos is seen
 FEWEST = 4  # sample intervals, of which one ends near half the time
-NO_SPREAD = Spread(np.nan, np.nan, np.nan)
 HALFWAY = 0.1  # of the duration: how near to half of it a sample is needed
 
 
@@ -100,15 +90,16 @@ class ChaosEstimate:
     @property
     def verdict(self) -> str:
         """`CHAOTIC`, `NONE` or `UNDECIDED` if all starts are alike; else the starts of each."""
-        if len(self.counts) == 1:
-            return next(iter(self.counts))
-        return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items())
+        alike = len(self.counts) == 1
+        return ", ".join(
+            name if alike else f"{count} {name}" for name, count in self.counts.items()
+        )
 
     @property
     def counts(self) -> dict[str, int]:
         """Starts by their verdict, of those that there are."""
-        counts = zip(VERDICTS, (self.chaotic, self.regular, self.undecided), strict=True)
-        return {verdict: count for verdict, count in counts if count}
+        counts = {CHAOTIC: self.chaotic, NONE: self.regular, UNDECIDED: self.undecided}
+        return {verdict: count for verdict, count in counts.items() if count}
 
     @property
     def telling(self) -> float:
@@ -127,15 +118,15 @@ class ChaosEstimate:
             said.append(f"exponents below {self.hidden:.2g}{rate} could hide{where}")
         if self.undecided and not self.halved:
             said.append("needs a sample at half the time: 4 sample intervals or more")
-        elif self.undecided and self.stopped:
-            said.append("until a run fails, which can be no longer")
-        elif self.undecided and np.isfinite(self.longer):
-            said.append(f"a run of {self.telling:g}{time} would tell, if the exponents last")
-        elif self.undecided:
-            said.append("a longer run would tell")
+        elif self.undecided and not self.stopped:
+            lasting = np.isfinite(self.longer)
+            run = f"run of {self.telling:g}{time}" if lasting else "longer run"
+            said.append(f"a {run} would tell" + (", if the exponents last" if lasting else ""))
         if self.stopped:
-            failing = f"{self.stopped} of {self.starts} runs fail"
-            said.append(f"until t = {self.duration:g}{time}, after which {failing}")
+            said.append(
+                f"judged until t = {self.duration:g}{time}, after which {self.stopped} of "
+                f"{self.starts} runs fail"
+            )
         return "; ".join(said)
 
 
@@ -162,20 +153,19 @@ def chaos_table(dataset: xr.Dataset | xr.DataTree) -> list[ChaosEstimate]:
     InputError
         If neither is recorded, or no run of the selection has exponents.
     """
-    dataset = run_table_without_repeats(dataset)
+    dataset = selection.run_table_without_repeats(dataset)
     names = variables_of_chaos(dataset)
     if not names:
         raise InputError(
             "no exponent is recorded: name them in the experiment, as in "
-            'record = ["lyapunov", "megno"].',
+            'record = ["lyapunov", "megno"], and run it into a store of its own.',
             key="record",
         )
     without = integrators_without_exponents(dataset)
-    keys = ["integrator", *scanned_axes(dataset), "step_size", "tolerance"]
     rows = [
-        _estimate_of_cell(key, take_runs(dataset, runs), names)
-        for key, runs in groups_of_runs(dataset, [name for name in keys if name in dataset.coords])
-        if key["integrator"] not in without
+        _estimate_of_cell(setting, cell, names)
+        for setting, cell in selection.cells_by_setting(dataset)
+        if setting["integrator"] not in without
     ]
     if not rows:
         reasons = "; ".join(f"{label}: {why}" for label, why in without.items())
@@ -195,9 +185,9 @@ def integrators_without_exponents(dataset: xr.Dataset) -> dict[str, str]:
     -------
     dict of str to str
     """
-    names, described = variables_of_chaos(dataset), integrator_descriptions(dataset)
-    adaptive, found = adaptive_runs(dataset), {}
-    for key, runs in groups_of_runs(dataset, ["integrator"]):
+    names, described = variables_of_chaos(dataset), selection.integrator_descriptions(dataset)
+    adaptive, found = selection.adaptive_runs(dataset), {}
+    for key, runs in selection.groups_of_runs(dataset, ["integrator"]):
         label = key["integrator"]
         if described.get(label, {}).get("options", {}).get(ARITHMETIC, DOUBLE) != DOUBLE:
             found[label] = "tangent vectors go along with steps in double precision alone"
@@ -214,61 +204,43 @@ def variables_of_chaos(dataset: xr.Dataset) -> list[str]:
     return sorted(names, key=lambda name: (name == MEGNO, name))
 
 
-def _estimate_of_cell(key: dict[str, Any], cell: xr.Dataset, names: Sequence[str]) -> ChaosEstimate:
+def _estimate_of_cell(
+    setting: dict[str, Any], cell: xr.Dataset, names: Sequence[str]
+) -> ChaosEstimate:
     judged, runs = judged_runs(cell, FEWEST), cell.sizes["run"]
-    cell = take_runs(cell, judged.positions).isel(time=slice(0, judged.samples))
+    cell = selection.take_runs(cell, judged.positions).isel(time=slice(0, judged.samples))
     times = cell["time"].values
-    middle, end = (times[0] + times[-1]) / 2, len(times) - 1
+    duration, middle = float(times[-1] - times[0]), (times[0] + times[-1]) / 2
     half = int(np.argmin(np.abs(times - middle)))
-    values = {name: cell[name].transpose("run", "time")[:, [half, end]].values for name in names}
-    counted = np.ones(len(judged.positions), dtype=bool)
-    for own in values.values():
-        counted = counted & np.isfinite(own).all(axis=1)
-    values = {name: own[counted] for name, own in values.items()}
-    exponents = [values[name][:, 1] for name in names if name != MEGNO]
-    duration = float(times[-1] - times[0])
-    before, after = values.get(MEGNO, np.full((0, 2), np.nan)).T
     halved = bool(abs(times[half] - middle) <= HALFWAY * duration)
+    series = [cell[name].transpose("run", "time") for name in names]
+    values = np.array([one[:, [half, -1]].values for one in series])
+    values = values[:, np.isfinite(values).all(axis=(0, 2))]
+    starts, has_megno = values.shape[1], names[-1] == MEGNO
+    exponents = values[: len(names) - has_megno, :, 1]
+    before, after = values[-1].T if has_megno else np.full((2, starts), np.nan)
     chaotic = (after > HIGH) & (after > GROWING * before) & halved
     regular = (after < LEVEL + NEAR) & (after - before < NEAR) & halved
-    left = ~chaotic & ~regular
+    left = ~chaotic & ~regular & has_megno
     rates = 2.0 * after / duration
-    least = np.full(len(rates), 1.0 / duration)
-    seen = np.max([least, rates, *(own[: len(rates)] for own in exponents)], axis=0)
+    seen = np.max([np.full(starts, 1.0 / duration), rates, *exponents], axis=0)
+    least = np.min(rates[left], initial=np.inf)
+    tells = 0.0 < least < np.inf  # in the duration MEGNO reaches twice `HIGH`
     return ChaosEstimate(
-        integrator=str(key.pop("integrator")),
-        step_size=float(key.pop("step_size", np.nan)),
-        tolerance=float(key.pop("tolerance", np.nan)),
-        parameters=key,
-        starts=int(np.sum(counted)),
-        left_out=runs - int(np.sum(counted)),
+        **setting,
+        starts=starts,
+        left_out=runs - starts,
         stopped=judged.stopped,
         duration=duration,
-        exponents=tuple(map(_median_and_range, exponents)),
-        megno=_median_and_range(after),
+        exponents=tuple(map(Spread.of, exponents)),
+        megno=Spread.of(after),
         chaotic=int(np.sum(chaotic)),
         regular=int(np.sum(regular)),
         undecided=int(np.sum(left)),
-        chaotic_exponents=_median_and_range(exponents[0][: len(after)][chaotic])
-        if exponents
-        else NO_SPREAD,
+        chaotic_exponents=Spread.of(exponents[0][chaotic]) if len(exponents) else Spread(),
         hidden=float(np.max(seen[regular])) if regular.any() else np.nan,
+        longer=float(max(2.0 * duration, 4.0 * HIGH / least)) if tells else np.nan,
         halved=halved,
-        longer=_duration_to_tell_chaos(rates[left], duration),
-        units=str(cell[names[0]].attrs.get("units", "1")) if exponents else "1",
+        units=str(cell[names[0]].attrs.get("units", "1")) if len(exponents) else "1",
         time_units=str(cell["time"].attrs.get("units", "1")),
     )
-
-
-def _duration_to_tell_chaos(rates: Floats, duration: float) -> float:
-    """The duration in which MEGNO reaches twice `HIGH` with the least of these exponents."""
-    least = np.min(rates, initial=np.inf)
-    if not 0.0 < least < np.inf:
-        return np.nan
-    return float(max(2.0 * duration, 4.0 * HIGH / least))
-
-
-def _median_and_range(values: Floats) -> Spread:
-    if not len(values):
-        return NO_SPREAD
-    return Spread(*(float(f(values)) for f in (np.median, np.min, np.max)))

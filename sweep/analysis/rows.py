@@ -1,17 +1,72 @@
-"""Lists of rows that are tables: data frames, HTML in a notebook, text when printed."""
+"""Tables as they are printed and shown, and lists of rows that are tables."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from integrators.html import html_table, html_text
-from sweep.text import data_frame, format_number, format_table
+from sweep.text import (
+    data_frame,
+    escape_control_characters,
+    escape_controls_in_lines,
+    format_number,
+    format_table,
+)
 
 if TYPE_CHECKING:
     import pandas
 
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 PLAIN = (str, int, float, bool, type(None))
+NESTED = object()
+WIDTH = 100  # of lines of text above a table
 MOST_SHOWN = 60  # rows of a table that has no form of its own
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table as it is printed, and as the report shows it.
+
+    Attributes
+    ----------
+    headers : list of str
+    rows : list of list of str
+    title : str
+        A line above it; empty for none.
+    notes : list of str
+        Lines below it.
+    units : dict of str to str
+        Units of columns by their headers, for LaTeX; as text, the title names them.
+    summary : str
+        The result in a sentence, above the title; see `sweep.analysis.summary`.
+    """
+
+    headers: list[str]
+    rows: list[list[str]]
+    title: str = ""
+    notes: Sequence[str] = ()
+    units: dict[str, str] = dataclasses.field(default_factory=dict)
+    summary: str = ""
+
+    def __str__(self) -> str:
+        summary = escape_control_characters(self.summary)
+        lines = textwrap.wrap(summary, WIDTH, break_on_hyphens=False)
+        lines += [escape_controls_in_lines(self.title)] if self.title else []
+        lines.append(format_table(self.headers, self.rows))
+        notes = map(escape_control_characters, self.notes)
+        return "\n".join([*lines, *([""] if self.notes else []), *notes])
+
+    def _repr_html_(self) -> str:
+        table = html_table(self.headers, self.rows, self.title, self.notes)
+        return html_text(self.summary, bold=True) + table
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The cells, as they are printed, as a `pandas.DataFrame`."""
+        return data_frame(self.rows, self.headers)
 
 
 class Rows(list[Any]):
@@ -21,8 +76,7 @@ class Rows(list[Any]):
     ----------
     rows : iterable of (dataclass instances or dict)
     tables : callable, optional
-        The rows as a list of things with `_repr_html_` and `__str__`; unless given, one table of
-        the columns of `to_dataframe`.
+        The rows as tables; unless given, one of the columns of `to_dataframe`.
     experiments : sequence of str, optional
         That each row is of, where they are of experiments by name.
     notes : sequence of str, optional
@@ -32,7 +86,7 @@ class Rows(list[Any]):
     def __init__(
         self,
         rows: Iterable[Any] = (),
-        tables: Callable[[list[Any]], list[Any]] | None = None,
+        tables: Callable[[list[Any]], list[Table]] | None = None,
         experiments: Iterable[str] = (),
         notes: Iterable[str] = (),
     ) -> None:
@@ -53,9 +107,7 @@ class Rows(list[Any]):
     @property
     def summary(self) -> list[str]:
         """What the tables say in a sentence each, see `sweep.analysis.summary`."""
-        return [
-            said for _, table in self._named_tables() if (said := getattr(table, "summary", ""))
-        ]
+        return [table.summary for _, table in self._named_tables() if table.summary]
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The rows as flat columns.
@@ -71,23 +123,18 @@ class Rows(list[Any]):
 
     def _flat_rows(self) -> list[dict[str, object]]:
         names = [{"experiment": name} for name in self.experiments] or [{}] * len(self)
-        nested = {
-            key for row in self for key, value in _items_of_row(row) if not _fits_in_cell(value)
-        }
+        rows = [dict(flat_columns(row)) for row in self]
+        nested = {key for row in rows for key, value in row.items() if value is NESTED}
         return [
-            name | {key: value for key, value in flat_columns(row) if key not in nested}
-            for name, row in zip(names, self, strict=True)
+            name | {key: value for key, value in row.items() if key not in nested}
+            for name, row in zip(names, rows, strict=True)
         ]
 
-    def _named_tables(self) -> list[tuple[str, Any]]:
+    def _named_tables(self) -> list[tuple[str, Table]]:
         """Tables of the rows, the first of each experiment with its name."""
-        if self._tables is None or not self:
-            return [("", FlatTable(self._flat_rows()))]
-        if not self.experiments:
-            return [("", table) for table in self._tables(list(self))]
-        parts: dict[str, list[Any]] = {}
-        for name, row in zip(self.experiments, self, strict=True):
-            parts.setdefault(name, []).append(row)
+        if self._tables is None:
+            return [("", flat_table(self._flat_rows()))] if self else []
+        parts = grouped(self, lambda row: self._experiment.get(id(row), ""))
         return [
             (name * (number == 0), table)
             for name, rows in parts.items()
@@ -95,74 +142,57 @@ class Rows(list[Any]):
         ]
 
     def _repr_html_(self) -> str:
-        parts = (
+        parts = [
             html_text(name, bold=True) * bool(name) + table._repr_html_()
             for name, table in self._named_tables()
-        )
-        return "".join([*parts, *map(html_text, self.notes)])
+        ]
+        return "".join([*(parts or [html_text("none")]), *map(html_text, self.notes)])
 
     def __str__(self) -> str:
-        parts = (f"{name}\n{table}" if name else str(table) for name, table in self._named_tables())
-        return "\n\n".join([*parts, *self.notes])
+        parts = [f"{name}\n{table}" if name else str(table) for name, table in self._named_tables()]
+        return "\n\n".join([*(parts or ["none"]), *self.notes])
 
 
-@dataclasses.dataclass(frozen=True)
-class FlatTable:
-    """Dictionaries with the same keys as a table.
+def flat_table(rows: list[dict[str, Any]]) -> Table:
+    """A table of dictionaries, with a column for each key.
 
     Parameters
     ----------
     rows : list of dict
     """
+    keys = dict.fromkeys(key for row in rows for key in row)
+    cells = [[format_number(row.get(key)) for key in keys] for row in rows[:MOST_SHOWN]]
+    more = len(rows) - MOST_SHOWN
+    notes = [f"… and {more:,} more"] if more > 0 else []
+    return Table([key.replace("_", " ") for key in keys], cells, notes=notes)
 
-    rows: list[dict[str, Any]]
 
-    def _cells(self) -> tuple[list[str], list[list[str]], list[str]]:
-        keys = list(dict.fromkeys(key for row in self.rows for key in row))
-        shown = [[format_number(row.get(key)) for key in keys] for row in self.rows[:MOST_SHOWN]]
-        more = len(self.rows) - len(shown)
-        return (
-            [key.replace("_", " ") for key in keys],
-            shown,
-            [f"… and {more:,} more"] if more else [],
-        )
-
-    def _repr_html_(self) -> str:
-        headers, cells, notes = self._cells()
-        return html_table(headers, cells, notes=notes) if cells else html_text("none")
-
-    def __str__(self) -> str:
-        headers, cells, notes = self._cells()
-        return "\n".join([format_table(headers, cells), *notes]) if cells else "none"
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items by their key, in the order in which the keys come."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def flat_columns(row: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """What fits a cell of the fields and properties of a dataclass instance, or of a dict."""
-    for name, value in _items_of_row(row):
-        yield from _flatten_value(f"{prefix}{name}", value)
+    """What fits a cell of the fields and properties of a dataclass instance, or of a dict.
 
-
-def _items_of_row(row: Any) -> Iterator[tuple[str, object]]:
-    if isinstance(row, dict):
-        yield from row.items()
-        return
-    names = [field.name for field in dataclasses.fields(row)]
-    names += [name for name, member in vars(type(row)).items() if isinstance(member, property)]
-    yield from ((name, getattr(row, name)) for name in names if not name.startswith("_"))
-
-
-def _fits_in_cell(value: object) -> bool:
-    """Whether a value is no list of further rows."""
-    return not isinstance(value, tuple | list) or all(isinstance(item, str) for item in value)
-
-
-def _flatten_value(name: str, value: Any) -> Iterator[tuple[str, object]]:
-    value = value.item() if hasattr(value, "dtype") and not getattr(value, "shape", ()) else value
-    if isinstance(value, PLAIN):
-        yield name, value
-    elif isinstance(value, dict):
-        yield from ((str(key), item) for key, item in value.items() if isinstance(item, PLAIN))
-    elif isinstance(value, tuple | list) and _fits_in_cell(value):
-        yield name, ", ".join(value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield from flat_columns(value, f"{name}_")
+    What is a list of further rows is `NESTED`.
+    """
+    if not isinstance(row, dict):
+        names = [field.name for field in dataclasses.fields(row)]
+        names += [name for name, of in vars(type(row)).items() if isinstance(of, property)]
+        row = {name: getattr(row, name) for name in names if not name.startswith("_")}
+    for name, value in row.items():
+        name = f"{prefix}{name}"
+        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, PLAIN):
+            yield name, value
+        elif isinstance(value, dict):
+            yield from ((str(key), item) for key, item in value.items() if isinstance(item, PLAIN))
+        elif isinstance(value, tuple | list):
+            texts = all(isinstance(item, str) for item in value)
+            yield name, ", ".join(value) if texts else NESTED
+        elif dataclasses.is_dataclass(value):
+            yield from flat_columns(value, f"{name}_")

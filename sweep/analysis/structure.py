@@ -8,16 +8,11 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError
-from sweep.analysis.drift.cells import cells_chosen_for_drift, quantities_with_recorded_error
-from sweep.analysis.drift.drifts import Spread
-from sweep.analysis.runs.blocks import Booleans, Floats, slices_of_whole_runs
-from sweep.analysis.runs.selection import (
-    complete_runs,
-    integrator_descriptions,
-    relative_round_off_of_runs,
-    run_table_without_repeats,
-)
+from sweep.analysis.drift import cells
+from sweep.analysis.runs import selection
+from sweep.analysis.runs.blocks import Booleans, Floats
 from sweep.analysis.runs.states import initial_state_norms
+from sweep.analysis.runs.summaries import Column, Spread, reduce_result_columns
 
 SYMPLECTIC, RESOLUTION, REVERSAL = "symplectic_defect", "symplectic_resolution", "reversal_error"
 NONE, NOT, UNDECIDED = "no defect seen", "not symplectic", "undecided"
@@ -152,20 +147,20 @@ def structure_table(
     InputError
         If nothing of it is recorded, or `step_sizes` is neither.
     """
-    dataset = run_table_without_repeats(dataset)
-    quantities = quantities_with_recorded_error(dataset)
+    dataset = selection.run_table_without_repeats(dataset)
+    quantities = cells.quantities_with_recorded_error(dataset)
     if not has_structure(dataset) and not quantities:
         raise InputError(
             "neither symplectic defect nor reversal error nor any invariant is recorded: name them "
-            'in the experiment, as in record = ["energy", "symplectic_defect", "reversal_error"].',
+            'in the experiment, as in record = ["energy", "symplectic_defect", "reversal_error"], '
+            "and run it into a store of its own.",
             key="record",
         )
-    described = integrator_descriptions(dataset)
-    sizes = initial_state_norms(dataset)
-    runs = dataset.assign({SIZE: ("run", sizes)})
+    described = selection.integrator_descriptions(dataset)
+    runs = dataset.assign({SIZE: ("run", initial_state_norms(dataset))})
     return [
-        _estimate_of_cell(dict(key), cell, described.get(key["integrator"], {}), quantities)
-        for key, cell in cells_chosen_for_drift(runs, step_sizes)
+        _estimate_of_cell(setting, cell, described.get(setting["integrator"], {}), quantities)
+        for setting, cell in selection.cells_by_setting(runs, step_sizes)
     ]
 
 
@@ -175,29 +170,26 @@ def has_structure(dataset: xr.Dataset) -> bool:
 
 
 def _estimate_of_cell(
-    key: dict[str, Any], cell: xr.Dataset, declared: dict[str, Any], quantities: Sequence[str]
+    setting: dict[str, Any], cell: xr.Dataset, declared: dict[str, Any], quantities: Sequence[str]
 ) -> StructureEstimate:
-    counts = complete_runs(cell)
+    counts = selection.complete_runs(cell)
     defect, resolution, reversal = (
         cell[name].values[counts] if name in cell else np.full(counts.sum(), np.nan)
         for name in (SYMPLECTIC, RESOLUTION, REVERSAL)
     )
     steps = 2 * cell["steps"].values[counts]
-    one = (relative_round_off_of_runs(cell) * cell[SIZE].values)[counts]
+    one = (selection.relative_round_off_of_runs(cell) * cell[SIZE].values)[counts]
     measured = np.isfinite(defect) | np.isfinite(reversal) | bool(quantities)
-    label, times = key.pop("integrator"), cell["time"]
+    times = cell["time"]
     return StructureEstimate(
-        integrator=label,
-        step_size=key.pop("step_size"),
-        tolerance=key.pop("tolerance", np.nan),
-        parameters=key,
+        **setting,
         starts=int(measured.sum()),
         left_out=int(len(counts) - measured.sum()),
-        defect=_spread_of_finite(defect),
-        largest_resolved=_spread_of_finite(resolution).high,
+        defect=Spread.of(defect),
+        largest_resolved=Spread.of(resolution).high,
         verdict=_verdict_by_resolution(defect, resolution, resolution, NONE, NOT),
-        reversal=_spread_of_finite(reversal),
-        largest_rounding=_spread_of_finite(steps * one).high,
+        reversal=Spread.of(reversal),
+        largest_rounding=Spread.of(steps * one).high,
         returned=_verdict_by_resolution(
             reversal, np.sqrt(steps) * one, steps * one, RETURNED, APART
         ),
@@ -213,18 +205,20 @@ def _kept_quantity(
     cell: xr.Dataset, counts: Booleans, quantity: str, declared: dict[str, Any]
 ) -> KeptQuantity:
     name, kept = f"{quantity}_error", declared.get("preserves")
-    errors = cell[f"{name}_abs_max" if f"{name}_abs_max" in cell else name].variable
-    errors = errors.transpose("run", "time")
-    blocks = (np.abs(errors[rows].values) for rows in slices_of_whole_runs(*errors.shape))
-    largest = np.concatenate([np.fmax.reduce(block, axis=1) for block in blocks])[counts]
-    size = np.abs(cell[quantity].isel(time=0).values) if quantity in cell else 1.0
-    one = (relative_round_off_of_runs(cell) * size)[counts]
+    of_every_step = f"{name}_abs_max" if f"{name}_abs_max" in cell else name
+    column = Column(of_every_step, "abs_max", 0, name)
+    largest = reduce_result_columns(cell, [column])[name][counts]
+    one = cells.rounding_of_quantity(cell, quantity, np.flatnonzero(counts))
     steps = cell["steps"].values[counts]
+    found = _verdict_by_resolution(largest, np.sqrt(steps) * one, steps * one, RETURNED, APART)
+    size = one / selection.relative_round_off_of_runs(cell)[0]
+    if found == APART and np.nanmax(largest) >= size:  # it vanishes, and does not tell its scale
+        found = UNDECIDED
     return KeptQuantity(
         quantity=quantity,
-        largest=_spread_of_finite(largest).high,
-        rounding=_spread_of_finite(steps * one).high,
-        kept=_verdict_by_resolution(largest, np.sqrt(steps) * one, steps * one, RETURNED, APART),
+        largest=Spread.of(largest).high,
+        rounding=Spread.of(steps * one).high,
+        kept=found,
         declared=None if kept is None else quantity in kept,
         units=str(cell[name].attrs.get("units", "1")),
     )
@@ -240,10 +234,3 @@ def _verdict_by_resolution(
     if np.any(values[there] > CLEAR * most[there]):
         return some
     return none if np.all(values[there] <= WITHIN * usual[there]) else UNDECIDED
-
-
-def _spread_of_finite(values: Floats) -> Spread:
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return Spread(np.nan, np.nan, np.nan)
-    return Spread(float(np.median(values)), float(values.min()), float(values.max()))

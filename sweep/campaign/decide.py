@@ -18,13 +18,14 @@ import sweep.analysis
 from integrators.errors import InputError, check_known, check_number
 from integrators.html import html_text
 from sweep.analysis.convergence.order_verdicts import UNDECIDED
-from sweep.analysis.drift.verdicts import LOOSE
+from sweep.analysis.drift.estimators import FEWEST, UNSTEADY
 from sweep.analysis.rows import Rows
+from sweep.analysis.runs.selection import complete_runs
 from sweep.campaign import coordinator
 from sweep.campaign.extend import Additions, exact_multiple_of_unit, texts_with_additions
 from sweep.store import diff
 from sweep.store.open import open_study
-from sweep.store.progress import Counter
+from sweep.store.progress import Counter, Progress
 from sweep.store.store import Store
 from sweep.store.studies import (
     ADDED,
@@ -53,6 +54,7 @@ KINDS = ORDER, DRIFT, CHAOS = "order", "drift", "chaos"
 BUDGET = 600.0  # seconds of CPU time
 MOST_ROUNDS = 8  # of additions in one call
 LONGEST = 10  # times the duration that the study asks for, at most
+FAILS = "its runs fail, and neither longer nor further ones would tell"
 ENOUGH_STARTS, MOST_STARTS = 8, 64  # of an ensemble: for statistics over starts, and at most
 
 
@@ -109,16 +111,24 @@ class Question:
     @property
     def why(self) -> str:
         """Why the verdict is open, in words."""
-        if self.kind == ORDER:
-            return str(self.row.reason)
-        if self.kind == CHAOS:
-            return str(self.row.in_words)
-        return f"{self.finding} over {self.row.span}"
+        if self.kind == DRIFT:
+            return "; ".join(filter(None, (self.row.in_words, self.row.until_failure)))
+        return str(self.row.reason if self.kind == ORDER else self.row.in_words)
+
+    @property
+    def fails(self) -> bool:
+        """Whether all runs that it is about fail."""
+        return self.kind != ORDER and bool(self.row.starts == self.row.stopped)
+
+    @property
+    def lacks_samples(self) -> bool:
+        """Whether it is about a drift, of too few samples for a rate."""
+        return self.kind == DRIFT and self.row.samples < FEWEST
 
 
 def _is_open_drift(row: Any) -> bool:
     """Whether a verdict on a drift holds only for the run as long as it is."""
-    return row.verdict in (UNDECIDED, *LOOSE)
+    return row.verdict in ("", UNSTEADY)  # none is given of fewer than 8 samples
 
 
 def _questions_of_experiments(
@@ -140,18 +150,6 @@ def _questions_of_experiments(
     if not found:
         raise InputError("\n".join(sweep.analysis.query_refusals_in_words(refused)))
     return found
-
-
-def _kinds_asked_for(experiment: ResolvedExperiment) -> tuple[str, ...]:
-    """Kinds of verdicts that an experiment is made for.
-
-    One with several step sizes and a reference to its end is a study of convergence: its duration
-    is too short for drifts.
-    """
-    reference = experiment.reference
-    several = any(len(experiment.steps_of(e)) > 1 for e in experiment.integrators if not e.adaptive)
-    whole = reference is not None and reference.until >= experiment.duration
-    return (ORDER, CHAOS) if several and whole else KINDS
 
 
 # --- what is added ------------------------------------------------------------------------------
@@ -192,23 +190,32 @@ class _State:
     study : sweep.study.Study
         All of them together.
     datasets : dict of str to xarray.Dataset
-    seconds, asked : dict of str to float
-        CPU seconds of runs and references, and the duration that the study asks for, beyond which
-        the store may have been extended.
+    kinds : dict of str to tuple of str
+        What is asked of each experiment.
+    progress : dict of str to Progress
+    asked : dict of str to float
+        The duration that the study asks for, beyond which the store may have been extended.
     questions : list of Question
     """
 
     kept: list[Study]
     study: Study
     datasets: dict[str, xarray.Dataset]
-    seconds: dict[str, float]
+    kinds: dict[str, Sequence[str]]
+    progress: dict[str, Progress]
     asked: dict[str, float]
     questions: list[Question]
 
     @classmethod
     def read(
-        cls, store: Store, names: Sequence[str], kinds: Sequence[str], trust_plugins: bool
+        cls,
+        store: Store,
+        names: Sequence[str],
+        kinds: Sequence[str],
+        trust_plugins: bool,
+        before: _State | None = None,
     ) -> _State:
+        """The state of a store; it is asked the same as `before`, whatever was added since."""
         kept = stored_studies(store, trust_plugins=trust_plugins)
         study = unite_studies(kept)
         datasets: dict[str, xarray.Dataset] = {}
@@ -227,14 +234,18 @@ class _State:
                 )
         if not datasets:
             raise InputError(f"{store} has no runs", key="experiments")
-        experiments = {one.name: one for one in study.experiments}
-        wanted = {name: kinds or _kinds_asked_for(experiments[name]) for name in datasets}
+        wanted: dict[str, Sequence[str]] = {
+            name: kinds or ((ORDER, CHAOS) if sweep.analysis.is_order_study(table) else KINDS)
+            for name, table in datasets.items()
+        }
+        wanted |= before.kinds if before else {}
         texts = reversed(store.attributes["studies"])  # the first says what was asked for
         return cls(
             kept,
             study,
             datasets,
-            {one.experiment: one.cpu_seconds for one in Counter(store).count()},
+            wanted,
+            {one.experiment: one for one in Counter(store).count()},
             {name: axis.duration for name, _, axis in time_axes_in_texts(texts)},
             _questions_of_experiments(datasets, wanted),
         )
@@ -245,6 +256,21 @@ class _State:
         return sum(dataset.sizes["run"] for dataset in self.datasets.values())
 
     @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of all runs and references."""
+        return sum(one.cpu_seconds for one in self.progress.values())
+
+    def runs_continued_since(self, before: _State) -> int:
+        """Number of the runs of an earlier state that are complete, and longer."""
+        found = 0
+        for name, known in before.datasets.items():
+            now = self.datasets[name]
+            if now["time"].values[-1] > known["time"].values[-1] * (1 + 1e-12):
+                old = np.isin(now["run_id"].values, known["run_id"].values)
+                found += int(np.sum(complete_runs(now) & old))
+        return found
+
+    @property
     def open_questions(self) -> list[Question]:
         """The questions that are open."""
         return [question for question in self.questions if question.open]
@@ -252,12 +278,17 @@ class _State:
     def additions(self) -> tuple[list[Addition], dict[QuestionKey, str]]:
         """What would decide the open questions, the cheapest first; and why some have nothing."""
         found, reasons = list[Addition](), dict[QuestionKey, str]()
-        groups: dict[tuple[str, str, str], list[Question]] = {}
+        groups: dict[tuple[str, str, str, bool], list[Question]] = {}
         for question in self.open_questions:
-            one = question.row.integrator if question.kind == ORDER else ""
-            groups.setdefault((question.experiment, question.kind, one), []).append(question)
+            name, kind = question.experiment, question.kind
+            if question.fails:
+                unfinished = self.progress[name].left
+                reasons[question.key] = "its runs are not finished" if unfinished else FAILS
+                continue
+            one = question.row.integrator if kind == ORDER else ""
+            groups.setdefault((name, kind, one, question.lacks_samples), []).append(question)
         experiments = {one.name: one for one in self.study.experiments}
-        for (name, kind, _), questions in groups.items():
+        for (name, kind, *_), questions in groups.items():
             try:
                 make = self._further_step_sizes if kind == ORDER else self._further_data
                 found.append(make(experiments[name], questions))
@@ -271,7 +302,7 @@ class _State:
         """Step sizes for one integrator, those that its open orders name."""
         sizes = sorted({h for one in questions for h in one.row.further_sizes}, reverse=True)
         if not sizes:
-            raise InputError("no step size is left to try")
+            raise InputError("no step size is known that would decide it")
         if any(part.axis_of_steps is not None for part in experiment.grids):
             raise InputError("its step sizes advance with a scanned parameter")
         label = questions[0].row.integrator
@@ -294,8 +325,11 @@ class _State:
     def _further_data(
         self, experiment: ResolvedExperiment, questions: Sequence[Question]
     ) -> Addition:
-        """More starts where there are few for statistics over them, else runs twice as long."""
-        seconds, duration = self.seconds[experiment.name], experiment.duration
+        """More starts where there are few for statistics over them, else runs twice as long.
+
+        Of too few samples statistics over starts say nothing: then runs become longer.
+        """
+        seconds, duration = self.progress[experiment.name].cpu_seconds, experiment.duration
         most = math.floor(LONGEST * self.asked[experiment.name] / duration * (1 + 1e-9))
         of_chaos = questions[0].kind == CHAOS
         going_on = [one for one in questions if not one.row.stopped]
@@ -304,20 +338,24 @@ class _State:
         ]
         members = max(ENOUGH_STARTS, 2 * max(ensembles, default=0))
         starts = sum(start.size for start in experiment.initial_conditions)
-        more = not of_chaos and ensembles and members <= MOST_STARTS
+        of_rate = not of_chaos and not questions[0].lacks_samples
+        more = of_rate and ensembles and members <= MOST_STARTS
         if more and (starts < ENOUGH_STARTS or most < 2 or not going_on):
             grown = starts + sum(members - size for size in ensembles)
             price = seconds * (grown / starts - 1)
             words = f"random starts up to {members}"
             return Addition(tuple(questions), words, price, Additions(members=members))
         if not going_on:
-            raise InputError("runs fail, and could be no longer")
+            raise InputError(FAILS)
         factor = 2
         if of_chaos:
             tell = [one.row.telling / duration for one in going_on]
             factor = math.ceil(np.nanmax([2, *tell]))
         if min(factor, most) < 2:
-            raise InputError(f"runs are {LONGEST} times as long as the study asks for")
+            raise InputError(
+                f"runs are {LONGEST} times as long as the study asks for, and longer ones are left "
+                "to `sweep extend --duration`"
+            )
         factor = min(factor, most)
         until = experiment.in_time_units(factor * duration)
         study_with_longer_duration(self.study, until, names=[experiment.name])  # or refuse
@@ -406,9 +444,9 @@ class Decisions:
     rows : tuple of Decision
         Verdicts that were open before, or are now.
     verdicts : int
-        Number of all verdicts, open before or not.
-    runs : int
-        Number of runs that were added.
+        Number of all verdicts before, open or not.
+    runs, continued : int
+        Number of runs that were added, and of those before that were continued.
     cpu_seconds : float
         CPU seconds of these and their references; of a dry run those expected of what is proposed.
     budget : float
@@ -422,6 +460,7 @@ class Decisions:
     rows: tuple[Decision, ...]
     verdicts: int
     runs: int
+    continued: int
     cpu_seconds: float
     budget: float
     stopped: str
@@ -447,7 +486,7 @@ class Decisions:
         return Rows(self.rows).to_dataframe()
 
     def _repr_html_(self) -> str:
-        said = f"{self.decided} of {self.opened} open verdicts decided by {self.runs:,} runs"
+        said = f"{self.decided} of {self.opened} open verdicts decided"
         return html_text(said) + Rows(self.rows)._repr_html_()
 
 
@@ -515,9 +554,9 @@ def decide(
         study = stored_study(store, trust_plugins=trust_plugins)
         if _has_pending_runs(store, study):
             outcome = run(study)  # perhaps of a round that was interrupted
-            state = _State.read(store.anew(), names, kinds, trust_plugins)
+            state = _State.read(store.anew(), names, kinds, trust_plugins, first)
     for rounds in range(MOST_ROUNDS + 1):
-        spent = sum(state.seconds.values()) - sum(first.seconds.values())
+        spent = state.cpu_seconds - first.cpu_seconds
         wanted, reasons = state.additions()
         again = [one for one in wanted if (one.questions[0].key, one.words) in tried]
         reasons |= {
@@ -527,7 +566,7 @@ def decide(
         }
         wanted = [one for one in wanted if one not in again]
         chosen, beyond = _within_budget(wanted, budget - spent)
-        stopped = "the budget is spent" if beyond else "nothing is known that would decide them"
+        stopped = "the budget is spent" if beyond else "nothing more is added"
         reasons |= beyond
         if rounds == MOST_ROUNDS:
             stopped = f"{MOST_ROUNDS} rounds were made"
@@ -542,7 +581,7 @@ def decide(
         for one in chosen:
             for question in one.questions:
                 added.setdefault(question.key, []).append(one)
-        state = _State.read(store.anew(), names, kinds, trust_plugins)
+        state = _State.read(store.anew(), names, kinds, trust_plugins, first)
     if dry_run:
         stopped = "nothing was run"
         added = {question.key: [one] for one in chosen for question in one.questions}
@@ -556,11 +595,12 @@ def decide(
     )
     return Decisions(
         rows=rows,
-        verdicts=len(state.questions),
+        verdicts=len(first.questions),
         runs=state.runs - first.runs,
+        continued=state.runs_continued_since(first),
         cpu_seconds=sum(one.seconds for one in chosen)
         if dry_run
-        else sum(state.seconds.values()) - sum(first.seconds.values()),
+        else state.cpu_seconds - first.cpu_seconds,
         budget=budget,
         stopped=stopped if any(row.open for row in rows) else "",
         outcome=outcome,

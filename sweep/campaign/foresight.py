@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from integrators.method import EXACT
 from sweep.analysis.convergence.slopes import FEWEST as FEWEST_STEP_SIZES
-from sweep.analysis.drift.slow_modes import FEWEST as FEWEST_WINDOWS
-from sweep.analysis.drift.slow_modes import drift_window_count
+from sweep.analysis.drift.estimators import FEWEST as FEWEST_SAMPLES
 from sweep.study import schema
 
 if TYPE_CHECKING:
@@ -186,14 +185,14 @@ def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
         if variable.name.endswith("_error")
         and not schema.STATE_ERROR.items() <= variable.attributes.items()
     ]
-    intervals, windows = experiment.samples, drift_window_count(experiment.times)
+    intervals = experiment.samples
     of = ", ".join(quantities)
     if not quantities or intervals == 1:  # what is asked for is at the end
         return
-    if windows == intervals < FEWEST_WINDOWS:  # samples that thin out show a growth all the same
+    if intervals < FEWEST_SAMPLES:
         yield (
             f"no drift of {of} can be measured of {intervals} sample intervals: "
-            f"samples = {FEWEST_WINDOWS} or more"
+            f"samples = {FEWEST_SAMPLES} or more"
         )
 
 

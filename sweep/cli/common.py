@@ -19,6 +19,7 @@ from integrators.errors import InputError, check_known
 from sweep.cli.streams import holds_all_characters, raw_terminal_stream
 from sweep.clusters.shutdown import process_age
 from sweep.clusters.spec import ClusterSpec
+from sweep.tables.answers import ask_experiments
 from sweep.text import escape_control_characters, escape_controls_in_lines, value_for_json
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sweep.store.store import Store
     from sweep.study.run_table import RunTable
     from sweep.tables import Table
+    from sweep.tables.answers import Answer
 
 Command = Callable[..., None]
 
@@ -388,24 +390,61 @@ def echo_json(value: object) -> None:
     click.echo(json_for_output(value_for_json(value), indent=2))
 
 
-def echo_json_answers(
-    answers: "Mapping[str, tuple[Sequence[str], Sequence[DataclassInstance]]]",
+def print_answer(
+    answer: "Answer",
+    datasets: "Mapping[str, xr.Dataset]",
+    form: str,
+    *arguments: Any,
+    heading: Callable[[str, list[Any]], str] = lambda name, rows: name,
 ) -> None:
-    """Print rows of an analysis as JSON: an object of their ``summary`` and ``rows``.
+    """Print an answer to each experiment; on standard error why others have none.
 
     Parameters
     ----------
-    answers : dict of str to (list of str, list of dataclass instances)
-        The sentences and the rows, by experiment.
+    answer : sweep.tables.answers.Answer
+    datasets : dict of str to xarray.Dataset
+        Run tables by experiment.
+    form : {"text", "json", "csv", "latex"}
+    *arguments
+        As its `analyse` takes them behind the run table.
+    heading : callable, optional
+        The line above the tables of an experiment, from its name and rows.
+
+    Raises
+    ------
+    InputError
+        Where no experiment has any.
     """
-    echo_json({name: json_answer(*answer) for name, answer in answers.items()})
+    assert answer.analyse is not None
+    found, refused = ask_experiments(answer.analyse, datasets, *arguments)
+    for name, refusal in refused:
+        click.echo(f"{name}: {refusal}", err=True)
+    found = {name: rows for name, rows in found.items() if rows}
+    if not found:
+        raise InputError("the store has no runs that could answer")
+    if form == "json":
+        echo_json(
+            {
+                name: json_answer(answer.summarize(rows), rows, **answer.more(rows))
+                for name, rows in found.items()
+            }
+        )
+    elif form == "csv":
+        echo_csv(found)
+    else:
+        tables = {name: answer.tables(datasets[name], rows) for name, rows in found.items()}
+        headings = {name: heading(name, rows) for name, rows in found.items()}
+        echo_tables(form, tables, headings, answer.name)
 
 
 def json_answer(
-    summary: Sequence[str], rows: "Sequence[DataclassInstance]"
+    summary: Sequence[str], rows: "Sequence[DataclassInstance]", **more: "list[DataclassInstance]"
 ) -> dict[str, Sequence[Any]]:
     """Rows of an analysis with the sentences that summarize them, as a dict for `echo_json`."""
-    return {"summary": summary, "rows": sweep.tables.table_rows_for_json(rows)}
+    of_rows = {"rows": rows, **more}
+    return {"summary": summary} | {
+        name: sweep.tables.table_rows_for_json(own) for name, own in of_rows.items()
+    }
 
 
 def echo_csv(answers: "Mapping[str, Sequence[DataclassInstance]]") -> None:

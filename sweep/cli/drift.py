@@ -1,29 +1,21 @@
 """`sweep drift`: errors of invariants and constraints, and their drift."""
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 import click
 
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
-    echo_csv,
-    echo_json_answers,
-    echo_tables,
     experiment_option,
     format_option,
     open_experiments_for_command,
+    print_answer,
     store_argument,
     where_option,
 )
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from sweep.analysis.structure import StructureEstimate
-    from sweep.tables import Table
+from sweep.tables.answers import ANSWERS
 
 
 @click.command("drift")
@@ -34,7 +26,6 @@ if TYPE_CHECKING:
     "--quantity", "-q", multiple=True, metavar="NAME", help="Only this: energy, …; repeatable."
 )
 @click.option("--all-steps", is_flag=True, help="Every step size, not only the smallest.")
-@click.option("--growth", is_flag=True, help="How errors grow over the starts: like √t or t.")
 @click.option(
     "--arithmetic",
     is_flag=True,
@@ -52,50 +43,39 @@ def command(
     where: str | None,
     quantity: tuple[str, ...],
     all_steps: bool,
-    growth: bool,
     arithmetic: bool,
     structure: bool,
     form: str,
 ) -> None:
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
-    The drift is the slope of the signed error over time; with 95 % confidence its size is below
-    "|drift| ≤". The verdict says how the error develops over the run:
+    The drift is the slope of the error over time, mean over the starts, with its 95 % interval,
+    whose end farther from 0 is the bound. The verdict is one of
 
     \b
-      no drift seen      nothing grows above the oscillation; |drift| ≤ says how much could hide
-      √t                 a random walk, independent in each start; it takes 32 starts to tell
-      linear             like t, within the interval of the exponent
-      worse than linear  like a power of t above 1, or faster
-      grows              with confidence, but none of these laws could be established
-      wanders            varies as slowly as the run is long: neither bounded nor a growth law
-      at round-off       the error is a few roundings, and no drift of more than one is seen
-      undecided          why, and how much would decide it, stands below the table
+      linear                      the rate surely differs from 0, and is the same in both halves
+      unsteady                    it surely differs from 0, but not alike in both halves
+      random walk                 no rate; the spread over the starts grows like √t
+      linear, each start its own  no common rate at 99.7 %; the spread grows like t
+      at round-off                no error above 16 roundings of the quantity
+      no drift seen               no rate at 99.7 %; the bound says what could hide
 
-    Beside it "≥ 92× less than rk4" compares the drift, with confidence for 95 % of such pairs,
-    with that of the integrator that drifts least among those that certainly drift more, at equal
-    step size, and in no more CPU time where that was measured. Where most runs fail, they are
-    judged until the first one does.
+    and empty with fewer than 8 samples. `sweep guide drifts` defines them. With 8 starts or more
+    "spread ~ t^p" is how their spread grows: ½ is a random walk, as unbiased rounding makes it
+    (Brouwer's law), 1 a drift of each start, 0 bounded. Errors of vectors are norms, and of
+    constraints sizes, which have no sign and grow like √t where they walk: they drift where they
+    surely grow faster, by "rms ~ t^p" of their root mean square.
 
-    Tests are at 99.7 % or stricter. An oscillation of less than one cycle in the run, or with a
-    memory of more than a fifth of it, cannot be told from drift. With --growth the exponent of the
-    growth over the last decade of time stands beside the same verdict, and the drift in ε per
-    step: growth like √t is unbiased round-off.
+    Beside it "≥ 92× less than rk4" says that rk4 drifts at least 92 times as fast, which holds for
+    95 % of such pairs, and is the slowest of those that certainly drift faster: at equal step size,
+    and in no more CPU time where that was measured. Where most runs fail, they are judged until the
+    first one does.
 
     With --arithmetic each run is compared with its twin, which differs from it only in arithmetic =
-    "double-double": the twin's drift is the method's, what the run drifts beyond it is rounding,
-    and each has an interval and a verdict of its own. Twins are taken from the same experiment,
-    else from another one in STORE that may be shorter, and are compared for as long as both last.
-    Where trajectories are chaotic, run and twin separate, and from then on rounding is not
-    resolved below the oscillation of the error. The source is the part that is seen to grow:
-
-    \b
-      method      the twin drifts, and rounding adds less than a tenth, or nothing that is seen
-      rounding    the difference drifts, and the twin less than a tenth as much, or not visibly;
-                  or the whole runs do, ten times more than their shorter twins leave open
-      both        each does, by sizes within a factor of ten
-      neither     no drift is seen in either; |drift| ≤ says how much could hide
-      undecided   what hides in one part could be more than is seen of the other
+    "double-double": the twin's drift is the method's, what the run drifts beyond it is rounding.
+    The source is the one that drifts or walks, and whose drift is surely the larger, by the 95 %
+    intervals. Twins are taken from the same experiment, else from another one in STORE that may be
+    shorter, and are compared for as long as both last.
 
     With --structure what is measured stands beside what is declared: which invariants and
     constraints are kept to round-off, and with record = ["symplectic_defect", "reversal_error"]
@@ -104,57 +84,22 @@ def command(
     \b
     Example:
       sweep drift quickstart.zarr -q energy
-      sweep drift round-off.zarr -q energy --growth
+      sweep drift round-off.zarr -q energy
       sweep drift round-off.zarr -q energy --arithmetic
       sweep drift mclachlan-symmetries.zarr --structure
     """
-    if growth + arithmetic + structure > 1:
-        raise InputError(
-            "--growth, --arithmetic and --structure are tables of their own: give one of them"
-        )
+    if arithmetic and structure:
+        raise InputError("--arithmetic and --structure are tables of their own: give one of them")
     if structure and quantity:
         raise InputError("--structure is of the map and of no quantity: leave --quantity out")
-    experiments = open_experiments_for_command(store, experiment, where)
-    tables, analysis = sweep.tables, sweep.analysis
-    analyse: Callable[..., list[Any]] = sweep.drift_table
-    as_tables: Callable[[list[Any]], list[Table]] = tables.drifts_as_tables
-    summarize: Callable[[list[Any]], list[str]] = analysis.summarize_drifts
-    if growth:
-        analyse, as_tables = sweep.growth_table, tables.growth_as_tables
-        summarize = analysis.summarize_growth
+    datasets = open_experiments_for_command(store, experiment, where)
+    step_sizes = "all" if all_steps else "smallest"
+    if structure:
+        print_answer(ANSWERS["structure"], datasets, form, step_sizes)
+        return
+    answer = ANSWERS["arithmetic" if arithmetic else "drift"]
     if arithmetic:
         others = list(open_experiments_for_command(store).values())
-        analyse = functools.partial(sweep.arithmetic_table, others=others)
-        as_tables, summarize = tables.arithmetic_as_tables, analysis.summarize_sources
-    if structure:
-        analyse, as_tables = _structure_of_map, tables.structure_as_tables
-        summarize = analysis.summarize_structure
-    estimates: dict[str, list[Any]] = {}
-    refused: list[tuple[str, InputError]] = []
-    for name, dataset in experiments.items():
-        try:
-            rows = analyse(dataset, quantity or None, "all" if all_steps else "smallest")
-            estimates |= {name: rows} if rows else {}
-        except InputError as reason:
-            refused.append((name, reason))
-    if not estimates:
-        raise InputError(
-            "\n".join(sweep.analysis.query_refusals_in_words(refused))
-            or f"{store} has no runs{' in double precision' if arithmetic and experiments else ''}"
-        )
-    for name, refusal in refused:
-        click.echo(f"{name}: {refusal}", err=True)
-    if form == "json":
-        echo_json_answers({name: (summarize(rows), rows) for name, rows in estimates.items()})
-    elif form == "csv":
-        echo_csv(estimates)
-    else:
-        by_experiment = {name: as_tables(rows) for name, rows in estimates.items()}
-        echo_tables(form, by_experiment, {name: name for name in estimates}, "drift")
-
-
-def _structure_of_map(
-    dataset: "xr.Dataset", _: Sequence[str] | None, step_sizes: str
-) -> "list[StructureEstimate]":
-    estimates: list[StructureEstimate] = sweep.analysis.structure_table(dataset, step_sizes)
-    return estimates
+        with_twins = functools.partial(sweep.analysis.arithmetic_table, others=others)
+        answer = replace(answer, analyse=with_twins)
+    print_answer(answer, datasets, form, quantity or None, step_sizes)

@@ -1,5 +1,6 @@
 """The tables and plots that end a run."""
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from integrators.errors import InputError
 from sweep.cli.common import open_experiments_for_command, save_experiment_plots
 from sweep.cli.progress import StatusLine
 from sweep.store.store import Store
+from sweep.tables.answers import ANSWERS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,24 +31,27 @@ def print_run_summary(store: Store) -> None:
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
-        if sweep.analysis.run_table_has_error(dataset):
-            click.echo(
-                sweep.tables.tables_as_text(
-                    sweep.tables.errors_as_tables(*sweep.analysis.orders_and_tolerances(dataset))
-                )
-                + "\n"
-            )
-        energy = sweep.analysis.name_of_energy_quantity(dataset)
-        if f"{energy}_error" in dataset:
-            drifts = sweep.drift_table(dataset, [energy], step_sizes="smallest")
-            click.echo(sweep.tables.tables_as_text(sweep.tables.drifts_as_tables(drifts)))
-        if sweep.analysis.variables_of_chaos(dataset):
-            click.echo(f"\n{sweep.tables.chaos_as_table(sweep.chaos_table(dataset))}")
-        if sweep.analysis.has_structure(dataset):
-            rows = sweep.analysis.structure_table(dataset, "smallest")
-            click.echo("\n" + sweep.tables.tables_as_text(sweep.tables.structure_as_tables(rows)))
+        click.echo("\n\n".join(_answers_in_text(dataset)))
     with StatusLine() as line:
         _save_summary_plots(store, datasets, line)
+
+
+def _answers_in_text(dataset: "xr.Dataset") -> list[str]:
+    """The tables of each answer that an experiment was made for."""
+    energy = [sweep.analysis.name_of_energy_quantity(dataset)]
+    asked: dict[str, tuple[Any, ...]] = {"order": (), "drift": (energy,), "chaos": ()}
+    if sweep.analysis.has_structure(dataset):
+        asked["structure"] = ()
+    said = []
+    for name, arguments in asked.items():
+        answer = ANSWERS[name]
+        if (why := answer.unasked(dataset)) or answer.analyse is None:
+            said.append(why)
+        elif answer.suits(dataset):
+            with contextlib.suppress(InputError):  # it does not record what this is about
+                tables = answer.tables(dataset, answer.analyse(dataset, *arguments))
+                said.append(sweep.tables.tables_as_text(tables))
+    return said
 
 
 def decisions_for_json(decisions: "Decisions") -> dict[str, Any]:

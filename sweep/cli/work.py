@@ -1,25 +1,19 @@
 """`sweep work`: errors of runs beside the work that they took."""
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import click
 
 import sweep
-from integrators.errors import InputError
 from sweep.cli.common import (
-    echo_csv,
-    echo_json,
-    echo_tables,
     experiment_option,
     format_option,
-    json_answer,
     open_experiments_for_command,
+    print_answer,
     store_argument,
     where_option,
 )
-
-if TYPE_CHECKING:
-    from sweep.analysis import WorkEstimate
+from sweep.tables.answers import ANSWERS
 
 AGAINST = {"steps": "steps", "evaluations": "evaluations", "cpu-time": "cpu_time"}
 
@@ -63,37 +57,13 @@ def command(
       sweep work quickstart.zarr -e pendulum
       sweep work quickstart.zarr --error energy_error --against cpu-time
     """
-    datasets, measure = open_experiments_for_command(store, experiment, where), AGAINST[against]
-    if error is not None and not experiment:
-        datasets = {name: data for name, data in datasets.items() if error in data} or datasets
-    estimates: dict[str, list[WorkEstimate]] = {}
-    refused: list[tuple[str, InputError]] = []
-    for name, dataset in datasets.items():
-        try:
-            estimates[name] = sweep.work_table(dataset, error, at)
-        except InputError as reason:
-            refused.append((name, reason))
-    if not estimates:
-        raise InputError(
-            "\n".join(sweep.analysis.query_refusals_in_words(refused)) or f"{store} has no runs"
-        )
-    for name, refusal in refused:
-        click.echo(f"{name}: {refusal}", err=True)
-    if form == "csv":
-        echo_csv(estimates)
-        return
-    if form == "json":
-        echo_json(
-            {
-                name: {
-                    **json_answer(sweep.analysis.summarize_work(rows, measure), rows),
-                    "least": sweep.tables.table_rows_for_json(sweep.least_work(rows, measure)),
-                }
-                for name, rows in estimates.items()
-            }
-        )
-        return
-    for name, rows in estimates.items():
-        echo_tables(form, {name: sweep.tables.work_as_tables(rows, measure)}, {name: name}, "work")
-        if form == "text" and error is None and "global_error" not in datasets[name]:
-            click.echo(f"{name} has no global error: it needs 'reference' in the study\n")
+    measure = AGAINST[against]
+    datasets = open_experiments_for_command(store, experiment, where)
+    answer = replace(
+        ANSWERS["work"],
+        analyse=lambda dataset: sweep.analysis.work_table(dataset, error, at),
+        tabulate=lambda rows: sweep.tables.work_as_tables(rows, measure),
+        more=lambda rows: {"least": sweep.least_work(rows, measure)},
+        summarize=lambda rows: sweep.analysis.summarize_work(rows, measure),
+    )
+    print_answer(answer, datasets, form)

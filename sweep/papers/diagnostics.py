@@ -167,7 +167,7 @@ def largest_drift_possible(dataset: xr.Dataset) -> float:
     For one integrator and step size.
     """
     (row,) = drift_table(dataset, ("energy",))
-    return max(abs(row.low), abs(row.high)) * row.duration / row.max_abs.median
+    return row.bound * row.duration / row.max_abs
 
 
 def estimate_order_from_steps(dataset: xr.Dataset) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError
-from sweep.analysis import drift_table
+from sweep.analysis.drift.cells import read_cell_errors
 from sweep.analysis.runs.selection import axis_values_in_words, integrator_descriptions, take_runs
 from sweep.papers.diagnostics import Measure
 from sweep.text import join_with_and
@@ -148,9 +148,9 @@ class Measured(Selection):
             return summary_with_range(abs(runs[f"{self.quantity}_error"]).mean("time").values)
         if self.quantity == "unit_length" and "unit_length_error_mean" not in runs:
             return summary_with_range(_mean_unit_length_error_of_states(runs))
-        (row,) = drift_table(runs, (self.quantity,))
-        errors = row.mean_abs
-        return errors.median, errors.low, errors.high
+        errors = read_cell_errors(runs, self.quantity)
+        counted = errors.steps if errors.every_step else len(errors.ends) - 1
+        return summary_with_range(errors.mean_abs * counted / (counted + 1))  # the start counts
 
     def setting_in_words(self, runs: xr.Dataset) -> str:
         """The setting in words, with the number of starts."""

@@ -13,9 +13,8 @@ from matplotlib import rc_context
 from matplotlib.ticker import MaxNLocator
 
 from integrators.errors import InputError
-from sweep.analysis.drift.cells import chosen_drift_quantities, read_cell_window_means
+from sweep.analysis.drift.cells import chosen_drift_quantities, read_cell_errors
 from sweep.analysis.drift.drifts import drift_table
-from sweep.analysis.drift.verdicts import UNDECIDED
 from sweep.analysis.runs.selection import (
     axis_values_in_words,
     groups_of_runs,
@@ -41,7 +40,6 @@ from sweep.plots.style import (
     is_compact_figure,
     new_figure,
     note_numbers,
-    style_log_time_axis,
     style_plain_axis,
     superscript_number,
     units_with_superscripts,
@@ -69,7 +67,7 @@ def drift_over_time(
 
     There is a strip for each integrator, with its own scale, and a column for each combination of
     scanned values; where these are more than three, and where `x` is given, the drifts are drawn
-    against a scanned axis. The line is the median over the starts, the band holds 90 % of them. The
+    against a scanned axis. The line is the mean over the starts, the band holds 90 % of them. The
     wedge spans the mean errors that drifts within the interval give. Above a strip stand the
     verdict and the largest drift that is not excluded; and how many times less that is than the
     drift of the integrator that drifts least of those that surely drift more at equal step size.
@@ -137,7 +135,7 @@ def drift_over_time(
         _label_drift_axes(axes, table)
         over = coverage.starts_in_words
         if max(coverage.counts) > 1:
-            over = f"median and 90 % of {over}"
+            over = f"mean and 90 % of {over}"
         add_figure_caption(
             figure,
             f"{quantity.replace('_', ' ')} error, window means: {over}; wedge: drift over "
@@ -200,7 +198,7 @@ class DriftStrip:
     starts : int
         Initial conditions that the curves are drawn from.
     times, middle, low, high : ndarray, shape (windows,)
-        Window means over time: median over the starts, and the ends of the band of 90 % of them.
+        Window means over time: mean over the starts, and the ends of the band of 90 % of them.
     ends, fitted, least, most : ndarray, shape (2,)
         Times of the first and the last window, the mean error there by the drift, and by the ends
         of its interval; NaN where no drift is measured.
@@ -220,13 +218,15 @@ class DriftStrip:
     @classmethod
     def of_cell(cls, cell: xr.Dataset, row: DriftEstimate, most: int) -> DriftStrip:
         """Curves from the runs of one integrator, with at most `most` starts."""
-        times, means = read_cell_window_means(cell, row.quantity, most)
+        errors = read_cell_errors(cell, row.quantity)
+        shown = np.linspace(0, errors.starts - 1, min(most, errors.starts)).astype(int)
+        times, means = errors.times, errors.windows[shown]
         ends = np.array([times[0], times[-1]])
         fitted, least, most_fitted = (
             means.mean() + slope * (ends - ends.mean()) for slope in (row.drift, row.low, row.high)
         )
         low, high = np.quantile(means, BAND, axis=0)
-        middle = np.median(means, axis=0)
+        middle = means.mean(axis=0)
         return cls(row, len(means), times, middle, low, high, ends, fitted, least, most_fitted)
 
     @property
@@ -250,7 +250,7 @@ def _drift_axis_label(row: DriftEstimate, power: int) -> str:
 
 
 def _draw_drift_strip(ax: Axes, strip: DriftStrip, power: int, colour: str) -> None:
-    """Draw median and band over the starts, and the wedge of the drift, in a power of ten."""
+    """Draw mean and band over the starts, and the wedge of the drift, in a power of ten."""
     unit = 10.0**power
     if strip.starts > 1:
         ax.fill_between(
@@ -278,9 +278,7 @@ def _draw_drift_strip(ax: Axes, strip: DriftStrip, power: int, colour: str) -> N
 
 def _title_drift_strip(ax: Axes, row: DriftEstimate, title: str, colour: str) -> None:
     """Write above a strip its title, the verdict, and how much less it drifts than another."""
-    found = f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
-    if row.reason:
-        found = "undecided;  no drift measured" if row.verdict == UNDECIDED else row.in_words
+    found = row.in_words if row.reason else f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
     closest = next((one for one in row.compared if one.equal_step), None)
     small: dict[str, Any] = {"fontsize": 8, "color": "0.15"}
     bold: dict[str, Any] = {"fontsize": 8.5, "color": colour, "fontweight": "bold", "loc": "left"}
@@ -307,16 +305,10 @@ def _label_drift_axes(axes: NDArray[Any], dataset: xr.Dataset) -> None:
     dataset : xarray.Dataset
     """
     times = dataset["time"].values
-    widths = np.diff(times)
-    spread = len(np.unique(np.round(widths / widths[0], 6))) > 4 and widths.max() > 3 * widths[0]
     for ax in axes.flat:
         if not ax.has_data():
             ax.remove()
             continue
-        if spread:
-            style_log_time_axis(ax)
-            ax.set_xlim(times[1] / 2, times[-1])
-        else:
-            ax.set_xlim(times[0], times[-1])
+        ax.set_xlim(times[0], times[-1])
     for ax in axes[-1]:
         ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))

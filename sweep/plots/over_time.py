@@ -199,8 +199,9 @@ def _plot_over_time(
     if name not in dataset:
         quantity = name.partition("_error")[0]
         raise InputError(
-            f"no {name!r} is stored: the experiment needs {quantity!r} in `record`, as in "
-            f'record = ["{quantity}"]; `sweep show system NAME` lists what a system has.',
+            f"no {name!r} is stored: name {quantity!r} in the experiment, as in "
+            f'record = ["{quantity}"], and run it into a store of its own; '
+            "`sweep show system NAME` lists what a system has.",
             key="record",
         )
     if dataset.sizes["time"] < 3:

@@ -15,6 +15,7 @@ from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.drift.drifts import drift_table
 from sweep.analysis.efficiency.pareto import rank_at_levels
 from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
+from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import (
     RUN_COORDINATES,
     axis_values_in_words,
@@ -62,7 +63,10 @@ FIRST_RUNS = 64  # that tell until when runs are compared with a reference
 
 @dataclass(frozen=True)
 class Point:
-    """A value in a panel, with its interval or range, on the curve of a series."""
+    """A value in a panel, with its interval or range, on the curve of a series.
+
+    One that is not filled is a bound: the value may be less.
+    """
 
     panel: str
     series: str
@@ -70,6 +74,7 @@ class Point:
     y: float
     low: float
     high: float
+    filled: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +114,7 @@ class Scan:
 
     @property
     def log(self) -> tuple[bool, bool]:
-        """Whether the axes of x and y are logarithmic: positive, and over more than a decade."""
+        """Whether the axes of x and y are logarithmic: of positive values far apart."""
         wide = self.is_numeric and _spread_is_wide(point.x for point in self.points)
         return wide, _spread_is_wide(point.y for point in self.points)
 
@@ -186,12 +191,14 @@ def scan_of_values(
     for which, axis in {"x": x, "hue": hue, "col": col}.items():
         if axis is not None:
             check_known("axis", axis, axes_of_runs(table), key=which)
-    drawn, said = _complete_runs_to_draw(table, {x, hue, col})
+    names = [name for name in (col, hue, x) if name is not None]
+    if len(set(names)) < len(names):
+        raise InputError(f"an axis of {', '.join(names)} is given twice: expected others", key="x")
+    drawn, said = _complete_runs_to_draw(table, names)
     values = results(drawn, [y])[y]
     if values.dtype.kind not in "biuf":
         raise InputError(f"{y} is no number: expected e.g. {main_result(table)}", key="y")
     points, counts = [], []
-    names = list(dict.fromkeys(filter(None, (col, hue, x))))
     for key, runs in groups_of_runs(drawn, names):
         own = values.values[runs].astype(float)
         own = own[np.isfinite(own)]
@@ -200,14 +207,13 @@ def scan_of_values(
             series = axis_values_in_words({hue: key[hue]}) if hue else ""
             series = str(key[hue]) if hue == "integrator" else series
             points.append(Point(panel, series, key[x], np.median(own), own.min(), own.max()))
-            counts.append(len(np.unique(drawn["initial_condition"].values[runs])))
+            one_each = "initial_condition" in names
+            starts = drawn["initial_condition"].values[slice(None) if one_each else runs]
+            counts.append(len(distinct_values_and_codes(starts)[0]))
     if not points:
         raise InputError(f"no complete run has a value of {y}.", key="y")
-    several = [
-        name
-        for name in (*scanned_axes(table), "initial_condition")
-        if name not in names and len(distinct_values_and_codes(drawn[name].values)[0]) > 1
-    ]
+    pooled = ("integrator", *STEPS, *scanned_axes(table), "initial_condition")
+    several = [name for name in pooled if name not in names and _count_of_values(drawn, name) > 1]
     if several:
         words = [name.replace("_", " ") + "s" * (name in AXES) for name in several]
         said.append(f"median and range over the {join_with_and(words)}")
@@ -228,8 +234,16 @@ def axes_of_runs(dataset: xr.Dataset) -> list[str]:
     return [
         str(name)
         for name, axis in dataset.coords.items()
-        if axis.dims == ("run",) and (name in AXES or name not in RUN_COORDINATES)
+        if axis.dims == ("run",)
+        and (name in AXES or name not in RUN_COORDINATES)
+        and _count_of_values(dataset, str(name)) > 0
     ]
+
+
+def _count_of_values(dataset: xr.Dataset, name: str) -> int:
+    """How many values an axis has, NaN not counted."""
+    values = dataset[name].values[~dataset[name].isnull().values]
+    return len(distinct_values_and_codes(values)[0])
 
 
 def most_scanned_axis(dataset: xr.Dataset) -> str:
@@ -250,14 +264,15 @@ def main_result(dataset: xr.Dataset) -> str:
     return f"{energy}{AT}max" if energy in dataset else [*errors, "evaluations"][0]
 
 
-def _complete_runs_to_draw(
-    table: xr.Dataset, axes: set[str | None]
-) -> tuple[xr.Dataset, list[str]]:
-    """The complete runs, of one step size for each integrator unless these are drawn."""
-    runs, said = np.flatnonzero(complete_runs(table)), []
+def _complete_runs_to_draw(table: xr.Dataset, axes: Sequence[str]) -> tuple[xr.Dataset, list[str]]:
+    """The complete runs on some axes, of one step size for each integrator unless it is one."""
+    there = complete_runs(table)
+    for name in axes:
+        there &= ~table[name].isnull().values
+    runs, said = np.flatnonzero(there), list[str]()
     if not len(runs):
-        raise InputError("none of the selected runs is complete.")
-    if not axes & set(STEPS):
+        raise InputError(f"none of the selected runs is complete and has {' and '.join(axes)}.")
+    if not set(axes) & set(STEPS):
         chosen, words = runs_to_draw(table)
         runs = np.intersect1d(runs, chosen)
         said = [" and ".join(dict.fromkeys(words.values()))]
@@ -362,7 +377,9 @@ def scan_of_costs(
 ) -> Scan:
     """The work that each integrator needs for an error, against a scanned axis.
 
-    The error is the smallest power of ten that as many integrators reach at as many values as any.
+    The error is a power of ten that as many integrators reach at as many values as any, the
+    smallest of those about which most were measured. Where all errors of one are smaller, its least
+    work is a bound.
 
     Parameters
     ----------
@@ -374,10 +391,8 @@ def scan_of_costs(
     """
     x = _scanned_axis(dataset, x)
     error = chosen_errors_for_work(dataset, error, "end")[0]
-    cells: dict[str, list[Any]] = {}
-    for row in work_table(dataset, error):
-        if row.starts and not row.failed and row.work_is_comparable(against):
-            cells.setdefault(axis_values_in_words(row.parameters), []).append(row)
+    rows = work_table(dataset, error)
+    cells = grouped(rows, lambda row: axis_values_in_words(row.parameters))
     reached: dict[float, list[Point]] = {}
     for rows in cells.values():
         parameters = rows[0].parameters
@@ -390,16 +405,20 @@ def scan_of_costs(
                     one.work,
                     one.work,
                     one.work_high,
+                    one.interpolated,
                 )
                 for one in ranked
             )
     if not reached:
         raise InputError("no run has an error above round-off whose cost could be drawn.")
-    level = min(reached, key=lambda level: (-len(reached[level]), level))
+    measured = {one: sum(point.filled for point in points) for one, points in reached.items()}
+    level = min(reached, key=lambda one: (-len(reached[one]), -measured[one], one))
     units = " [s]" if against == "cpu_time" else ""
     label = f"{against.replace('_', ' ')} for a {error.replace('_', ' ')} of {level:g}{units}"
     counts = [row.starts for rows in cells.values() for row in rows]
-    return Scan(dataset[x], label, reached[level], Coverage.of_run_table(dataset, counts))
+    some_open = not all(point.filled for point in reached[level])
+    remark = "open: at most, as no larger error was measured" if some_open else ""
+    return Scan(dataset[x], label, reached[level], Coverage.of_run_table(dataset, counts), remark)
 
 
 def _scanned_axis(dataset: xr.Dataset, x: str | None) -> str:
@@ -466,4 +485,8 @@ def _draw_series(
     ax.vlines(at, low, high, color=style["color"], lw=0.8, alpha=0.5)
     joined = style if places is None else style | {"ls": "none"}
     ax.plot(at, y, label=series or None, **joined)
-    note_numbers(ax, series, "filled", x, y, low=low, high=high)
+    bounds = np.array([not point.filled for point in points])
+    open_mark = {"ls": "none", "mfc": "white", "mec": style["color"]}
+    ax.plot(np.array(at)[bounds], y[bounds], **(style | open_mark))
+    kinds = np.where(bounds, "open", "filled")
+    note_numbers(ax, series, kinds, x, y, low=low, high=high)

@@ -336,8 +336,7 @@ def new_panelled_figure(titles: Sequence[str], said: str = "") -> tuple[Drawing,
     if len(titles) > MOST_OF_A_KIND:
         raise InputError(
             f"{len(titles)} combinations of scanned values are selected, and a figure holds "
-            f"{MOST_OF_A_KIND}: select some, e.g. those with {titles[0]} "
-            "(sweep plot --where, or query)."
+            f"{MOST_OF_A_KIND}, the first of {titles[0]}: select some, as sweep plot --where does."
         )
     columns = columns_of_panels(len(titles))
     rows = -(-len(titles) // columns)

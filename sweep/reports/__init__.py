@@ -1,7 +1,7 @@
 """Stores as pages of HTML: a report of one, or certificates of what several show.
 
 `sweep.report` writes one file that opens offline: a store's study, answers, pictures, failures and
-provenance. What it says of an experiment stands in `sections`: a line for each analysis.
+provenance. What it says of an experiment are the answers of `sweep.tables.answers`.
 `sweep.report_site` gathers the same answers by integrator and system.
 """
 

@@ -14,9 +14,10 @@ from typing import Any
 import xarray as xr
 
 from sweep.analysis.convergence.order_verdicts import CONFIRMED, EXACT, REFUTED, UNDECIDED
-from sweep.analysis.drift import verdicts as drifts
-from sweep.analysis.efficiency.pareto import ReachedLevel, rank_at_levels
+from sweep.analysis.drift import estimators as drifts
+from sweep.analysis.efficiency.pareto import LeastWork, rank_at_levels
 from sweep.analysis.efficiency.work import GLOBAL
+from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import axis_values_in_words, integrator_descriptions
 from sweep.analysis.structure import NONE, NOT
 from sweep.analysis.structure import UNDECIDED as DEFECT_UNDECIDED
@@ -28,16 +29,20 @@ from sweep.reports.contents import (
     table_on_report_page,
 )
 from sweep.reports.page import StoreReport
-from sweep.reports.sections import LOOKS, SECTIONS, Answer, Section
-from sweep.tables import chosen_table_columns, runs_as_table, scientific_cell
+from sweep.tables import (
+    chosen_table_columns,
+    fixed_and_adaptive,
+    runs_as_table,
+    scientific_cell,
+)
+from sweep.tables.answers import ANSWERS, LOOKS, Answer
 from sweep.text import format_number
 
 EVALUATIONS = "evaluations"
 # Of several findings a cell shows the first of these, which is the worst news.
 ORDERS_BY_NEWS = (REFUTED, CONFIRMED, UNDECIDED)
 DRIFTS_BY_NEWS = (
-    drifts.WORSE, drifts.LINEAR, drifts.GROWS, drifts.WALK, drifts.WANDERS, drifts.UNDECIDED,
-    drifts.AT_ROUND_OFF, drifts.NONE,
+    drifts.LINEAR, drifts.UNSTEADY, drifts.EACH, drifts.WALK, drifts.AT_ROUND_OFF, drifts.NONE,
 )  # fmt: skip
 DEFECTS_BY_NEWS = (NOT, DEFECT_UNDECIDED, NONE)
 
@@ -50,7 +55,7 @@ class Cell:
     ----------
     text : str
     look : str
-        How its verdict is coloured, see `sections.LOOKS`; empty for none.
+        How its verdict is coloured, see `sweep.tables.answers.LOOKS`; empty for none.
     meaning : str
         A sentence with the numbers and the experiment that shows it.
     verdict : str
@@ -78,11 +83,11 @@ class Evidence:
         The integrator's in the study.
     description : dict
         What the store says of the integrator: its name, options, order, …
-    answers : dict of str to Answer
-        Those about this integrator, by the section's name.
+    answers : dict of str to list
+        Rows about this integrator, by the answer's name.
     run_table : xarray.Dataset
         All runs of the experiment.
-    ranking : dict of str to (float, list of ReachedLevel)
+    ranking : dict of str to (float, list of LeastWork)
         By scanned values: an error that can be compared, and the work by which integrators reach
         it.
     """
@@ -92,9 +97,9 @@ class Evidence:
     experiment: ExperimentPart
     label: str
     description: dict[str, Any]
-    answers: dict[str, Answer]
+    answers: dict[str, list[Any]]
     run_table: xr.Dataset
-    ranking: dict[str, tuple[float, list[ReachedLevel]]]
+    ranking: dict[str, tuple[float, list[LeastWork]]]
 
     @property
     def name(self) -> str:
@@ -123,10 +128,9 @@ class Evidence:
         columns = ["run_id", *chosen_table_columns(runs, None)]
         return table_on_report_page(runs_as_table(runs, columns, limit=most))
 
-    def rows(self, section: str, place: int = 0) -> list[Any]:
-        """Estimates of a section; none if it has no answer."""
-        answer = self.answers.get(section)
-        return [] if answer is None else answer.rows[place]
+    def rows(self, answer: str) -> list[Any]:
+        """Rows of an answer; none where it has none."""
+        return self.answers.get(answer, [])
 
 
 @dataclass(frozen=True)
@@ -151,27 +155,27 @@ class Certificate:
     cells: dict[str, Cell]
 
     @property
-    def sections(self) -> list[tuple[Section, list["Findings"]]]:
-        """What each section finds, experiment by experiment; without those that find nothing."""
-        found = [(section, [*_findings_of_section(section, self.evidence)]) for section in SECTIONS]
-        return [(section, shown) for section, shown in found if shown]
+    def sections(self) -> list[tuple[Answer, list["Findings"]]]:
+        """Each answer, experiment by experiment; without those that find nothing."""
+        found = [(answer, [*_findings(answer, self.evidence)]) for answer in ANSWERS.values()]
+        return [(answer, shown) for answer, shown in found if shown]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What a section says of an integrator in one experiment."""
+    """What an answer says of an integrator in one experiment."""
 
     evidence: Evidence
     sentences: list[str]
     tables: list[TablePart]
 
 
-def _findings_of_section(section: Section, evidence: Iterable[Evidence]) -> Iterator[Findings]:
+def _findings(answer: Answer, evidence: Iterable[Evidence]) -> Iterator[Findings]:
     for one in evidence:
-        answer = one.answers.get(section.name)
-        if answer is not None:
-            tables = [table_on_report_page(table) for table in answer.tables]
-            yield Findings(one, section.sentences_of_integrator(answer), tables)
+        if rows := one.rows(answer.name):
+            tables = (answer.tabulate_one or answer.tabulate)(rows)
+            sentences = [] if answer.tabulate_one else answer.summarize(rows)
+            yield Findings(one, sentences, [table_on_report_page(table) for table in tables])
 
 
 @dataclass(frozen=True)
@@ -231,13 +235,12 @@ def _evidence_of_experiment(
     report: StoreReport, page: str, experiment: ExperimentPart
 ) -> Iterable[Evidence]:
     run_table = report.run_tables[experiment.name]
-    sections = {section.name: section for section in SECTIONS}
     ranking = _compared_levels(experiment)
     for label, description in integrator_descriptions(run_table).items():
         answers = {
-            name: part
-            for name, answer in experiment.answers.items()
-            if (part := sections[name].answer_of_integrator(answer, label)) is not None
+            name: own
+            for name, rows in experiment.answers.items()
+            if (own := [row for row in rows if row.integrator == label])
         }
         if answers:
             yield Evidence(
@@ -261,7 +264,7 @@ def _name_without_arithmetic(evidence: Evidence) -> str:
 
 def _order_cell(evidence: Sequence[Evidence]) -> Cell | None:
     """The order, of several experiments the most certain; of adaptive integrators an error."""
-    found = [(row, one) for one in evidence for row in one.rows("order")]
+    found = [(row, one) for one in evidence for row in fixed_and_adaptive(one.rows("order"))[0]]
     if not found:
         return _tolerance_cell(evidence)
     row, one = min(
@@ -290,7 +293,7 @@ def _tolerance_cell(evidence: Sequence[Evidence]) -> Cell | None:
     found = [
         (row, one)
         for one in evidence
-        for row in one.rows("order", 1)
+        for row in fixed_and_adaptive(one.rows("order"))[1]
         if math.isfinite(row.value) and row.starts
     ]
     if not found:
@@ -328,8 +331,7 @@ def _drift_cell(evidence: Sequence[Evidence], is_shown: Callable[[str], bool]) -
     quantity = row.quantity.replace("_", " ")
     is_plain = row.verdict == drifts.NONE or quantities == {"energy"}
     text = row.verdict if is_plain else f"{quantity}: {row.verdict}"
-    bound = max(abs(row.low), abs(row.high))
-    limit = f", |drift| at most {bound:.2g} {row.rate} (95 %)" if math.isfinite(bound) else ""
+    limit = f", |drift| at most {row.bound:.2g} {row.rate} (95 %)"
     of = f"; the worst of {len(quantities)} quantities" if len(quantities) > 1 else ""
     meaning = f"{quantity}: {row.verdict}{limit} over {row.span}{of}; {longest.name}"
     return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
@@ -401,8 +403,8 @@ def _work_cell_at_level(
     one: Evidence,
     parameters: str,
     level: float,
-    mine: ReachedLevel,
-    ranked: Sequence[ReachedLevel],
+    mine: LeastWork,
+    ranked: Sequence[LeastWork],
 ) -> Cell:
     """The cell of one integrator; what is only bounded from above is not ranked."""
     measured = [reached for reached in ranked if reached.interpolated]
@@ -425,20 +427,16 @@ def _work_cell_at_level(
     )
 
 
-def _compared_levels(experiment: ExperimentPart) -> dict[str, tuple[float, list[ReachedLevel]]]:
+def _compared_levels(experiment: ExperimentPart) -> dict[str, tuple[float, list[LeastWork]]]:
     """The error at which most integrators of an experiment were measured, and their work.
 
     The smallest of these; of the global error, for each combination of scanned values.
     """
-    answer = experiment.answers.get("work")
-    rows = [] if answer is None else [row for row in answer.rows[0] if row.error == GLOBAL]
-    settings: dict[str, list[Any]] = {}
-    for row in rows:
-        if row.starts and not row.failed:
-            settings.setdefault(axis_values_in_words(row.parameters), []).append(row)
+    rows = [row for row in experiment.answers.get("work", []) if row.error == GLOBAL]
+    settings = grouped(rows, lambda row: axis_values_in_words(row.parameters))
     found = {}
     for parameters, mine in settings.items():
-        levels = rank_at_levels([r for r in mine if r.work_is_comparable(EVALUATIONS)], EVALUATIONS)
+        levels = rank_at_levels(mine, EVALUATIONS)
         counts = [sum(one.interpolated for one in ranked) for _, ranked in levels]
         if any(counts):
             most = max(range(len(levels)), key=lambda i: (counts[i], -levels[i][0]))

@@ -15,9 +15,9 @@ from sweep.plots.embedding import EmbeddedPicture, draw_embedded_picture, max_sv
 from sweep.plots.families import panel_families_of_integrators
 from sweep.plots.kinds import KINDS
 from sweep.plots.style import axis_label_with_units, units_with_superscripts
-from sweep.reports.sections import SECTIONS, Answer, Section
 from sweep.store.progress import Progress
 from sweep.tables import Table
+from sweep.tables.answers import ANSWERS, Answer
 from sweep.text import format_number
 
 MOST_ROWS = 200  # of a table
@@ -60,9 +60,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class Part:
-    """A section of an experiment: what it says, or what is missing for it."""
+    """A section about an answer: what it says of an experiment, or what is missing for it."""
 
-    section: Section
+    section: Answer
     tables: list[TablePart]
     pictures: list[Picture]
     missing: str
@@ -81,8 +81,8 @@ class ExperimentPart:
         Kinds of pictures, and what is missing for them.
     sentences : list of str
         For the summary.
-    answers : dict of str to sweep.reports.sections.Answer
-        By the section's name.
+    answers : dict of str to list
+        Rows by the answer's name.
     progress : sweep.store.progress.Progress or None
     """
 
@@ -94,7 +94,7 @@ class ExperimentPart:
     parts: list[Part]
     not_drawn: list[tuple[str, str]]
     sentences: list[str]
-    answers: dict[str, Answer]
+    answers: dict[str, list[Any]]
     progress: Progress | None
 
 
@@ -115,25 +115,31 @@ def report_part_of_experiment(
     -------
     ExperimentPart
     """
-    kinds = sum(len(section.pictures) for section in SECTIONS)
+    kinds = sum(len(section.pictures) for section in ANSWERS.values())
     most = max_svg_bytes_per_picture(
         kinds * count * len(set(panel_families_of_integrators(dataset).values()))
     )
-    parts, not_drawn, sentences, answers = [], [], [], {}
+    parts: list[Part] = []
+    not_drawn: list[tuple[str, str]] = []
+    sentences: list[str] = []
+    answers: dict[str, list[Any]] = {}
     raised = _unit_exponent_writer(dataset)
-    for section in SECTIONS:
+    for section in ANSWERS.values():
         if not section.suits(dataset):
             continue
-        answer, missing = _section_answer(section, dataset)
-        pictures = []
+        rows, missing = _rows_of_answer(section, dataset)
+        pictures: list[Picture] = []
         for kind, text in section.pictures.items():
+            if kind == section.name and section.unasked(dataset):
+                continue
             found, why = _draw_section_pictures(kind, dataset, f"p{place}-{kind}", name, text, most)
             pictures += found
             not_drawn += [] if missing else why
-        if answer is not None:
-            sentences += [raised(sentence) for sentence in section.sentences([answer])]
-            answers[section.name] = answer
-        shown = [] if answer is None else [table_on_report_page(t, raised) for t in answer.tables]
+        shown: list[TablePart] = []
+        if rows:
+            sentences += [raised(sentence) for sentence in section.summarize(rows)]
+            answers[section.name] = rows
+            shown = [table_on_report_page(t, raised) for t in section.tables(dataset, rows)]
         if shown or pictures or missing:
             parts.append(Part(section, shown, pictures, missing))
     return ExperimentPart(
@@ -150,14 +156,16 @@ def report_part_of_experiment(
     )
 
 
-def _section_answer(section: Section, dataset: xr.Dataset) -> tuple[Answer | None, str]:
-    """What a section answers, and why it cannot."""
-    if section.answer is None:
-        return None, ""
+def _rows_of_answer(answer: Answer, dataset: xr.Dataset) -> tuple[list[Any], str]:
+    """The rows that answer it, and why there are none."""
+    if answer.analyse is None:
+        return [], ""
+    if why := answer.unasked(dataset):
+        return [], why
     try:
-        return section.answer(dataset), ""
+        return answer.analyse(dataset), ""
     except InputError as error:
-        return None, str(error)
+        return [], str(error)
 
 
 def _draw_section_pictures(

@@ -19,7 +19,6 @@ from sweep.reports.contents import (
     report_part_of_experiment,
     table_on_report_page,
 )
-from sweep.reports.sections import LOOKS, SECTIONS
 from sweep.store import provenance
 from sweep.store.backends.places import METADATA, require_local_path
 from sweep.store.failures import failed_runs, values_shared_by_failed_runs
@@ -28,6 +27,7 @@ from sweep.store.progress import Counter, Progress
 from sweep.store.store import Store
 from sweep.study.model import join_study_texts
 from sweep.tables import Table
+from sweep.tables.answers import ANSWERS, LOOKS
 from sweep.text import escape_controls_in_lines, format_number
 
 HERE = Path(__file__).parent
@@ -172,10 +172,10 @@ def _report_summary(
 ) -> list[str]:
     """The answers in short, of all experiments together, and how many runs there are."""
     lines = []
-    for section in SECTIONS:
-        answers = [of for one in experiments if (of := one.answers.get(section.name))]
-        if section.together or len(answers) == 1:
-            lines += section.sentences(answers)[:1]
+    for answer in ANSWERS.values():
+        found = [rows for one in experiments if (rows := one.answers.get(answer.name))]
+        if len(found) == 1 or (found and answer.tabulate_one is None):
+            lines += answer.summarize([row for rows in found for row in rows])[:1]
     runs, done = (sum(getattr(p, of) for p in progresses) for of in ("runs", "done"))
     failed = sum(p.failed for p in progresses)
     computed = f"{done:,} of {runs:,} runs are computed; "

@@ -9,7 +9,8 @@ from integrators.lazy import lazy
 # Imported when first used: a table of runs should not wait for what judges drifts.
 _HOMES = {
     "SHOWN": "sweep.tables.runs",
-    "Table": "sweep.tables.base",
+    "Table": "sweep.analysis.rows",
+    "NO_DRIFT_OF_ORDER_STUDY": "sweep.tables.invariants",
     "arithmetic_as_tables": "sweep.tables.invariants",
     "chaos_as_table": "sweep.tables.chaos",
     "chosen_table_columns": "sweep.tables.runs",
@@ -18,7 +19,7 @@ _HOMES = {
     "drifts_as_tables": "sweep.tables.invariants",
     "error_times_for_title": "sweep.tables.convergence",
     "errors_as_tables": "sweep.tables.convergence",
-    "growth_as_tables": "sweep.tables.invariants",
+    "fixed_and_adaptive": "sweep.tables.convergence",
     "orders_across_as_table": "sweep.tables.convergence",
     "orders_as_table": "sweep.tables.convergence",
     "recommendation_as_table": "sweep.tables.recommendation",
@@ -33,5 +34,6 @@ _HOMES = {
     "text_as_latex": "sweep.tables.latex",
     "tolerances_as_table": "sweep.tables.convergence",
     "work_as_tables": "sweep.tables.work",
+    "work_of_one_as_table": "sweep.tables.work",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

@@ -3,13 +3,12 @@
 To import this module registers them; `sweep` has that done as soon as xarray is imported.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import xarray as xr
 
 from sweep import plots
-from sweep.analysis.rows import Rows
 from sweep.tables import answers
 
 
@@ -18,8 +17,9 @@ from sweep.tables import answers
 class Accessor:
     """Answers of an experiment, a selection of its runs, or a whole study.
 
-    Each method is the function of `sweep` with that name, and takes its further arguments. Other
-    names are those of variables: ``ds.geosweep.count`` where ``ds.count`` is a method of xarray.
+    Each method is a function of `sweep` and takes its further arguments: ``order()`` is
+    `sweep.order_table`. Other names are those of variables: ``ds.geosweep.count`` where
+    ``ds.count`` is a method of xarray.
 
     Parameters
     ----------
@@ -35,54 +35,6 @@ class Accessor:
     def __init__(self, data: xr.Dataset | xr.DataTree) -> None:
         self._data = data
 
-    def order(self, *arguments: Any, **options: Any) -> Rows:
-        """Measured orders of convergence: `sweep.order_table`."""
-        return answers.order_table(self._data, *arguments, **options)
-
-    def tolerance(self, *arguments: Any, **options: Any) -> Rows:
-        """Errors of adaptive integrators by tolerance: `sweep.tolerance_table`."""
-        return answers.tolerance_table(self._data, *arguments, **options)
-
-    def drift(self, *arguments: Any, **options: Any) -> Rows:
-        """Errors and drifts of invariants: `sweep.drift_table`."""
-        return answers.drift_table(self._data, *arguments, **options)
-
-    def growth(self, *arguments: Any, **options: Any) -> Rows:
-        """Growth of errors over an ensemble: `sweep.growth_table`."""
-        return answers.growth_table(self._data, *arguments, **options)
-
-    def arithmetic(self, *arguments: Any, **options: Any) -> Rows:
-        """Which part of a drift is rounding: `sweep.arithmetic_table`."""
-        return answers.arithmetic_table(self._data, *arguments, **options)
-
-    def structure(self, *arguments: Any, **options: Any) -> Rows:
-        """Symplectic defects and reversal errors: `sweep.structure_table`."""
-        return answers.structure_table(self._data, *arguments, **options)
-
-    def chaos(self, *arguments: Any, **options: Any) -> Rows:
-        """Lyapunov exponents and MEGNO: `sweep.chaos_table`."""
-        return answers.chaos_table(self._data, *arguments, **options)
-
-    def work(self, *arguments: Any, **options: Any) -> Rows:
-        """Errors beside what they cost: `sweep.work_table`."""
-        return answers.work_table(self._data, *arguments, **options)
-
-    def query(self, expression: str, **options: Any) -> xr.Dataset | xr.DataTree:
-        """The runs for which an expression holds: `sweep.query`."""
-        return answers.query(self._data, expression, **options)
-
-    def grid(self, **options: Any) -> xr.Dataset:
-        """The runs along the axes of the study, in place of ``run``: `sweep.grid`."""
-        return answers.grid(self._data, **options)
-
-    def results(self, columns: Sequence[str] | None = None, **options: Any) -> xr.Dataset:
-        """Results by run, in memory: `sweep.results`."""
-        return answers.results(self._data, columns, **options)
-
-    def units(self, **options: Any) -> dict[str, str]:
-        """Units by name: `sweep.units`."""
-        return answers.units(self._data, **options)
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._data:
             raise AttributeError(f"no answer and no variable is called {name!r}")
@@ -95,6 +47,20 @@ class Accessor:
     def plot(self) -> "Plots":
         """Pictures: ``plot.order()``, ``plot.energy()``, or ``plot("energy")``."""
         return Plots(self._data)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """A method that calls the function of `sweep` with a name."""
+
+    def method(self: Accessor, *arguments: Any, **options: Any) -> Any:
+        return getattr(answers, name)(self._data, *arguments, **options)
+
+    method.__name__, method.__doc__ = name, f"`sweep.{name}` of these runs."
+    return method
+
+
+for _name in (*answers.PYTHON, *answers.FOR_ONE_EXPERIMENT):
+    setattr(Accessor, _name.removesuffix("_table"), _method(_name))
 
 
 class Plots:

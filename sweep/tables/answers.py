@@ -1,13 +1,15 @@
-"""The answers of `sweep.analysis` for a whole store, a tree or an experiment.
+"""The registry of answers: what is asked of a run table, and how the rows that answer it are shown.
 
-Each function has the name and the documentation of that in `sweep.analysis`. It opens stores too,
-and what it gives are `sweep.analysis.rows.Rows`, which show as tables.
+The command line, the report, the live page, ``ds.geosweep`` and Python all take answers from here.
+The functions that `PYTHON` names have the name and the documentation of those in `sweep.analysis`;
+they open stores too, and what they give are `sweep.analysis.rows.Rows`, which show as tables.
 """
 
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from integrators.errors import InputError
@@ -17,29 +19,287 @@ from sweep.analysis.rows import Rows
 if TYPE_CHECKING:
     import xarray as xr
 
-# Made when they are first used, by `__getattr__`.
-arithmetic_table: Callable[..., Rows]
-chaos_table: Callable[..., Rows]
-drift_table: Callable[..., Rows]
-growth_table: Callable[..., Rows]
-order_table: Callable[..., Rows]
-structure_table: Callable[..., Rows]
-tolerance_table: Callable[..., Rows]
-work_table: Callable[..., Rows]
-grid: "Callable[..., xr.Dataset]"
-query: "Callable[..., xr.Dataset | xr.DataTree]"
-results: "Callable[..., xr.Dataset]"
-units: Callable[..., dict[str, str]]
+    from sweep.tables.base import Table
 
-# For each function that gives rows, the one of `sweep.tables` that makes tables of them.
-TABLES = {
+# How pages colour a verdict; one that says how something is, and not how well, has no colour.
+LOOKS = {"confirmed": "good", "refuted": "bad", "undecided": "open", "no drift seen": "good"}
+LOOKS |= {"at round-off": "good", "linear": "bad", "unsteady": "bad"}
+LOOKS |= {"linear, each start its own": "bad"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is asked of an experiment, and how its rows are shown.
+
+    Attributes
+    ----------
+    name, title, text : str
+        A word for it, its heading, and how to read it.
+    analyse : callable or None
+        Takes a run table and options, and returns rows; raises `InputError` where something is
+        missing. None for what has pictures alone.
+    tabulate, summarize : callable
+        Make tables, and sentences, of rows, of one experiment or of several together.
+    pictures : dict of str to str
+        Kinds of `sweep.plots.KINDS`, and what each shows.
+    suits : callable
+        Whether a run table is made for it; a report does not mention it otherwise.
+    unasked : callable
+        A line about a run table in the place of its tables, where it is shown only if asked for.
+    remarks : callable
+        Lines about a run table below its tables.
+    more : callable
+        Makes further rows of rows, which JSON has under their own names.
+    tabulate_one : callable or None
+        Makes tables of the rows of one integrator, where those of `tabulate` compare several.
+        Such an answer is not summed up over several experiments either.
+    """
+
+    name: str
+    title: str
+    text: str = ""
+    analyse: "Callable[..., list[Any]] | None" = None
+    tabulate: "Callable[[list[Any]], list[Table]]" = lambda rows: []
+    summarize: Callable[[list[Any]], list[str]] = lambda rows: []
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    suits: "Callable[[xr.Dataset], bool]" = lambda dataset: True
+    unasked: "Callable[[xr.Dataset], str]" = lambda dataset: ""
+    remarks: "Callable[[xr.Dataset], list[str]]" = lambda dataset: []
+    more: Callable[[list[Any]], dict[str, list[Any]]] = lambda rows: {}
+    tabulate_one: "Callable[[list[Any]], list[Table]] | None" = None
+
+    def tables(self, dataset: "xr.Dataset", rows: list[Any]) -> "list[Table]":
+        """The tables of the rows of a run table; remarks on it stand below the first.
+
+        Parameters
+        ----------
+        dataset : xarray.Dataset
+        rows : list
+        """
+        first, *others = self.tabulate(rows)
+        return [replace(first, notes=[*first.notes, *self.remarks(dataset)]), *others]
+
+
+def ask_experiments(
+    analyse: Callable[..., list[Any]],
+    datasets: "Mapping[str, xr.Dataset]",
+    *arguments: Any,
+    **options: Any,
+) -> tuple[dict[str, list[Any]], list[tuple[str, InputError]]]:
+    """Analyse several experiments.
+
+    Parameters
+    ----------
+    analyse : callable
+        Of an `Answer`.
+    datasets : dict of str to xarray.Dataset
+        Run tables by name.
+    *arguments, **options
+        As `analyse` takes them behind the run table.
+
+    Returns
+    -------
+    rows : dict of str to list
+        By experiment.
+    refused : list of (str, InputError)
+        Experiments that have none, and why.
+
+    Raises
+    ------
+    InputError
+        Where no experiment has any.
+    """
+    rows: dict[str, list[Any]] = {}
+    refused: list[tuple[str, InputError]] = []
+    for name, dataset in datasets.items():
+        try:
+            rows[name] = analyse(dataset, *arguments, **options)
+        except InputError as reason:
+            refused.append((name, reason))
+    if refused and not any(rows.values()):
+        if len(refused) == len(datasets) == 1:
+            raise refused[0][1]
+        raise InputError("\n".join(analysis.query_refusals_in_words(refused)))
+    return rows, refused
+
+
+# --- the registry ----------------------------------------------------------------------------
+
+
+def orders_and_errors(
+    dataset: "xr.Dataset", error: str | None = None, at: str = "end"
+) -> list[Any]:
+    """The orders of the fixed-step integrators, then the errors of the adaptive ones.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    error, at : str, optional
+        As of `sweep.order_table`.
+    """
+    if error is None and not analysis.run_table_has_error(dataset):
+        raise InputError(
+            "no error against a reference is stored, nor states at four step sizes. Add to the "
+            'experiment reference = { integrator = "dop853" }, or record = ["state"] and step '
+            "sizes, and run it into a store of its own.",
+            key="reference",
+        )
+    fixed, adaptive = analysis.orders_and_tolerances(dataset, error, at)
+    return [*fixed, *adaptive]
+
+
+def drifts(
+    dataset: "xr.Dataset", quantities: Sequence[str] | None = None, step_sizes: str = "smallest"
+) -> list[Any]:
+    """Errors of the recorded invariants and constraints, and their drifts.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    quantities, step_sizes : optional
+        As of `sweep.drift_table`.
+    """
+    rows: list[Any] = analysis.drift_table(dataset, quantities, step_sizes)
+    return rows
+
+
+def why_without_exponents(dataset: "xr.Dataset") -> list[str]:
+    """Which integrators have no exponents, and why.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    """
+    without = analysis.integrators_without_exponents(dataset)
+    return [f"{label}: {why}" for label, why in without.items()]
+
+
+def summarize_orders_and_errors(rows: list[Any]) -> list[str]:
+    """Which integrators have their declared order, and the smallest error of adaptive ones.
+
+    Parameters
+    ----------
+    rows : list of OrderEstimate or ToleranceEstimate
+    """
+    sentences: list[str] = analysis.summarize_orders(*tables.fixed_and_adaptive(rows))
+    return sentences
+
+
+ANSWERS = {
+    answer.name: answer
+    for answer in (
+        Answer(
+            "order",
+            "Order of convergence",
+            "An order is the slope of log error over log step size, with a 95 % interval, over the "
+            "step sizes that count: those too coarse and those at round-off do not.",
+            orders_and_errors,
+            lambda rows: tables.errors_as_tables(rows),
+            summarize_orders_and_errors,
+            {
+                "order": "Error against step size, with the orders that it shows. Filled marks "
+                "count, open ones do not; grey lines fall with the declared orders."
+            },
+        ),
+        Answer(
+            "drift",
+            "Drift of invariants and constraints",
+            "At the smallest step size of each integrator. The bound is what the drift stays below "
+            "with 95 % confidence: it says how much could hide, not that there is none.",
+            drifts,
+            lambda rows: tables.drifts_as_tables(rows),
+            lambda rows: analysis.summarize_drifts(rows),
+            {
+                "drift": "Drift of each invariant, with its interval.",
+                "energy": "Size of the energy error over time.",
+                "unit-length": "Departure from unit length over time.",
+            },
+            unasked=lambda dataset: (
+                tables.NO_DRIFT_OF_ORDER_STUDY if analysis.is_order_study(dataset) else ""
+            ),
+        ),
+        Answer(
+            "arithmetic",
+            "Whose drifts are: the method's, or rounding",
+            analyse=lambda *given, **options: analysis.arithmetic_table(*given, **options),
+            tabulate=lambda rows: tables.arithmetic_as_tables(rows),
+            summarize=lambda rows: analysis.summarize_sources(rows),
+            suits=lambda dataset: False,
+        ),
+        Answer(
+            "chaos",
+            "Order and chaos",
+            "Lyapunov exponents and the mean exponential growth of nearby orbits, of the tangent "
+            "map of the steps that were taken. Where no chaos is seen, smaller exponents could "
+            "hide.",
+            lambda dataset: analysis.chaos_table(dataset),
+            lambda rows: [tables.chaos_as_table(rows)],
+            lambda rows: analysis.summarize_chaos(rows),
+            {
+                "megno": "Mean exponential growth of nearby orbits: near 2 where the motion is "
+                "regular, like t where it is chaotic.",
+                "lyapunov": "The largest Lyapunov exponent until each time.",
+            },
+            suits=lambda dataset: bool(analysis.variables_of_chaos(dataset)),
+            remarks=why_without_exponents,
+        ),
+        Answer(
+            "structure",
+            "What is preserved",
+            "Which invariants and constraints are kept to round-off, and if recorded whether a "
+            "step preserves the symplectic form, as far as rounding lets it be seen, and how near "
+            "to its start a run returns in as many steps back; beside what the integrator is "
+            "declared to do.",
+            lambda dataset, step_sizes="smallest": analysis.structure_table(dataset, step_sizes),
+            lambda rows: tables.structure_as_tables(rows),
+            lambda rows: analysis.summarize_structure(rows),
+            suits=lambda dataset: bool(
+                analysis.has_structure(dataset) or analysis.quantities_with_recorded_error(dataset)
+            ),
+        ),
+        Answer(
+            "work",
+            "Work and precision",
+            "What errors cost. Best of a family is an integrator that no other of its family beats "
+            "in both error and work.",
+            lambda dataset: analysis.work_table(dataset),
+            lambda rows: tables.work_as_tables(rows),
+            lambda rows: analysis.summarize_work(rows),
+            {
+                "work": "Errors against evaluations, and CPU time where it can be compared. Filled "
+                "marks are best of their family, open ones are not."
+            },
+            tabulate_one=lambda rows: [tables.work_of_one_as_table(rows)],
+        ),
+        Answer(
+            "scan",
+            "Against the scanned parameter",
+            pictures={
+                "scan": "The main error of the runs against the scanned parameter with most values."
+            },
+            suits=lambda dataset: bool(analysis.scanned_axes(dataset)),
+        ),
+        Answer(
+            "sphere",
+            "States on the sphere",
+            pictures={
+                "sphere": "Stored states as directions on the unit sphere, seen from both sides."
+            },
+        ),
+    )
+}
+
+
+# --- in Python -------------------------------------------------------------------------------
+
+# The functions that give rows, and the function of `sweep.tables` that makes tables of them.
+PYTHON = {
     "arithmetic_table": "arithmetic_as_tables",
     "chaos_table": "chaos_as_table",
     "drift_table": "drifts_as_tables",
-    "growth_table": "growth_as_tables",
-    "order_table": "orders_as_table",
+    "order_table": "errors_as_tables",
     "structure_table": "structure_as_tables",
-    "tolerance_table": "tolerances_as_table",
+    "tolerance_table": "errors_as_tables",
     "work_table": "work_as_tables",
 }
 FOR_ONE_EXPERIMENT = ("grid", "query", "results", "units")
@@ -55,7 +315,7 @@ ONE = """experiment : str, optional
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    if name in TABLES:
+    if name in PYTHON:
         made = _answer_by_experiment(getattr(analysis, name))
     elif name in FOR_ONE_EXPERIMENT:
         made = _answer_for_one_experiment(getattr(analysis, name))
@@ -67,22 +327,13 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 def _answer_by_experiment(analyse: Callable[..., list[Any]]) -> Callable[..., Rows]:
     """An analysis that answers for each experiment of a store, as rows that show as tables."""
-    tables_of_rows = functools.partial(_rows_as_tables, TABLES[analyse.__name__])
+    tables_of_rows = functools.partial(_rows_as_tables, PYTHON[analyse.__name__])
 
     def answer(
         dataset: Any, *arguments: Any, experiment: str | None = None, **options: Any
     ) -> Rows:
-        found: dict[str, list[Any]] = {}
-        refused: list[tuple[str, InputError]] = []
-        for name, runs in store.open_experiments(dataset, experiment).items():
-            try:
-                found[name] = analyse(runs, *arguments, **options)
-            except InputError as reason:
-                refused.append((name, reason))
-        if refused and not any(found.values()):
-            if len(refused) == 1:
-                raise refused[0][1]
-            raise InputError("\n".join(analysis.query_refusals_in_words(refused)))
+        opened = store.open_experiments(dataset, experiment)
+        found, refused = ask_experiments(analyse, opened, *arguments, **options)
         rows = [row for own in found.values() for row in own]
         names = [name for name, own in found.items() for _ in own if name]
         return Rows(rows, tables_of_rows, names, [f"{name}: {reason}" for name, reason in refused])

@@ -1,92 +1,77 @@
-"""The `Table` that answers are printed as, and the cells and notes that tables share."""
+"""The columns, cells and notes that tables share."""
 
 import dataclasses
 import math
-import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from integrators.html import html_table, html_text
-from sweep.text import (
-    data_frame,
-    escape_control_characters,
-    escape_controls_in_lines,
-    format_number,
-    format_table,
-    value_for_json,
-)
+from sweep.analysis.rows import Table as Table
+from sweep.text import format_number, value_for_json
 
-if TYPE_CHECKING:
-    import pandas
+# A column of a table of rows: its header, and the cell of a row.
+Column = tuple[str, Callable[[Any], str]]
 
 
-WIDTH = 100  # of lines of text above a table
+def table_of_rows(rows: Iterable[Any], columns: Sequence[Column], **of_table: Any) -> Table:
+    """A table with a line for each row of an answer.
 
-
-class ScannedRow(Protocol):
-    """A row of an answer that is given for each combination of scanned values."""
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Values of the scanned axes."""
-
-
-class IntegratorRow(ScannedRow, Protocol):
-    """A row about an integrator."""
-
-    @property
-    def integrator(self) -> str:
-        """Its label in the study."""
-
-
-AnyIntegratorRow = TypeVar("AnyIntegratorRow", bound=IntegratorRow)
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """A table as it is printed, and as the report shows it.
-
-    Attributes
+    Parameters
     ----------
-    headers : list of str
-    rows : list of list of str
-    title : str
-        A line above it; empty for none.
-    notes : list of str
-        Lines below it.
-    units : dict of str to str
-        Units of columns by their headers, for LaTeX; as text, the title names them.
-    summary : str
-        The result in a sentence, above the title; see `sweep.analysis.summary`.
+    rows : iterable
+    columns : sequence of (str, callable)
+        Headers, and what makes the cell of a row.
+    **of_table
+        Further attributes of the `Table`.
+    """
+    cells = [[cell(row) for _, cell in columns] for row in rows]
+    return Table([header for header, _ in columns], cells, **of_table)
+
+
+def setting_columns(rows: Sequence[Any]) -> list[Column]:
+    """The first columns of a table of integrators: label, scanned values, step size or tolerance.
+
+    Parameters
+    ----------
+    rows : sequence of rows
+        With `parameters`, `step_size` and `tolerance`.
     """
 
-    headers: list[str]
-    rows: list[list[str]]
-    title: str = ""
-    notes: Sequence[str] = ()
-    units: dict[str, str] = dataclasses.field(default_factory=dict)
-    summary: str = ""
+    def number_column(header: str, value: Callable[[Any], Any]) -> Column:
+        return header, lambda row: format_number(value(row))
 
-    def __str__(self) -> str:
-        lines = textwrap.wrap(escape_control_characters(self.summary), WIDTH)
-        lines += [escape_controls_in_lines(self.title)] if self.title else []
-        lines.append(format_table(self.headers, self.rows))
-        return "\n".join(
-            [*lines, *(["", *map(escape_control_characters, self.notes)] if self.notes else [])]
-        )
+    def scanned(axis: str) -> Column:
+        return number_column(axis, lambda row: row.parameters.get(axis, ""))
 
-    def _repr_html_(self) -> str:
-        table = html_table(self.headers, self.rows, self.title, self.notes)
-        return html_text(self.summary, bold=True) + table
-
-    def to_dataframe(self) -> "pandas.DataFrame":
-        """The cells, as they are printed, as a `pandas.DataFrame`."""
-        return data_frame(self.rows, self.headers)
+    names = ("step_size", "tolerance")
+    steps = [name for name in names if any(math.isfinite(getattr(r, name, math.nan)) for r in rows)]
+    return [
+        ("integrator", operator.attrgetter("integrator")),
+        *map(scanned, scanned_axes_of_rows(rows)),
+        *(number_column(name.replace("_", " "), operator.attrgetter(name)) for name in steps),
+    ]
 
 
 def scientific_cell(value: float, digits: int = 2) -> str:
     """A number in scientific notation with so many digits: ``1.2e-09``; an en dash for NaN."""
     return "–" if math.isnan(value) else f"{value:.{digits - 1}e}"
+
+
+def range_cell(row: Any, digits: int = 2) -> str:
+    """The least and the largest of several starts, ``1.2e-09 – 3.4e-09``; else an en dash."""
+    ends = (scientific_cell(value, digits) for value in (row.low, row.high))
+    return " – ".join(dict.fromkeys(ends)) if getattr(row, "starts", 2) > 1 else "–"
+
+
+def scientific_column(header: str, name: str) -> Column:
+    """A column of an attribute in scientific notation; its name may be of a part: ``defect.high``.
+
+    Parameters
+    ----------
+    header, name : str
+    """
+    value = operator.attrgetter(name)
+    return header, lambda row: scientific_cell(value(row))
 
 
 def table_rows_for_json(rows: Iterable[Any]) -> list[dict[str, Any]]:
@@ -100,39 +85,26 @@ def table_rows_for_json(rows: Iterable[Any]) -> list[dict[str, Any]]:
     -------
     list of dict
     """
-    return [
-        value_for_json(dataclasses.asdict(row) | _computed_properties_of_row(row)) for row in rows
-    ]
+    found = []
+    for row in rows:
+        computed = [name for name, of in vars(type(row)).items() if isinstance(of, property)]
+        values = dataclasses.asdict(row) | {name: getattr(row, name) for name in computed}
+        found.append(value_for_json(values))
+    return found
 
 
-def _computed_properties_of_row(row: object) -> dict[str, Any]:
-    members = vars(type(row)).items()
-    return {name: getattr(row, name) for name, member in members if isinstance(member, property)}
-
-
-def scanned_axes_of_rows(estimates: Iterable[ScannedRow]) -> list[str]:
+def scanned_axes_of_rows(estimates: Iterable[Any]) -> list[str]:
     """Names of the scanned axes that rows have values of."""
     return list(dict.fromkeys(axis for row in estimates for axis in row.parameters))
 
 
-def step_columns_of_rows(estimates: Sequence[Any]) -> list[str]:
-    """Which of ``step_size`` and ``tolerance`` at least one row has."""
-    return [
-        name
-        for name in ("step_size", "tolerance")
-        if any(math.isfinite(getattr(row, name)) for row in estimates)
-    ]
-
-
-def integrator_row_label(row: IntegratorRow) -> str:
+def integrator_row_label(row: Any) -> str:
     """The integrator of a row, with the values of the scanned axes: ``rk4 (mass=2)``."""
     values = ", ".join(f"{axis}={format_number(value)}" for axis, value in row.parameters.items())
     return f"{row.integrator} ({values})" if values else row.integrator
 
 
-def table_notes(
-    rows: Sequence[AnyIntegratorRow], remark: Callable[[AnyIntegratorRow], str]
-) -> list[str]:
+def table_notes(rows: Sequence[Any], remark: Callable[[Any], str]) -> list[str]:
     """Remarks on rows as notes: each once, behind the labels of the rows that it holds for.
 
     Parameters
@@ -144,7 +116,9 @@ def table_notes(
     plain = [integrator_row_label(row) for row in rows]
     names: dict[str, list[str]] = {}
     for row, name in zip(rows, plain, strict=True):
-        name = _row_label_with_step_size(row, name) if plain.count(name) > 1 else name
+        if plain.count(name) > 1:
+            step = row.tolerance if math.isnan(row.step_size) else row.step_size
+            name += f" at {format_number(step)}"
         names.setdefault(remark(row), []).append(name)
     return [
         f"{f'all {len(rows)}' if 1 < len(of) == len(rows) else ', '.join(of)}: {text}"
@@ -153,10 +127,9 @@ def table_notes(
     ]
 
 
-def _row_label_with_step_size(row: Any, name: str) -> str:
-    """A label with the step size or tolerance, for rows that differ in that alone."""
-    step = row.tolerance if math.isnan(row.step_size) else row.step_size
-    return f"{name} at {format_number(step)}"
+def starts_cell(row: Any) -> str:
+    """How many starts count, and of how many where some runs are left out."""
+    return f"{row.starts} of {row.starts + row.left_out}" if row.left_out else str(row.starts)
 
 
 def two_decimal_cell(value: float) -> str:
@@ -166,10 +139,9 @@ def two_decimal_cell(value: float) -> str:
 
 def left_out_runs_note(rows: Iterable[Any]) -> list[str]:
     """A note on how many runs do not count, and why; none where all count."""
-    failed = sum(row.left_out for row in rows)
+    runs = sum(row.left_out for row in rows)
     why = "failed, unfinished, without an error or no longer in the study"
-    text = f"Left out, as {why}: {failed} runs."
-    return [text] if failed else []
+    return [f"Left out, as {why}: {runs} runs."] if runs else []
 
 
 def tables_as_text(tables: Iterable[Table]) -> str:

@@ -7,58 +7,55 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sweep.analysis.convergence.order_verdicts import CONFIRMED, REFUTED
+from sweep.analysis.convergence.orders import OrderEstimate, ToleranceEstimate
 from sweep.analysis.summary import summarize_orders
-from sweep.tables.base import (
-    Table,
-    integrator_row_label,
-    left_out_runs_note,
-    scanned_axes_of_rows,
-    scientific_cell,
-    table_notes,
-    two_decimal_cell,
-)
+from sweep.tables import base
 from sweep.text import format_number
 
 if TYPE_CHECKING:
     from sweep.analysis.convergence.across import OrderAcross
-    from sweep.analysis.convergence.orders import OrderEstimate
-    from sweep.analysis.convergence.tolerances import ToleranceEstimate
 
 
-def orders_as_table(estimates: Sequence[OrderEstimate], units: str = "1") -> Table:
+def orders_as_table(estimates: Sequence[OrderEstimate]) -> base.Table:
     """The table of orders; below it the reason of each order that is not confirmed.
 
     Parameters
     ----------
     estimates : sequence of OrderEstimate
-    units : str, optional
-        Units of step sizes.
     """
-    axes = scanned_axes_of_rows(estimates)
-    headers = ["integrator", *axes, "order", "95 %", "declared", "verdict", "points", "step sizes"]
-    headers += ["left out"]
-    rows = [
-        [
-            row.integrator,
-            *(format_number(row.parameters[axis]) for axis in axes),
-            two_decimal_cell(row.order),
-            f"±{(row.high - row.low) / 2:.2f}" if math.isfinite(row.order) else "–",
-            format_number(row.declared) + " ≠" * (row.verdict == REFUTED),
-            row.verdict,
-            f"{row.used} of {len(row.points) + row.absent + row.unmeasured}",
-            f"{format_number(row.step_low)} – {format_number(row.step_high)}" if row.used else "–",
-            _left_out_step_sizes_text(row),
-        ]
-        for row in estimates
+    columns: list[base.Column] = [
+        *base.setting_columns(estimates),
+        ("order", lambda row: base.two_decimal_cell(row.order)),
+        ("95 %", lambda row: "–" if math.isnan(row.low) else f"±{(row.high - row.low) / 2:.2f}"),
+        ("declared", lambda row: format_number(row.declared) + " ≠" * (row.verdict == REFUTED)),
+        ("verdict", lambda row: row.verdict),
+        ("points", lambda row: f"{row.used} of {len(row.points) + row.absent}"),
+        ("step sizes", _used_step_sizes_text),
+        ("left out", _left_out_step_sizes_text),
     ]
-    notes = table_notes(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
-    return Table(
-        headers,
-        rows,
-        notes=notes + left_out_runs_note(estimates),
-        units=_time_units(units),
+    notes = base.table_notes(estimates, lambda row: row.reason and f"{row.verdict}, {row.reason}")
+    return base.table_of_rows(
+        estimates,
+        columns,
+        notes=notes + base.left_out_runs_note(estimates),
+        units=_time_units(estimates[0].time_units),
         summary=" ".join(summarize_orders(estimates)),
     )
+
+
+def _used_step_sizes_text(row: OrderEstimate) -> str:
+    low, high = format_number(row.step_low), format_number(row.step_high)
+    return (low if low == high else f"{low} – {high}") if row.used else "–"
+
+
+def _left_out_step_sizes_text(row: OrderEstimate) -> str:
+    """The step sizes that do not count, at either end, and why."""
+    ends = {
+        f"≤ {format_number(row.floor_until)} floor": row.floor_count,
+        f"≥ {format_number(row.pre_asymptotic_from)} coarse": row.pre_asymptotic,
+        f"{row.absent} without an error": row.absent,
+    }
+    return ", ".join(text for text, count in ends.items() if count) or "–"
 
 
 def _time_units(units: str) -> dict[str, str]:
@@ -66,131 +63,98 @@ def _time_units(units: str) -> dict[str, str]:
     return {} if units == "1" else dict.fromkeys(("step sizes", "until"), units)
 
 
-def orders_across_as_table(rows: Sequence[OrderAcross]) -> Table:
+def orders_across_as_table(rows: Sequence[OrderAcross]) -> base.Table:
     """Orders of methods side by side: a row for each method, a column for each value.
 
     Parameters
     ----------
     rows : sequence of OrderAcross
     """
-    across, axes = rows[0].across, scanned_axes_of_rows(rows)
+    across, axes = rows[0].across, base.scanned_axes_of_rows(rows)
     values = [row.value for row in rows]
-    numbers = [value for value in values if isinstance(value, float | int)]
-    in_order = sorted(numbers) if len(numbers) == len(values) else values
-    columns = list(dict.fromkeys(map(format_number, in_order)))
-    lines = _rows_by_line(rows, ())
-    if any(len(of) < n for of, n in lines.values()):  # experiments have the same values
-        axes, lines = ["experiment", *axes], _rows_by_line(rows, ("experiment",))
-    cells = [
-        [method, *names, format_number(declared), *(_order_cell(of.get(c)) for c in columns)]
-        for (method, names, declared), (of, _) in lines.items()
-    ]
-    headers = ["integrator", *axes, "declared", *(f"{across} = {value}" for value in columns)]
+    if all(isinstance(value, float | int) for value in values):
+        values.sort()
+    columns = list(dict.fromkeys(map(format_number, values)))
+    # Experiments have a line each where several have the same value.
+    several = len({(row.experiment, format_number(row.value)) for row in rows}) > len(columns)
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        names = [row.method, row.experiment] if several else [row.method]
+        names += [format_number(row.parameters.get(axis)) for axis in axes]
+        names.append(format_number(row.estimate.declared))
+        lines.setdefault(tuple(names), {})[format_number(row.value)] = _order_cell(row.estimate)
     notes = [
-        f"{integrator_row_label(row.estimate)} at {across} = {format_number(row.value)}: "
+        f"{base.integrator_row_label(row.estimate)} at {across} = {format_number(row.value)}: "
         f"{row.estimate.verdict}, {row.estimate.reason}"
         for row in rows
         if row.estimate.reason and row.estimate.verdict != CONFIRMED
     ]
     if rows[0].others:
         notes.append(f"The experiments differ too in: {', '.join(rows[0].others)}.")
-    summary = " ".join(summarize_orders([row.estimate for row in rows]))
-    return Table(headers, cells, notes=notes, summary=summary)
+    names = ["integrator", *(["experiment"] if several else []), *axes, "declared"]
+    return base.Table(
+        [*names, *(f"{across} = {value}" for value in columns)],
+        [[*line, *(cells.get(column, "–") for column in columns)] for line, cells in lines.items()],
+        notes=notes,
+        summary=" ".join(summarize_orders([row.estimate for row in rows])),
+    )
 
 
-# Of a line of the table: method, values that tell lines apart, and declared order.
-LineKey = tuple[str, tuple[str, ...], object]
-
-
-def _rows_by_line(
-    rows: Iterable[OrderAcross], names: Iterable[str]
-) -> dict[LineKey, tuple[dict[str, OrderAcross], int]]:
-    """For each line of the table its rows by value, and how many rows fall on it.
-
-    Parameters
-    ----------
-    rows : iterable of OrderAcross
-    names : iterable of str
-        Attributes of rows that tell lines apart, beside the scanned values.
-    """
-    lines: dict[LineKey, tuple[dict[str, OrderAcross], int]] = {}
-    for row in rows:
-        words = [getattr(row, name) for name in names]
-        words += [format_number(value) for value in row.parameters.values()]
-        key = row.method, tuple(words), row.estimate.declared
-        of, n = lines.get(key, ({}, 0))
-        lines[key] = {**of, format_number(row.value): row}, n + 1
-    return lines
-
-
-def _order_cell(row: OrderAcross | None) -> str:
+def _order_cell(row: OrderEstimate) -> str:
     """An order with its interval, and the verdict where it is not confirmed."""
-    if row is None:
-        return "–"
-    found = row.estimate
-    measured = math.isfinite(found.order)
-    words = [f"{found.order:.2f} ±{(found.high - found.low) / 2:.2f}"] if measured else []
-    if found.verdict != CONFIRMED:
-        words.append(found.verdict)
+    measured = math.isfinite(row.order)
+    words = [f"{row.order:.2f} ±{(row.high - row.low) / 2:.2f}"] if measured else []
+    words += [row.verdict] if row.verdict != CONFIRMED else []
     return " ".join(words) or "exact"
 
 
-def _left_out_step_sizes_text(row: OrderEstimate) -> str:
-    """The step sizes that do not count, at either end, and why."""
-    floor = "floor" if row.level_count < row.floor_count else "flat"
-    ends = {
-        f"≤ {format_number(row.floor_until)} {floor}": row.floor_count,
-        f"≥ {format_number(row.pre_asymptotic_from)} coarse": row.pre_asymptotic,
-        f"{row.absent} not complete": row.absent,
-        f"{row.unmeasured} without an error": row.unmeasured,
-    }
-    return ", ".join(text for text, count in ends.items() if count) or "–"
-
-
-def tolerances_as_table(estimates: Sequence[ToleranceEstimate], units: str = "1") -> Table:
+def tolerances_as_table(estimates: Sequence[ToleranceEstimate]) -> base.Table:
     """Errors of adaptive integrators by tolerance: geometric means and ranges over the starts.
 
     Parameters
     ----------
     estimates : sequence of ToleranceEstimate
-    units : str, optional
-        Units of times.
     """
-    axes = scanned_axes_of_rows(estimates)
-    headers = ["integrator", *axes, "tolerance", "error", "range", "steps", "rejected", "until"]
-    rows = [
-        [
-            row.integrator,
-            *(format_number(row.parameters[axis]) for axis in axes),
-            format_number(row.tolerance),
-            scientific_cell(row.value),
-            f"{scientific_cell(row.low)} – {scientific_cell(row.high)}" if row.starts > 1 else "–",
-            format_number(row.steps, 6),
-            format_number(row.rejected_steps, 6),
-            format_number(row.time),
-        ]
-        for row in estimates
+    columns: list[base.Column] = [
+        *base.setting_columns(estimates),
+        base.scientific_column("error", "value"),
+        ("range", base.range_cell),
+        ("steps", lambda row: format_number(row.steps, 6)),
+        ("rejected", lambda row: format_number(row.rejected_steps, 6)),
+        ("until", lambda row: format_number(row.time)),
     ]
-    summary = " ".join(summarize_orders([], estimates))
-    return Table(headers, rows, units=_time_units(units), summary=summary)
+    return base.table_of_rows(
+        estimates,
+        columns,
+        units=_time_units(estimates[0].time_units),
+        summary=" ".join(summarize_orders([], estimates)),
+    )
 
 
-def errors_as_tables(
-    fixed: Sequence[OrderEstimate], adaptive: Sequence[ToleranceEstimate], units: str = "1"
-) -> list[Table]:
+def fixed_and_adaptive(
+    estimates: Iterable[OrderEstimate | ToleranceEstimate],
+) -> tuple[list[OrderEstimate], list[ToleranceEstimate]]:
+    """Rows of integrators of fixed step size, which have an order, and of adaptive ones.
+
+    Parameters
+    ----------
+    estimates : iterable of OrderEstimate or ToleranceEstimate
+    """
+    rows = list(estimates)
+    fixed = [row for row in rows if isinstance(row, OrderEstimate)]
+    return fixed, [row for row in rows if isinstance(row, ToleranceEstimate)]
+
+
+def errors_as_tables(estimates: Iterable[OrderEstimate | ToleranceEstimate]) -> list[base.Table]:
     """The table of orders and that of errors by tolerance, each where it has rows.
 
     Parameters
     ----------
-    fixed : sequence of OrderEstimate
-    adaptive : sequence of ToleranceEstimate
-    units : str, optional
-        Units of step sizes and times.
+    estimates : iterable of OrderEstimate or ToleranceEstimate
     """
-    return [
-        *([orders_as_table(fixed, units)] if fixed else []),
-        *([tolerances_as_table(adaptive, units)] if adaptive else []),
-    ]
+    fixed, adaptive = fixed_and_adaptive(estimates)
+    tables = [orders_as_table(fixed)] if fixed else []
+    return tables + ([tolerances_as_table(adaptive)] if adaptive else [])
 
 
 def error_times_for_title(estimates: Sequence[OrderEstimate | ToleranceEstimate]) -> str:
@@ -200,9 +164,9 @@ def error_times_for_title(estimates: Sequence[OrderEstimate | ToleranceEstimate]
     ----------
     estimates : sequence of OrderEstimate or ToleranceEstimate
     """
-    times = sorted({row.time for row in estimates if row.starts})
+    times = [row.time for row in estimates if row.starts]
     if not times:
         return ""
-    low, high = format_number(times[0], 6), format_number(times[-1], 6)
+    ends = dict.fromkeys(format_number(time, 6) for time in (min(times), max(times)))
     when = "at" if estimates[0].at == "end" else "in the sup norm until"
-    return f" {when} t = {low if low == high else f'{low} – {high}'}"
+    return f" {when} t = {' – '.join(ends)}"

@@ -1,9 +1,10 @@
 """Verdicts that were open, before and after runs were added to decide them: a table."""
 
+from math import isnan
 from typing import TYPE_CHECKING
 
-from sweep.tables.base import Table, scanned_axes_of_rows
-from sweep.text import count_with_noun, format_duration, format_number
+from sweep.tables.base import Column, Table, setting_columns, table_of_rows
+from sweep.text import count_with_noun, format_duration
 
 if TYPE_CHECKING:
     from sweep.campaign.decide import Decisions
@@ -18,27 +19,21 @@ def decisions_as_table(decisions: "Decisions", proposed: bool = False) -> Table:
     proposed : bool, optional
         Show what would be added and its expected CPU time: of a dry run.
     """
-    rows, axes = decisions.rows, scanned_axes_of_rows(decisions.rows)
-    headers = ["experiment", "integrator", *axes, "verdict on"]
-    headers += ["now", "would be added", "CPU time"] if proposed else ["before", "after", "added"]
-    headers += [] if proposed else ["CPU time"]
-    cells = [
-        [
-            row.experiment,
-            row.integrator,
-            *(format_number(row.parameters.get(axis, "")) for axis in axes),
-            row.subject,
-            row.before,
-            *([] if proposed else [row.after]),
-            "; ".join(row.added) or "–",
-            "–" if row.seconds != row.seconds else format_duration(row.seconds),
-        ]
-        for row in rows
+    columns: list[Column] = [
+        ("experiment", lambda row: row.experiment),
+        *setting_columns(decisions.rows),
+        ("verdict on", lambda row: row.subject),
+        ("now" if proposed else "before", lambda row: row.before),
+        *([] if proposed else [("after", lambda row: row.after)]),
+        ("would be added" if proposed else "added", lambda row: "; ".join(row.added) or "–"),
+        ("CPU time", lambda row: "–" if isnan(row.seconds) else format_duration(row.seconds)),
     ]
+    rows = decisions.rows
     notes = [
         f"{row.experiment}, {row.subject} of {row.integrator}: {row.why}" for row in rows if row.why
     ]
-    return Table(headers, cells, "", [*notes, decisions_in_words(decisions, proposed)])
+    notes.append(decisions_in_words(decisions, proposed))
+    return table_of_rows(rows, columns, notes=notes)
 
 
 def decisions_in_words(decisions: "Decisions", proposed: bool = False) -> str:
@@ -57,12 +52,21 @@ def decisions_in_words(decisions: "Decisions", proposed: bool = False) -> str:
     if proposed:
         chosen = sum(bool(row.added) for row in decisions.rows)
         return (
-            f"{decisions.opened} of {every} are open; for {chosen} of them runs would be added, of "
-            f"about {took} of CPU time. Nothing was run."
+            f"{decisions.opened} of {every} {_are(decisions.opened)} open; for {chosen} of them "
+            f"runs would be added or continued, in about {took} of CPU time. Nothing was run."
         )
-    more = count_with_noun(decisions.runs, "more run")
-    left = f" {decisions.left} are left: {decisions.stopped}." if decisions.left else ""
+    done = [count_with_noun(decisions.runs, "more run")] if decisions.runs else []
+    if decisions.continued:
+        done.append(f"continuing {count_with_noun(decisions.continued, 'run')}")
+    by = f": by {' and '.join(done)}" if done else ""
+    by += f", in {took} of CPU time." if decisions.cpu_seconds > 0 else "."
+    left = f" {decisions.left} {_are(decisions.left)} left: {decisions.stopped}."
     return (
-        f"{decisions.opened} of {every} were open, and {decisions.decided} of these are decided "
-        f"now: by {more} and {took} of CPU time.{left}"
+        f"{decisions.opened} of {every} {'was' if decisions.opened == 1 else 'were'} open, and "
+        f"{decisions.decided} of these {_are(decisions.decided)} decided now{by}"
+        f"{left if decisions.left else ''}"
     )
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

@@ -1,4 +1,4 @@
-"""Errors of invariants: their drift, their growth, and the part that is rounding; by quantity."""
+"""Errors of invariants: their drift, and the part of it that is rounding; by quantity."""
 
 from __future__ import annotations
 
@@ -6,42 +6,61 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sweep.analysis.drift.verdicts import GROWS, LINEAR, NONE, WORSE
-from sweep.analysis.reasons import below_rounding_in_words
-from sweep.analysis.summary import (
-    rows_by_quantity,
-    summarize_drifts,
-    summarize_growth,
-    summarize_sources,
+from sweep.analysis.drift.estimators import (
+    AT_ROUND_OFF,
+    EACH,
+    FEW_ROUNDINGS,
+    LINEAR,
+    NONE,
+    UNSTEADY,
+    WALK,
 )
+from sweep.analysis.summary import rows_by_quantity, summarize_drifts, summarize_sources
 from sweep.tables.base import (
+    Column,
     Table,
-    left_out_runs_note,
-    scanned_axes_of_rows,
     scientific_cell,
-    step_columns_of_rows,
+    scientific_column,
+    setting_columns,
     table_notes,
-    two_decimal_cell,
+    table_of_rows,
 )
 from sweep.text import format_number
 
 if TYPE_CHECKING:
-    from sweep.analysis.drift.arithmetic import ArithmeticEstimate, DriftPart
-    from sweep.analysis.drift.comparisons import DriftComparison
-    from sweep.analysis.drift.drifts import DriftEstimate
-    from sweep.analysis.drift.growth import GrowthEstimate
+    from sweep.analysis.drift.arithmetic import ArithmeticEstimate
+    from sweep.analysis.drift.drifts import DriftEstimate, DriftRate
 
-DRIFTING = (LINEAR, WORSE, GROWS)
+NO_DRIFT_OF_ORDER_STUDY = (
+    "No drift is told of an order study: an experiment of its own shows it, with one step size, a "
+    "longer duration, samples = 100 and no reference."
+)
+# What each verdict means, in short; the guide defines it.
+MEANINGS = {
+    LINEAR: "a rate that is surely not 0 and steady",
+    UNSTEADY: "surely not 0, but not the same in both halves of the run",
+    EACH: "no common rate at 99.7 %, but a spread that grows like t",
+    WALK: "no rate, and a spread that grows like √t",
+    AT_ROUND_OFF: f"no error above {FEW_ROUNDINGS:.0f} roundings of the quantity",
+    NONE: "no rate differs from 0 at 99.7 %; the bound says what could hide",
+}
+# The same of errors without a sign: norms of the change of a vector, and sizes.
+MEANINGS_OF_SIZES = MEANINGS | {
+    LINEAR: "a size that surely grows faster than √t, and steadily",
+    UNSTEADY: "surely faster than √t, but not alike in both halves of the run",
+    WALK: "a size that grows like √t",
+    NONE: "not faster than √t at 99.7 %; the bound says what could hide",
+}
 # Properties of `DriftComparison`, and the headers of their columns.
 COMPARED = {"equal_step": "at equal step size", "equal_cost": "in no more CPU time"}
 COMPARISON_NOTE = (
-    "n× less: than the drift, the mean over the same starts, of the integrator that drifts least "
-    "of those that surely drift more (95 %, each)."
+    "≥ n× less than another: that one drifts at least n times as fast (95 %), and of those that "
+    "surely drift faster it is the slowest."
 )
 
 
 def drifts_as_tables(estimates: Sequence[DriftEstimate]) -> list[Table]:
-    """A table of drifts for each quantity, medians over the starts; below it what is undecided.
+    """A table of drifts for each quantity, means over the starts; below it what the words mean.
 
     Parameters
     ----------
@@ -51,118 +70,83 @@ def drifts_as_tables(estimates: Sequence[DriftEstimate]) -> list[Table]:
 
 
 def _drift_table_of_quantity(rows: Sequence[DriftEstimate]) -> Table:
-    axes, steps = scanned_axes_of_rows(rows), step_columns_of_rows(rows)
-    headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps)]
-    missing = any(row.left_out for row in rows)
-    headers += [*(["starts"] if missing else []), "mean", "max", "drift", "|drift| ≤"]
-    comparisons = [name for name in COMPARED if any(_closest_drifting(row, name) for row in rows)]
-    headers += [*(COMPARED[name] for name in comparisons), "verdict"]
-    cells = [
-        [
-            row.integrator,
-            *(format_number(row.parameters[axis]) for axis in axes),
-            *(format_number(getattr(row, name)) for name in steps),
-            *([f"{row.starts} of {row.starts + row.left_out}"] if missing else []),
-            scientific_cell(row.mean_abs.median, 4),
-            scientific_cell(row.max_abs.median),
-            scientific_cell(row.drift),
-            scientific_cell(row.bound),
-            *(str(_closest_drifting(row, name) or "–") for name in comparisons),
-            row.verdict,
-        ]
-        for row in rows
-    ]
-    notes = table_notes(rows, _drift_row_remark)
+    columns = setting_columns(rows)
+    if any(row.left_out for row in rows):
+        columns.append(("starts", lambda row: f"{row.starts} of {row.starts + row.left_out}"))
+    columns += [scientific_column("mean", "mean_abs"), scientific_column("max", "max_abs")]
+    columns += [("drift", rate_cell), scientific_column("bound", "bound")]
+    if any(math.isfinite(row.exponent) for row in rows):
+        columns.append((growth_header(rows[0]), _exponent_cell))
+    comparisons = [_comparison_column(name) for name in COMPARED]
+    comparisons = [(name, cell) for name, cell in comparisons if any(cell(r) != "–" for r in rows)]
+    columns += [*comparisons, ("verdict", lambda row: row.verdict)]
+    notes = table_notes(rows, _reason_and_failure)
+    verdicts = {row.verdict for row in rows}
+    known = MEANINGS if rows[0].signed else MEANINGS_OF_SIZES
+    meanings = [f"{name}: {text}" for name, text in known.items() if name in verdicts]
+    notes += ["; ".join(meanings) + "."] if meanings else []
     notes += [COMPARISON_NOTE] if comparisons else []
-    title, units = _drift_table_title(rows), _drift_units(rows[0])
-    return Table(headers, cells, title, notes, units, " ".join(summarize_drifts(rows)))
+    first = rows[0]
+    units = {"mean": first.units, "max": first.units, "drift": first.rate, "bound": first.rate}
+    units |= {"step size": first.time_units}
+    return table_of_rows(
+        rows,
+        columns,
+        title=_drift_table_title(rows),
+        notes=notes,
+        units={header: unit for header, unit in units.items() if unit != "1"},
+        summary=" ".join(summarize_drifts(rows)),
+    )
 
 
-def _drift_units(row: DriftEstimate) -> dict[str, str]:
-    """Units of the columns of a table of drifts."""
-    units = {"mean": row.units, "max": row.units, "drift": row.rate, "|drift| ≤": row.rate}
-    units |= {"step size": row.time_units}
-    return {header: unit for header, unit in units.items() if unit != "1"}
+def _reason_and_failure(row: DriftEstimate) -> str:
+    """Why there is no drift, and until when the row is judged, where runs fail."""
+    return "; ".join(filter(None, (row.reason and row.in_words, row.until_failure)))
 
 
-def _closest_drifting(row: DriftEstimate, equal: str) -> DriftComparison | None:
-    """The comparison with the integrator that drifts least of those that surely drift more."""
-    return next((one for one in row.compared if getattr(one, equal)), None)
+def growth_header(part: DriftRate) -> str:
+    """Header of the exponents: of the spread over the starts, or of sizes."""
+    return f"{'spread' if part.signed else 'rms'} ~ t^p"
 
 
-def _drift_row_remark(row: DriftEstimate) -> str:
-    """Why a drift is undecided, or how it was seen; empty where the verdict says it all."""
-    if row.reason:
-        return f"{row.sentence}, {row.until_failure}" if row.stopped else row.sentence
-    return row.in_words if row.advice or row.stopped or row.verdict != NONE else ""
+def rate_cell(part: DriftRate) -> str:
+    """A rate with its 95 % interval: ``1.5e-07 ±2e-08``; an en dash where there is none."""
+    if math.isnan(part.drift):
+        return "–"
+    return f"{scientific_cell(part.drift)} ±{scientific_cell(part.half_width, 1)}"
+
+
+def _exponent_cell(part: DriftRate) -> str:
+    """The exponent of a spread with its interval: ``0.53 [0.34, 0.72]``."""
+    if math.isnan(part.exponent):
+        return "–"
+    return f"{part.exponent:.2f} [{part.exponent_low:.2f}, {part.exponent_high:.2f}]"
+
+
+def _comparison_column(equal: str) -> Column:
+    """What drifts least of the integrators that surely drift more."""
+    return COMPARED[equal], lambda row: next(
+        (str(one) for one in row.compared if getattr(one, equal)), "–"
+    )
 
 
 def _drift_table_title(rows: Sequence[DriftEstimate]) -> str:
-    first = rows[0]
+    first = max(rows, key=lambda row: row.duration)
     name, units = first.quantity.replace("_", " "), first.units
     sampled = list(dict.fromkeys(row.integrator for row in rows if not row.every_step))
     of = "every step" if len(sampled) < len({row.integrator for row in rows}) else "samples"
     if of == "every step" and sampled:
         of += f" (of {', '.join(sampled)}: of samples)"
+    sizes = f"mean and max of |error| of {of}"
+    if of != "samples" and not any(row.max_every_step for row in rows):
+        sizes = f"mean of |error| of {of}, max of samples"
     starts = max(row.starts for row in rows)
-    over = "the starts that are complete" if any(r.left_out for r in rows) else f"{starts} starts"
-    median = f", medians over {over}" if starts > 1 else ""
+    over = "the starts that count" if any(r.left_out for r in rows) else f"{starts} starts"
+    mean = f", means over {over}" if starts > 1 else ", of one start" * starts
     return (
-        f"{name} error{'' if units == '1' else f' [{units}]'}: mean and max of |error| of {of}"
-        f"{median}; drift {first.rate} over {first.span} (95 %)"
+        f"{name} error{'' if units == '1' else f' [{units}]'}: {sizes}, "
+        f"drift {first.rate} ±95 % and its bound over {first.span}{mean}"
     )
-
-
-def growth_as_tables(estimates: Sequence[GrowthEstimate]) -> list[Table]:
-    """A table of the growth of errors for each quantity; below it what the verdicts rest on.
-
-    Parameters
-    ----------
-    estimates : sequence of GrowthEstimate
-    """
-    return [_growth_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
-
-
-def _growth_table_of_quantity(rows: Sequence[GrowthEstimate]) -> Table:
-    axes = scanned_axes_of_rows(rows)
-    headers = ["integrator", *axes, "step size", "starts", "steps", "rms", "exponent", "95 %"]
-    headers += ["drift/ε a step", "verdict"]
-    cells = [
-        [
-            row.integrator,
-            *(format_number(row.parameters[axis]) for axis in axes),
-            format_number(row.step_size if math.isfinite(row.step_size) else row.tolerance),
-            str(row.starts),
-            format_number(row.steps),
-            scientific_cell(row.rms),
-            two_decimal_cell(row.exponent),
-            "–" if math.isnan(row.low) else f"{row.low:.2f} – {row.high:.2f}",
-            "–"
-            if math.isnan(row.drift)
-            else f"{scientific_cell(row.drift)} ± {scientific_cell(row.drift_error, 1)}",
-            row.verdict,
-        ]
-        for row in rows
-    ]
-    first = rows[0]
-    units = "" if first.units == "1" else f" [{first.units}]"
-    title = (
-        f"{first.quantity.replace('_', ' ')} error{units}: rms over the starts at the end, its "
-        "growth in the last decade; drift of the mean in ε of the quantity, ± standard error"
-    )
-    notes = table_notes(rows, _growth_row_remark)
-    summary = " ".join(summarize_growth(rows))
-    return Table(headers, cells, title, notes + left_out_runs_note(rows), summary=summary)
-
-
-def _growth_row_remark(row: GrowthEstimate) -> str:
-    """Why there is no verdict, or the sign of a drift, and whether errors are below a rounding."""
-    reason: str = row.reason
-    if reason:
-        return reason
-    sign = row.sign if row.verdict in DRIFTING else ""
-    below = below_rounding_in_words(row) if row.below_rounding else ""
-    return ", ".join(filter(None, (sign, below)))
 
 
 def arithmetic_as_tables(estimates: Sequence[ArithmeticEstimate]) -> list[Table]:
@@ -177,24 +161,17 @@ def arithmetic_as_tables(estimates: Sequence[ArithmeticEstimate]) -> list[Table]
 
 def _arithmetic_table_of_quantity(rows: Sequence[ArithmeticEstimate]) -> Table:
     shown = [row for row in rows if row.twin]
-    axes = scanned_axes_of_rows(shown)
-    headers = ["integrator", *axes, "step size", "starts", "until", "drift"]
-    headers += ["of the method", "verdict", "of rounding", "verdict", "source"]
-    cells = [
-        [
-            row.integrator,
-            *(format_number(row.parameters[axis]) for axis in axes),
-            format_number(row.step_size),
-            str(row.starts),
-            f"{format_number(row.duration)}{' *' if row.compared else ''}",
-            _drift_cell(row.total),
-            _drift_cell(row.method),
-            row.method.verdict,
-            _drift_cell(row.rounding),
-            row.rounding.verdict,
-            row.source,
-        ]
-        for row in shown
+    columns = [
+        *setting_columns(shown),
+        ("starts", lambda row: str(row.starts)),
+        ("until", lambda row: f"{format_number(row.duration)}{' *' if row.compared else ''}"),
+        ("drift", lambda row: rate_cell(row.total)),
+        ("of the method", lambda row: rate_cell(row.method)),
+        ("verdict", lambda row: row.method.verdict),
+        ("of rounding", lambda row: rate_cell(row.rounding)),
+        (growth_header(shown[0].total), lambda row: _exponent_cell(row.rounding)),
+        ("verdict", lambda row: row.rounding.verdict),
+        ("source", lambda row: row.source),
     ]
     first = shown[0]
     units = "" if first.units == "1" else f" [{first.units}]"
@@ -202,12 +179,6 @@ def _arithmetic_table_of_quantity(rows: Sequence[ArithmeticEstimate]) -> Table:
         f"{first.quantity.replace('_', ' ')} error{units}: drift {first.rate} ± 95 %, that of the "
         "method in double-double, and that of rounding, which is the rest"
     )
-    notes = table_notes(rows, lambda row: row.finding)
-    notes += [f"* {note}" for note in table_notes(rows, lambda row: row.compared)]
-    return Table(headers, cells, title, notes, summary=" ".join(summarize_sources(rows)))
-
-
-def _drift_cell(part: DriftPart) -> str:
-    if math.isnan(part.drift):
-        return "–"
-    return f"{scientific_cell(part.drift)} ± {scientific_cell(part.half_width, 1)}"
+    notes = [f"* {note}" for note in table_notes(rows, lambda row: row.compared)]
+    summary = " ".join(summarize_sources(rows))
+    return table_of_rows(shown, columns, title=title, notes=notes, summary=summary)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sweep.campaign.recommend.recommendation import HELD_BACK, SEARCHED
-from sweep.tables.base import Table, scientific_cell
+from sweep.tables.base import Column, Table, scientific_cell, table_of_rows
 from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
+    from sweep.campaign.recommend.bounds import Bound
     from sweep.campaign.recommend.recommendation import Choice, Recommendation
 
 FAR_BELOW = 100.0  # times that an error is below its bound, from which on a sentence says so
@@ -47,31 +48,30 @@ def recommendation_as_table(found: Recommendation) -> Table:
     -------
     Table
     """
-    best = found.best
-    headers = ["integrator", "order", "step size", "tolerance", "CPU time", "times"]
-    headers += [bound.in_words for bound in found.bounds]
-    rows = [
-        [
-            own.integrator,
-            str(own.order),
-            "–" if own.adaptive else format_number(own.size),
-            scientific_cell(own.size) if own.adaptive else "–",
-            _seconds_text(own.seconds),
-            _cost_ratio_cell(own, best),
-            *(scientific_cell(own.errors[bound.error]) for bound in found.bounds),
-        ]
-        for own in (best, *found.others)
+    best, rows = found.best, (found.best, *found.others)
+    columns: list[Column] = [
+        ("integrator", lambda own: own.integrator),
+        ("order", lambda own: str(own.order)),
+        ("step size", lambda own: "–" if own.adaptive else format_number(own.size)),
+        ("tolerance", lambda own: scientific_cell(own.size) if own.adaptive else "–"),
+        ("CPU time", lambda own: _seconds_text(own.seconds)),
+        ("times", lambda own: _cost_ratio_cell(own, best)),
+        *map(_error_column, found.bounds),
     ]
-    if not any(own.adaptive for own in (best, *found.others)):
-        headers, rows = headers[:3] + headers[4:], [row[:3] + row[4:] for row in rows]
+    if not any(own.adaptive for own in rows):
+        columns = [column for column in columns if column[0] != "tolerance"]
     together = f", {found.together} side by side" if found.together > 1 else ", each by itself"
     notes = [
         f"CPU time is that of a run until t = {_time_text(found, found.until)}{together}, the "
         "least of repeats; errors are the largest of all runs."
     ]
     if not all(own.is_apart for own in found.others):
-        notes.append("=: cannot be told from the first by the spread of its CPU times")
-    return Table(headers, rows, "", notes)
+        notes.append("=: cannot be told from the first by CPU times, which scatter")
+    return table_of_rows(rows, columns, notes=notes)
+
+
+def _error_column(bound: Bound) -> Column:
+    return bound.in_words, lambda own: scientific_cell(own.errors[bound.error])
 
 
 def _recommendation_sentence(found: Recommendation) -> str:
@@ -87,7 +87,7 @@ def _recommendation_sentence(found: Recommendation) -> str:
         text += f"; {', '.join(same)} may be as cheap: that cannot be told by these CPU times"
     elif found.others:
         dearer = found.others[0]
-        text += f", {dearer.seconds / best.seconds:.3g} times cheaper than {dearer.integrator}"
+        text += f", {_cost_ratio_cell(dearer, best)} times cheaper than {dearer.integrator}"
     return f"{text}."
 
 
@@ -95,10 +95,11 @@ def _verification_sentences(found: Recommendation) -> Iterator[str]:
     if not found.held_back and not found.in_time:
         yield "Not verified from initial conditions that were held back: the budget ended."
     elif not found.held_back:
-        count, wanted = count_with_noun(found.searched, "initial condition"), SEARCHED + HELD_BACK
+        count = count_with_noun(found.searched, "initial condition")
         yield (
-            f"So it is from the study's {count}; of others nothing is known, which takes {wanted} "
-            f"random ones: {{ around = …, random = {wanted}, spread = …, seed = 1 }} draws them."
+            f"So it is from the study's {count}; of others nothing is known: give the study a "
+            f"random one, {{ around = …, random = 1, spread = …, seed = 1 }}, of which "
+            f"{SEARCHED + HELD_BACK} are drawn."
         )
     else:
         largest = " and ".join(
@@ -114,25 +115,15 @@ def _verification_sentences(found: Recommendation) -> Iterator[str]:
 
 def _remark_sentences(found: Recommendation) -> Iterator[str]:
     best = found.best
+    if not best.at_largest:
+        return
+    samples = f" with {found.samples} samples" if found.samples > 1 else ""
+    text = "No larger tolerance was tried." if best.adaptive else ""
+    text = text or f"No larger step is possible{samples}."
     is_far = all(best.errors[own.error] < own.most / FAR_BELOW for own in found.bounds)
-    points = [own for own in found.points if own.integrator == best.integrator]
-    larger = [own for own in points if own.size > best.size]
-    failing_sizes = [own.size for own in larger if found.parts_of_bounds(own) > 1.0]
-    if best.at_largest:
-        text = "No larger tolerance was tried." if best.adaptive else "No larger step is possible"
-        if not best.adaptive:
-            text += f" with {found.samples} samples." if found.samples > 1 else "."
-        if is_far and all(bound.quantities for bound in found.bounds):  # none of states
-            text += (
-                " So small an error says little of trajectories: bound the global error as well."
-            )
-        yield text
-    elif is_far and failing_sizes:
-        what = "tolerance" if best.adaptive else "step size"
-        yield (
-            "That is far below the bound, which is exceeded, or runs fail, "
-            f"with {what} {format_number(min(failing_sizes))}."
-        )
+    if is_far and all(bound.quantities for bound in found.bounds):  # none of states
+        text += " So small an error says little of trajectories: bound the global error as well."
+    yield text
 
 
 def _search_sentence(found: Recommendation) -> str:
@@ -142,7 +133,7 @@ def _search_sentence(found: Recommendation) -> str:
     ]
     return (
         f"Of the integrators that fit, so many kept it: {', '.join(said)}; the cheapest of them "
-        f"went on. All runs took {_seconds_text(found.search_seconds)} of CPU time."
+        f"went on. All runs of its store took {_seconds_text(found.search_seconds)} of CPU time."
     )
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from sweep.analysis.rows import grouped
 from sweep.analysis.runs.summaries import (
     AT,
     coordinates_that_vary_between_runs,
@@ -59,8 +61,10 @@ def runs_as_table(
     rows = sort_runs_by_column(dataset, sort, reverse)
     shown = dataset.isel(run=rows[:limit])
     table = results(shown, names)
-    cells = [[_run_cell_text(table[name], value) for value in table[name].values] for name in names]
-    notes = _more_runs_note(len(rows), shown.sizes["run"]) + _column_units_note(table, names)
+    cells = [[_run_cell_text(name, one) for one in _column_values(table[name])] for name in names]
+    more = len(rows) - shown.sizes["run"]
+    notes = [f"… and {more:,} more of {len(rows):,} runs; --limit 0 lists all"] if more else []
+    notes += _column_units_note(table, names)
     if columns is None:
         notes += _further_columns_note(dataset, names)
     return Table(names, [list(row) for row in zip(*cells, strict=True)], notes=notes)
@@ -93,7 +97,7 @@ def runs_as_json_rows(
     rows = sort_runs_by_column(dataset, sort, reverse)[:limit]
     for start in range(0, len(rows), BATCH):
         table = results(dataset.isel(run=rows[start : start + BATCH]), names)
-        values = [_column_values_for_json(table[name]) for name in names]
+        values = [_column_values(table[name]) for name in names]
         for row in zip(*values, strict=True):
             yield {name: value_for_json(value) for name, value in zip(names, row, strict=True)}
 
@@ -139,47 +143,30 @@ def sort_runs_by_column(
     if sort is None:
         rows = np.arange(dataset.sizes["run"])
         return rows[::-1] if reverse else rows
-    values = results(dataset, [sort])[sort].values
-    if values.dtype.kind == "O":
-        _, values = np.unique(values.astype(str), return_inverse=True)
-    missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
-    keys = -values.astype(float) if reverse else values
-    return np.lexsort([keys, missing])
+    values = pd.Series(results(dataset, [sort])[sort].values)
+    values = values.astype(str) if values.dtype == object else values
+    return values.sort_values(ascending=not reverse, kind="stable").index.to_numpy()
 
 
-def _run_cell_text(array: xr.DataArray, value: Any) -> str:
-    """A value as text: a status by its name, errors with two digits so that they line up."""
-    if array.name == "status":
-        return _run_status_cell(array, value)
-    if "_error" in str(array.name) or "defect" in str(array.name):
+def _run_cell_text(name: str, value: Any) -> str:
+    """A value as text: errors with two digits so that they line up."""
+    if "_error" in name or "defect" in name:
         return scientific_cell(float(value))
-    return format_number(value.item() if isinstance(value, np.generic) else value, 4)
+    return format_number(value, 4)
 
 
-def _run_status_cell(array: xr.DataArray, value: Any) -> str:
+def _column_values(array: xr.DataArray) -> list[Any]:
+    """Values of a column, of the status their names."""
+    if array.name != "status":
+        return list(array.values.tolist())
     meanings = array.attrs.get("flag_meanings", "").split()
-    flags: dict[int, str] = dict(zip(array.attrs.get("flag_values", ()), meanings, strict=False))
-    return flags.get(int(value), str(value))
-
-
-def _column_values_for_json(array: xr.DataArray) -> list[Any]:
-    if array.name == "status":
-        return [_run_status_cell(array, value) for value in array.values]
-    return list(array.values.tolist())
-
-
-def _more_runs_note(total: int, shown: int) -> list[str]:
-    more = total - shown
-    return [f"… and {more:,} more of {total:,} runs; --limit 0 lists all"] if more else []
+    names: dict[int, str] = dict(zip(array.attrs.get("flag_values", ()), meanings, strict=False))
+    return [names.get(int(value), str(value)) for value in array.values]
 
 
 def _column_units_note(table: xr.Dataset, names: Sequence[str]) -> list[str]:
-    units = {name: table[name].attrs.get("units", "1") for name in names}
-    by_unit: dict[str, list[str]] = {}
-    for name, unit in units.items():
-        if unit != "1":
-            by_unit.setdefault(unit, []).append(name)
-    texts = [f"{', '.join(of)} [{unit}]" for unit, of in by_unit.items()]
+    by_unit = grouped(names, lambda name: table[name].attrs.get("units", "1"))
+    texts = [f"{', '.join(of)} [{unit}]" for unit, of in by_unit.items() if unit != "1"]
     return [f"Units: {'; '.join(texts)}"] if texts else []
 
 

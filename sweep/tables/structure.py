@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sweep.analysis.summary import summarize_structure
 from sweep.tables.base import (
+    Column,
     Table,
     left_out_runs_note,
-    scanned_axes_of_rows,
-    scientific_cell,
-    step_columns_of_rows,
+    scientific_column,
+    setting_columns,
+    table_of_rows,
 )
-from sweep.text import format_number
 
 if TYPE_CHECKING:
-    from sweep.analysis.structure import KeptQuantity, StructureEstimate
+    from sweep.analysis.structure import StructureEstimate
 
-DECLARED = {True: "symmetric", False: "not symmetric", None: "–"}
-YES = {True: "yes", False: "no", None: "–"}
 DISPUTED = "≠"  # behind a declaration that a measurement contradicts
+DISPUTES = {
+    "symplectic_disputed": "declared symplectic, and measured not to be",
+    "disputed": "declared symmetric, but runs do not return to round-off, as those of a method "
+    "that is not symmetric, or of a motion that enlarges rounding",
+}
 
 
 def structure_as_tables(estimates: Sequence[StructureEstimate]) -> list[Table]:
@@ -33,101 +35,80 @@ def structure_as_tables(estimates: Sequence[StructureEstimate]) -> list[Table]:
     ----------
     estimates : sequence of StructureEstimate
     """
-    axes = scanned_axes_of_rows(estimates)
-    steps = step_columns_of_rows(estimates)
-    defects = any(row.verdict for row in estimates)
-    reversals = any(math.isfinite(row.reversal.median) for row in estimates)
-    first = ["integrator", *axes, *(name.replace("_", " ") for name in steps), "starts"]
-    leading = [
-        [
-            row.integrator,
-            *(format_number(row.parameters[axis]) for axis in axes),
-            *(format_number(getattr(row, name)) for name in steps),
-            str(row.starts),
-        ]
-        for row in estimates
+    kept = any(row.quantities for row in estimates)
+    measured = any(row.verdict or row.returned for row in estimates)
+    return [
+        *([_defect_and_reversal_table(estimates)] if measured else []),
+        *([_kept_quantities_table(estimates)] if kept else []),
     ]
-    found = []
-    if defects or reversals:
-        headers = [*first]
-        if defects:
-            headers += ["symplectic defect", "largest", "resolution", "verdict", "declared to be"]
-        if reversals:
-            headers += ["reversal error", "largest", "rounding", "returned", "declared"]
-        cells = [
-            [
-                *begins,
-                *(_defect_cells(row) if defects else []),
-                *(_reversal_cells(row) if reversals else []),
-            ]
-            for begins, row in zip(leading, estimates, strict=True)
+
+
+def _defect_and_reversal_table(estimates: Sequence[StructureEstimate]) -> Table:
+    first, columns, titles = estimates[0], _starting_columns(estimates), []
+    if any(row.verdict for row in estimates):
+        columns += [
+            scientific_column("symplectic defect", "defect.median"),
+            scientific_column("largest", "defect.high"),
+            scientific_column("resolution", "largest_resolved"),
+            ("verdict", lambda row: row.verdict or "–"),
+            _declared_column("declared to be", "symplectic", "symplectic_disputed", "symplectic"),
         ]
-        notes = [*_disputes_note(estimates), *left_out_runs_note(estimates)]
-        title = _structure_title(estimates, defects, reversals)
-        summary = " ".join(summarize_structure(estimates))
-        found.append(Table(headers, cells, title, notes, summary=summary))
-    kept = [
-        [*begins, quantity.quantity.replace("_", " "), *_kept_cells(quantity)]
-        for begins, row in zip(leading, estimates, strict=True)
-        for quantity in row.quantities
-    ]
-    if kept:
-        headers = [*first, "quantity", "largest |error|", "rounding", "kept", "declared"]
-        title = (
-            "invariants and constraints: largest |error| of all starts, what the roundings of all "
-            "steps can add up to, and whether it is declared to be kept"
-        )
-        lost = any(quantity.disputed for row in estimates for quantity in row.quantities)
-        notes = [f"{DISPUTED}: declared to be kept, and measured not to be"] if lost else []
-        found.append(Table(headers, kept, title, notes))
-    return found
-
-
-def _kept_cells(quantity: KeptQuantity) -> list[str]:
-    declared = YES[quantity.declared] + f" {DISPUTED}" * quantity.disputed
-    numbers = map(scientific_cell, (quantity.largest, quantity.rounding))
-    return [*numbers, quantity.kept or "–", declared]
-
-
-def _defect_cells(row: StructureEstimate) -> list[str]:
-    values = row.defect.median, row.defect.high, row.largest_resolved
-    declared = {True: "symplectic", False: "no", None: "–"}[row.symplectic]
-    declared += f" {DISPUTED}" * row.symplectic_disputed
-    return [*map(scientific_cell, values), row.verdict or "–", declared]
-
-
-def _reversal_cells(row: StructureEstimate) -> list[str]:
-    values = row.reversal.median, row.reversal.high, row.largest_rounding
-    declared = DECLARED[row.symmetric] + f" {DISPUTED}" * row.disputed
-    return [*map(scientific_cell, values), row.returned or "–", declared]
-
-
-def _disputes_note(estimates: Sequence[StructureEstimate]) -> list[str]:
-    notes = []
-    if labels := dict.fromkeys(row.integrator for row in estimates if row.symplectic_disputed):
-        notes.append(f"{DISPUTED} {', '.join(labels)}: declared symplectic, and measured not to be")
-    if labels := dict.fromkeys(row.integrator for row in estimates if row.disputed):
-        notes.append(
-            f"{DISPUTED} {', '.join(labels)}: declared symmetric, but runs do not return to "
-            "round-off, as those of a method that is not symmetric, or of a motion that enlarges "
-            "rounding"
-        )
-    return notes
-
-
-def _structure_title(estimates: Sequence[StructureEstimate], defects: bool, reversals: bool) -> str:
-    first, parts = estimates[0], []
-    if defects:
-        parts.append(
+        titles.append(
             "symplectic defect max |JᵀΩJ − Ω| / max |Ω| of the first step (adaptive: of the first "
             "sample interval), and the resolution: what rounding or differences can make of none"
         )
-    if reversals:
+    if any(row.returned for row in estimates):
+        columns += [
+            scientific_column("reversal error", "reversal.median"),
+            scientific_column("largest", "reversal.high"),
+            scientific_column("rounding", "largest_rounding"),
+            ("returned", lambda row: row.returned or "–"),
+            _declared_column("declared", "symmetric", "disputed", "symmetric", "not symmetric"),
+        ]
         time = "" if first.time_units == "1" else f" {first.time_units}"
-        parts.append(
+        titles.append(
             "reversal error: distance from the start after as many steps back from "
             f"t = {first.duration:g}{time}, and what the roundings of so many steps can add up to"
         )
-    several = max(row.starts for row in estimates) > 1
-    median = ["medians and largest over the starts"] if several else []
-    return "; ".join([*parts, *median])
+    if max(row.starts for row in estimates) > 1:
+        titles.append("medians and largest over the starts")
+    notes = []
+    for disputed, why in DISPUTES.items():
+        if labels := dict.fromkeys(row.integrator for row in estimates if getattr(row, disputed)):
+            notes.append(f"{DISPUTED} {', '.join(labels)}: {why}")
+    notes += left_out_runs_note(estimates)
+    summary = " ".join(summarize_structure(estimates))
+    return table_of_rows(estimates, columns, title="; ".join(titles), notes=notes, summary=summary)
+
+
+def _kept_quantities_table(estimates: Sequence[StructureEstimate]) -> Table:
+    of_row = _starting_columns(estimates)
+    of_quantity: list[Column] = [
+        ("quantity", lambda kept: kept.quantity.replace("_", " ")),
+        scientific_column("largest |error|", "largest"),
+        scientific_column("rounding", "rounding"),
+        ("kept", lambda kept: kept.kept or "–"),
+        _declared_column("declared", "declared", "disputed", "yes"),
+    ]
+    cells = [
+        [*(cell(row) for _, cell in of_row), *(cell(kept) for _, cell in of_quantity)]
+        for row in estimates
+        for kept in row.quantities
+    ]
+    title = (
+        "invariants and constraints: largest |error| of all starts, what the roundings of all "
+        "steps can add up to, and whether it is declared to be kept"
+    )
+    lost = any(quantity.disputed for row in estimates for quantity in row.quantities)
+    notes = [f"{DISPUTED}: declared to be kept, and measured not to be"] if lost else []
+    return Table([header for header, _ in (*of_row, *of_quantity)], cells, title, notes)
+
+
+def _starting_columns(estimates: Sequence[StructureEstimate]) -> list[Column]:
+    return [*setting_columns(estimates), ("starts", lambda row: str(row.starts))]
+
+
+def _declared_column(header: str, name: str, disputed: str, yes: str, no: str = "no") -> Column:
+    """What an integrator is declared to do, marked where a measurement contradicts it."""
+    words = {True: yes, False: no, None: "–"}
+    return header, lambda row: words[getattr(row, name)] + f" {DISPUTED}" * getattr(row, disputed)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sweep.analysis.efficiency.pareto import WORK, least_work
 from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
+from sweep.analysis.rows import grouped
 from sweep.analysis.summary import summarize_work
 from sweep.tables.base import (
     Table,
     left_out_runs_note,
-    scanned_axes_of_rows,
+    range_cell,
     scientific_cell,
-    step_columns_of_rows,
+    setting_columns,
 )
 from sweep.text import format_number
 
@@ -22,12 +24,6 @@ if TYPE_CHECKING:
     from sweep.analysis.efficiency.pareto import LeastWork, WorkEstimate
 
 NAMES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time"}
-# How the work of integrators compares that share the first place.
-EQUAL = {
-    "steps": "equally many",
-    "evaluations": "equally many",
-    "cpu_time": "not told apart within what repeats differ by, or 10 % where timed once",
-}
 MOST_EQUAL = 2  # integrators of a cell
 BEST, LEAST, FLOOR, AT_MOST, UNMEASURED = "*", "*", "~", "≤", "?"
 
@@ -48,37 +44,46 @@ def work_as_tables(estimates: Sequence[WorkEstimate], against: str = "evaluation
         first error of the estimates.
     """
     first = [row for row in estimates if row.error == estimates[0].error]
-    found: dict[tuple[tuple[str, object], ...], list[LeastWork]] = {}
-    for one in least_work(first, against):
-        found.setdefault(tuple(one.parameters.items()), []).append(one)
+    found = grouped(least_work(first, against), lambda one: tuple(one.parameters.items()))
     notes = [] if found else [f"No least {NAMES[against]}: {_why_no_least_work(first, against)}"]
     least = [_least_work_table(rows, against) for rows in found.values()]
     return [_work_precision_table(estimates, against, notes), *least]
 
 
+def work_of_one_as_table(estimates: Sequence[WorkEstimate]) -> Table:
+    """Steps, evaluations, CPU time and errors of one integrator, without marks that compare it.
+
+    Parameters
+    ----------
+    estimates : sequence of WorkEstimate
+    """
+    table = _work_precision_table([replace(row, best=()) for row in estimates], WORK[1], [])
+    return replace(table, title=table.title.partition("\n")[0], notes=[], summary="")
+
+
 def _work_precision_table(
     estimates: Sequence[WorkEstimate], against: str, notes: list[str]
 ) -> Table:
-    axes, steps = scanned_axes_of_rows(estimates), step_columns_of_rows(estimates)
-    errors = list(dict.fromkeys(row.error for row in estimates))
-    ranged = len(errors) == 1 and any(row.starts > 1 for row in estimates)
-    headers = ["integrator", *axes, *(name.replace("_", " ") for name in steps), *NAMES.values()]
-    headers += [_error_column_name(error) for error in errors]
+    """A line for each integrator and step size, of the rows of its errors."""
+    of_error = grouped(estimates, lambda row: row.error)
+    errors, first = list(of_error), of_error[estimates[0].error]
+    columns = [
+        *setting_columns(estimates),
+        ("steps", lambda row: format_number(row.steps, 6)),
+        ("evaluations", lambda row: format_number(row.evaluations, 6)),
+        ("CPU time", _cpu_time_cell),
+    ]
     cells = [
         [
-            row.integrator,
-            *(format_number(row.parameters[axis]) for axis in axes),
-            *(format_number(getattr(row, name)) for name in steps),
-            format_number(row.steps, 6),
-            format_number(row.evaluations, 6),
-            _cpu_time_cell(row),
-            *(_marked_error_cell(one, against) for one in (row, *others)),
-            *([_error_range_cell(row)] if ranged else []),
+            *(cell(row) for _, cell in columns),
+            *(_marked_error_cell(r, against) for r in (row, *rest)),
         ]
-        for row, *others in _rows_by_setting(estimates, len(errors))
+        for row, *rest in zip(*of_error.values(), strict=True)
     ]
-    headers += ["range"] if ranged else []
-    first = [row for row in estimates if row.error == errors[0]]
+    headers = [*(header for header, _ in columns), *map(_error_column_name, errors)]
+    if len(errors) == 1 and any(row.starts > 1 for row in first):
+        headers.append("range")
+        cells = [[*line, range_cell(row)] for line, row in zip(cells, first, strict=True)]
     if any(_is_below_reference_error(row) for row in first):
         notes = [f"{FLOOR}: at round-off, or less than the reference resolves", *notes]
     if unmeasured := why_cpu_times_not_comparable(first):
@@ -86,17 +91,10 @@ def _work_precision_table(
     units = {"CPU time": "s"} | {
         _error_column_name(row.error): row.units for row in estimates if row.units != "1"
     }
-    notes = [*notes, _work_units_note(units), *left_out_runs_note(first)]
-    title = _work_table_title(estimates, against)
+    named = ", ".join(f"{name} [{unit}]" for name, unit in units.items())
+    notes = [*notes, f"Units: {named}", *left_out_runs_note(first)]
     summary = " ".join(summarize_work(estimates, against))
-    return Table(headers, cells, title, notes, units, summary)
-
-
-def _rows_by_setting(
-    estimates: Sequence[WorkEstimate], errors: int
-) -> Iterable[tuple[WorkEstimate, ...]]:
-    """The rows of each integrator and step size together: as many as there are errors."""
-    return zip(*(estimates[i::errors] for i in range(errors)), strict=True)
+    return Table(headers, cells, _work_table_title(estimates, against), notes, units, summary)
 
 
 def _cpu_time_cell(row: WorkEstimate) -> str:
@@ -115,47 +113,26 @@ def _is_below_reference_error(row: WorkEstimate) -> bool:
     return row.reference and row.starts > 0 and not row.resolved
 
 
-def _error_range_cell(row: WorkEstimate) -> str:
-    return f"{scientific_cell(row.low)} – {scientific_cell(row.high)}" if row.starts > 1 else "–"
-
-
 def _work_table_title(estimates: Sequence[WorkEstimate], against: str) -> str:
     """What the columns are: errors, when they are measured, and the work by which some are best."""
     starts = max(row.starts for row in estimates)
     median = f", medians over {starts} starts" if starts > 1 else ""
-    by_time: dict[tuple[str, bool], list[WorkEstimate]] = {}
-    for row in estimates:
-        when = "at" if row.at == "end" else "largest until"
-        by_time.setdefault((when, row.reference), []).append(row)
-    parts = [
-        f"{', '.join(map(_error_column_name, dict.fromkeys(row.error for row in rows)))} {when} "
-        f"{_error_time_text({row.time for row in rows})}"
-        for (when, _), rows in by_time.items()
-    ]
+    parts = []
+    for (at, _), rows in grouped(estimates, lambda row: (row.at, row.reference)).items():
+        names = ", ".join(map(_error_column_name, dict.fromkeys(row.error for row in rows)))
+        known = sorted({row.time for row in rows if not math.isnan(row.time)})
+        times = " – ".join(format_number(time, 6) for time in dict.fromkeys(known[:1] + known[-1:]))
+        parts.append(f"{names} {'at' if at == 'end' else 'largest until'} t = {times or '–'}")
+    little = "little" if against == "cpu_time" else "few"
     return (
         f"Work of a whole run, and size of the error{median}: {'; '.join(parts)}\n"
         f"{BEST} best of its family: no member reaches as small an error for as "
-        f"{_little_work_in_words(against)}"
+        f"{little} {NAMES[against]}"
     )
 
 
 def _error_column_name(error: str) -> str:
     return error.removesuffix("_error").replace("_", " ")
-
-
-def _error_time_text(times: Iterable[float]) -> str:
-    """Times in words: ``t = 2``, or the first and the last, ``t = 1.5 – 2``."""
-    known = sorted(time for time in times if not math.isnan(time))
-    ends = dict.fromkeys(known[:1] + known[-1:])
-    return f"t = {' – '.join(format_number(time, 6) for time in ends) or '–'}"
-
-
-def _work_units_note(units: Mapping[str, str]) -> str:
-    return f"Units: {', '.join(f'{name} [{unit}]' for name, unit in units.items())}"
-
-
-def _little_work_in_words(against: str) -> str:
-    return f"little {NAMES[against]}" if against == "cpu_time" else f"few {NAMES[against]}"
 
 
 def _why_no_least_work(estimates: Sequence[WorkEstimate], against: str) -> str:
@@ -175,25 +152,20 @@ def _why_no_least_work(estimates: Sequence[WorkEstimate], against: str) -> str:
 
 
 def _least_work_table(rows: Sequence[LeastWork], against: str) -> Table:
-    families = list(dict.fromkeys(row.family for row in rows))
+    """A line for each error, of the least work of each family."""
+    first, families = rows[0], list(dict.fromkeys(row.family for row in rows))
     by_level: dict[float, dict[str, LeastWork]] = {}
     for row in rows:
         by_level.setdefault(row.level, {})[row.family] = row
-    units = " [s]" if against == "cpu_time" else ""
     cells = [
         [f"{level:.0e}", *(part for f in families for part in _least_work_cells(of.get(f)))]
         for level, of in by_level.items()
     ]
-    headers = ["error ≤"]
-    for family in families:
-        headers += [family, "with"]
-    first = rows[0]
-    where = ", ".join(
-        f"{name} = {format_number(value)}" for name, value in first.parameters.items()
-    )
+    headers = ["error ≤", *(header for family in families for header in (family, "with"))]
+    where = "".join(f", {name} = {format_number(v)}" for name, v in first.parameters.items())
     title = (
-        f"Least {NAMES[against]}{units} by size of the {first.error.replace('_', ' ')} and family"
-        f"{where and f', {where}'}; {LEAST} of all"
+        f"Least {NAMES[against]}{' [s]' * (against == 'cpu_time')} by size of the "
+        f"{first.error.replace('_', ' ')} and family{where}; {LEAST} of all"
     )
     notes = []
     if not all(row.interpolated for row in rows):
@@ -201,21 +173,19 @@ def _least_work_table(rows: Sequence[LeastWork], against: str) -> Table:
             f"{AT_MOST}: its error there is smaller already, so that it may need less; others are "
             "interpolated"
         ]
-    if any(row.equals for row in rows) or _several_least(by_level):
-        notes.append(f"or, and more than one {LEAST} in a row: {EQUAL[against]}")
+    several = (sum(row.least_of_all for row in of.values()) > 1 for of in by_level.values())
+    if any(row.equals for row in rows) or any(several):
+        equal = "not told apart within what repeats differ by, or 10 % where timed once"
+        equal = equal if against == "cpu_time" else "equally many"
+        notes.append(f"or, and more than one {LEAST} in a row: {equal}")
     return Table(headers, cells, title, notes)
-
-
-def _several_least(by_level: Mapping[float, Mapping[str, LeastWork]]) -> bool:
-    """Whether several families need least at some level."""
-    return any(sum(row.least_of_all for row in of.values()) > 1 for of in by_level.values())
 
 
 def _least_work_cells(row: LeastWork | None) -> list[str]:
     if row is None:
         return ["–", ""]
     work = scientific_cell(row.work) if row.against == "cpu_time" else f"{row.work:.0f}"
-    mark = LEAST if row.least_of_all else ""
+    bound, mark = AT_MOST * (not row.interpolated), LEAST * row.least_of_all
     names = [row.integrator, *row.equals]
     shown = names if len(names) <= MOST_EQUAL else [names[0], f"{len(names) - 1} others"]
-    return [f"{'' if row.interpolated else AT_MOST}{work}{mark}", " or ".join(shown)]
+    return [f"{bound}{work}{mark}", " or ".join(shown)]

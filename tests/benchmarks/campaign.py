@@ -23,7 +23,7 @@ import numpy as np
 from timing import Case, Comparison, columns, compile_cpp
 
 from integrators.compiler.elements import aligned
-from sweep.analysis.drift.drifts import fit_drift_slope
+from sweep.analysis.drift.estimators import measure_drift, window_weights
 from sweep.campaign.pilot import (
     named_integrators_of_table,
     named_systems_of_table,
@@ -105,7 +105,9 @@ def figures(steps, springs):
     errors = np.concatenate(run.errors)
     q = problem.layout.parts(run.runs.checkpoints)["y"][0][: len(y) // 2]
     times = run.recorder.recipe.times
-    slope, low, high, _ = fit_drift_slope(times, (errors[None, 1:] + errors[None, :-1]) / 2)
+    weights = window_weights(times)
+    means = (errors[None, 1:] + errors[None, :-1]) / 2
+    drift = measure_drift((times[1:] + times[:-1]) / 2 @ weights, means @ weights)
     return [
         Figure("ours, ns a step", 1e9 * ours / steps),
         Figure("C++, ns a step", 1e9 * theirs / steps),
@@ -114,9 +116,11 @@ def figures(steps, springs):
             "mean unit length error at the end", np.mean(np.abs((q * q).sum(axis=1) - 1)), 2e-16
         ),
         Figure("largest |energy error|, J", np.max(np.abs(errors))),
-        Figure("drift of the energy, J/s", slope),
+        Figure("drift of the energy, J/s", drift.rate),
         Figure(
-            "|drift| beside the half-width of its interval", abs(slope) / ((high - low) / 2), 1.0
+            "|drift| beside the half-width of its interval",
+            abs(drift.rate) / drift.half_width(),
+            1.0,
         ),
     ]
 

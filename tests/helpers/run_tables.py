@@ -6,6 +6,9 @@ import json
 import numpy as np
 import xarray as xr
 
+import integrators
+from integrators.errors import InputError
+
 STEP_SIZES = (0.1, 0.05, 0.025, 0.02, 0.01)
 
 
@@ -54,10 +57,21 @@ def run_table(orders, step_sizes=STEP_SIZES, starts=("lee",), times=(0.0, 0.5, 1
         },
         attrs={
             "integrators": json.dumps(
-                {label: {"name": label, "order": order} for label, order in orders.items()}
+                {
+                    label: {"name": label, "order": order, "family": _family(label)}
+                    for label, order in orders.items()
+                }
             )
         },
     )
+
+
+def _family(label):
+    """The family of a method that the program knows; None of others."""
+    try:
+        return integrators.named(label)[0].family
+    except InputError:
+        return None
 
 
 def with_series(table, name, values, **statistics):

@@ -79,7 +79,7 @@ def coverage(fit, kind, intervals, trials, trend, seed=0):
     Parameters
     ----------
     fit : callable
-        `sweep.analysis.drift.drifts.fit_drift_slope`.
+        ``fit(ends, means)`` of interval means gives slope and both ends of its interval.
     trend : float
         The true drift over the run, in units of the series' rms.
 
@@ -93,7 +93,7 @@ def coverage(fit, kind, intervals, trials, trend, seed=0):
     for _ in range(trials):
         series = kind(rng, intervals)
         series = series / (np.std(series) or 1.0)
-        _, low, high, _ = fit(ends, (series + trend * (ends[1:] + ends[:-1]) / 2)[None])
+        _, low, high = fit(ends, (series + trend * (ends[1:] + ends[:-1]) / 2)[None])
         exact = 1e-9 * abs(trend)  # of rounding
         inside += low - exact <= trend <= high + exact
         below += abs(trend) <= max(abs(low), abs(high)) + exact

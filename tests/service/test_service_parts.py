@@ -124,7 +124,7 @@ def test_pictures_over_time(parts, command):
     assert (folder / "energy.png").stat().st_size > 5000
     printed = command(folder, "drift", "parts.zarr", "-q", "energy").stdout
     assert "over 50 s" in printed and "undecided" not in printed
-    assert "medians over 10 starts" in printed  # and not 20
+    assert "means over 10 starts" in printed  # and not 20
 
 
 @pytest.mark.slow

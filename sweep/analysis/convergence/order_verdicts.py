@@ -4,19 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from integrators.precision import DOUBLE, ROUND_OFF
-from sweep.analysis.convergence.curves import SELF, Curve
-from sweep.analysis.convergence.slopes import (
-    FEWEST,
-    FLOOR,
-    LEVEL,
-    MARGIN,
-    MISSING,
-    PRE_ASYMPTOTIC,
-    UNRESOLVED,
-    USED,
-    OrderFit,
-)
+from sweep.analysis.convergence import slopes
+from sweep.analysis.convergence.curves import REFERENCE, SELF, Curve
+from sweep.analysis.convergence.slopes import FEWEST, FLOOR, MARGIN, USED, OrderFit
 from sweep.analysis.runs.blocks import Floats
 from sweep.text import count_with_noun, join_with_and
 
@@ -56,18 +46,24 @@ class OrderVerdict:
     evidence: str = ""
     further_sizes: tuple[float, ...] = ()
 
-    @property
-    def reason(self) -> str:
-        """Cause, evidence and what would decide, in words; empty where it is plainly confirmed."""
-        evidence = f" ({self.evidence})" if self.cause and self.evidence else self.evidence
-        return f"{self.cause}{evidence}{step_sizes_to_try(self.further_sizes)}"
+    def reason(self, time_unit: float) -> str:
+        """Cause, evidence and what would decide, in words; empty where it is plainly confirmed.
+
+        Parameters
+        ----------
+        time_unit : float
+            That of the study, in the system's.
+        """
+        text = f"{self.cause} ({self.evidence})" if self.cause and self.evidence else ""
+        text = text or self.cause or self.evidence
+        if sizes := [f"{size / time_unit:.10g}" for size in self.further_sizes]:
+            text += f": try step size{'s' * (len(sizes) > 1)} {join_with_and(sizes)}"
+            text += _if_of_study(time_unit)
+        return text
 
 
-def step_sizes_to_try(sizes: tuple[float, ...]) -> str:
-    """``: try step sizes 0.2 and 0.1``; empty without any."""
-    if not sizes:
-        return ""
-    return f": try step size{'s' * (len(sizes) > 1)} " + join_with_and(f"{h:.10g}" for h in sizes)
+def _if_of_study(time_unit: float) -> str:
+    return "" if time_unit == 1.0 else " in the study's unit of time"
 
 
 def verdict_on_declared_order(
@@ -89,48 +85,54 @@ def verdict_on_declared_order(
         Whether the errors of some integrator are large enough to show that the state moves.
     """
     if curve.reference_failed:
-        return OrderVerdict(UNDECIDED, "the reference failed", _shorter_reference_in_words(curve))
-    slopes = f"local slopes {', '.join(f'{slope:.2f}' for slope in fit.local[::-1])}"
+        half = curve.possible.interval * (curve.last_time / curve.possible.interval // 2)
+        unit = curve.possible.time_unit
+        shorter = f"a new store needs one with until = {half / unit:.15g}{_if_of_study(unit)}"
+        shorter = shorter if half > 0 else ""
+        return OrderVerdict(UNDECIDED, "the reference failed", shorter)
     if not np.isfinite(fit.order):
         return _verdict_without_slope(fit, declared, curve, error, moving)
     if declared is None:
         return OrderVerdict(UNDECIDED, "the store names no declared order")
+    local = f"local slopes {_slopes_in_words(fit.local)}"
     if isinstance(declared, str):  # `EXACT`
-        return OrderVerdict(REFUTED, evidence=f"the error falls as h^{fit.order:.2f} ({slopes})")
-    if declared - HALF <= fit.low and fit.high <= declared + HALF:
-        early = curve.time < curve.last_time and curve.referred
+        return OrderVerdict(REFUTED, "", f"the error falls as h^{fit.order:.2f} ({local})")
+    low, high = declared - HALF, declared + HALF
+    if low <= fit.low and fit.high <= high:
+        early = curve.time < curve.last_time and curve.limit == REFERENCE
         return OrderVerdict(
-            CONFIRMED, evidence=f"the reference holds until t = {curve.time:g}" if early else ""
+            CONFIRMED, "", f"the reference holds until t = {curve.time:g}" if early else ""
         )
     found = f"{fit.order:.2f} ± {(fit.high - fit.low) / 2:.2g}"
-    if fit.high < declared - HALF or declared + HALF < fit.low:
-        finer = _slopes_near_floor(fit, curve)
-        if np.any(np.abs(finer - declared) <= HALF):  # the range of the fit is not asymptotic yet
-            shown = ", ".join(f"{slope:.2f}" for slope in finer[::-1])
-            evidence = f"{found}, but slopes {shown} near the floor"
-            return OrderVerdict(UNDECIDED, "the order still changes near the floor", evidence)
-        return OrderVerdict(
-            REFUTED, evidence=f"the error falls as h^({found}), not h^{declared} ({slopes})"
-        )
-    end = declared + (HALF if fit.high > declared + HALF else -HALF)
-    sizes = _further_step_sizes(fit, declared, curve, FURTHER)
-    cause = "the interval of the order is too wide"
-    return OrderVerdict(UNDECIDED, cause, f"{found} reaches beyond {end:g}; {slopes}", sizes)
+    if low <= fit.high and fit.low <= high:
+        end = high if fit.high > high else low
+        evidence = f"{found} reaches beyond {end:g}; {local}"
+        sizes = _further_step_sizes(fit, declared, curve, FURTHER)
+        return OrderVerdict(UNDECIDED, "the interval of the order is too wide", evidence, sizes)
+    finer = _slopes_near_floor(fit, curve)
+    if np.any(np.abs(finer - declared) <= HALF):  # the range of the fit is not asymptotic yet
+        evidence = f"{found}, but slopes {_slopes_in_words(finer)} near the floor"
+        return OrderVerdict(UNDECIDED, "the order still changes near the floor", evidence)
+    return OrderVerdict(REFUTED, "", f"the error falls as h^({found}), not h^{declared} ({local})")
+
+
+def _slopes_in_words(slopes: Floats) -> str:
+    """Slopes, given from the finest on, from the coarsest on."""
+    return ", ".join(f"{slope:.2f}" for slope in slopes[::-1])
 
 
 def _slopes_near_floor(fit: OrderFit, curve: Curve) -> Floats:
     """Slopes between step sizes at the floor whose errors are known to `KNOWN`, finest first."""
-    there = np.isfinite(curve.errors).any(axis=1)
-    typical, finest = fit.typical, fit.use.index(USED)
+    finest = fit.use.index(USED)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.nanmedian(curve.error_uncertainty[there] / curve.errors[there], axis=1)
-        slopes = np.diff(np.log(typical)) / np.diff(np.log(curve.sizes[there]))
-    return np.asarray(slopes[:finest][share[:finest] <= KNOWN])
+        share = np.nanmedian(curve.error_uncertainty / curve.errors, axis=1)
+        local = np.diff(np.log(fit.typical)) / np.diff(np.log(curve.sizes))
+    return np.asarray(local[:finest][share[:finest] <= KNOWN])
 
 
-def scaled_to_round_off(limit: float, curve: Curve) -> float:
-    """Scale a limit for double precision to the round-off of a curve."""
-    return limit * curve.round_off / ROUND_OFF[DOUBLE]
+def shows_motion(curve: Curve) -> bool:
+    """Whether an error is so large that the state moves."""
+    return bool(np.nanmax(curve.errors, initial=0.0) > MOVING * curve.round_off)
 
 
 def _verdict_without_slope(
@@ -144,39 +146,35 @@ def _verdict_without_slope(
             UNDECIDED, "no error shows that the state moves", "an order cannot be measured"
         )
     if exact is not None:
-        words = f"exact to round-off, even in {exact} steps over t = {curve.time:g}"
-        return OrderVerdict(CONFIRMED, evidence=words)
-    if not fit.use and curve.complete:
-        runs = f"{count_with_noun(curve.complete, 'complete run')}"
-        if error == SELF:
-            finest = float(curve.possible.known[0])
-            sizes = curve.possible.several_between(finest / BEYOND**2, finest, 1)
-            cause = f"no start of {runs} has two neighbouring step sizes"
-            return OrderVerdict(UNDECIDED, cause, further_sizes=sizes)
+        return OrderVerdict(
+            CONFIRMED, "", f"exact to round-off, even in {exact} steps over t = {curve.time:g}"
+        )
+    if not fit.use and not curve.complete:
+        return OrderVerdict(UNDECIDED, "no run is complete", f"{curve.left_out} are not")
+    runs = count_with_noun(curve.complete, "complete run")
+    if not fit.use and error != SELF:
         return OrderVerdict(UNDECIDED, f"none of {runs} has {error}")
     if not fit.use:
-        return OrderVerdict(UNDECIDED, "no run is complete", f"{curve.left_out} are not")
+        finest = float(curve.possible.known[0])
+        sizes = curve.possible.several_between(finest / BEYOND**2, finest, 1)
+        cause = f"no start of {runs} has two neighbouring step sizes"
+        return OrderVerdict(UNDECIDED, cause, further_sizes=sizes)
     counted = fit.use.count(USED)
     missing = FEWEST - counted
     sizes = _further_step_sizes(fit, order, curve, missing)
-    if error != SELF and len(sizes) < missing and fit.causes.count(LEVEL) == 0:
+    if error != SELF and len(sizes) < missing and slopes.LEVEL not in fit.causes:
         sizes = ()  # which would be too few as well
-    cause = f"too few {'differences' if error == SELF else 'step sizes'} count"
-    evidence = [f"{counted}, {FEWEST} are needed", *_why_step_sizes_do_not_count(fit, curve)]
-    return OrderVerdict(UNDECIDED, cause, "; ".join(evidence), sizes)
-
-
-def _why_step_sizes_do_not_count(fit: OrderFit, curve: Curve) -> list[str]:
-    """How many step sizes do not count, and why."""
     causes = {
-        f"within {MARGIN:.0f} times what {curve.limit} can be wrong by": UNRESOLVED,
-        f"within {MARGIN:.0f} times where the error stops falling": LEVEL,
-        "with an error in few of their runs": MISSING,
+        f"within {MARGIN:.0f} times what {curve.limit} can be wrong by": slopes.UNRESOLVED,
+        f"within {MARGIN:.0f} times where the error stops falling": slopes.LEVEL,
+        "with an error in few of their runs": slopes.MISSING,
     }
-    words = [f"{n} {said}" for said, cause in causes.items() if (n := fit.causes.count(cause))]
+    evidence = [f"{counted}, {FEWEST} are needed"]
+    evidence += [f"{n} {said}" for said, why in causes.items() if (n := fit.causes.count(why))]
     if curve.left_out:
-        words.append(f"{curve.left_out} runs failed, unfinished or without an error")
-    return words
+        evidence.append(f"{curve.left_out} runs failed, unfinished or without an error")
+    cause = f"too few {'differences' if error == SELF else 'step sizes'} count"
+    return OrderVerdict(UNDECIDED, cause, "; ".join(evidence), sizes)
 
 
 def _steps_exact_to_round_off(fit: OrderFit, declared: int, curve: Curve) -> int | None:
@@ -184,22 +182,12 @@ def _steps_exact_to_round_off(fit: OrderFit, declared: int, curve: Curve) -> int
 
     An error that falls with the step size is not round-off, even where the reference hides it.
     """
-    there = np.isfinite(curve.errors).any(axis=1)
-    at_floor = curve.errors[there] < curve.floors[there]
-    if not there.any() or fit.use.count(FLOOR) < len(fit.use) or not at_floor[-1].all():
+    if set(fit.use) != {FLOOR} or not (curve.errors[-1] < curve.floors[-1]).all():
         return None
-    finest, coarsest = np.nanmedian(curve.errors[there], axis=1)[[0, -1]]
-    if coarsest > FALLING * finest:
-        return None
-    steps = curve.steps[there][-1]
-    return int(steps) if steps**-declared >= scaled_to_round_off(LOST, curve) else None
-
-
-def _shorter_reference_in_words(curve: Curve) -> str:
-    """What would decide where the reference failed: one that ends near half the time."""
-    interval = curve.possible.interval
-    half = interval * np.floor(curve.last_time / interval / 2)
-    return f"a new store needs one with until = {half:.15g}" if half > 0 else ""
+    finest, coarsest = np.nanmedian(curve.errors, axis=1)[[0, -1]]
+    steps = int(curve.steps[-1])
+    is_lost = steps**-declared < LOST * curve.round_off
+    return None if coarsest > FALLING * finest or is_lost else steps
 
 
 def _further_step_sizes(
@@ -211,27 +199,24 @@ def _further_step_sizes(
     the floor, errors are taken to fall as before, down to `MARGIN` times their uncertainty; where
     there are none that count, they are taken to rise from the largest as the declared order says.
     """
-    there = np.isfinite(curve.errors).any(axis=1)
-    sizes, use = curve.sizes[there], np.array(fit.use, dtype=object)
-    own = np.nanmedian(curve.error_uncertainty[there], axis=1)
+    sizes, use = curve.sizes, np.array(fit.use, dtype=object)
+    own = np.nanmedian(curve.error_uncertainty, axis=1)
     errors = np.maximum(fit.typical, np.finfo(float).tiny)
     order = fit.order if fit.order > HALF else declared or 1
     reach = sizes * (MARGIN * own / errors) ** (1 / order)  # where an error would just count
-    missing = FEWEST - int(np.sum(use == USED))
-    if missing > 0 and (use == FLOOR).all():
-        largest = max(float(sizes[-1]), float(reach[-1]))
+    missing = FEWEST - fit.use.count(USED)
+    at_floor = use == FLOOR
+    if at_floor.all():
+        largest = max(sizes[-1], reach[-1])
         larger = curve.possible.several_between(largest, largest * BEYOND ** (missing + 1), missing)
-        if np.isnan(fit.floor):
+        if slopes.LEVEL not in fit.causes:
             return larger
         # The error has stopped falling, at a floor, or does not fall yet: either side may tell.
-        low = max(float(reach[0]), float(sizes[0]) / FINER)
-        return curve.possible.several_between(low, float(sizes[0]), count) + larger[:1]
-    finest = float(sizes[use != FLOOR][0])
-    low = float(np.max(sizes[use == FLOOR], initial=0.0))
-    if not low:
-        low = max(float(reach[use != FLOOR][0]), finest / FINER)
-    high = float(sizes[use == USED][-1])
+        low = max(reach[0], sizes[0] / FINER)
+        return curve.possible.several_between(low, sizes[0], count) + larger[:1]
+    low = sizes[at_floor].max() if at_floor.any() else max(reach[0], sizes[0] / FINER)
+    high = sizes[use == USED].max(initial=0.0)
     if missing > 0:
-        beyond = float(sizes[-1]) * BEYOND ** (missing + 1)
-        high = float(np.min(sizes[use == PRE_ASYMPTOTIC], initial=beyond))
-    return curve.possible.several_between(low, high, count)
+        beyond = sizes[-1] * BEYOND ** (missing + 1)
+        high = sizes[use == slopes.PRE_ASYMPTOTIC].min(initial=beyond)
+    return curve.possible.several_between(float(low), float(high), count)

@@ -1,10 +1,10 @@
-"""Measured orders of convergence, beside the declared ones.
+"""Measured orders of convergence beside the declared ones, and errors by tolerance.
 
 >>> order_table(tree["pendulum"])
 [OrderEstimate(integrator='variational', order=2.0, …, verdict='confirmed'), …]
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,35 +12,10 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError
-from sweep.analysis.convergence.curves import (
-    SELF,
-    Curve,
-    default_error_for_orders,
-    error_curve,
-    run_table_with_error,
-    self_convergence_curve,
-)
-from sweep.analysis.convergence.order_verdicts import (
-    MOVING,
-    scaled_to_round_off,
-    verdict_on_declared_order,
-)
-from sweep.analysis.convergence.slopes import (
-    FLOOR,
-    LEVEL,
-    PRE_ASYMPTOTIC,
-    USED,
-    fit_convergence_order,
-)
-from sweep.analysis.runs.blocks import Floats, load_if_small
-from sweep.analysis.runs.selection import (
-    adaptive_runs,
-    groups_of_runs,
-    integrator_descriptions,
-    run_table,
-    scanned_axes,
-    take_runs,
-)
+from integrators.status import COMPLETE
+from sweep.analysis.convergence import curves, order_verdicts, slopes
+from sweep.analysis.runs import selection
+from sweep.analysis.runs.blocks import Booleans, Floats, load_if_small
 from sweep.analysis.runs.states import INITIAL
 
 
@@ -95,21 +70,18 @@ class OrderEstimate:
         The time of that end: the last one at which the reference resolves the errors.
     used, floor_count, pre_asymptotic : int
         Step sizes in the fit, and those left out on either side.
-    level_count : int
-        Those of the step sizes at the floor where the error has stopped falling, though it is
-        resolved.
     step_low, step_high : float
         Range of the step sizes in the fit.
     floor_until, pre_asymptotic_from : float
         The largest step size left out at the floor (of round-off, of the reference or of a
         solver), and the smallest left out as not yet asymptotic; NaN where there is none.
-    absent, unmeasured : int
-        Step sizes without a complete run, and with complete runs of which none has an error.
-    floor : float
-        Errors below it do not count.
+    absent : int
+        Step sizes of which no run has an error, as none is complete or the reference failed.
     starts, left_out : int
         Initial conditions, and runs that failed, are not finished, have left the study or are
         without an error.
+    time_units : str
+        Those of step sizes and times.
     points : tuple of OrderPoint
         The curve, by ascending step size.
     """
@@ -129,18 +101,56 @@ class OrderEstimate:
     time: float
     used: int
     floor_count: int
-    level_count: int
     pre_asymptotic: int
     step_low: float
     step_high: float
     floor_until: float
     pre_asymptotic_from: float
     absent: int
-    unmeasured: int
-    floor: float
     starts: int
     left_out: int
+    time_units: str
     points: tuple[OrderPoint, ...]
+
+
+@dataclass(frozen=True)
+class ToleranceEstimate:
+    """The error of one adaptive integrator on one system at one tolerance.
+
+    Attributes
+    ----------
+    integrator : str
+        The label in the study.
+    parameters : dict
+        Values of the scanned axes.
+    tolerance : float
+    value, low, high : float
+        Geometric mean of the error over the starts, and its range; NaN where there is none.
+    steps, rejected_steps : float
+        Medians over the starts of which the run is complete, NaN without one.
+    error, at : str
+        The error measured, and whether at the ``end`` or its ``sup`` over time until then.
+    time : float
+        The time of that end: the last one at which the reference resolves the errors.
+    starts, left_out : int
+        Initial conditions, and runs that failed, are not finished or have left the study.
+    time_units : str
+    """
+
+    integrator: str
+    parameters: dict[str, Any]
+    tolerance: float
+    value: float
+    low: float
+    high: float
+    steps: float
+    rejected_steps: float
+    error: str
+    at: str
+    time: float
+    starts: int
+    left_out: int
+    time_units: str
 
 
 def order_table(
@@ -184,111 +194,179 @@ def order_table(
     Ensembles of initial conditions narrow the interval, as long as what limits it are the starts:
     the error of the reference and the next terms are the same for all of them.
     """
-    dataset = run_table(dataset)
-    error = default_error_for_orders(dataset) if error is None else error
-    dataset = run_table_with_error(dataset, error, at)
-    fixed = take_runs(dataset, np.flatnonzero(~adaptive_runs(dataset)))
-    if fixed.sizes["run"] == 0:
+    dataset = selection.run_table(dataset)
+    error = curves.default_error_for_orders(dataset) if error is None else error
+    dataset = curves.run_table_with_error(dataset, error, at)
+    fixed = ~selection.adaptive_runs(dataset)
+    if not fixed.any():
         raise InputError("no run has a fixed step size, and only those have an order in it.")
-    declared = integrator_descriptions(dataset)
-    found = list(_error_curve_of_each_integrator(fixed, error, at))
-    # Where no error of any integrator shows a motion, to be exact means nothing.
-    moving = any(
-        np.nanmax(curve.errors, initial=0.0) > scaled_to_round_off(MOVING, curve)
-        for _, _, curve in found
-    )
-    return [
-        _order_estimate_from_curve(curve, label, key, declared.get(label, {}), error, at, moving)
-        for label, key, curve in found
+    names = ["state" if error == curves.SELF else error, error.removesuffix("_error")]
+    found = [
+        (
+            label,
+            parameters,
+            curves.self_convergence_curve(cell, at)
+            if error == curves.SELF
+            else curves.error_curve(cell, error, at),
+        )
+        for label, parameters, cell in _cells_of_integrators(dataset, fixed, names)
     ]
-
-
-def _error_curve_of_each_integrator(
-    fixed: xr.Dataset, error: str, at: str
-) -> Iterator[tuple[str, dict[str, Any], Curve]]:
-    """Label, scanned values and `Curve` of each integrator, one after another in memory."""
-    names = ["state" if error == SELF else error, error.removesuffix("_error")]
-    names += ["reference_error", INITIAL, "sample_count", "status", "steps"]
-    axes = scanned_axes(fixed)
-    fixed = fixed[[name for name in names if name in fixed]]
-    for _, runs in groups_of_runs(fixed, ["integrator"]):
-        of_integrator = load_if_small(take_runs(fixed, runs))
-        for key, runs in groups_of_runs(of_integrator, ["integrator", *axes]):
-            cell = take_runs(of_integrator, runs)
-            curve = (
-                self_convergence_curve(cell, at) if error == SELF else error_curve(cell, error, at)
+    # Where no error of any integrator shows a motion, to be exact means nothing.
+    moving = any(order_verdicts.shows_motion(curve) for *_, curve in found)
+    described, rows = selection.integrator_descriptions(dataset), list[OrderEstimate]()
+    for label, parameters, curve in found:
+        method = described.get(label, {})
+        fit = slopes.fit_convergence_order(
+            curve.sizes, curve.errors, curve.error_uncertainty, method.get("symmetric")
+        )
+        judged = order_verdicts.verdict_on_declared_order(
+            fit, method.get("order"), curve, error, moving
+        )
+        reason = judged.reason(curve.possible.time_unit)
+        reasons = [reason] if reason else []
+        if curve.stopped:
+            reasons.append(
+                f"its errors are compared until t = {curve.last_time:g}, after which "
+                f"{curve.stopped} of {curve.complete} runs fail"
             )
-            yield key.pop("integrator"), key, curve
-
-
-def _order_estimate_from_curve(
-    curve: Curve,
-    label: str,
-    parameters: dict[str, Any],
-    method: dict[str, Any],
-    error: str,
-    at: str,
-    moving: bool,
-) -> OrderEstimate:
-    there = np.isfinite(curve.errors).any(axis=1)
-    sizes, errors, floors = curve.sizes[there], curve.errors[there], curve.error_uncertainty[there]
-    declared = method.get("order")
-    fit = fit_convergence_order(sizes, errors, floors, method.get("symmetric"))
-    use = np.array(fit.use, dtype=object)
-    of_use = {kind: sizes[use == kind] for kind in (USED, FLOOR, PRE_ASYMPTOTIC)}
-    judged = verdict_on_declared_order(fit, declared, curve, error, moving)
-    reasons = [judged.reason] if judged.reason else []
-    if curve.stopped:
-        reasons.append(
-            f"its errors are compared until t = {curve.last_time:g}, after which {curve.stopped} "
-            f"of {curve.complete} runs fail"
+        used, floor, coarse = (
+            [float(size) for size, one in zip(curve.sizes, fit.use, strict=True) if one == use]
+            for use in (slopes.USED, slopes.FLOOR, slopes.PRE_ASYMPTOTIC)
         )
-    points = tuple(
-        OrderPoint(
-            float(h),
-            float(t),
-            float(np.nanmin(e)),
-            float(np.nanmax(e)),
-            u,
-            int(np.isfinite(e).sum()),
+        rows.append(
+            OrderEstimate(
+                integrator=label,
+                parameters=parameters,
+                order=fit.order,
+                low=fit.low,
+                high=fit.high,
+                declared=method.get("order"),
+                verdict=judged.verdict,
+                cause=judged.cause,
+                reason="; ".join(reasons),
+                further_sizes=judged.further_sizes,
+                error=error,
+                at=at,
+                time=curve.time,
+                used=len(used),
+                floor_count=len(floor),
+                pre_asymptotic=len(coarse),
+                step_low=min(used, default=np.nan),
+                step_high=max(used, default=np.nan),
+                floor_until=max(floor, default=np.nan),
+                pre_asymptotic_from=min(coarse, default=np.nan),
+                absent=curve.absent,
+                starts=int(np.isfinite(curve.errors).any(axis=0).sum()),
+                left_out=curve.left_out,
+                time_units=dataset["time"].attrs.get("units", "1"),
+                points=tuple(_points_of_curve(curve, fit)),
+            )
         )
-        for h, t, e, u in zip(sizes, fit.typical, errors, use, strict=True)
-    )
-    return OrderEstimate(
-        integrator=label,
-        parameters=parameters,
-        order=fit.order,
-        low=fit.low,
-        high=fit.high,
-        declared=declared,
-        verdict=judged.verdict,
-        cause=judged.cause,
-        reason="; ".join(reasons),
-        further_sizes=judged.further_sizes,
-        error=error,
-        at=at,
-        time=curve.time,
-        used=len(of_use[USED]),
-        floor_count=len(of_use[FLOOR]),
-        level_count=fit.causes.count(LEVEL),
-        pre_asymptotic=len(of_use[PRE_ASYMPTOTIC]),
-        step_low=_extreme_or_nan(of_use[USED], np.min),
-        step_high=_extreme_or_nan(of_use[USED], np.max),
-        floor_until=_extreme_or_nan(of_use[FLOOR], np.max),
-        pre_asymptotic_from=_extreme_or_nan(of_use[PRE_ASYMPTOTIC], np.min),
-        absent=curve.absent,
-        unmeasured=curve.unmeasured,
-        floor=float(np.fmax(fit.floor, _median_of_finite_or_nan(curve.floors[there]))),
-        starts=int(np.isfinite(curve.errors).any(axis=0).sum()),
-        left_out=curve.left_out,
-        points=points,
-    )
+    return rows
 
 
-def _extreme_or_nan(values: Floats, of: Callable[[Floats], np.float64]) -> float:
-    return float(of(values)) if len(values) else np.nan
+def _points_of_curve(curve: curves.Curve, fit: slopes.OrderFit) -> Iterator[OrderPoint]:
+    rows = zip(curve.sizes.tolist(), fit.typical.tolist(), curve.errors, fit.use, strict=True)
+    for size, typical, errors, use in rows:
+        known = errors[np.isfinite(errors)].tolist()
+        yield OrderPoint(size, typical, min(known), max(known), use, len(known))
 
 
-def _median_of_finite_or_nan(values: Floats) -> float:
-    values = values[np.isfinite(values)]
-    return np.median(values) if len(values) else np.nan
+def _cells_of_integrators(
+    dataset: xr.Dataset, runs: Booleans, names: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any], xr.Dataset]]:
+    """Label, scanned values and runs of each integrator, one after another in memory."""
+    names = [*names, "reference_error", INITIAL, "sample_count", "status"]
+    axes = selection.scanned_axes(dataset)
+    dataset = selection.take_runs(dataset, np.flatnonzero(runs))[
+        [name for name in names if name in dataset]
+    ]
+    for _, own in selection.groups_of_runs(dataset, ["integrator"]):
+        of_integrator = load_if_small(selection.take_runs(dataset, own))
+        for key, own in selection.groups_of_runs(of_integrator, ["integrator", *axes]):
+            yield key.pop("integrator"), key, selection.take_runs(of_integrator, own)
+
+
+def tolerance_table(
+    dataset: xr.Dataset | xr.DataTree, error: str = "global_error", at: str = "end"
+) -> list[ToleranceEstimate]:
+    """Errors of every adaptive integrator in a run table, by tolerance.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        One experiment, or a selection of its runs.
+    error, at : str, optional
+        As in `order_table`.
+
+    Returns
+    -------
+    list of ToleranceEstimate
+        By integrator, scanned values and tolerance; empty without adaptive runs.
+
+    Raises
+    ------
+    InputError
+        When there is no such error, or `at` is neither.
+    """
+    dataset = curves.run_table_with_error(dataset, error, at)
+    adaptive, rows = selection.adaptive_runs(dataset), list[ToleranceEstimate]()
+    if not adaptive.any():
+        return rows
+    for label, parameters, cell in _cells_of_integrators(
+        dataset, adaptive, [error, "steps", "rejected_steps"]
+    ):
+        curve = curves.error_curve(cell, error, at, "tolerance")
+        for tolerance in np.unique(cell["tolerance"].values).tolist():
+            known = curve.errors[curve.sizes == tolerance]
+            known = known[np.isfinite(known)]
+            runs = cell["tolerance"].values == tolerance
+            complete = cell.isel(run=runs & (cell["status"].values == COMPLETE))
+            with np.errstate(divide="ignore"):
+                value = np.exp(np.log(known).mean()) if len(known) else np.nan
+            rows.append(
+                ToleranceEstimate(
+                    integrator=label,
+                    parameters=parameters,
+                    tolerance=tolerance,
+                    value=float(value),
+                    low=min(known.tolist(), default=np.nan),
+                    high=max(known.tolist(), default=np.nan),
+                    steps=_median_or_nan(complete["steps"].values),
+                    rejected_steps=_median_or_nan(complete["rejected_steps"].values),
+                    error=error,
+                    at=at,
+                    time=curve.time,
+                    starts=len(known),
+                    left_out=int(runs.sum()) - len(known),
+                    time_units=dataset["time"].attrs.get("units", "1"),
+                )
+            )
+    return rows
+
+
+def _median_or_nan(values: Floats) -> float:
+    return float(np.median(values)) if len(values) else np.nan
+
+
+def orders_and_tolerances(
+    dataset: xr.Dataset, error: str | None = None, at: str = "end"
+) -> tuple[list[OrderEstimate], list[ToleranceEstimate]]:
+    """Orders of the fixed-step integrators, and errors by tolerance of the adaptive ones.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        One experiment.
+    error, at : str
+        As in `order_table`.
+
+    Returns
+    -------
+    fixed : list of OrderEstimate
+    adaptive : list of ToleranceEstimate
+        Either may be empty; differences between step sizes have no tolerance.
+    """
+    error = curves.default_error_for_orders(dataset) if error is None else error
+    fixed = [] if selection.adaptive_runs(dataset).all() else order_table(dataset, error, at)
+    return fixed, [] if error == curves.SELF else tolerance_table(dataset, error, at)

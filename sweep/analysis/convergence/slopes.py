@@ -39,8 +39,7 @@ LEAST_GIVING = 0.2  # of the mean slope of its influence, which is 0.8 of normal
 MOST_BENT = 0.35  # of the error at the coarsest step size: the next term's share
 # q: what follows the leading term h^p is h^(p+1), and h^(p+2) of symmetric methods, whose errors
 # are series in h² (Hairer, Lubich and Wanner, theorem II.3.2 and section V.1).
-NEXT_TERMS: dict[bool | None, tuple[int, ...]] = {False: (1, 2), True: (2,), None: (1, 2)}
-
+NEXT_TERMS, NEXT_TERMS_OF_SYMMETRIC = (1, 2), (2,)
 
 # Whether a step size counts, or why not: no error is above 0, or of too few starts; floors are more
 # than 1/MARGIN of it; it is within MARGIN of where the curve stops falling; it bends.
@@ -59,8 +58,6 @@ class OrderFit:
         and its 95 % interval; NaN below three points.
     local : ndarray, shape ``(points - 1,)``
         Slopes between neighbouring points of the fit, finest first.
-    floor : float
-        Errors below it do not count; NaN where the curve shows no floor.
     causes : tuple of str
         For each step size as given a key of `USES`.
     typical : ndarray, shape ``(n,)``
@@ -72,7 +69,6 @@ class OrderFit:
     low: float
     high: float
     local: Floats
-    floor: float
     causes: tuple[str, ...]
     typical: Floats
 
@@ -124,7 +120,9 @@ def fit_convergence_order(
     x, errors, floors = np.log(step_sizes[order]), errors[order], floors[order]
     there = ~np.isnan(errors)
     counts = np.isfinite(errors) & (errors > 0)
-    share = _floor_shares_of_errors(errors, floors, counts)
+    share = np.full(len(x), np.inf)  # of floors in the errors, the median of the starts
+    for i in np.flatnonzero(counts.any(axis=1)):
+        share[i] = np.median(floors[i, counts[i]] / errors[i, counts[i]])
 
     causes = np.full(len(x), LEVEL, dtype=object)
     # All starts of a step size or none: those that happen to be resolved are a biased choice.
@@ -139,11 +137,11 @@ def fit_convergence_order(
         [np.median(e[t]) if t.any() else np.nan for e, t in zip(errors, there, strict=True)]
     )
     typical[kept] = np.exp(curve)
-    falling, level = _points_above_floor(x[kept], curve)
-    share = share[kept]
-    kept, curve, residuals = kept[falling], curve[falling], residuals[falling]
-    points = _Points(x[kept], curve, residuals, share[falling])
-    fit, taken = _line_of_best_stretch(points, NEXT_TERMS[symmetric])
+    falling = _points_above_floor(x[kept], curve)
+    points = _Points(x[kept], curve, residuals, share[kept]).select(falling)
+    kept = kept[falling]
+    powers = NEXT_TERMS_OF_SYMMETRIC if symmetric else NEXT_TERMS
+    fit, taken = _line_of_best_stretch(points, powers)
     causes[kept[:taken]] = COUNTS
     causes[kept[taken:]] = BENDS
     back = np.argsort(order)
@@ -151,8 +149,7 @@ def fit_convergence_order(
         order=fit.slope,
         low=fit.slope - fit.half,
         high=fit.slope + fit.half,
-        local=np.diff(curve[:taken]) / np.diff(points.x[:taken]),
-        floor=level * MARGIN,
+        local=np.diff(points.curve[:taken]) / np.diff(points.x[:taken]),
         causes=tuple(causes[back]),
         typical=typical[back],
     )
@@ -167,8 +164,10 @@ class _Points:
     residuals: Floats
     share: Floats
 
-    def finest_points(self, count: int) -> _Points:
-        return _Points(*(getattr(self, name)[:count] for name in self.__dataclass_fields__))
+    def select(self, points: Booleans | slice) -> _Points:
+        """Some of the points."""
+        parts = self.x, self.curve, self.residuals, self.share
+        return _Points(*(part[points] for part in parts))
 
 
 @dataclass(frozen=True)
@@ -228,25 +227,14 @@ def _pooled_error_curve(errors: Floats, counts: Booleans) -> tuple[Floats, Float
     return curve, residuals
 
 
-def _floor_shares_of_errors(errors: Floats, floors: Floats, counts: Booleans) -> Floats:
-    """Floors relative to the errors, medians over the starts; shape ``(n,)``."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(counts, floors / errors, np.nan)
-    found = np.full(len(share), np.inf)
-    some = counts.any(axis=1)
-    found[some] = np.nanmedian(share[some], axis=1)
-    return found
-
-
-def _points_above_floor(x: Floats, curve: Floats) -> tuple[Booleans, float]:
-    """Which points lie well above the error at which the curve stops falling; that, or NaN.
+def _points_above_floor(x: Floats, curve: Floats) -> Booleans:
+    """Which points lie well above the error at which the curve stops falling, if it does.
 
     Its tail has stopped falling if it is flat as seen from one of its two finest points, with at
     most one point in between that looks steep: in a tail of noise the finest may be low by
     chance.
     """
-    falling = np.ones(len(x), dtype=bool)
-    tail = 0
+    falling, tail = np.ones(len(x), dtype=bool), 0
     for j in range(1, len(x)):
         if j > max(tail, 1) + 2:
             break
@@ -254,11 +242,10 @@ def _points_above_floor(x: Floats, curve: Floats) -> tuple[Booleans, float]:
         slopes = (curve[j] - curve[finest]) / (x[j] - x[finest])
         if slopes.min() < FLAT and x[j] - x[0] > SHORTEST:
             tail = j
-    if tail == 0:
-        return falling, np.nan
-    level = np.median(curve[: tail + 1])
-    falling[: np.flatnonzero(curve < level + np.log(MARGIN))[-1] + 1] = False
-    return falling, float(np.exp(level))
+    if tail > 0:
+        level = np.median(curve[: tail + 1])
+        falling[: np.flatnonzero(curve < level + np.log(MARGIN))[-1] + 1] = False
+    return falling
 
 
 def _line_of_best_stretch(points: _Points, powers: tuple[int, ...]) -> tuple[_Line, int]:
@@ -272,7 +259,7 @@ def _line_of_best_stretch(points: _Points, powers: tuple[int, ...]) -> tuple[_Li
     lines: dict[int, _Line] = {}
     low, high = -np.inf, np.inf
     for n in range(min(SHORT, count), count + 1):
-        line = _line_with_narrowest_interval(points.finest_points(n), powers)
+        line = _line_with_narrowest_interval(points.select(slice(n)), powers)
         finer = int(np.sum(points.x <= points.x[n - 1] - np.log(NARROWER)))
         if finer in lines:  # what terms that are not fitted bend shows in how the slope goes on
             bend = max(abs(line.slope - lines[finer].slope) - lines[finer].apart, 0.0)

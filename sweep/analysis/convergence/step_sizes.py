@@ -1,5 +1,8 @@
 """Step sizes that could be added to an experiment: they divide its sample interval."""
 
+import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +11,9 @@ import xarray as xr
 from integrators.errors import DIVIDES
 from integrators.status import COMPLETE
 from sweep.analysis.runs.blocks import Floats
-from sweep.analysis.runs.selection import sample_interval
+from sweep.analysis.runs.selection import sample_interval, time_unit_of_study
 
-SHORTEST_DECIMALS = range(1, 5)  # digits of the decimals that are tried first
+MOST = 1000  # step sizes of which the shortest to write is taken
 APART = 1e-6  # relative difference from which on two step sizes are different
 
 
@@ -24,62 +27,50 @@ class PossibleStepSizes:
         The sample interval, which every step size divides.
     known : ndarray
         Step sizes of its runs, ascending.
-    failing : float
-        The smallest step size from which on no run is complete; infinite if there is none.
+    largest : float
+        The largest step size that can be tried: from the next one on no run is complete.
+    time_unit : float
+        That of the study, in the system's.
     """
 
     interval: float
     known: Floats
-    failing: float
-
-    @property
-    def largest(self) -> float:
-        """The largest step size that can be tried."""
-        return min(self.interval, self.failing * (1 - APART))
-
-    def one_between(self, low: float, high: float) -> float | None:
-        """A step size between two, the largest of those with the fewest digits, or None."""
-        high = min(high, self.largest)
-        if not 0 < low <= high:
-            return None
-        for digits in SHORTEST_DECIMALS:
-            unit = np.floor(np.log10(high)) + 1 - digits
-            first, last = (of(h / 10**unit) for of, h in ((np.ceil, low), (np.floor, high)))
-            sizes = np.arange(first, last + 1) * 10**unit
-            ratios = self.interval / sizes
-            fitting = sizes[np.abs(ratios - np.rint(ratios)) <= DIVIDES * ratios]
-            if len(fitting):
-                return float(f"{fitting[-1]:.{digits}g}")
-        size = self.interval / np.ceil(self.interval / high * (1 - DIVIDES))
-        return float(size) if size >= low else None
+    largest: float
+    time_unit: float
 
     def several_between(self, low: float, high: float, count: int) -> tuple[float, ...]:
         """Up to so many new step sizes between two, each in a widest gap, the largest first.
 
         `low` is excluded, and so are the step sizes that are known.
         """
-        high = min(high, self.largest)
-        points = [low, *self.known[(self.known > low) & (self.known < high)].tolist(), high]
-        new = list[float]()
+        high, new = min(high, self.largest), list[float]()
         while low < high and len(new) < count:
-            points.sort()
-            widest = np.argsort(-np.diff(np.log(points)), kind="stable")
-            tried = (self._one_in_gap(points[i], points[i + 1]) for i in widest)
-            size = next((one for one in tried if one is not None and one not in new), None)
+            inside = [size for size in (*self.known, *new) if low < size < high]
+            points = np.unique([low, *inside, high]).tolist()
+            gaps = sorted(itertools.pairwise(points), key=lambda gap: np.log(gap[0] / gap[1]))
+            found = (self._one_in_gap(*gap, taken=(*self.known, *new)) for gap in gaps)
+            size = next((one for one in found if one is not None), None)
             if size is None:
                 break
             new.append(size)
-            points.append(size)
         return tuple(sorted(new, reverse=True))
 
-    def _one_in_gap(self, low: float, high: float) -> float | None:
-        """A new step size in a gap, near its middle if possible."""
+    def _one_in_gap(self, low: float, high: float, taken: Sequence[float]) -> float | None:
+        """A new step size in a gap, near its middle if possible; perhaps its upper end."""
         quarter = (high / low) ** 0.25
-        inner = self.one_between(low * quarter, high / quarter)
-        outer = inner or self.one_between(low * (1 + APART), high * (1 - APART))
-        top = outer or self.one_between(high, high)
-        known = top is None or np.any(np.abs(self.known - top) <= APART * top)
-        return None if known else top
+        if any(abs(size - high) <= APART * high for size in taken):
+            high *= 1 - APART
+        inner = self._one_between(low * quarter, high / quarter)
+        return inner or self._one_between(low * (1 + APART), high)
+
+    def _one_between(self, low: float, high: float) -> float | None:
+        """A step size between two, the largest of those that are shortest to write, or None."""
+        fewest = math.ceil(self.interval / high * (1 - DIVIDES))
+        most = math.floor(self.interval / low * (1 + DIVIDES))
+        counts = range(fewest, most + 1, max(1, (most - fewest) // MOST))
+        sizes = (f"{self.interval / count:.10g}" for count in counts)
+        size = min(sizes, key=len, default=None)
+        return None if size is None else float(size)
 
 
 def possible_step_sizes(dataset: xr.Dataset) -> PossibleStepSizes:
@@ -90,11 +81,8 @@ def possible_step_sizes(dataset: xr.Dataset) -> PossibleStepSizes:
     dataset : xarray.Dataset
         Runs of one integrator on one system.
     """
-    sizes = dataset["step_size"].values
+    sizes, interval = dataset["step_size"].values, sample_interval(dataset)
     known, complete = np.unique(sizes), sizes[dataset["status"].values == COMPLETE]
     failing = known[known > complete.max(initial=0.0)]
-    return PossibleStepSizes(
-        interval=sample_interval(dataset),
-        known=known,
-        failing=float(failing[0]) if len(failing) else np.inf,
-    )
+    largest = min([interval, *(failing[:1] * (1 - APART))])
+    return PossibleStepSizes(interval, known, float(largest), time_unit_of_study(dataset))

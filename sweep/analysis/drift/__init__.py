@@ -1,1 +1,1 @@
-"""How far invariants wander over a run, and whether they drift."""
+"""Drifts of invariants over a run: rates, comparisons, and the part that is rounding."""

@@ -1,39 +1,21 @@
 """The errors of the runs of one integrator, scanned values and step size, read in blocks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError, check_known
-from sweep.analysis.drift.slow_modes import (
-    FEWEST,
-    GROUPS,
-    SlowModes,
-    add_group_sums,
-    changes_in_last_decade,
-    drift_window_count,
-    join_slow_modes,
-    likeness_by_late_changes,
-    row_sums,
-    slow_modes_of_series,
-    sums_of_squares_by_group,
-    walk_rate_error_by_late_changes,
-    window_means_of_intervals,
-)
-from sweep.analysis.drift.spectra import Likeness
-from sweep.analysis.runs.blocks import Floats, Integers, map_blocks
-from sweep.analysis.runs.judged import JudgedRuns, judged_runs
+from sweep.analysis.drift.estimators import FEWEST, window_weights
+from sweep.analysis.runs.blocks import Booleans, Floats, Integers, map_blocks
+from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import (
-    groups_of_runs,
-    is_error_against_reference,
     relative_round_off_of_runs,
-    scanned_axes,
     take_runs,
 )
+from sweep.analysis.runs.summaries import names_of_invariant_errors
+from sweep.text import count_with_noun
 
 STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # behind `energy_error`
 LINEAR_STATISTICS = ("", "_mean")  # of a difference they are the difference of those of both
@@ -41,8 +23,6 @@ PER_RUN = ("sample_count", "status", "steps", "in_study")
 HUGE = 1e100  # an error beyond it is that of a run that blows up, and its squares overflow
 BLOCK = 8192  # runs that are in memory with all their samples
 BLOCK_VALUES = 2**25  # and samples of them, of each statistic
-
-Cell = tuple[dict[str, Any], Integers]  # its values, and positions of its runs
 
 
 def chosen_drift_quantities(
@@ -53,7 +33,7 @@ def chosen_drift_quantities(
     if not known:
         raise InputError(
             "no invariant or constraint is recorded: name some in the experiment, as in "
-            'record = ["energy", "momentum"].',
+            'record = ["energy", "momentum"], and run it into a store of its own.',
             key="record",
         )
     quantities = (quantities,) if isinstance(quantities, str) else quantities
@@ -65,54 +45,8 @@ def chosen_drift_quantities(
 
 def quantities_with_recorded_error(dataset: xr.Dataset) -> tuple[str, ...]:
     """Names of the quantities whose error along the run is stored, e.g. ``("energy",)``."""
-    return tuple(
-        str(name).removesuffix("_error")
-        for name, array in dataset.data_vars.items()
-        if str(name).endswith("_error")
-        and set(array.dims) == {"run", "time"}
-        and name != "reference_error"
-        and not is_error_against_reference(dataset, str(name))
-    )
-
-
-def cells_chosen_for_drift(
-    dataset: xr.Dataset, step_sizes: str
-) -> Iterator[tuple[dict[str, Any], xr.Dataset]]:
-    """The runs of each integrator, scanned values and step size, not yet read.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-    step_sizes : {"all", "smallest"}
-
-    Yields
-    ------
-    key : dict
-    cell : xarray.Dataset
-
-    Raises
-    ------
-    InputError
-        When `step_sizes` is neither.
-    """
-    if step_sizes not in ("all", "smallest"):
-        raise InputError(
-            f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
-        )
-    step_axes = [name for name in ("step_size", "tolerance") if name in dataset.coords]
-    cells = list(groups_of_runs(dataset, ["integrator", *scanned_axes(dataset), *step_axes]))
-    for key, runs in _cells_of_smallest_step_size(cells) if step_sizes == "smallest" else cells:
-        yield key, take_runs(dataset, runs)
-
-
-def _cells_of_smallest_step_size(cells: Sequence[Cell]) -> Iterable[Cell]:
-    """Keep the smallest step size of each integrator and combination of scanned values."""
-    smallest: dict[Any, Cell] = {}
-    for key, runs in cells:
-        scanned = tuple((k, v) for k, v in key.items() if k not in ("step_size", "tolerance"))
-        # Groups ascend with the step size, so the first is the smallest.
-        smallest.setdefault(scanned, (key, runs))
-    return smallest.values()
+    errors = names_of_invariant_errors(dataset)
+    return tuple(name.removesuffix("_error") for name in errors)
 
 
 @dataclass(frozen=True)
@@ -123,45 +57,36 @@ class CellErrors:
     ----------
     ends : ndarray, shape ``(time,)``
         Sample times, until the last that all of these runs have.
+    times : ndarray, shape ``(windows,)``
+    windows : ndarray, shape ``(starts, windows)``
+        Means of time and signed error over equal windows; see `estimators.window_weights`.
+    mean_abs, max_abs : ndarray, shape ``(starts,)``
+        Mean and largest |error| of each run.
+    steps : ndarray, shape ``(starts,)``
     left_out : int
         Runs that do not count.
     stopped : int
         Runs that count, and fail after the last of these times.
-    intervals_of_run : int
-        Sample intervals of a complete run.
-    mean_abs, max_abs : ndarray, shape ``(starts,)``
-        Mean and largest |error| of each run.
-    rates : ndarray, shape ``(starts,)``
-        Change from the first interval's mean to the last's, over the time between their middles.
-    last : ndarray, shape ``(starts,)``
-        Mean of the last interval.
-    steps : ndarray, shape ``(starts,)``
-    squares, members : ndarray
-        Sums of the intervals' squared means over groups of starts; see
-        `slow_modes.sums_of_squares_by_group`.
-    parts : SlowModes or None
-        None where the windows are too few.
-    changes : ndarray, shape ``(starts, n)``
-        `slow_modes.changes_in_last_decade`, where the windows are too few; else nothing.
-    windows : int
-    every_step, signed : bool
+    every_step, max_every_step : bool
+        Whether they, and the largest, are of every step, or of the samples.
+    round_off : float
+        One rounding of the quantity, in the arithmetic of the runs.
+    signed : bool
+        Whether the errors have a sign: not those of vectors, which are norms of the change, and of
+        constraints, which are sizes. Of neither the store holds a value as it does of a number.
     """
 
     ends: Floats
-    left_out: int
-    stopped: int
-    intervals_of_run: int
+    times: Floats
+    windows: Floats
     mean_abs: Floats
     max_abs: Floats
-    rates: Floats
-    last: Floats
     steps: Floats
-    squares: Floats
-    members: Integers
-    parts: SlowModes | None
-    changes: Floats
-    windows: int
+    left_out: int
+    stopped: int
     every_step: bool
+    max_every_step: bool
+    round_off: float
     signed: bool
 
     @property
@@ -170,26 +95,13 @@ class CellErrors:
         return len(self.mean_abs)
 
     @property
-    def rms_at_end(self) -> float:
-        """Root mean square over the runs of the last interval's means; NaN without a run."""
-        return float(np.sqrt(np.mean(self.last**2))) if self.starts else np.nan
-
-    @cached_property
-    def likeness(self) -> Likeness:
-        """How alike the runs are."""
-        return likeness_by_late_changes(self.changes) if self.parts is None else self.parts.likeness
-
-    @property
-    def rate_error_if_walking(self) -> float:
-        """Standard error of the rate of the mean over the runs, if that walks."""
-        if self.parts is not None:
-            return self.parts.rate_error_if_walking
-        return walk_rate_error_by_late_changes(self.interval_middles, self.changes)
-
-    @property
-    def interval_middles(self) -> Floats:
-        """Times of the interval means, since the start of the run."""
-        return (self.ends[1:] + self.ends[:-1]) / 2 - self.ends[0]
+    def lacks(self) -> str:
+        """Why no drift can be measured; empty where it can."""
+        if not self.starts:
+            return "no run is complete"
+        intervals = len(self.ends) - 1
+        few = f"{count_with_noun(intervals, 'sample interval')}, {FEWEST} or more are needed"
+        return few if intervals < FEWEST else ""
 
 
 def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = None) -> CellErrors:
@@ -201,7 +113,7 @@ def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = 
     Parameters
     ----------
     cell : xarray.Dataset
-        Of `cells_chosen_for_drift`.
+        Of `cells_by_setting`.
     quantity : str
     less : xarray.Dataset, optional
         Runs, each beside one of the cell, whose errors are subtracted. Of differences only the
@@ -213,33 +125,56 @@ def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = 
     """
     judged = judged_runs(cell, FEWEST)
     runs, until = judged.positions, slice(0, judged.samples)
-    names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
-    if less is not None:
-        names = {of: name for of, name in names.items() if of in LINEAR_STATISTICS and name in less}
-    kept = list(names.values())
-    own = cell[kept].isel(time=until).reset_coords(drop=True)
-    others = None if less is None else less[kept].isel(time=until).reset_coords(drop=True)
-    every_step = "_mean" in names
-    ends, blocks = cell["time"].values[until], []
-    steps = _steps_until(cell, ends[-1] - ends[0], judged.stopped)
-    size = min(BLOCK, max(GROUPS, BLOCK_VALUES // max(1, len(ends)) // GROUPS * GROUPS))
-    parts = [runs[first : first + size] for first in range(0, max(len(runs), 1), size)]
-    reduced = map_blocks(
-        _reduce_block_of_errors,
-        (
-            (
-                _series_of_runs(own, others, names, some),
-                (ends, tuple(names), steps[some], every_step),
-            )
-            for some in parts
-        ),
+    known = STATISTICS if less is None else LINEAR_STATISTICS
+    names = [f"{quantity}_error{of}" for of in known]
+    names = [name for name in names if all(name in one for one in (cell, less) if one is not None)]
+    own = cell[names].isel(time=until).reset_coords(drop=True)
+    others = None if less is None else less[names].isel(time=until).reset_coords(drop=True)
+    ends = cell["time"].values[until]
+    size = max(1, min(BLOCK, BLOCK_VALUES // len(ends)))
+    blocks = (
+        (_series_of_runs(own, others, names, runs[first : first + size]), (ends, quantity, names))
+        for first in range(0, max(len(runs), 1), size)
     )
-    for block in reduced:
+    reduced = []
+    for block in map_blocks(_reduce_block_of_errors, blocks):
         if block is None:
             return read_cell_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity, less)
-        blocks.append(block)
-    signed = quantity in cell or any(block["negative"] for block in blocks)
-    return _cell_errors_from_blocks(cell, ends, judged, blocks, every_step, signed)
+        reduced.append(block)
+    windows, mean_abs, max_abs, finite = map(np.concatenate, zip(*reduced, strict=True))
+    return CellErrors(
+        ends=ends,
+        times=(ends[1:] + ends[:-1]) / 2 @ window_weights(ends),
+        windows=windows,
+        mean_abs=mean_abs,
+        max_abs=max_abs,
+        steps=_steps_until(cell, ends[-1] - ends[0], judged.stopped)[runs][finite],
+        left_out=cell.sizes["run"] - int(finite.sum()),
+        stopped=judged.stopped,
+        every_step=f"{quantity}_error_mean" in names,
+        max_every_step={f"{quantity}_error_mean", f"{quantity}_error_abs_max"} <= set(names),
+        round_off=rounding_of_quantity(cell, quantity, runs),
+        signed=quantity in cell,
+    )
+
+
+def rounding_of_quantity(cell: xr.Dataset, quantity: str, runs: Integers) -> float:
+    """One rounding of a quantity at its initial root mean square over the starts; 1 if unknown.
+
+    Parameters
+    ----------
+    cell : xarray.Dataset
+    quantity : str
+    runs : ndarray of int
+        Those that count.
+    """
+    if not len(runs):
+        return np.nan
+    scale = 1.0
+    if quantity in cell:
+        first = take_runs(cell[[quantity]], runs)[quantity].isel(time=0).values
+        scale = float(np.sqrt(np.mean(first**2))) or 1.0
+    return float(relative_round_off_of_runs(cell)[0]) * scale
 
 
 def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
@@ -251,158 +186,49 @@ def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
     return np.where(np.isfinite(sizes), np.round(duration / sizes), steps)
 
 
-def read_cell_window_means(cell: xr.Dataset, quantity: str, most: int) -> tuple[Floats, Floats]:
-    """Read the window means of the runs that count, or interval means where windows are few.
-
-    Parameters
-    ----------
-    cell : xarray.Dataset
-        Of one integrator, its scanned values and step size.
-    quantity : str
-    most : int
-        Most runs to read, spread evenly over all.
-
-    Returns
-    -------
-    times : ndarray, shape ``(n,)``
-    means : ndarray, shape ``(starts, n)``
-    """
-    judged = judged_runs(cell, FEWEST)
-    runs, cell = judged.positions, cell.isel(time=slice(0, judged.samples))
-    runs = runs[np.unique(np.linspace(0, len(runs) - 1, min(most, len(runs))).astype(int))]
-    names = {of: f"{quantity}_error{of}" for of in STATISTICS if f"{quantity}_error{of}" in cell}
-    read = take_runs(cell[list(names.values())].reset_coords(drop=True), runs).load()
-    values = {of: read[name].transpose("run", "time").values for of, name in names.items()}
-    ends = cell["time"].values
-    means = values[""] if "_mean" not in values else values["_mean"]
-    if "_mean" not in values or _statistics_have_gaps(means[:, 1:], values[""][:, 1:]):
-        means, _, _ = _interval_statistics_of_samples(ends, values)
-    else:
-        means = means[:, 1:]
-    means = means[np.isfinite(means).all(axis=1)]
-    if drift_window_count(ends) >= FEWEST:
-        return window_means_of_intervals(ends, means)
-    return (ends[1:] + ends[:-1]) / 2, means
-
-
-def initial_rms_of_quantity(cell: xr.Dataset, quantity: str) -> float:
-    """Root mean square of a quantity over the starts at first; 1 if it is not stored."""
-    if quantity not in cell:
-        return 1.0
-    whole = take_runs(cell[[quantity]], judged_runs(cell, FEWEST).positions)
-    first = whole[quantity].isel(time=0).values
-    return (float(np.sqrt(np.mean(first**2))) or 1.0) if len(first) else 1.0
-
-
-def rounding_of_quantity(cell: xr.Dataset, quantity: str) -> float:
-    """One rounding of a quantity at its initial size, in the arithmetic of the runs."""
-    return float(relative_round_off_of_runs(cell)[0]) * initial_rms_of_quantity(cell, quantity)
-
-
 def _series_of_runs(
-    dataset: xr.Dataset, less: xr.Dataset | None, names: dict[str, str], runs: Integers
+    dataset: xr.Dataset, less: xr.Dataset | None, names: Sequence[str], runs: Integers
 ) -> list[xr.Variable]:
     read = take_runs(dataset, runs)
-    series = [read[name].variable.transpose("run", "time") for name in names.values()]
+    series = [read[name].variable.transpose("run", "time") for name in names]
     if less is None:
         return series
     others = take_runs(less, runs)
     return [
         one - others[name].variable.transpose("run", "time")
-        for one, name in zip(series, names.values(), strict=True)
+        for one, name in zip(series, names, strict=True)
     ]
 
 
 def _reduce_block_of_errors(
-    ends: Floats, names: tuple[str, ...], steps: Floats, every_step: bool, *arrays: Floats
-) -> dict[str, Any] | None:
-    """Reduce a block of runs; None where its statistics have gaps."""
-    values = dict(zip(names, arrays, strict=True))
-    if every_step:
-        if values[""].size and _statistics_have_gaps(values["_mean"][:, 1:], values[""][:, 1:]):
-            return None
-        means, mean_abs, max_abs = _interval_statistics_of_every_step(ends, values, steps)
-        finite = (np.abs(means) < HUGE).all(axis=1)
-    else:
-        means, mean_abs, max_abs = _interval_statistics_of_samples(ends, values)
-        finite = (np.abs(values[""]) < HUGE).all(axis=1)
-    means = means[finite]
-    middles = (ends[1:] + ends[:-1]) / 2
-    enough = len(means) and len(middles) and drift_window_count(ends) >= FEWEST
-    span = middles[-1] - middles[0] if len(middles) > 1 else np.nan
-    return {
-        "mean_abs": mean_abs[finite],
-        "max_abs": max_abs[finite],
-        "steps": steps[finite],
-        "rates": (means[:, -1] - means[:, 0]) / span,
-        "last": means[:, -1],
-        "sums": sums_of_squares_by_group(means, own_scale=False),
-        "parts": slow_modes_of_series(*window_means_of_intervals(ends, means)) if enough else None,
-        "changes": np.zeros((len(means), 0))
-        if enough or not len(middles)
-        else changes_in_last_decade(middles - ends[0], means),
-        "negative": bool((means < 0).any()),
-        "lost": int((~finite).sum()),
-    }
+    ends: Floats, quantity: str, names: Sequence[str], *arrays: Floats
+) -> tuple[Floats, Floats, Floats, Booleans] | None:
+    """Window means, mean and largest |error| of the runs of a block that stay finite, and which do.
 
-
-def _cell_errors_from_blocks(
-    cell: xr.Dataset,
-    ends: Floats,
-    judged: JudgedRuns,
-    blocks: Sequence[dict[str, Any]],
-    every_step: bool,
-    signed: bool,
-) -> CellErrors:
-    parts = [block["parts"] for block in blocks if block["parts"] is not None]
-    squares, members = add_group_sums([block["sums"] for block in blocks])
-    lost = sum(block["lost"] for block in blocks)
-    names = ("mean_abs", "max_abs", "rates", "last", "steps", "changes")
-    return CellErrors(
-        ends=ends,
-        left_out=cell.sizes["run"] - len(judged.positions) + lost,
-        stopped=judged.stopped,
-        intervals_of_run=cell.sizes["time"] - 1,
-        squares=squares,
-        members=members,
-        parts=join_slow_modes(parts) if parts else None,
-        windows=drift_window_count(ends) if len(ends) > 1 else 0,
-        every_step=every_step,
-        signed=signed,
-        **{name: np.concatenate([block[name] for block in blocks]) for name in names},
-    )
-
-
-def _statistics_have_gaps(means: Floats, sampled: Floats) -> bool:
-    """Whether there are no statistics, or intervals in which no step of an adaptive run ends."""
-    gaps = np.isnan(means)
-    return bool(gaps.all() or (gaps & np.isfinite(sampled)).any())
-
-
-def _interval_statistics_of_every_step(
-    ends: Floats, values: dict[str, Floats], steps: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Means of the intervals; mean over k = 0 … N, where k = 0 contributes no error; maximum.
-
-    Intervals count by their length, as they do where all steps are equal.
+    None where its statistics have gaps: no step of an adaptive run ends in an interval. The error
+    is 0 at the start, which counts neither for the mean nor for the maximum.
     """
-    mean = values["_mean"][:, 1:]
-    # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
-    size = values["_abs_mean"][:, 1:] if "_abs_mean" in values else np.abs(mean)
-    largest = values["_abs_max"][:, 1:] if "_abs_max" in values else np.abs(values[""])
-    widths = np.diff(ends)
-    mean_abs = row_sums(size, widths / widths.sum()) * steps / (steps + 1)
-    return mean, mean_abs, largest.max(axis=1)
-
-
-def _interval_statistics_of_samples(
-    ends: Floats, values: dict[str, Floats]
-) -> tuple[Floats, Floats, Floats]:
-    """The same from samples, each for the interval that ends with it; the first like the second."""
-    sampled = values[""]
-    size = np.abs(sampled)
-    largest = np.fmax(size, values.get("_abs_max", size)).max(axis=1)
-    means = (sampled[:, 1:] + sampled[:, :-1]) / 2  # of an interval, which need not be short
-    widths = np.diff(ends)
-    weights = np.concatenate([widths[:1], widths])
-    return means, row_sums(size, weights / weights.sum()), largest
+    values = {
+        name.removeprefix(f"{quantity}_error"): array[:, 1:]
+        for name, array in zip(names, arrays, strict=True)
+    }
+    samples = values[""]
+    if "_mean" in values:
+        means = values["_mean"]
+        gaps = np.isnan(means)
+        if samples.size and (gaps.all() or (gaps & np.isfinite(samples)).any()):
+            return None
+        # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
+        size, largest = values.get("_abs_mean", np.abs(means)), values.get("_abs_max", samples)
+    else:
+        means = (samples + arrays[0][:, :-1]) / 2  # of an interval, which need not be short
+        size = largest = np.abs(samples)
+    finite = np.all(np.abs(means) < HUGE, axis=1)
+    means, widths = means[finite], np.diff(ends)
+    level = means.mean(axis=1, keepdims=True)  # without which sums of it are not rounded
+    return (
+        level + np.einsum("st,tw->sw", means - level, window_weights(ends)),
+        np.einsum("st,t->s", size[finite], widths / widths.sum()),
+        np.abs(largest[finite]).max(axis=1, initial=0.0),
+        finite,
+    )

@@ -1,13 +1,18 @@
 """Factors by which one integrator drifts less than another, at equal step size and cost."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweep.analysis.drift.verdicts import FEWEST_STARTS, LINEAR, LOOSE, UNDECIDED, WALK, WORSE
+from sweep.analysis.drift.estimators import EACH, LINEAR, UNSTEADY
 from sweep.analysis.efficiency.timing import APART
+
+if TYPE_CHECKING:
+    from sweep.analysis.drift.drifts import DriftEstimate
 
 # Of each of two drifts: that one lies within its interval (1 - 0.975) and another not nearer to 0
 # than its own (half of that) is wrong of 3.75 % of pairs at most.
@@ -52,62 +57,6 @@ class DriftComparison:
         return f"≥ {_round_down_to_two_digits(self.times)}× less than {self.than}"
 
 
-class ComparableDrift(Protocol):
-    """A row with a drift, such as `drifts.DriftEstimate`, whose attributes it has."""
-
-    @property
-    def quantity(self) -> str:
-        """Name of the quantity."""
-
-    @property
-    def integrator(self) -> str:
-        """Label of the integrator."""
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Values of the scanned axes."""
-
-    @property
-    def step_size(self) -> float:
-        """NaN of adaptive integrators."""
-
-    @property
-    def tolerance(self) -> float:
-        """NaN of the others."""
-
-    @property
-    def duration(self) -> float:
-        """Over which the drift was measured."""
-
-    @property
-    def wide_low(self) -> float:
-        """Lower end of the 97.5 % interval of the drift."""
-
-    @property
-    def wide_high(self) -> float:
-        """Upper end of the 97.5 % interval of the drift."""
-
-    @property
-    def grown_high(self) -> float:
-        """Upper end of the interval of what has grown; NaN where nothing has."""
-
-    @property
-    def verdict(self) -> str:
-        """One of `verdicts.VERDICTS`."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether the mean over the starts drifts."""
-
-    @property
-    def effective(self) -> float:
-        """Number of independent starts."""
-
-    @property
-    def cpu_time(self) -> float:
-        """Seconds of a run."""
-
-
 def _round_down_to_two_digits(times: float) -> str:
     """Round a bound down to two digits, or to a power of ten where it is large."""
     power = int(np.floor(np.log10(times) + 1e-12))
@@ -118,7 +67,7 @@ def _round_down_to_two_digits(times: float) -> str:
 
 
 def compare_drifts(
-    rows: Sequence[ComparableDrift], starts: Sequence[Iterable[str]]
+    rows: Sequence[DriftEstimate], starts: Sequence[Iterable[str]]
 ) -> list[tuple[DriftComparison, ...]]:
     """Compare each drift with those of other integrators that are surely larger.
 
@@ -136,51 +85,33 @@ def compare_drifts(
     list of tuple of DriftComparison
         Of each row, those with the fewest times first.
     """
-    together: dict[tuple[Any, ...], list[ComparableDrift]] = {}
-    for row, own in zip(rows, starts, strict=True):
-        together.setdefault(_comparable_setting(row, own), []).append(row)
-    drifting = {
-        setting: [row for row in of if _drift_is_sure(row)] for setting, of in together.items()
-    }
-    return [
-        _comparisons_of_row(row, drifting[_comparable_setting(row, own)])
+    settings: list[tuple[Any, ...]] = [
+        (row.quantity, *sorted(row.parameters.items()), row.duration, frozenset(own))
         for row, own in zip(rows, starts, strict=True)
+    ]
+    drifting: dict[tuple[Any, ...], list[DriftEstimate]] = {}
+    for row, setting in zip(rows, settings, strict=True):
+        if row.verdict in (LINEAR, UNSTEADY) and not row.wide_low <= 0 <= row.wide_high:
+            drifting.setdefault(setting, []).append(row)
+    return [
+        _comparisons_of_row(row, drifting.get(setting, ()))
+        for row, setting in zip(rows, settings, strict=True)
     ]
 
 
-def _comparable_setting(row: ComparableDrift, starts: Iterable[str]) -> tuple[Any, ...]:
-    """Key that rows share if they can be compared."""
-    return row.quantity, tuple(row.parameters.items()), row.duration, frozenset(starts)
-
-
-def _drift_is_sure(row: ComparableDrift) -> bool:
-    """Whether a drift is surely not 0, by its verdict or by the scatter of many independent starts.
-
-    In few starts, or alike ones, it may be a common random walk or oscillation.
-    """
-    if row.wide_low <= 0 <= row.wide_high or np.isnan(row.wide_low):
-        return False
-    many = row.effective > FEWEST_STARTS - 0.5
-    return row.verdict in (LINEAR, WORSE) or (row.verdict in (UNDECIDED, WALK, *LOOSE) and many)
-
-
-def _largest_possible_drift(row: ComparableDrift) -> float:
-    """The largest |drift| of the mean, or of single starts where these drift by either sign."""
-    most = max(abs(row.wide_low), abs(row.wide_high))
-    if np.isfinite(row.grown_high) and not row.shared:
-        return max(most, row.grown_high / row.duration)
-    return most
-
-
 def _comparisons_of_row(
-    row: ComparableDrift, drifting: Iterable[ComparableDrift]
+    row: DriftEstimate, drifting: Iterable[DriftEstimate]
 ) -> tuple[DriftComparison, ...]:
-    most = _largest_possible_drift(row)
-    if not most > 0:  # not measured; or exactly constant, and so nothing is in proportion to it
+    most = max(abs(row.wide_low), abs(row.wide_high))
+    # Not measured; exactly constant, and so nothing is in proportion to it; or a mean of drifts of
+    # either sign, each of which is larger.
+    if not most > 0 or row.verdict == EACH:
         return ()
     by_integrator: dict[str, list[DriftComparison]] = {}
     for other in drifting:
-        if other.integrator != row.integrator:
+        # Of sizes only drifts are compared: a walk of one has a slope too.
+        alike = row.signed or row.verdict == other.verdict == LINEAR
+        if other.integrator != row.integrator and alike:
             times = min(abs(other.wide_low), abs(other.wide_high)) / most
             one = DriftComparison(
                 than=other.integrator,

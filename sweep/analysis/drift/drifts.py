@@ -6,71 +6,99 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from sweep.analysis.drift import estimators
 from sweep.analysis.drift.cells import (
     PER_RUN,
     STATISTICS,
     CellErrors,
-    cells_chosen_for_drift,
     chosen_drift_quantities,
     read_cell_errors,
-    rounding_of_quantity,
 )
 from sweep.analysis.drift.comparisons import OF_EACH, DriftComparison, compare_drifts
-from sweep.analysis.drift.growth_fits import fit_growth_of_cell_errors, verdict_from_growth_fit
-from sweep.analysis.drift.slow_modes import (
-    FEWEST,
-    Slope,
-    SlowModes,
-    drift_slope_interval,
-    is_in_last_decade,
-    slow_modes_of_series,
-    window_means_of_intervals,
-)
-from sweep.analysis.drift.verdicts import (
-    GROWING,
-    NONE,
-    UNDECIDED,
-    WALK,
-    WANDERS,
-    Verdict,
-    advise_longer_run,
-    advise_more_starts,
-    judge_drift,
-    undecided_verdict_on_cell,
-    verdict_with_round_off,
-)
 from sweep.analysis.efficiency.timing import (
     TIMED,
     comparable_cpu_time_of_cell,
     with_cpu_times_of_runs,
 )
-from sweep.analysis.reasons import (
-    Reason,
-    Remedy,
-    drift_verdict_in_words,
-    until_failure_in_words,
-)
 from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.judged import judged_runs
-from sweep.analysis.runs.selection import run_table, run_table_without_repeats
-
-# Samples a decade with which the last of their intervals is a `FEWEST`-th of the run.
-THINNEST = int(np.ceil(1 / np.log10(FEWEST / (FEWEST - 1))))
+from sweep.analysis.runs.selection import cells_by_setting, run_table, run_table_without_repeats
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Median and range over the starts."""
+@dataclass(frozen=True, kw_only=True)
+class DriftRate:
+    """The rate of a drift, how its spread over the starts grows, and what these say.
 
-    median: float
-    low: float
-    high: float
+    Attributes
+    ----------
+    drift, low, high : float
+        Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN
+        where there are too few samples.
+    wide_low, wide_high : float
+        Its 97.5 % interval, by which two drifts are compared.
+    exponent, exponent_low, exponent_high : float
+        p of a spread over the starts that grows like tᵖ, and its 95 % interval; NaN with fewer
+        than 8 starts. Where errors have no sign it is of their root mean square.
+    signed : bool
+        Whether errors have a sign. Those of a vector are norms of its change, and of constraints
+        sizes: where they walk they have a rate too.
+    verdict : str
+        One of `estimators.VERDICTS`, or empty where there is no drift.
+    """
+
+    drift: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    wide_low: float = np.nan
+    wide_high: float = np.nan
+    exponent: float = np.nan
+    exponent_low: float = np.nan
+    exponent_high: float = np.nan
+    signed: bool = True
+    verdict: str = ""
+
+    @property
+    def bound(self) -> float:
+        """The largest |drift| inside the 95 % interval."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95 % interval."""
+        return (self.high - self.low) / 2
 
 
-@dataclass(frozen=True)
-class DriftEstimate:
+def rate_of_cell(errors: CellErrors, in_roundings: bool = True) -> DriftRate:
+    """The `DriftRate` of the errors of a cell.
+
+    Parameters
+    ----------
+    errors : CellErrors
+    in_roundings : bool, optional
+        Whether errors of a few roundings are judged to be ``at round-off``.
+    """
+    if errors.lacks:
+        return DriftRate(signed=errors.signed)
+    found = estimators.measure_drift(errors.times, errors.windows, errors.signed)
+    half, wide = found.half_width(), found.half_width(OF_EACH)
+    rounded = in_roundings and errors.max_abs.max() <= estimators.FEW_ROUNDINGS * errors.round_off
+    return DriftRate(
+        drift=found.rate,
+        low=found.rate - half,
+        high=found.rate + half,
+        wide_low=found.rate - wide,
+        wide_high=found.rate + wide,
+        exponent=found.growth.p,
+        exponent_low=found.growth.low,
+        exponent_high=found.growth.high,
+        signed=errors.signed,
+        verdict=estimators.AT_ROUND_OFF if rounded else found.verdict,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftEstimate(DriftRate):
     """How one quantity's error behaves under one integrator at one step size.
 
     Attributes
@@ -91,54 +119,27 @@ class DriftEstimate:
         until the first one fails; see `runs.judged`.
     duration : float
         Time over which they are judged.
-    drift, low, high : float
-        Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN
-        where `lacks` says why. For a vector it is the slope of the norm of the change.
-    wide_low, wide_high : float
-        Its 97.5 % interval, by which two drifts are compared; see `compared`.
-    mean_abs : Spread
-        Mean of |error| over the steps k = 0 … N.
-    max_abs : Spread
-        Largest |error|.
-    verdict : str
-        How the error moves over the run: ``no drift seen``, ``√t`` (a random walk), ``linear``,
-        ``worse than linear``, ``grows`` (by no law that is told), ``wanders`` (neither surely
-        bounded nor by a law), ``at round-off`` or ``undecided``; see `verdicts.judge_drift` and
-        `verdicts.verdict_with_round_off`. No drift seen does not say that there is none: `bound`
-        says how much could hide.
-    shared : bool
-        Whether the mean over the starts drifts, as far as their scatter and its own noise show.
-    rising, falling, with_mean : int
-        Starts whose error rises over the run, by least squares, and falls; and which of the two
-        the mean over the starts does.
-    effective, likeness : float
-        How many independent starts they count as, and how alike they are, from 0 to 1; see
-        `spectra.Likeness`.
-    signed : bool
-        Whether the error has a sign; norms and sizes have none.
-    exponent, exponent_low, exponent_high : float
-        p of a growth like tᵖ and its 95 % interval; NaN where nothing is seen to grow.
-    grown, grown_low, grown_high : float
-        Root mean square over the starts of what has grown until the end, and its 95 % interval;
-        NaN as above.
-    resolution : float
-        One rounding of the quantity in the arithmetic of the runs; NaN without a run.
-    why : tuple of Reason
-        Why the verdict is none, or no closer one, and what would decide; or what else there is.
+    samples : int
+        Sample intervals until then.
     steps : float
-        Of a run, the median over the starts: with `duration` the horizon of the verdict. Of
-        adaptive runs that fail later all their steps.
-    every_step : bool
-        Whether mean and drift are of every step, or only of the samples: so where adaptive steps
-        are longer than sample intervals. The maximum is of every step where the store holds it.
+        Of a run, mean over the starts. Of adaptive runs that fail later all their steps.
+    mean_abs, max_abs : float
+        Mean and maximum of |error| after the start, mean over the starts.
+    largest : float
+        The largest |error| of any start.
+    every_step, max_every_step : bool
+        Whether mean and drift, and whether the maximum are of every step, or only of the samples:
+        so where adaptive steps are longer than sample intervals, or the store holds no other.
+    round_off : float
+        One rounding of the quantity in the arithmetic of the runs; NaN without a run.
     cpu_time : float
         Of a run in seconds, the median over the starts; NaN where it cannot be compared.
     compared : tuple of DriftComparison
         How many times less it drifts than other integrators of the table, of those that surely
         drift more; see `comparisons.compare_drifts`.
     units, time_units : str
-    lacks : tuple of Reason
-        Why there is no drift.
+    reason : str
+        Why there is no drift; else empty.
     """
 
     quantity: str
@@ -150,78 +151,24 @@ class DriftEstimate:
     left_out: int
     stopped: int
     duration: float
+    samples: int
     steps: float
-    drift: float
-    low: float
-    high: float
-    wide_low: float
-    wide_high: float
-    mean_abs: Spread
-    max_abs: Spread
-    verdict: str
-    shared: bool
-    rising: int
-    falling: int
-    with_mean: int
-    effective: float
-    likeness: float
-    signed: bool
-    exponent: float
-    exponent_low: float
-    exponent_high: float
-    grown: float
-    grown_low: float
-    grown_high: float
-    resolution: float
-    why: tuple[Reason, ...]
+    mean_abs: float
+    max_abs: float
+    largest: float
     every_step: bool
+    max_every_step: bool
+    round_off: float
     cpu_time: float
     compared: tuple[DriftComparison, ...]
     units: str
     time_units: str
-    lacks: tuple[Reason, ...]
-
-    @property
-    def advice(self) -> str:
-        """`why` in words."""
-        return "; ".join(map(str, self.why))
-
-    @property
-    def reason(self) -> str:
-        """`lacks` in words."""
-        return "; ".join(map(str, self.lacks))
-
-    @property
-    def bound(self) -> float:
-        """The largest |drift| inside the 95 % interval."""
-        return max(abs(self.low), abs(self.high))
-
-    @property
-    def size(self) -> float:
-        """Size of the growth at the end; NaN where none is seen, or it is not measured."""
-        if self.verdict not in GROWING:
-            return np.nan
-        return self.grown if np.isfinite(self.grown) else abs(self.drift) * self.duration
-
-    @property
-    def largest_in_roundings(self) -> float:
-        """The largest |error| of any start, in roundings of the quantity."""
-        return self.max_abs.high / self.resolution
-
-    @property
-    def below_rounding(self) -> bool:
-        """Whether what has grown until the end is less than one rounding of the quantity.
-
-        Means over many steps and starts show it all the same.
-        """
-        return self.size < self.resolution
+    reason: str
 
     @property
     def rate(self) -> str:
         """Units of a drift: ``J/s``, or ``per unit time`` for a system without units."""
-        if self.units == "1":
-            return "per unit time" if self.time_units == "1" else f"per {self.time_units}"
-        return f"{self.units}/{'unit time' if self.time_units == '1' else self.time_units}"
+        return rate_units(self.units, self.time_units)
 
     @property
     def span(self) -> str:
@@ -231,27 +178,30 @@ class DriftEstimate:
         return f"{self.duration:g} {self.time_units}"
 
     @property
-    def sentence(self) -> str:
-        """The finding in words. Seeing no drift bounds it, and does not show that there is none."""
-        if np.isnan(self.bound):
-            return f"no drift measured: {self.reason}"
-        samples = "" if self.every_step else ", from samples"
-        return f"|drift| ≤ {self.bound:.2g} {self.rate} over {self.span} (95 %{samples})"
+    def until_failure(self) -> str:
+        """The time until which it is judged, in words, where runs fail later; else empty."""
+        if not self.stopped:
+            return ""
+        runs = f"{self.stopped} of its {self.starts} runs fail"
+        return f"until {self.span}, after which {'its run fails' if self.starts == 1 else runs}"
 
     @property
     def in_words(self) -> str:
-        """The verdict in words, with the interval that suits it, and its reason."""
-        return drift_verdict_in_words(self, self.verdict in GROWING, self.verdict != WALK)
+        """The verdict, with the interval of the drift that is seen, or the bound on it."""
+        if self.reason:
+            return f"no drift measured: {self.reason}"
+        size = f"|drift| ≤ {self.bound:.2g}"
+        if self.verdict in (estimators.LINEAR, estimators.UNSTEADY):
+            size = f"{self.drift:.2g} ± {self.half_width:.1g}"
+        samples = "" if self.every_step else ", from samples"
+        return f"{self.verdict}, {size} {self.rate} over {self.span} (95 %{samples})"
 
-    @property
-    def until_failure(self) -> str:
-        """The time until which it is judged, in words, where runs fail later; else empty."""
-        return until_failure_in_words(self) if self.stopped else ""
 
-    @property
-    def finding(self) -> str:
-        """The verdict in words, with the horizon over which it was seen."""
-        return f"{self.in_words}; over {self.span}, {self.steps:.3g} steps, {self.starts} starts"
+def rate_units(units: str, time_units: str) -> str:
+    """Units of a drift: ``J/s``, or ``per unit time`` for a system without units."""
+    if units == "1":
+        return "per unit time" if time_units == "1" else f"per {time_units}"
+    return f"{units}/{'unit time' if time_units == '1' else time_units}"
 
 
 def drift_table(
@@ -282,208 +232,48 @@ def drift_table(
         When a quantity has no error in the dataset, or `step_sizes` is neither.
     """
     full = run_table(dataset)
-    dataset = run_table_without_repeats(full)
-    quantities = chosen_drift_quantities(dataset, quantities)
-    dataset = with_cpu_times_of_runs(full, dataset)
+    quantities = chosen_drift_quantities(run_table_without_repeats(full), quantities)
+    dataset = with_cpu_times_of_runs(full)
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
-    wanted += quantities  # a value beside its error: it has a sign
+    wanted += quantities  # whose values tell the scale of their roundings
     dataset = dataset[[name for name in (*wanted, *PER_RUN, *TIMED) if name in dataset]]
     rows: list[DriftEstimate] = []
-    starts: list[NDArray[np.object_]] = []
-    for key, cell in cells_chosen_for_drift(dataset, step_sizes):
-        rows += [_drift_estimate_of_cell(cell, key, quantity) for quantity in quantities]
-        judged = cell["initial_condition"].values[judged_runs(cell, FEWEST).positions]
-        starts += [judged] * len(quantities)
+    starts: list[Sequence[str]] = []
+    for setting, cell in cells_by_setting(dataset, step_sizes):
+        rows += [_drift_estimate_of_cell(cell, setting, quantity) for quantity in quantities]
+        judged = cell["initial_condition"].values[judged_runs(cell, estimators.FEWEST).positions]
+        starts += [judged.tolist()] * len(quantities)
     compared = compare_drifts(rows, starts)
     return [replace(row, compared=found) for row, found in zip(rows, compared, strict=True)]
 
 
-def _drift_estimate_of_cell(cell: xr.Dataset, key: dict[str, Any], quantity: str) -> DriftEstimate:
-    key = dict(key)
+def _drift_estimate_of_cell(
+    cell: xr.Dataset, setting: dict[str, Any], quantity: str
+) -> DriftEstimate:
     errors = read_cell_errors(cell, quantity)
-    lacks = _why_drift_not_measurable(errors)
-    (drift, low, high), found = drift_and_verdict_of_cell(errors)
-    wide_low = wide_high = np.nan
-    if errors.parts is not None:
-        _, wide_low, wide_high = drift_slope_interval(errors.parts, OF_EACH)
-    resolution = rounding_of_quantity(cell, quantity) if errors.starts else np.nan
-    found = verdict_with_round_off(found, errors, resolution)
+
+    def mean(values: Floats) -> float:
+        return float(values.mean()) if errors.starts else np.nan
+
     return DriftEstimate(
+        **vars(rate_of_cell(errors)),
         quantity=quantity,
-        integrator=key.pop("integrator"),
-        step_size=key.pop("step_size"),
-        tolerance=key.pop("tolerance", np.nan),
-        parameters=key,
+        **setting,
         starts=errors.starts,
         left_out=errors.left_out,
         stopped=errors.stopped,
         duration=float(errors.ends[-1] - errors.ends[0]),
-        steps=float(np.median(errors.steps)) if errors.starts else np.nan,
-        drift=drift,
-        low=low,
-        high=high,
-        wide_low=wide_low,
-        wide_high=wide_high,
-        mean_abs=_spread_over_starts(errors.mean_abs),
-        max_abs=_spread_over_starts(errors.max_abs),
-        verdict=found.verdict,
-        shared=found.shared,
-        rising=found.rising,
-        falling=found.falling,
-        with_mean=found.with_mean,
-        effective=found.effective,
-        likeness=found.likeness,
-        signed=found.signed,
-        exponent=float(found.exponent),
-        exponent_low=float(found.low),
-        exponent_high=float(found.high),
-        grown=found.grown,
-        grown_low=found.grown_low,
-        grown_high=found.grown_high,
-        resolution=resolution,
-        why=found.why,
+        samples=len(errors.ends) - 1,
+        steps=mean(errors.steps),
+        mean_abs=mean(errors.mean_abs),
+        max_abs=mean(errors.max_abs),
+        largest=float(errors.max_abs.max()) if errors.starts else np.nan,
         every_step=errors.every_step,
+        max_every_step=errors.max_every_step,
+        round_off=errors.round_off,
         cpu_time=comparable_cpu_time_of_cell(cell),
         compared=(),
         units=cell[f"{quantity}_error"].attrs.get("units", "1"),
         time_units=cell["time"].attrs.get("units", "1"),
-        lacks=lacks,
+        reason=errors.lacks,
     )
-
-
-def drift_and_verdict_of_cell(errors: CellErrors) -> tuple[Slope, Verdict]:
-    """Measure the drift of the errors of a cell, and judge them.
-
-    Parameters
-    ----------
-    errors : CellErrors
-
-    Returns
-    -------
-    drift, low, high : float
-        A tuple of the slope and its 95 % interval; NaN where the windows are too few.
-    found : Verdict
-        It wanders where a drift as large as the error could hide: slowly, by its whole size.
-    """
-    found = drift_verdict_of_cell(errors)
-    if errors.parts is None:
-        return (np.nan, np.nan, np.nan), found
-    slope = drift_slope_interval(errors.parts)
-    hidden = float(np.abs(slope[1:]).max() * (errors.ends[-1] - errors.ends[0]))
-    if found.verdict == NONE and hidden > np.mean(errors.max_abs):
-        why = _why_drift_could_hide(errors, errors.parts, hidden)
-        found = replace(found, verdict=WANDERS, why=(why,))
-    return slope, found
-
-
-def drift_verdict_of_cell(errors: CellErrors) -> Verdict:
-    """Judge the errors of a cell by windows, or by their growth where samples thin out.
-
-    Parameters
-    ----------
-    errors : CellErrors
-
-    Returns
-    -------
-    Verdict
-    """
-    if errors.parts is not None:
-        found = judge_drift(errors.parts, errors.signed)
-        return _drop_advice_of_longer_runs(found) if errors.stopped else found
-    lacks = _why_drift_not_measurable(errors)
-    if errors.starts and len(errors.interval_middles) > errors.windows:
-        fit = fit_growth_of_cell_errors(errors)
-        if np.isfinite(fit.exponent) or fit.verdict != UNDECIDED:
-            return verdict_from_growth_fit(fit, errors.signed)
-        lacks += fit.why
-    return undecided_verdict_on_cell(errors, lacks)
-
-
-def _drop_advice_of_longer_runs(found: Verdict) -> Verdict:
-    """Drop the advice of longer runs from a verdict on runs that fail."""
-    why = tuple(
-        replace(one, remedies=tuple(of for of in one.remedies if of.what != "duration"))
-        for one in found.why
-    )
-    return replace(found, why=why)
-
-
-def _why_drift_could_hide(errors: CellErrors, parts: SlowModes, hidden: float) -> Reason:
-    """The reason that a drift as large as the error could hide, and what would show it.
-
-    The hidden drift falls like 1/√T over a run of length T, and like the root of the number of
-    independent starts.
-    """
-    share = np.float64(hidden / np.mean(errors.max_abs))
-    remedies = advise_more_starts(parts, parts.likeness.effective * share**2)
-    if not errors.stopped:
-        remedies += advise_longer_run(share**2)
-    return Reason("hidden drift", float(share), 1.0, tuple(remedies))
-
-
-def _why_drift_not_measurable(errors: CellErrors) -> tuple[Reason, ...]:
-    """Why no drift can be measured; empty where it can."""
-    if not errors.starts:
-        return (Reason("complete runs", 0, 1),)
-    if errors.windows >= FEWEST:
-        return ()
-    if errors.stopped and (steps := float(np.median(errors.steps))) < FEWEST:
-        return (Reason("steps until failure", steps, FEWEST),)
-    return (_why_too_few_windows(errors.windows, errors.ends, errors.intervals_of_run),)
-
-
-def _spread_over_starts(values: Floats) -> Spread:
-    if len(values) == 0:
-        return Spread(np.nan, np.nan, np.nan)
-    return Spread(float(np.median(values)), float(values.min()), float(values.max()))
-
-
-def fit_drift_slope(ends: Floats, means: Floats) -> tuple[float, float, float, str]:
-    """Slope of a series over time, with a 95 % interval that autocorrelation does not narrow.
-
-    Parameters
-    ----------
-    ends : ndarray, shape ``(intervals + 1,)``
-        Where the time intervals end, and the start of the first.
-    means : ndarray, shape ``(starts, intervals)``
-        Mean of the signed error over each interval.
-
-    Returns
-    -------
-    slope, low, high : float
-        NaN where it cannot be measured.
-    reason : str
-        Why it cannot.
-
-    Notes
-    -----
-    Window means of the series are fitted by least squares. The variance of the slope is that of
-    white noise as strong as the slow part of the residuals: their lowest cosine modes behind the
-    constant and the trend (equal-weighted cosines; Lazarus, Lewis, Stock and Watson 2018), with
-    as many degrees of freedom; of the lowest 3 or 6 those that give the wider interval. An
-    oscillation that is fast beside the run therefore hardly widens it, one of a few cycles does,
-    or a memory of up to a tenth of the run. What is slower than the run is drift as far as the run
-    shows. Over several starts another interval follows from how far their slopes lie apart, which
-    alone sees a random walk, and the wider one is given: it does not see what all starts share.
-    """
-    if len(means) == 0:
-        return np.nan, np.nan, np.nan, str(Reason("complete runs", 0, 1))
-    times, windows = window_means_of_intervals(ends, means)
-    if len(times) < FEWEST:
-        why = _why_too_few_windows(len(times), ends, len(ends) - 1)
-        return np.nan, np.nan, np.nan, str(why)
-    return *drift_slope_interval(slow_modes_of_series(times, windows)), ""
-
-
-def _why_too_few_windows(windows: int, ends: Floats, of_run: int) -> Reason:
-    """The reason that windows are too few, with the samples of a whole run that would do."""
-    intervals = len(ends) - 1
-    if not intervals:
-        return Reason("sample intervals", 0, FEWEST)
-    even = Remedy("samples", float(np.ceil(FEWEST * of_run / intervals)), of_run)
-    if windows == intervals:
-        longer = Remedy("duration", FEWEST / intervals, 1.0)  # whose samples go on as they are
-        remedies = (even, longer) if intervals == of_run else (even,)
-        return Reason("sample intervals", windows, FEWEST, remedies)
-    now = int(is_in_last_decade(ends[1:] - ends[0]).sum())
-    return Reason("windows", windows, FEWEST, (even, Remedy("samples a decade", THINNEST, now)))

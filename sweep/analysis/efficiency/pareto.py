@@ -1,16 +1,17 @@
 """Errors beside their work: the Pareto front of each family, and the least work for an error."""
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from integrators.errors import check_known
-from sweep.analysis.efficiency.timing import APART, is_cpu_time_comparable
-from sweep.analysis.rows import Rows
-from sweep.analysis.runs.blocks import Floats
+from sweep.analysis.efficiency.timing import APART, what_cpu_time_lacks
+from sweep.analysis.rows import Rows, grouped
+from sweep.analysis.runs.blocks import Booleans, Floats
 from sweep.analysis.runs.selection import axis_values_in_words
 
 WORK = ("steps", "evaluations", "cpu_time")
@@ -101,32 +102,31 @@ class WorkEstimate:
     @property
     def cpu_time_measured(self) -> bool:
         """Whether the CPU time is long, timed often enough, and of the same machine as others."""
-        return not self.cpu_time_elsewhere and is_cpu_time_comparable(
-            self.cpu_time_apart, self.cpu_time_batch, self.repeats
-        )
+        return not what_cpu_time_lacks(vars(self))
 
     def work_range(self, against: str) -> tuple[float, float]:
         """A measure of work, and the largest value that cannot be distinguished from it.
 
         Steps and evaluations are exact. CPU times are uncertain by the difference of the two least
-        repeats, or by `timing.APART` where a run was timed once.
+        repeats, or by `timing.APART` where a run was timed once. NaN where it cannot be compared
+        with that of others: runs failed, or none is counted or measured.
         """
         work = getattr(self, against)
-        if against != "cpu_time":
-            return work, work
-        once = math.isnan(self.cpu_time_apart)
-        return work, work * (1 + (APART if once else self.cpu_time_apart))
+        timed = against == "cpu_time"
+        lost = self.failed or not self.starts or not work > 0
+        if lost or (timed and not self.cpu_time_measured):
+            return math.nan, math.nan
+        apart = APART if math.isnan(self.cpu_time_apart) else self.cpu_time_apart
+        return work, work * (1 + apart) if timed else work
 
     def work_is_comparable(self, against: str) -> bool:
         """Whether a measure of work can be compared with that of others."""
-        if against == "cpu_time" and not self.cpu_time_measured:
-            return False
-        return getattr(self, against) > 0
+        return not math.isnan(self.work_range(against)[0])
 
 
 @dataclass(frozen=True)
 class LeastWork:
-    """The integrator of a family that needs the least work for an error.
+    """The least work that an integrator needs for an error.
 
     Attributes
     ----------
@@ -145,9 +145,9 @@ class LeastWork:
         Whether it lies between two measured points; otherwise `work` is that of a point whose
         error is smaller already.
     equals : tuple of str
-        Other integrators of the family whose work cannot be distinguished from it.
+        Of the first of a family the other members whose work cannot be distinguished from it.
     least_of_all : bool
-        Whether no other family needs surely less.
+        Whether no other integrator needs surely less.
     """
 
     error: str
@@ -159,76 +159,39 @@ class LeastWork:
     work: float
     work_high: float
     interpolated: bool
-    equals: tuple[str, ...]
-    least_of_all: bool
-
-
-@dataclass(frozen=True)
-class ReachedLevel:
-    """Work of an integrator for an error; attributes as of `LeastWork`."""
-
-    family: str
-    integrator: str
-    work: float
-    work_high: float
-    interpolated: bool
+    equals: tuple[str, ...] = ()
+    least_of_all: bool = False
 
 
 def with_pareto_flags(rows: Sequence[WorkEstimate]) -> list[WorkEstimate]:
     """Mark the rows that are on the Pareto front of their family."""
     best: list[list[str]] = [[] for _ in rows]
-    by_family: dict[tuple[str, str, str], list[int]] = {}
-    for i, row in enumerate(rows):
-        if row.starts and not row.failed:
-            key = (axis_values_in_words(row.parameters), row.error, row.family)
-            by_family.setdefault(key, []).append(i)
-    for places in by_family.values():
-        family = [rows[i] for i in places]
-        errors = np.array([row.value for row in family])
-        floor = np.median([0.0 if math.isnan(row.floor) else row.floor for row in family])
+    whole = [i for i, row in enumerate(rows) if row.starts and not row.failed]
+    for places in grouped(whole, lambda i: (*_setting(rows[i]), rows[i].family)).values():
+        errors, floors = np.array([[rows[i].value, rows[i].floor] for i in places]).T
+        errors = np.fmax(errors, np.median(np.nan_to_num(floors)))
         for against in WORK:
-            work = [
-                row.work_range(against) if row.work_is_comparable(against) else (np.nan, np.nan)
-                for row in family
-            ]
-            for i in pareto_front(np.fmax(errors, floor), *np.array(work).T):
-                best[places[i]].append(against)
+            work, high = np.array([rows[i].work_range(against) for i in places]).T
+            for place in np.flatnonzero(pareto_front(errors, work, high)):
+                best[places[place]].append(against)
     return [replace(row, best=tuple(of)) for row, of in zip(rows, best, strict=True)]
 
 
-def pareto_front(errors: Floats, work: Floats, work_high: Floats | None = None) -> list[int]:
-    """Positions on the Pareto front: no other point has surely as small an error for less work.
+def pareto_front(errors: Floats, work: Floats, high: Floats) -> Booleans:
+    """Which points are on the Pareto front: no other has surely as small an error for less work.
 
     Parameters
     ----------
     errors, work : ndarray, shape ``(n,)``
-        Points where one is NaN are left out. Of points that are the same in both, all are on it.
-    work_high : ndarray, shape ``(n,)``, optional
-        The largest work that cannot be distinguished from `work`; equal to it by default. Where
-        the work of two points cannot be distinguished, an error `FAR` times smaller beats.
-
-    Returns
-    -------
-    list of int
-        By work.
+        Points where one is NaN are not. Of points that are the same in both, all are on it.
+    high : ndarray, shape ``(n,)``
+        The largest work that cannot be distinguished from `work`. Where the work of two points
+        cannot be distinguished, an error `FAR` times smaller beats.
     """
-    high = work if work_high is None else work_high
-    there = np.flatnonzero(np.isfinite(errors) & np.isfinite(work))
-    there = there[np.lexsort([errors[there], work[there]])]
-    errors, work, high = errors[there], work[there], high[there]
-    by_high = np.argsort(high, kind="stable")
-    # The smallest error of those that surely took less, and of those that took no more.
-    surely = _smallest_errors_before(high[by_high], errors[by_high], work, "left")
-    about = _smallest_errors_before(work, errors, work, "right")
-    beaten = (surely <= errors) | (about < errors / np.where(high > work, FAR, 1.0))
-    return there[~beaten].tolist()
-
-
-def _smallest_errors_before(
-    ordered_work: Floats, errors: Floats, work: Floats, side: Literal["left", "right"]
-) -> Floats:
-    smallest = np.array([np.inf, *np.minimum.accumulate(errors)])
-    return smallest[np.searchsorted(ordered_work, work, side)]
+    far = errors / np.where(high > work, FAR, 1.0)
+    surely = np.less.outer(high, work) & np.less_equal.outer(errors, errors)
+    about = np.less_equal.outer(work, work) & np.less.outer(errors, far)
+    return np.isfinite(errors) & np.isfinite(work) & ~(surely | about).any(axis=0)
 
 
 def least_work(rows: Sequence[WorkEstimate], against: str = "evaluations") -> Rows:
@@ -257,70 +220,51 @@ def least_work(rows: Sequence[WorkEstimate], against: str = "evaluations") -> Ro
     that, or an integrator was only measured at smaller errors, the point's work counts.
     """
     check_known("measure of work", against, WORK, key="against")
-    tables: dict[tuple[str, str], list[WorkEstimate]] = {}
-    for row in rows:
-        if row.starts and not row.failed and row.work_is_comparable(against):
-            tables.setdefault((row.error, axis_values_in_words(row.parameters)), []).append(row)
-    return Rows(one for table in tables.values() for one in _least_work_of_families(table, against))
-
-
-def _least_work_of_families(rows: Sequence[WorkEstimate], against: str) -> list[LeastWork]:
     found = []
-    for level, ranked in rank_at_levels(rows, against):
-        by_family: dict[str, list[ReachedLevel]] = {}
-        for one in ranked:
-            by_family.setdefault(one.family, []).append(one)
-        for family, members in by_family.items():
-            first, row = members[0], rows[0]
-            found.append(
-                LeastWork(
-                    error=row.error,
-                    level=level,
-                    parameters=row.parameters,
-                    family=family,
-                    integrator=first.integrator,
-                    against=against,
-                    work=first.work,
-                    work_high=first.work_high,
-                    interpolated=first.interpolated,
-                    equals=tuple(
-                        one.integrator for one in members[1:] if one.work <= first.work_high
-                    ),
-                    least_of_all=first.work <= ranked[0].work_high,
-                )
-            )
-    families = list(dict.fromkeys(row.family for row in rows))
-    return sorted(found, key=lambda one: (-one.level, families.index(one.family)))
+    for own in grouped(rows, _setting).values():
+        families = dict.fromkeys(row.family for row in own)
+        for (_, ranked), family in itertools.product(rank_at_levels(own, against), families):
+            if members := [one for one in ranked if one.family == family]:
+                first, *others = members
+                equals = tuple(one.integrator for one in others if one.work <= first.work_high)
+                found.append(replace(first, equals=equals))
+    return Rows(found)
+
+
+def _setting(row: WorkEstimate) -> tuple[str, str]:
+    """Equal of the rows that are compared with each other."""
+    return row.error, axis_values_in_words(row.parameters)
 
 
 def rank_at_levels(
     rows: Sequence[WorkEstimate], against: str
-) -> list[tuple[float, list[ReachedLevel]]]:
+) -> list[tuple[float, list[LeastWork]]]:
     """Integrators by the work that they need for each error of a power of ten.
 
     Parameters
     ----------
     rows : sequence of WorkEstimate
-        Of one error and one combination of scanned values, that can be compared.
+        Of one error and one combination of scanned values; those that can be compared count.
     against : str
 
     Returns
     -------
-    list of (float, list of ReachedLevel)
+    list of (float, list of LeastWork)
         From the largest error on; those that need least first.
     """
-    members: dict[tuple[str, str], list[WorkEstimate]] = {}
+    rows = [row for row in rows if row.work_is_comparable(against)]
+    members = grouped(rows, lambda row: (row.family, row.integrator))
     found = []
-    for row in rows:
-        members.setdefault((row.family, row.integrator), []).append(row)
     for level in _resolved_error_levels(rows):
-        needed = [
-            ReachedLevel(family, integrator, *_least_work_to_reach_level(points, level, against))
+        of_level = rows[0].error, level, rows[0].parameters
+        reached = [
+            LeastWork(*of_level, family, integrator, against, *least)
             for (family, integrator), points in members.items()
+            for least in _least_work_to_reach_level(points, level, against)
         ]
-        reached = [one for one in needed if math.isfinite(one.work)]
-        if reached:
-            found.append((level, sorted(reached, key=lambda one: one.work)))
+        reached.sort(key=lambda one: one.work)
+        ranked = [replace(r, least_of_all=r.work <= reached[0].work_high) for r in reached]
+        found += [(level, ranked)] if ranked else []
     return found
 
 
@@ -335,18 +279,18 @@ def _resolved_error_levels(rows: Sequence[WorkEstimate]) -> list[float]:
 
 def _least_work_to_reach_level(
     points: Iterable[WorkEstimate], level: float, against: str
-) -> tuple[float, float, bool]:
+) -> list[tuple[float, float, bool]]:
     """The least work of one integrator for a level, and whether it lies between two points.
 
-    Infinite where no point reaches the level.
+    Empty where no point reaches the level.
     """
     points = sorted(points, key=lambda row: getattr(row, against))
-    work = [row.work_range(against) for row in points]
-    reached = [(*w, False) for w, row in zip(work, points, strict=True) if row.value <= level]
-    for i in range(len(points) - 1):
-        one, other = points[i].value, points[i + 1].value
-        if other < level < one and points[i + 1].resolved:
+    reached = [(*row.work_range(against), False) for row in points if row.value <= level]
+    for before, after in itertools.pairwise(points):
+        one, other = before.value, after.value
+        if other < level < one and after.resolved:
             share = math.log(one / level) / math.log(one / other)
-            ends = zip(work[i], work[i + 1], strict=True)
-            reached.append((*(first * (last / first) ** share for first, last in ends), True))
-    return min(reached, default=(math.inf, math.inf, False))
+            ends = zip(before.work_range(against), after.work_range(against), strict=True)
+            work, high = (first * (last / first) ** share for first, last in ends)
+            reached.append((work, high, True))
+    return sorted(reached)[:1]

@@ -65,48 +65,36 @@ def map_blocks(function: Callable[..., Result], blocks: Iterable[Block]) -> Iter
     object
         What the function returns, in the order of the blocks.
     """
-    under_way: collections.deque[xr.Dataset] = collections.deque()
+    under_way: collections.deque[Any] = collections.deque()
     for arrays, arguments in blocks:
         if not any(array.chunks for array in arrays):
             yield function(*arguments, *(array.values for array in arrays))
             continue
         # Each by itself, so that of a chunk only what a block needs is read. A cluster goes on
         # with others meanwhile; without one it is computed here and now.
-        under_way.append(_call_by_dask(function, arrays, arguments).persist())
+        under_way.append(_call_by_dask(functools.partial(function, *arguments), arrays).persist())
         if len(under_way) > UNDER_WAY:
-            yield _value_of_dask_call(under_way.popleft())
+            yield under_way.popleft().compute().item()
     while under_way:
-        yield _value_of_dask_call(under_way.popleft())
+        yield under_way.popleft().compute().item()
 
 
-def _call_by_dask(
-    function: Callable[..., Any], arrays: Sequence[xr.Variable], arguments: tuple[Any, ...]
-) -> xr.Dataset:
-    """A lazy Dataset of one object: the return value of the function."""
-    apart = []
-    for i, array in enumerate(arrays):
-        whole = array.chunk(dict.fromkeys(array.dims, -1)) if array.chunks else array
-        names = [f"{dim}{i}" for dim in array.dims]  # they may differ in size
-        apart.append(xr.Variable(names, whole.data))
-    found = xr.apply_ufunc(
-        functools.partial(_call_as_array, function, arguments),
+def _call_by_dask(function: Callable[..., Any], arrays: Sequence[xr.Variable]) -> Any:
+    """A Dask array of one object: what the function returns for the arrays."""
+    # Dimensions of their own, as those of two arrays may differ in size.
+    apart = [xr.Variable([f"{dim}{i}" for dim in array.dims], array.data)
+             for i, array in enumerate(arrays)]  # fmt: skip
+    return xr.apply_ufunc(
+        functools.partial(_object_array, function),
         *apart,
         input_core_dims=[array.dims for array in apart],
-        output_core_dims=[["result"]],
         dask="parallelized",
         output_dtypes=[object],
-        dask_gufunc_kwargs={"output_sizes": {"result": 1}},
-    )
-    return xr.Dataset({"found": found})
+        dask_gufunc_kwargs={"allow_rechunk": True},
+    ).data
 
 
-def _call_as_array(
-    function: Callable[..., Any], arguments: tuple[Any, ...], *arrays: NDArray[Any]
-) -> NDArray[np.object_]:
-    found = np.empty(1, dtype=object)
-    found[0] = function(*arguments, *arrays)
+def _object_array(function: Callable[..., Any], *arrays: NDArray[Any]) -> NDArray[np.object_]:
+    found = np.empty((), dtype=object)
+    found[()] = function(*arrays)
     return found
-
-
-def _value_of_dask_call(called: xr.Dataset) -> Any:
-    return called["found"].values[0]

@@ -1,6 +1,6 @@
 """Conditions on runs, as people write them: ``integrator == 'rk4' and step_size < 0.05``.
 
-An expression is data: it is parsed, every part of it is one of the grammar below, and it is
+An expression is data: its tokens and the nodes of its tree are each one of a short list, and it is
 evaluated on arrays by the few operators that it may have. It calls nothing and reaches nothing but
 the columns that it names, so that one from a stranger's study or a web page may be evaluated.
 
@@ -8,11 +8,11 @@ the columns that it names, so that one from a stranger's study or a web page may
 
     condition = condition "or" condition | condition "and" condition | "not" condition
               | value (("==" | "!=" | "<" | "<=" | ">" | ">=") value)+
-              | value ["not"] "in" "[" [constant ("," constant)*] "]"     (or a tuple in brackets)
+              | value ["not"] "in" "[" [value ("," value)*] "]"     (or a tuple in brackets)
               | NAME | "True" | "False" | "(" condition ")"
     value     = value ("+" | "-" | "*" | "/") value | ("-" | "+") value
               | NAME | NAME "@" (NAME | NUMBER) | constant | "(" value ")"
-    constant  = ["-" | "+"] NUMBER | TEXT | "True" | "False"
+    constant  = NUMBER | TEXT | "True" | "False"
 
 Precedence, chains (``0 < a <= b``), numbers and the escapes in ``'text'`` or ``"text"`` are
 Python's; ``and``, ``or`` and ``not`` are those of each run. Text is compared with text, numbers
@@ -24,382 +24,273 @@ hold. An expression has at most `LONGEST` characters and `DEEPEST` levels.
 import ast
 import functools
 import keyword
-import operator
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.errors import InputError, suggest_nearest
+from integrators.errors import InputError, short_repr, suggest_nearest
 from sweep.analysis.runs.blocks import Booleans
 
 EXAMPLE = "integrator == 'rk4' and step_size < 0.05"
 LONGEST = 10_000  # characters
 DEEPEST = 50  # brackets within brackets, and operators within operators
-SHOWN = 200  # characters of an expression in a message
 
-NAME = r"[^\W\d]\w*"
 NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w.])"
-TOKEN = re.compile(
+NAME = r"[^\W\d]\w*"
+TOKEN = re.compile(  # what has no group is foreign
     rf"""(?P<space>\s+)
-    |(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
-    |(?P<number>{NUMBER})
     |(?P<name>{NAME}(?:@(?:{NUMBER}|{NAME}))?)
-    |(?P<foreign>\*\*|//|<<|>>|&&|\|\|)
+    |(?P<constant>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|{NUMBER})
+    |\*\*|//|<<|>>|&&|\|\|
     |(?P<sign>==|!=|<=|>=|[-+*/<>()\[\],])
-    |(?P<other>.)""",
+    |.""",
     re.VERBOSE | re.DOTALL,
 )
 WORDS = ("and", "or", "not", "in", "True", "False")
 INSTEAD = {
     "=": "equality is written ==",
-    "&": "write 'and' for '&'",
-    "&&": "write 'and' for '&&'",
-    "|": "write 'or' for '|'",
-    "||": "write 'or' for '||'",
-    "~": "write 'not' for '~'",
-    "!": "write 'not' for '!'",
     "is": "write '==' for 'is'",
     "@": "'@' stands without spaces between a series and what is asked of it: energy_error@max",
     ".": "attributes, as of 'a.b', cannot be asked for",
-    "'": "a quote is not closed",
-    '"': "a quote is not closed",
+    **dict.fromkeys("'\"", "a quote is not closed"),
+    **{sign: f"write 'and' for {sign!r}" for sign in ("&", "&&")},
+    **{sign: f"write 'or' for {sign!r}" for sign in ("|", "||")},
+    **{sign: f"write 'not' for {sign!r}" for sign in ("~", "!")},
 }
 ALLOWED = (
     "there may be names, numbers, text in quotes, ==, !=, <, <=, >, >=, and, or, not, in [...], "
     "+, -, *, / and brackets"
 )
 
-COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
-Values = NDArray[Any]  # numbers, booleans, or objects that are text or missing
 CONDITION, NUMERIC, TEXT = "a condition", "a number", "text"
+CONDITIONS, NUMBERS, ANY = (CONDITION,), (NUMERIC, CONDITION), (NUMERIC, CONDITION, TEXT)
+# Operations by their node in a tree, and the kinds of values that they take.
+OPERATIONS: dict[type[ast.AST], tuple[Callable[..., Any], tuple[str, ...]]] = {
+    ast.Eq: (np.equal, ANY),
+    ast.NotEq: (lambda one, other: ~np.equal(one, other), ANY),  # also where text is missing
+    ast.Lt: (np.less, ANY),
+    ast.LtE: (np.less_equal, ANY),
+    ast.Gt: (np.greater, ANY),
+    ast.GtE: (np.greater_equal, ANY),
+    ast.And: (np.logical_and, CONDITIONS),
+    ast.Or: (np.logical_or, CONDITIONS),
+    ast.Not: (np.logical_not, CONDITIONS),
+    ast.Add: (np.add, NUMBERS),
+    ast.Sub: (np.subtract, NUMBERS),
+    ast.Mult: (np.multiply, NUMBERS),
+    ast.Div: (np.divide, NUMBERS),
+    ast.USub: (np.negative, NUMBERS),
+    ast.UAdd: (np.positive, NUMBERS),
+}
+AMONG, LISTS = (ast.In, ast.NotIn), (ast.List, ast.Tuple)
+NODES = (*OPERATIONS, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, *AMONG, *LISTS, ast.Name,
+         ast.Load, ast.Constant)  # fmt: skip
+TEXTS = np.dtypes.StringDType(na_object=np.nan)
+Operand = tuple[ast.expr, NDArray[Any]]  # and its value
 
 
-class Expression:
-    """A parsed condition on runs, not evaluated yet.
+class Refusal(Exception):
+    """Why an expression cannot be evaluated, in words."""
+
+
+def evaluate_expression(
+    text: str,
+    runs: int,
+    read: Callable[[list[str]], dict[str, NDArray[Any]]],
+    named: Mapping[str, Mapping[str, int]],
+) -> tuple[Booleans, dict[str, NDArray[Any]]]:
+    """Evaluate a condition for each run.
 
     Parameters
     ----------
     text : str
         In the grammar of this module.
+    runs : int
+        Number of runs.
+    read : callable
+        Gives columns by their names, such as ``step_size`` and ``energy_error@max``: of each run
+        numbers, text or booleans. It may raise `Refusal`.
+    named : dict of str to (dict of str to int)
+        By column, names of its values: in comparisons they may stand for the values.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the columns that it needs, each once, in the order of the text, such as
-        ``step_size`` and ``energy_error@max``.
+    Returns
+    -------
+    held : ndarray of bool, shape ``(runs,)``
+    columns : dict of str to ndarray
+        What was read.
 
     Raises
     ------
     InputError
-        If the text is not in the grammar, too long or nested too deeply, with what to write
-        instead.
+        If the text is not in the grammar, too long or nested too deeply, if text is compared with
+        a number, or the result is not true or false; with what to write instead.
     """
-
-    def __init__(self, text: str) -> None:
-        if not isinstance(text, str):
-            raise InputError(f"expected an expression as text, got {text!r}", key="where")
-        self._text = text.strip()
-        if len(self._text) > LONGEST:
-            raise self.error_of_expression(
-                f"it has {len(self._text):,} characters; expected {LONGEST:,} at most"
-            )
-        if not self._text:
-            raise self.error_of_expression("it is empty")
-        plain, names = self._scan_names()
-        self._tree = self._parse_as_python(plain)
-        self._check_grammar(names)
-        self.names = tuple(dict.fromkeys(names))
-
-    def error_of_expression(self, reason: object) -> InputError:
-        """Make the `InputError` for an expression that cannot be evaluated, with the reason."""
-        shown = self._text if len(self._text) <= SHOWN else f"{self._text[:SHOWN]}…"
-        reason = str(reason).rstrip(".")
-        end = "" if reason.endswith("?") else "."
-        return InputError(
-            f'{shown!r} cannot be evaluated: {reason}{end} Write it like "{EXAMPLE}".', key="where"
-        )
-
-    def runs_where_it_holds(
-        self,
-        columns: Mapping[str, NDArray[Any]],
-        runs: int,
-        named: Mapping[str, Mapping[str, int]] | None = None,
-    ) -> Booleans:
-        """Evaluate the condition for each run.
-
-        Parameters
-        ----------
-        columns : dict of str to ndarray, shape ``(runs,)``
-            Numbers, text or booleans of each of `names`.
-        runs : int
-            Number of runs.
-        named : dict of str to (dict of str to int), optional
-            By column, names of its values: in comparisons they may stand for the values.
-
-        Returns
-        -------
-        ndarray of bool, shape ``(runs,)``
-
-        Raises
-        ------
-        InputError
-            If text is compared with a number, or the result is not true or false.
-        """
-        values = {name: self._column_as_numbers_or_text(name, columns[name]) for name in self.names}
+    if not isinstance(text, str):
+        raise InputError(f"expected an expression as text, got {text!r}", key="where")
+    text = text.strip()
+    try:
+        tree, names = _parse(text)
+        columns = read(names)
+        values = {name: _numbers_or_text(name, columns[name]) for name in names}
         with np.errstate(all="ignore"):
-            held = _Evaluation(self, values, named or {}).evaluate_node(self._tree)
-        if _kind_of_value(held) != CONDITION:
-            raise self.error_of_expression("it is no condition that holds or not for each run")
-        return np.array(np.broadcast_to(held, (runs,)))
+            held = _Evaluation(values, named).value_of(tree)
+        if held.dtype != bool:
+            raise Refusal("it is no condition that holds or not for each run")
+    except (Refusal, UnicodeError) as refusal:
+        reason = str(refusal).rstrip(".")
+        end = "" if reason.endswith("?") else "."
+        raise InputError(
+            f'{short_repr(text)} cannot be evaluated: {reason}{end} Write it like "{EXAMPLE}".',
+            key="where",
+        ) from None
+    return np.array(np.broadcast_to(held, (runs,))), columns
 
-    # --- reading --------------------------------------------------------------------------------
 
-    def _scan_names(self) -> tuple[str, list[str]]:
-        """Replace each name of the text by an identifier n0, n1, …, and list the names in order."""
-        parts, names, depth = [], [], 0
-        for token in TOKEN.finditer(self._text):
-            found, kind = token.group(), token.lastgroup
-            foreign = kind in ("foreign", "other")
-            if foreign or (kind == "name" and keyword.iskeyword(found) and found not in WORDS):
-                raise self.error_of_expression(
-                    INSTEAD.get(found, f"{found!r} cannot stand in it: {ALLOWED}")
-                )
-            depth += (found in "([") - (found in ")]") if kind == "sign" else 0
-            if depth > DEEPEST:
-                raise self._error_of_nesting()
-            if kind == "name" and found not in WORDS:
-                names.append(found)
-                found = f"n{len(names) - 1}"
-            parts.append(" " if kind == "space" else found)
-        return "".join(parts), names
-
-    def _parse_as_python(self, plain: str) -> ast.expr:
-        try:
-            with warnings.catch_warnings():  # Python warns of text such as '\d'
-                warnings.simplefilter("ignore")
-                return ast.parse(plain, mode="eval").body
-        except (MemoryError, RecursionError):
-            raise self._error_of_nesting() from None
-        except (SyntaxError, ValueError) as error:
-            raise self.error_of_expression(getattr(error, "msg", str(error))) from None
-
-    def _error_of_nesting(self) -> InputError:
-        return self.error_of_expression(
-            f"it is nested too deeply; expected {DEEPEST} levels at most"
-        )
-
-    def _check_grammar(self, names: list[str]) -> None:
-        """Refuse what is not in the grammar, and put the names back into the tree."""
-        waiting: list[tuple[ast.AST, int]] = [(self._tree, 1)]
-        while waiting:
-            node, depth = waiting.pop()
-            if depth > DEEPEST:
-                raise self._error_of_nesting()
-            parts: list[ast.expr] = []
+def _parse(text: str) -> tuple[ast.expr, list[str]]:
+    """The tree of an expression, and the names in it: each once, in the order of the text."""
+    if len(text) > LONGEST:
+        raise Refusal(f"it has {len(text):,} characters; expected {LONGEST:,} at most")
+    if not text:
+        raise Refusal("it is empty")
+    parts, names = [], []  # of these the tree has n0, n1, …
+    for token in TOKEN.finditer(text):
+        found, kind = token.group(), token.lastgroup
+        if kind is None or (keyword.iskeyword(found) and found not in WORDS):
+            raise Refusal(INSTEAD.get(found, f"{found!r} cannot stand in it: {ALLOWED}"))
+        if kind == "name" and found not in WORDS:
+            names.append(found)
+            found = f"n{len(names) - 1}"
+        parts.append(" " if kind == "space" else found)
+    too_deep = Refusal(f"it is nested too deeply; expected {DEEPEST} levels at most")
+    try:
+        with warnings.catch_warnings():  # Python warns of text such as '\d'
+            warnings.simplefilter("ignore")
+            tree = ast.parse("".join(parts), mode="eval").body
+    except (MemoryError, RecursionError):
+        raise too_deep from None
+    except (SyntaxError, ValueError) as error:
+        reason = getattr(error, "msg", str(error))
+        raise (too_deep if "too many nested" in reason else Refusal(reason)) from None
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST + 1):  # the last for operators of the deepest
+        for node in level:
             match node:
                 case ast.Name():
                     node.id = names[int(node.id[1:])]
-                case ast.Constant(value=str() | bool() | float()):
-                    pass
-                case ast.Constant(value=int() as number) if abs(number) < 2**1023:
-                    pass
-                case ast.Constant(value=int()):
-                    raise self.error_of_expression("a number in it is too large")
-                case ast.BoolOp():
-                    parts = node.values
-                case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.UAdd()):
-                    parts = [node.operand]
-                case ast.BinOp() if type(node.op) in ARITHMETIC:
-                    parts = [node.left, node.right]
-                case ast.Compare():
-                    parts = [node.left, *self._operands_of_comparison(node)]
-                case ast.List() | ast.Tuple():
-                    raise self.error_of_expression("a list stands only behind 'in'")
+                case ast.Constant(value=int() as number) if abs(number) >= 2**1023:
+                    raise Refusal("a number in it is too large")
                 case ast.Call():
-                    raise self.error_of_expression(f"functions cannot be called: {ALLOWED}")
-                case _:
-                    raise self.error_of_expression(ALLOWED)
-            waiting += [(part, depth + 1) for part in parts]
-
-    def _operands_of_comparison(self, node: ast.Compare) -> Iterator[ast.expr]:
-        """The right operands of a comparison chain; of lists, which are checked, the items."""
-        for op, right in zip(node.ops, node.comparators, strict=True):
-            if not isinstance(op, (ast.In, ast.NotIn)):
-                yield right
-            elif not isinstance(right, (ast.List, ast.Tuple)):
-                raise self.error_of_expression("behind 'in' stands a list, such as ['rk4', 'rk45']")
-            elif not all(map(_is_constant_node, right.elts)):
-                raise self.error_of_expression(
-                    "a list has numbers or text in quotes, and nothing else"
-                )
-            else:
-                yield from right.elts
-
-    def _column_as_numbers_or_text(self, name: str, array: NDArray[Any]) -> Values:
-        """A column as numbers, booleans, or objects that are text or missing."""
-        array = np.asarray(array)
-        if array.dtype.kind in "biuf":
-            return array
-        objects = array.astype(object)
-        if all(isinstance(v, str) or v is None or (isinstance(v, float) and v != v)
-               for v in objects):  # fmt: skip
-            return objects
-        try:
-            return objects.astype(float)
-        except (TypeError, ValueError):
-            raise self.error_of_expression(f"{name!r} has neither numbers nor text") from None
+                    raise Refusal(f"functions cannot be called: {ALLOWED}")
+                case _ if not isinstance(node, NODES):
+                    raise Refusal(ALLOWED)
+        level = [part for node in level for part in ast.iter_child_nodes(node)]
+    if level:
+        raise too_deep
+    return tree, list(dict.fromkeys(names))
 
 
-def _is_constant_node(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp) and type(node.op) in SIGNS:
-        return isinstance(node.operand, ast.Constant) and not isinstance(node.operand.value, str)
-    return isinstance(node, ast.Constant)
-
-
-def _kind_of_value(value: Any) -> str:
-    if isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype == object):
-        return TEXT
-    return CONDITION if np.asarray(value).dtype.kind == "b" else NUMERIC
+def _numbers_or_text(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """A column as numbers, booleans, or text of which some may be missing."""
+    if array.dtype.kind in "biuf":
+        return array
+    values = [np.nan if value is None or value != value else value for value in array.tolist()]
+    if all(isinstance(value, str) or value != value for value in values):
+        return np.array(values, dtype=TEXTS)
+    try:
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise Refusal(f"{name!r} has neither numbers nor text") from None
 
 
 class _Evaluation:
-    """Evaluator of the parts of an `Expression`, to Python constants or arrays over the runs."""
+    """Evaluator of a tree of `NODES`, to arrays over the runs, or of no dimension."""
 
     def __init__(
-        self,
-        expression: Expression,
-        columns: dict[str, Values],
-        named: Mapping[str, Mapping[str, int]],
+        self, columns: Mapping[str, NDArray[Any]], named: Mapping[str, Mapping[str, int]]
     ) -> None:
-        self._error_of_expression, self._columns, self._named = (
-            expression.error_of_expression,
-            columns,
-            named,
-        )
+        self._columns, self._named = columns, named
 
-    def evaluate_node(self, node: ast.expr) -> Any:
+    def value_of(self, node: ast.expr) -> NDArray[Any]:
         match node:
             case ast.Name():
                 return self._columns[node.id]
+            case ast.Constant(value=str() as text):
+                return np.asarray(text, dtype=TEXTS)
             case ast.Constant():
-                return node.value
-            case ast.BoolOp():
-                join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-                return functools.reduce(join, map(self._evaluate_condition, node.values))
-            case ast.UnaryOp(op=ast.Not()):
-                return np.logical_not(self._evaluate_condition(node.operand))
-            case ast.UnaryOp():
-                return SIGNS[type(node.op)](self._evaluate_number(node.operand))
-            case ast.BinOp():
-                sides = map(self._evaluate_number, (node.left, node.right))
-                return ARITHMETIC[type(node.op)](*(np.asarray(side, float) for side in sides))
+                return np.asarray(node.value)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+                return np.asarray(-number)  # exactly
+            case ast.BoolOp() | ast.BinOp() | ast.UnaryOp():
+                first, *rest = (part for part in ast.iter_child_nodes(node)
+                                if isinstance(part, ast.expr))  # fmt: skip
+                value, op = self.value_of(first), type(node.op)
+                for part in rest:
+                    value = _apply(op, (first, value), (part, self.value_of(part)))
+                return value if rest else _apply(op, (first, value))
             case ast.Compare():
-                return self._evaluate_comparison_chain(node)
+                return self._compare(node)
+        raise Refusal("a list stands only behind 'in'")
 
-    def _evaluate_condition(self, node: ast.expr) -> Any:
-        found = self.evaluate_node(node)
-        if _kind_of_value(found) != CONDITION:
-            raise self._error_of_expression(
-                f"{ast.unparse(node)} is {_kind_of_value(found)} where a condition is expected: "
-                "compare it"
-            )
-        return found
-
-    def _evaluate_number(self, node: ast.expr) -> Any:
-        """Evaluate a number: exactly if it is a constant, otherwise in double precision."""
-        found = self.evaluate_node(node)
-        if _kind_of_value(found) == TEXT:
-            raise self._error_of_expression(
-                f"{ast.unparse(node)} is text, which cannot be calculated with"
-            )
-        return found if isinstance(found, (bool, int, float)) else np.asarray(found, dtype=float)
-
-    def _evaluate_comparison_chain(self, node: ast.Compare) -> Any:
-        """Evaluate a chain of comparisons: ``a < b < c`` is ``a < b and b < c``."""
-        sides = [node.left, *node.comparators]
-        columns = (side.id for side in sides if isinstance(side, ast.Name))
-        column = next((name for name in columns if name in self._named), None)
-        values = [self._evaluate_comparison_side(side, column) for side in sides]
-        held = True
-        for i, op in enumerate(node.ops):
-            if isinstance(op, (ast.In, ast.NotIn)):
-                found = self._evaluate_membership(sides[i], values[i], values[i + 1])
-                found = found if isinstance(op, ast.In) else np.logical_not(found)
+    def _compare(self, node: ast.Compare) -> NDArray[Any]:
+        """A chain of comparisons: ``a < b < c`` is ``a < b and b < c``."""
+        columns = (side.id for side in (node.left, *node.comparators) if isinstance(side, ast.Name))
+        column = next((name for name in columns if name in self._named), "")
+        left, held = self._side(node.left, column), np.asarray(True)
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            if not isinstance(op, AMONG):
+                side = self._side(right, column)
+                held = held & _apply(type(op), left, side)
+                left = side
+            elif not isinstance(right, LISTS) or right is not node.comparators[-1]:
+                raise Refusal("behind 'in' stands a list, such as ['rk4', 'rk45'], and no more")
             else:
-                self._check_kinds_are_comparable(sides[i], values[i], sides[i + 1], values[i + 1])
-                found = _compare_numbers_or_texts(COMPARISONS[type(op)], values[i], values[i + 1])
-            held = np.logical_and(held, found)
+                found = _is_among(left, [self._side(item, column) for item in right.elts])
+                held = held & (found == isinstance(op, ast.In))
         return held
 
-    def _evaluate_comparison_side(self, node: ast.expr, column: str | None) -> Any:
-        """Evaluate one side, or each item of a list; names of values of `column` become values."""
-        if isinstance(node, (ast.List, ast.Tuple)):
-            return [self._evaluate_comparison_side(item, column) for item in node.elts]
-        found = self.evaluate_node(node)
-        if column is None or not isinstance(found, str):
-            return found
-        if found not in self._named[column]:
-            close = suggest_nearest(found, self._named[column])
-            raise self._error_of_expression(f"unknown {column} {found!r}.{close}")
-        return self._named[column][found]
+    def _side(self, node: ast.expr, column: str) -> Operand:
+        """One side of a comparison, where names of values of `column` stand for the values."""
+        if not (column and isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            return node, self.value_of(node)
+        known = self._named[column]
+        if node.value not in known:
+            close = suggest_nearest(node.value, known)
+            raise Refusal(f"unknown {column} {node.value!r}.{close}")
+        return node, np.asarray(known[node.value])
 
-    def _evaluate_membership(self, node: ast.expr, value: Any, items: Sequence[Any]) -> Any:
-        for item in items:
-            self._check_kinds_are_comparable(node, value, None, item)
-        if _kind_of_value(value) == TEXT:
-            known = frozenset(items)
-            if isinstance(value, str):
-                return value in known
-            return np.fromiter((v in known for v in value), dtype=bool, count=len(value))
-        held = False
-        for item in dict.fromkeys(items):
-            held = np.logical_or(held, value == item)
-        return held
 
-    def _check_kinds_are_comparable(
-        self, left: ast.expr, one: Any, right: ast.expr | None, other: Any
-    ) -> None:
-        if (_kind_of_value(one) == TEXT) == (_kind_of_value(other) == TEXT):
-            return
-        text = repr(other) if right is None else ast.unparse(right)
-        raise self._error_of_expression(
-            f"{ast.unparse(left)} is {_kind_of_value(one)} and {text} is {_kind_of_value(other)}: "
-            "compare numbers with numbers, and text with text in quotes"
+def _is_among(left: Operand, items: list[Operand]) -> Booleans:
+    """Where a value equals an item: one look-up for all constants, as lists of runs are long."""
+    node, values = left
+    constants = [item for item in items if not item[1].ndim]
+    for item in constants:
+        _apply(ast.Eq, (node, values.ravel()[:0]), item)  # refuses one of another kind
+    wanted = {value.item() for _, value in constants}
+    held = np.array([value in wanted for value in values.ravel().tolist()], dtype=bool)
+    others = (_apply(ast.Eq, left, item) for item in items if item[1].ndim)
+    return functools.reduce(np.logical_or, others, held.reshape(values.shape))
+
+
+def _apply(op: type[ast.AST], *operands: Operand) -> NDArray[Any]:
+    """The result of an operation; it is refused of operands of another kind."""
+    operation, expected = OPERATIONS[op]
+    values = [value for _, value in operands]
+    kinds = [{"T": TEXT, "b": CONDITION}.get(value.dtype.kind, NUMERIC) for value in values]
+    for (node, _), kind in zip(operands, kinds, strict=True):
+        if kind not in expected:
+            raise Refusal(f"{ast.unparse(node)} is {kind} where {expected[0]} is expected")
+    if kinds.count(TEXT) == 1:
+        one, other = (
+            f"{ast.unparse(node)} is {kind}"
+            for (node, _), kind in zip(operands, kinds, strict=True)
         )
-
-
-def _compare_numbers_or_texts(compared: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Compare two numbers, or two texts of which some may be missing."""
-    if _kind_of_value(left) != TEXT:
-        return compared(left, right)
-    left, right = np.broadcast_arrays(*(np.array(side, dtype=object, ndmin=1)
-                                        for side in (left, right)))  # fmt: skip
-    there = _text_mask(left) & _text_mask(right)
-    held = np.full(left.shape, compared is operator.ne)
-    held[there] = compared(left[there], right[there])
-    return held
-
-
-def _text_mask(objects: Values) -> Booleans:
-    return np.fromiter((isinstance(v, str) for v in objects), dtype=bool, count=len(objects))
+        raise Refusal(
+            f"{one} and {other}: compare numbers with numbers, and text with text in quotes"
+        )
+    if expected == NUMBERS:
+        values = [value.astype(float) for value in values]
+    return np.asarray(operation(*values))

@@ -5,30 +5,19 @@ grid is easier to reduce and to plot along named dimensions.
 """
 
 import math
-from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from integrators.errors import InputError
+from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import SMALL, Integers
-from sweep.analysis.runs.selection import (
-    adaptive_runs,
-    axis_values_in_words,
-    distinct_values_and_codes,
-    is_axis_of_initial_conditions,
-    plain_python_value,
-    run_table,
-    scanned_axes,
-    take_runs,
-)
 
 # Fill values where the selection has no run; other variables have NaN, 0 or an empty label.
-MISSING = {"status": -1, "in_study": False, "adaptive": False}
-
-Axes = dict[str, NDArray[Any]]  # values of each axis, by its name
+MISSING: dict[str, Any] = {"status": -1}
+FILLS: dict[str, Any] = {"f": np.nan, "O": "", "U": "", "T": ""}
 
 
 def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
@@ -59,154 +48,85 @@ def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     --------
     >>> grid(ds.query(run="integrator == 'rk4'")).energy_error_abs_max.median("initial_condition")
     """
-    dataset = run_table(dataset)
-    names = (
+    dataset = selection.run_table(dataset)
+    names = [
         "integrator",
-        _step_size_or_tolerance_axis(dataset),
-        *scanned_axes(dataset),
+        _step_size_or_tolerance(dataset),
+        *selection.scanned_axes(dataset),
         "initial_condition",
-    )
+    ]
     if "repeat" in dataset.coords and len(np.unique(dataset["repeat"].values)) > 1:
-        names += ("repeat",)
-    axes, place = _axes_and_grid_places(dataset, names)
-    dense = xr.Dataset(
-        {
-            name: _pivot_runs_to_grid(array, names, axes, place)
-            for name, array in dataset.data_vars.items()
-        },
-        attrs=dataset.attrs,
-    )
-    coordinates: dict[Hashable, Any] = {
-        name: (name, axes[name], dataset[name].attrs) for name in names
+        names.append("repeat")
+    axes, place = selection.places_of_runs(dataset, names)
+    runs = np.full([len(axis) for axis in axes.values()], -1)
+    runs.flat[place] = np.arange(len(place))
+    _refuse_shared_places(axes, runs, place)
+    pivoted = {
+        name: _pivot(array, names, runs, MISSING.get(str(name), FILLS.get(array.dtype.kind, 0)))
+        if "run" in array.dims
+        else array
+        for name, array in dataset.variables.items()
+        if name not in (*names, "run")
     }
+    _, start = selection.distinct_values_and_codes(dataset["initial_condition"].values)
     for name, array in dataset.coords.items():
-        if name in names or name == "run":
-            continue
-        if (
-            is_axis_of_initial_conditions(array)
-            and (values := _axis_along_initial_condition(dataset, array, axes)) is not None
-        ):
-            coordinates[name] = values
-        else:
-            coordinates[name] = (
-                _pivot_runs_to_grid(array, names, axes, place) if "run" in array.dims else array
-            )
-    return dense.assign_coords(coordinates)
+        if selection.is_axis_of_initial_conditions(array):
+            values = array.values[np.unique(start, return_index=True)[1]]
+            if np.array_equal(values[start], array.values, equal_nan=True):
+                pivoted[name] = xr.Variable("initial_condition", values, array.attrs)
+    pivoted |= {name: xr.Variable(name, axes[name], dataset[name].attrs) for name in names}
+    whole = xr.Dataset(pivoted, attrs=dataset.attrs)
+    return whole.set_coords([name for name in dataset.coords if name in pivoted])
 
 
-def _axis_along_initial_condition(
-    dataset: xr.Dataset, array: xr.DataArray, axes: Axes
-) -> xr.Variable | None:
-    """An axis of a family along ``initial_condition`` alone; None if a label has two values."""
-    _, start = distinct_values_and_codes(dataset["initial_condition"].values)
-    values = np.full(len(axes["initial_condition"]), np.nan)
-    values[start] = array.values
-    if not np.array_equal(values[start], array.values, equal_nan=True):
-        return None
-    return xr.Variable("initial_condition", values, array.attrs)
-
-
-def _step_size_or_tolerance_axis(dataset: xr.Dataset) -> str:
-    """``step_size`` or ``tolerance``; InputError for a mix, which has no common axis."""
-    adaptive = adaptive_runs(dataset)
-    if adaptive.all():
-        return "tolerance"
-    if adaptive.any():
+def _step_size_or_tolerance(dataset: xr.Dataset) -> str:
+    """The axis of the runs; `InputError` for a mix, which has no common one."""
+    adaptive = selection.adaptive_runs(dataset)
+    if adaptive.any() and not adaptive.all():
         raise InputError(
             f"{adaptive.sum()} adaptive and {(~adaptive).sum()} fixed-step runs are selected, "
             "which share no axis: one has a tolerance, the other a step size. Select one kind, "
             "e.g. ds.query(run='not adaptive')."
         )
-    return "step_size"
+    return "tolerance" if adaptive.all() else "step_size"
 
 
-def _axes_and_grid_places(dataset: xr.Dataset, names: tuple[str, ...]) -> tuple[Axes, Integers]:
-    """The values of each axis, and the flat index of each run in the grid."""
-    axes, all_codes = {}, []
-    for name in names:
-        axes[name], code = distinct_values_and_codes(dataset[name].values)
-        all_codes.append(code)
-    shape = [len(axis) for axis in axes.values()]
-    place = np.ravel_multi_index(all_codes, shape)
-    _refuse_runs_sharing_grid_place(dataset, names, place)
-    return axes, place
-
-
-def _refuse_runs_sharing_grid_place(
-    dataset: xr.Dataset, names: tuple[str, ...], place: Integers
-) -> None:
-    taken, first, count = np.unique(place, return_index=True, return_counts=True)
-    if len(taken) == len(place):
+def _refuse_shared_places(axes: dict[str, Any], runs: Integers, place: Integers) -> None:
+    counts = np.bincount(place)
+    if counts.max() == 1:
         return
-    twice = first[np.argmax(count > 1)]
-    key = axis_values_in_words(
-        {name: plain_python_value(dataset[name].values[twice]) for name in names}
+    where = np.unravel_index(np.argmax(counts > 1), runs.shape)
+    place_of_two = selection.axis_values_in_words(
+        {name: axis[i] for (name, axis), i in zip(axes.items(), where, strict=True)}
     )
     raise InputError(
-        f"{count.max()} runs share the place {key}, so the selection is no grid. "
-        "Runs that an edited study no longer holds are left out by ds.query(run='in_study')."
+        f"{counts.max()} runs share the place {place_of_two}, so the selection is no grid. Runs "
+        "that an edited study no longer holds are left out by ds.query(run='in_study')."
     )
 
 
-def _pivot_runs_to_grid(
-    array: xr.DataArray, names: tuple[str, ...], axes: Axes, place: Integers
-) -> xr.Variable:
-    """Spread the dimension `run` of an array over the dimensions `names`."""
-    if "run" not in array.dims:
-        return array.variable
-    variable, fill = array.variable.transpose("run", ...), _fill_value_of_missing_runs(array)
-    shape = tuple(len(axes[name]) for name in names)
-    if variable.chunks:
-        runs = np.full(int(np.prod(shape)), -1)
-        runs[place] = np.arange(len(place))
-        return _pivot_by_dask(variable, variable.chunks, names, runs.reshape(shape), fill)
-    values = variable.values
-    dense = np.full((int(np.prod(shape)), *values.shape[1:]), fill, dtype=values.dtype)
-    dense[place] = values
-    dense = dense.reshape(shape + values.shape[1:])
-    return xr.Variable((*names, *variable.dims[1:]), dense, array.attrs)
-
-
-def _pivot_by_dask(
-    variable: xr.Variable,
-    chunks: tuple[tuple[int, ...], ...],
-    names: tuple[str, ...],
-    runs: Integers,
-    fill: Any,
-) -> xr.Variable:
-    """A Dask variable along `names` in the place of `run`, in chunks that fit into memory.
+def _pivot(array: xr.Variable, names: Sequence[str], runs: Integers, fill: Any) -> xr.Variable:
+    """Spread the dimension `run` of an array over the dimensions `names`.
 
     Parameters
     ----------
-    variable : xarray.Variable
-        ``run`` first.
-    chunks : tuple of tuple of int
-        Its chunks.
-    names : tuple of str
+    array : xarray.Variable
+        If of Dask, the result is that too, in chunks that fit into memory.
+    names : sequence of str
     runs : ndarray of int
         The run at each place of the grid, -1 where there is none.
-    fill : float, int, bool or str
+    fill : float, int or str
+        What stands where there is none.
     """
-    width = variable.dtype.itemsize * math.prod(map(max, chunks[1:]))
-    if len(names) > 1 and runs.size * width > SMALL:
-        parts = [_pivot_by_dask(variable, chunks, names[1:], some, fill) for some in runs]
-        return xr.Variable.concat(parts, names[0])
+    array = array.transpose("run", ...)
+    if array.chunks and len(names) > 1:
+        width = array.dtype.itemsize * math.prod(map(max, array.chunks[1:]))
+        if runs.size * width > SMALL:
+            parts = [_pivot(array, names[1:], some, fill) for some in runs]
+            return xr.Variable.concat(parts, names[0])
     flat = runs.ravel()
-    ascending = flat[0] >= 0 and np.all(np.diff(flat) > 0)
-    found = take_runs(variable, flat) if ascending else variable.isel(run=flat)
+    found = selection.take_runs(xr.Variable(array.dims, array.data), np.maximum(flat, 0))
     if (flat < 0).any():
-        found = found.where(xr.Variable("run", flat >= 0), fill).astype(variable.dtype)
-    if len(names) == 1:
-        return xr.Variable((names[0], *found.dims[1:]), found.data, variable.attrs)
-    found = found.chunk({"run": -1})
+        found = found.where(xr.Variable("run", flat >= 0), fill).astype(array.dtype)
     dense = found.data.reshape(runs.shape + found.shape[1:])
-    return xr.Variable((*names, *found.dims[1:]), dense, variable.attrs)
-
-
-def _fill_value_of_missing_runs(array: xr.DataArray) -> Any:
-    if array.name in MISSING:
-        return MISSING[array.name]
-    kind = array.dtype.kind
-    if kind == "f":
-        return np.nan
-    return 0 if kind in "biu" else ""
+    return xr.Variable((*names, *found.dims[1:]), dense, array.attrs)

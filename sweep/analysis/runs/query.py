@@ -1,6 +1,6 @@
 """Choose runs by an expression, as ``integrator == "variational" and step_size < 1e-3``."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError, suggest_nearest
 from sweep.analysis.runs.blocks import Booleans
-from sweep.analysis.runs.expressions import Expression
+from sweep.analysis.runs.expressions import Refusal, evaluate_expression
 from sweep.analysis.runs.selection import run_table
 from sweep.analysis.runs.summaries import AT, parse_result_column, reduce_result_columns
 
@@ -50,12 +50,14 @@ def query(data: xr.Dataset | xr.DataTree, expression: str) -> xr.Dataset | xr.Da
     if isinstance(data, xr.DataTree) and data.children:
         return _query_each_experiment(data, expression)
     dataset = run_table(data)
-    holds = runs_where_expression_holds(dataset, expression)
+    holds, columns = _evaluate(dataset, expression)
     if not holds.any():
+        columns = columns or {"integrator": dataset["integrator"].values}
+        there = (
+            f"{name}: {_values_in_words(dataset, name, columns[name])}" for name in sorted(columns)
+        )
         raise InputError(
-            f"no run is selected by {expression}. There is "
-            f"{_values_that_runs_have(dataset, expression)}",
-            key="where",
+            f"no run is selected by {expression}. There is {'; '.join(there)}", key="where"
         )
     return dataset if holds.all() else dataset.isel(run=np.flatnonzero(holds))
 
@@ -104,10 +106,24 @@ def runs_where_expression_holds(dataset: xr.Dataset, expression: str) -> Boolean
     InputError
         When it cannot be evaluated.
     """
-    parsed = Expression(expression)
-    columns = _columns_named_in_expression(dataset, parsed)
-    return parsed.runs_where_it_holds(
-        columns, dataset.sizes["run"], {"status": _status_numbers_by_name(dataset)}
+    return _evaluate(dataset, expression)[0]
+
+
+def _evaluate(dataset: xr.Dataset, expression: str) -> tuple[Booleans, dict[str, NDArray[Any]]]:
+    """For which runs an expression holds, and the columns that it names."""
+
+    def read(names: list[str]) -> dict[str, NDArray[Any]]:
+        for name in names:
+            if AT not in name and name not in dataset.variables:
+                raise Refusal(_why_name_is_unknown(dataset, name))
+        try:
+            columns = [parse_result_column(dataset, name) for name in names]
+        except InputError as error:
+            raise Refusal(error) from None
+        return reduce_result_columns(dataset, columns)
+
+    return evaluate_expression(
+        expression, dataset.sizes["run"], read, {"status": _status_numbers_by_name(dataset)}
     )
 
 
@@ -118,57 +134,29 @@ def _status_numbers_by_name(dataset: xr.Dataset) -> dict[str, int]:
     return dict(zip(meanings, attributes.get("flag_values", ()), strict=False))
 
 
-def _columns_named_in_expression(
-    dataset: xr.Dataset, expression: Expression
-) -> dict[str, NDArray[Any]]:
-    """Columns that an expression names, by name; `InputError` for unknown ones."""
-    scalars = [
-        str(key) for key in (*dataset.coords, *dataset.data_vars) if dataset[key].dims == ("run",)
-    ]
-    for name in expression.names:
-        if AT not in name and name not in scalars:
-            raise expression.error_of_expression(_why_name_is_unknown(dataset, name, scalars))
-    return reduce_result_columns(
-        dataset, [parse_result_column(dataset, name) for name in expression.names]
-    )
-
-
-def _why_name_is_unknown(dataset: xr.Dataset, name: str, scalars: Sequence[str]) -> str:
-    """Explain an unknown name: a series, a label without quotes, or a typing error."""
-    if name in dataset.variables:
-        return (
-            f"{name!r} is a series over time: say what of it, e.g. {name}{AT}end or {name}{AT}max"
-        )
+def _why_name_is_unknown(dataset: xr.Dataset, name: str) -> str:
+    """Explain an unknown name: a label without quotes, or a typing error."""
     for coordinate in ("integrator", "initial_condition", "ensemble"):
-        if coordinate in dataset.coords and (dataset[coordinate].values == name).any():
+        if coordinate in dataset.coords and name in dataset[coordinate].values:
             return f"{name!r} is a value of {coordinate!r}: write it in quotes, '{name}'"
-    hint = suggest_nearest(name, scalars).strip()
-    known = "" if hint.startswith("Valid") else f" There is: {', '.join(scalars)}"
-    return f"the runs have no {name!r}. {hint}{known}"
+    there = [str(key) for key in (*dataset.coords, *dataset.data_vars)
+             if dataset[key].dims == ("run",)]  # fmt: skip
+    hint = suggest_nearest(name, there)
+    known = "" if "Valid" in hint else f" There is: {', '.join(there)}"
+    return f"the runs have no {name!r}.{hint}{known}"
 
 
-def _values_that_runs_have(dataset: xr.Dataset, expression: str) -> str:
-    """The values of the columns that an expression names, in words."""
-    columns = _columns_named_in_expression(dataset, Expression(expression))
-    columns = columns or {"integrator": dataset["integrator"].values}
-    return "; ".join(
-        f"{name}: {_column_values_in_words(dataset, name, columns[name])}"
-        for name in sorted(columns)
-    )
-
-
-def _column_values_in_words(dataset: xr.Dataset, name: str, column: NDArray[Any]) -> str:
-    if name == "status":
-        present = {*column.tolist()}
-        return ", ".join(
-            text for text, value in _status_numbers_by_name(dataset).items() if value in present
-        )
+def _values_in_words(dataset: xr.Dataset, name: str, column: NDArray[Any]) -> str:
+    """The values of a column, or the least and the largest of many."""
     values = [value for value in dict.fromkeys(column.tolist()) if value == value]
     if not values:
         return "none"
+    if name == "status":
+        numbers = _status_numbers_by_name(dataset)
+        return ", ".join(text for text, number in numbers.items() if number in values)
     if isinstance(values[0], str):
         more = f" … ({len(values)} in all)" if len(values) > LISTED else ""
-        return ", ".join(repr(value) for value in values[:LISTED]) + more
+        return ", ".join(map(repr, values[:LISTED])) + more
     values = sorted(values)
     if len(values) > LISTED:
         return f"{values[0]} to {values[-1]}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -14,30 +15,14 @@ from sweep.analysis.runs.blocks import Booleans, Floats, Integers
 
 # Coordinates along `run` that every run table has; any other is an axis that the study scans, or,
 # where it says so, one of a family of initial conditions.
-RUN_COORDINATES = (
-    "run",
-    "run_id",
-    "integrator",
-    "step_size",
-    "tolerance",
-    "adaptive",
-    "initial_condition",
-    "ensemble",
-    "repeat",
-    "in_study",
-)
+RUN_COORDINATES = ("run", "run_id", "integrator", "step_size", "tolerance", "adaptive",
+                   "initial_condition", "ensemble", "repeat", "in_study")  # fmt: skip
 
 # Errors that are measured against a reference solution, which has an error of its own; systems may
 # have others, whose attribute `kind` says so.
-REFERENCE_ERRORS = (
-    "global_error",
-    "position_error",
-    "velocity_error",
-    "attitude_error",
-    "direction_error",
-    "angular_velocity_error",
-    "angular_momentum_error",
-)
+REFERENCE_ERRORS = ("global_error", "position_error", "velocity_error", "attitude_error",
+                    "direction_error", "angular_velocity_error",
+                    "angular_momentum_error")  # fmt: skip
 
 Runs = TypeVar("Runs", xr.Dataset, xr.Variable)  # along `run`
 
@@ -154,18 +139,35 @@ def distinct_values_and_codes(values: NDArray[Any]) -> tuple[NDArray[Any], Integ
     distinct : ndarray
     code : ndarray of int, shape ``(run,)``
     """
-    if values.dtype.kind in "biuf":
-        return np.unique(values, return_inverse=True)
-    labels = values.tolist()
-    place = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-    code = np.fromiter((place[label] for label in labels), dtype=np.int64, count=len(labels))
-    return np.array(list(place), dtype=object), code
+    numeric = values.dtype.kind in "biuf"
+    values = values if numeric else values.astype(object)
+    code, distinct = pd.factorize(values, sort=numeric, use_na_sentinel=False)
+    return distinct, code
 
 
 def take_runs(dataset: Runs, runs: Integers) -> Runs:
-    """The runs at the given ascending positions; contiguous ones are read as a slice."""
-    contiguous = len(runs) > 0 and runs[-1] - runs[0] + 1 == len(runs)
-    return dataset.isel(run=slice(runs[0], runs[-1] + 1) if contiguous else runs)
+    """The runs at the given positions; consecutive ones are read as a slice."""
+    consecutive = len(runs) > 0 and np.all(np.diff(runs) == 1)
+    return dataset.isel(run=slice(runs[0], runs[-1] + 1) if consecutive else runs)
+
+
+def places_of_runs(
+    dataset: xr.Dataset, names: Sequence[str]
+) -> tuple[dict[str, NDArray[Any]], Integers]:
+    """The distinct values of coordinates, and the place of each run in the full grid of them.
+
+    Returns
+    -------
+    axes : dict of str to ndarray
+    place : ndarray of int, shape ``(run,)``
+        Flat index into the grid.
+    """
+    found = {name: distinct_values_and_codes(dataset[name].values) for name in names}
+    axes = {name: distinct for name, (distinct, _) in found.items()}
+    place = np.zeros(dataset.sizes["run"], dtype=np.int64)
+    for distinct, code in found.values():
+        place = place * len(distinct) + code
+    return axes, place
 
 
 def groups_of_runs(
@@ -180,28 +182,47 @@ def groups_of_runs(
     runs : ndarray of int
         Positions along `run` of the runs that have these values, ascending.
     """
-    keys, place = [], np.zeros(dataset.sizes["run"], dtype=np.int64)
-    for name in names:
-        distinct, code = distinct_values_and_codes(dataset[name].values)
-        keys.append(distinct)
-        place = place * len(distinct) + code
-    shape = [len(distinct) for distinct in keys]
+    axes, place = places_of_runs(dataset, names)
+    keys = [values.tolist() for values in axes.values()]
     order = np.argsort(place, kind="stable")
-    firsts = np.flatnonzero(np.diff(place[order], prepend=-1))
-    for runs in np.split(order, firsts[1:]):
-        where = np.unravel_index(place[runs[0]], shape) if names else ()
-        yield (
-            {
-                name: plain_python_value(key[i])
-                for name, key, i in zip(names, keys, where, strict=True)
-            },
-            runs,
+    for runs in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
+        where = np.unravel_index(place[runs[0]], [len(key) for key in keys]) if names else ()
+        yield {name: key[i] for name, key, i in zip(names, keys, where, strict=True)}, runs
+
+
+def cells_by_setting(
+    dataset: xr.Dataset, step_sizes: str = "all"
+) -> Iterator[tuple[dict[str, Any], xr.Dataset]]:
+    """The runs of each integrator, scanned values and step size, not yet read.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    step_sizes : {"all", "smallest"}, optional
+
+    Yields
+    ------
+    setting : dict
+        ``integrator``, ``parameters``, ``step_size`` and ``tolerance``, as rows have them.
+    cell : xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        When `step_sizes` is neither.
+    """
+    if step_sizes not in ("all", "smallest"):
+        raise InputError(
+            f"step_sizes is {step_sizes!r}, and must be 'all' or 'smallest'.", key="step_sizes"
         )
-
-
-def plain_python_value(value: Any) -> Any:
-    """A NumPy scalar as the Python object that prints and serialises like one."""
-    return value.item() if isinstance(value, np.generic) else value
+    axes = scanned_axes(dataset)
+    step_axes = [name for name in ("step_size", "tolerance") if name in dataset.coords]
+    before: tuple[Any, ...] = ()
+    for key, runs in groups_of_runs(dataset, ["integrator", *axes, *step_axes]):
+        parameters = {axis: key.pop(axis) for axis in axes}
+        if step_sizes == "all" or before != (key["integrator"], parameters):  # they ascend
+            yield {"tolerance": np.nan} | key | {"parameters": parameters}, take_runs(dataset, runs)
+        before = key["integrator"], parameters
 
 
 def integrator_descriptions(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
@@ -218,10 +239,29 @@ def relative_round_off_of_runs(dataset: xr.Dataset) -> Floats:
     return np.array([ROUND_OFF[name] for name in named])[index]
 
 
+def is_order_study(dataset: xr.Dataset) -> bool:
+    """Whether an experiment has several step sizes of an integrator, and a reference to its end.
+
+    Its duration is then as short as a reference needs, and tells nothing of drifts.
+    """
+    experiment = json.loads(dataset.attrs.get("experiment", "{}"))
+    reference = experiment.get("reference")
+    if reference is None or (reference["until"] or np.inf) < experiment["duration"]:
+        return False
+    sizes = zip(dataset["integrator"].values, dataset["step_size"].values, strict=True)
+    known = {(label, size) for label, size in sizes if np.isfinite(size)}
+    return len(known) > len({label for label, _ in known})
+
+
 def arithmetic_of_reference(dataset: xr.Dataset) -> str:
     """The arithmetic of the reference solutions of a run table."""
     known = "reference_error" in dataset
     return dataset["reference_error"].attrs.get(ARITHMETIC, DOUBLE) if known else DOUBLE
+
+
+def time_unit_of_study(dataset: xr.Dataset) -> float:
+    """The unit of the times that a study says, in the system's unit."""
+    return float(json.loads(dataset.attrs.get("experiment", "{}")).get("time_unit", 1.0))
 
 
 def sample_interval(dataset: xr.Dataset) -> float:

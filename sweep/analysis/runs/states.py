@@ -53,8 +53,7 @@ def initial_state_norms(dataset: xr.Dataset) -> Floats:
     if INITIAL not in dataset:
         return np.ones(dataset.sizes["run"])
     state = dataset[INITIAL].transpose("run", "row", "component")
-    parts = [np.ones(0)]
-    for runs in slices_of_runs(state.shape[0], state.shape[1] * state.shape[2]):
-        block = state.isel(run=runs).values
-        parts.append(state_norms(block, np.isfinite(block).all(axis=2)))
-    return np.concatenate(parts)
+    slices = slices_of_runs(state.shape[0], state.shape[1] * state.shape[2])
+    blocks = (state.isel(run=runs).values for runs in slices)
+    norms = (state_norms(block, np.isfinite(block).all(axis=2)) for block in blocks)
+    return np.concatenate([np.ones(0), *norms])

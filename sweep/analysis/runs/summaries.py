@@ -4,31 +4,21 @@ A series over ``(run, time)`` may be far larger than memory. It is read in block
 and each block is reduced at once.
 """
 
+import functools
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from integrators.errors import InputError, suggest_nearest
-from sweep.analysis.runs.blocks import (
-    Booleans,
-    Floats,
-    Integers,
-    map_blocks,
-    slices_of_runs,
-    slices_of_samples,
-)
-from sweep.analysis.runs.selection import (
-    RUN_COORDINATES,
-    adaptive_runs,
-    is_error_against_reference,
-    name_of_energy_quantity,
-    run_table,
-)
+from sweep.analysis.runs import selection
+from sweep.analysis.runs.blocks import Floats, map_blocks, slices_of_runs, slices_of_samples
 
 LABELS = 2**16  # values of a coordinate that are compared at once
 STATISTICS = ("_mean", "_min", "_max", "_abs_mean", "_abs_max")
@@ -44,6 +34,21 @@ AT = "@"
 
 
 @dataclass(frozen=True)
+class Spread:
+    """Median and range over the starts."""
+
+    median: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+    @classmethod
+    def of(cls, values: Floats) -> "Spread":
+        """Of the values that are finite; NaN without any."""
+        values = values[np.isfinite(values)]
+        return cls(*(float(f(values)) for f in (np.median, np.min, np.max) if len(values)))
+
+
+@dataclass(frozen=True)
 class Column:
     """A scalar of each run: a variable over runs, or a reduction of a series.
 
@@ -56,17 +61,15 @@ class Column:
         Index of the sample time, for ``time``.
     text : str
         Name of the column: ``energy_error@max``, ``global_error@2``.
+    read : tuple of str
+        Series that are reduced to it together, where these are not the variable alone.
     """
 
     variable: str
     of: str
     place: int
     text: str
-
-    @property
-    def is_largest_size(self) -> bool:
-        """Whether it is the largest size of an error."""
-        return self.of == "max" and self.variable.endswith("_error")
+    read: tuple[str, ...] = ()
 
 
 def results(dataset: xr.Dataset | xr.DataTree, columns: Sequence[str] | None = None) -> xr.Dataset:
@@ -99,7 +102,7 @@ def results(dataset: xr.Dataset | xr.DataTree, columns: Sequence[str] | None = N
     --------
     >>> results(ds, ["status", "energy_error@max"]).to_dataframe()   # doctest: +SKIP
     """
-    dataset = run_table(dataset)
+    dataset = selection.run_table(dataset)
     texts = default_result_columns(dataset) if columns is None else list(dict.fromkeys(columns))
     chosen = [parse_result_column(dataset, text) for text in texts]
     values = reduce_result_columns(dataset, chosen)
@@ -140,10 +143,8 @@ def units(dataset: xr.Dataset | xr.DataTree) -> dict[str, str]:
     'J'
     """
     return {
-        str(name): ""
-        if dataset[name].dtype.kind in "OTU"
-        else dataset[name].attrs.get("units", "1")
-        for name in (*dataset.coords, *dataset.data_vars)
+        str(name): "" if array.dtype.kind in "OTU" else array.attrs.get("units", "1")
+        for name, array in {**dataset.coords, **dataset.data_vars}.items()
     }
 
 
@@ -162,13 +163,16 @@ def main_result_columns(dataset: xr.Dataset) -> list[str]:
     """Main columns: status, global error at the end, largest errors of invariants, energy first."""
     names = [name for name in ("status",) if name in dataset]
     names += [f"{name}{AT}end" for name in ("global_error",) if name in dataset]
-    kept = sorted(
-        names_of_invariant_errors(dataset),
-        key=lambda name: name != f"{name_of_energy_quantity(dataset)}_error",
-    )
+    kept = invariant_errors_by_energy(dataset)
     return names + [
         f"{name}{AT}max" for name in kept if dataset[name].attrs.get("kind") != "constraint"
     ]
+
+
+def invariant_errors_by_energy(dataset: xr.Dataset) -> list[str]:
+    """Names of the errors of invariants and constraints, that of the energy first."""
+    energy = f"{selection.name_of_energy_quantity(dataset)}_error"
+    return sorted(names_of_invariant_errors(dataset), key=lambda name: name != energy)
 
 
 def names_of_invariant_errors(dataset: xr.Dataset) -> list[str]:
@@ -178,7 +182,7 @@ def names_of_invariant_errors(dataset: xr.Dataset) -> list[str]:
         for name in names_of_time_series(dataset)
         if name.endswith("_error")
         and name != "reference_error"
-        and not is_error_against_reference(dataset, name)
+        and not selection.is_error_against_reference(dataset, name)
     ]
 
 
@@ -186,23 +190,16 @@ def coordinates_that_vary_between_runs(dataset: xr.Dataset) -> list[str]:
     """Names of the coordinates that differ between runs, in the order of columns of a table."""
     order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
     there = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
-    scanned = [name for name in there if name not in RUN_COORDINATES]
+    scanned = [name for name in there if name not in selection.RUN_COORDINATES]
     wanted = [name for name in (*order[:3], *scanned, *order[3:]) if name in there]
     return [name for name in wanted if _values_vary(dataset[name])] or wanted[:1]
 
 
 def _values_vary(array: xr.DataArray) -> bool:
-    """Whether the runs have more than one value; read in blocks, as labels may be lazy."""
-    first = None
-    for start in range(0, array.size, LABELS):
-        values = array[start : start + LABELS].values
-        first = values[:1] if first is None else first
-        differ = values != first
-        if values.dtype.kind == "f":
-            differ &= ~(np.isnan(values) & np.isnan(first))
-        if differ.any():
-            return True
-    return False
+    """Whether the runs have more than one value; read in parts, as labels may be lazy."""
+    first = array[:1].values
+    parts = (array[start : start + LABELS].values for start in range(0, array.size, LABELS))
+    return any(len(pd.unique(np.append(first, part))) > 1 for part in parts)
 
 
 def names_of_time_series(dataset: xr.Dataset) -> list[str]:
@@ -225,23 +222,32 @@ def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
     series = names_of_time_series(dataset)
     if not at and name in scalars:
         return Column(name, "", 0, name)
-    if not at and name in series:
-        raise InputError(
+    if at and name in series:
+        if of == "max" and name.endswith("_error"):  # its largest size
+            return Column(name, "abs_max", 0, str(text), _read_for_largest_size(dataset, name))
+        place = 0 if of in OF_SERIES else _place_of_sample_time(dataset, text, of)
+        return Column(name, of if of in OF_SERIES else "time", place, str(text))
+    if name in series:
+        last = f"{name}{AT}{float(dataset['time'].values[-1]):g}"
+        why = (
             f"{name!r} is a series over time: say what of it, {name}{AT}end, {name}{AT}max, "
-            f"another of {', '.join(OF_SERIES)}, or a sample time, e.g. "
-            f"{name}{AT}{float(dataset['time'].values[-1]):g}.",
-            key="column",
+            f"another of {', '.join(OF_SERIES)}, or a sample time, e.g. {last}."
         )
-    if name not in series:
-        known = series if at else [*scalars, *series]
-        kind = "series over time" if at else "column"
-        hint = f" It has one value a run: leave {at}{of} out." if name in scalars else ""
-        raise InputError(
-            f"unknown {kind} {name!r}.{hint or suggest_nearest(name, known)}", key="column"
-        )
-    if of in OF_SERIES:
-        return Column(name, of, 0, str(text))
-    return Column(name, "time", _place_of_sample_time(dataset, text, of), str(text))
+    elif name in scalars:
+        why = f"unknown series over time {name!r}. It has one value a run: leave {at}{of} out."
+    elif at:
+        why = f"unknown series over time {name!r}.{suggest_nearest(name, series)}"
+    else:
+        why = f"unknown column {name!r}.{suggest_nearest(name, [*scalars, *series])}"
+    raise InputError(why, key="column")
+
+
+def _read_for_largest_size(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
+    """The samples of an error, and what every step had, where that is in the store."""
+    if (every_step := f"{name}_abs_max") not in dataset:
+        return (name,)
+    # Steps of fixed size end at every sample; those of adaptive methods may be longer.
+    return (every_step, name) if selection.adaptive_runs(dataset).any() else (every_step,)
 
 
 def _place_of_sample_time(dataset: xr.Dataset, text: str, of: str) -> int:
@@ -270,8 +276,7 @@ def result_column_attributes(dataset: xr.Dataset, one: Column) -> dict[Any, Any]
     attributes = dataset[one.variable].attrs
     if not one.of:
         return attributes
-    of = OF_SERIES.get("abs_max" if one.is_largest_size else one.of)
-    of = of or f"at t = {one.text.partition(AT)[2]}"
+    of = OF_SERIES.get(one.of, f"at t = {one.text.partition(AT)[2]}")
     text = attributes.get("long_name", one.variable.replace("_", " "))
     return {"units": attributes.get("units", "1"), "long_name": f"{text}, {of}"}
 
@@ -293,99 +298,67 @@ def reduce_result_columns(
         By the column's text.
     """
     found = {one.text: dataset[one.variable].values for one in columns if not one.of}
-    sought = [
-        part for one in columns if one.of for part in _variables_read_for_column(dataset, one)
-    ]
-    for name in dict.fromkeys(part.variable for part in sought):
+    reductions = [one for one in columns if one.of]
+    read = {one.text: one.read or (one.variable,) for one in reductions}
+    for name in dict.fromkeys(itertools.chain(*read.values())):
         array = dataset[name].variable.transpose("run", "time")
-        parts = [part for part in sought if part.variable == name]
-        for text, values in _reduce_series_to_columns(array, parts).items():
+        wanted = [one for one in reductions if name in read[one.text]]
+        for text, values in _reduce_series(array, wanted).items():
             found[text] = np.fmax(found[text], values) if text in found else values
+    ended = selection.complete_runs(dataset.drop_vars("in_study", errors="ignore"))
     for one in columns:
-        if one.of == "end":
-            found[one.text] = np.where(_runs_that_ended(dataset), found[one.text], np.nan)
+        if one.of == "end":  # the last sample of a run that stopped is no result
+            found[one.text] = np.where(ended, found[one.text], np.nan)
     return found
 
 
-def _runs_that_ended(dataset: xr.Dataset) -> Booleans:
-    """Mask of the runs that reached the end; the last sample of another is no result."""
-    ended = np.ones(dataset.sizes["run"], dtype=bool)
-    if "status" in dataset:
-        ended &= dataset["status"].values == 0
-    if "sample_count" in dataset:
-        ended &= dataset["sample_count"].values >= dataset.sizes["time"]
-    return ended
-
-
-def _variables_read_for_column(dataset: xr.Dataset, one: Column) -> list[Column]:
-    """Reductions to read for a column: for the largest size of an error also that of every step."""
-    every_step = f"{one.variable}_abs_max"
-    if not one.is_largest_size:
-        return [one]
-    of_samples = replace(one, of="abs_max")
-    if every_step not in dataset:
-        return [of_samples]
-    of_steps = replace(one, variable=every_step)
-    # Steps of fixed size end at every sample; those of adaptive methods may be longer.
-    return [of_steps, of_samples] if adaptive_runs(dataset).any() else [of_steps]
-
-
-def _reduce_series_to_columns(array: xr.Variable, columns: Sequence[Column]) -> dict[str, Floats]:
-    runs, times = array.shape
-    found = {one.text: np.full(runs, np.nan) for one in columns}
-    counts = np.zeros(runs)  # of values in each mean
-    only = sorted({one.place for one in columns}) if all(c.of == "time" for c in columns) else None
-    blocks = [
-        (rows, span)
-        for rows in slices_of_runs(runs, 1 if only else times)
-        for span in ([slice(k, k + 1) for k in only] if only else slices_of_samples(times))
-    ]
-    reduced = map_blocks(_reduce_block, (([array[block]], (block[1], columns)) for block in blocks))
-    for (rows, _), (parts, count) in zip(blocks, reduced, strict=True):
-        for one, part in zip(columns, parts, strict=True):
-            if part is not None:
-                _add_block(found[one.text][rows], part, one)
-        if count is not None:
-            counts[rows] += count
-    for one in columns:
-        if one.of == "mean":
-            found[one.text] /= np.where(counts > 0, counts, np.nan)
+def _reduce_series(array: xr.Variable, columns: Sequence[Column]) -> dict[str, Floats]:
+    """Reduce a series ``(run, time)`` to columns, by their texts."""
+    at_sample = [one for one in columns if one.of in ("start", "time")]
+    found = {one.text: array[:, one.place].values for one in at_sample}
+    over = {one.text: one.of for one in columns if one not in at_sample}
+    if not over:
+        return found
+    slices, spans = slices_of_runs(*array.shape), slices_of_samples(array.shape[1])
+    reduced = map_blocks(
+        _reduce_block,
+        (([array[rows, span]], (set(over.values()),)) for rows in slices for span in spans),
+    )
+    parts = [functools.reduce(_join, itertools.islice(reduced, len(spans))) for _ in slices]
+    for text, of in over.items():
+        values = np.concatenate([part[of] for part in parts], axis=-1)
+        if of == "mean":
+            values = values[0] / np.where(values[1] > 0, values[1], np.nan)
+        found[text] = values
     return found
 
 
-def _reduce_block(
-    span: slice, columns: Sequence[Column], values: Floats
-) -> tuple[list[Floats | None], Integers | None]:
-    """Reduce a block of a series, ``(runs, times)``, to each column, and count its values."""
-    means = any(one.of == "mean" for one in columns)
-    count = (~np.isnan(values)).sum(axis=1) if means else None
-    return [_reduce_block_to_column(values, span, one) for one in columns], count
+def _reduce_block(reductions: set[str], values: Floats) -> dict[str, Floats]:
+    """The reductions of a block, ``(run, time)``."""
+    return {of: REDUCTIONS[of][0](values) for of in reductions}
 
 
-def _reduce_block_to_column(values: Floats, span: slice, one: Column) -> Floats | None:
-    """The part of a column from one block, shape ``(runs,)``; None where it has none."""
-    if one.of in ("time", "start"):
-        place = one.place if one.of == "time" else 0
-        within = span.start <= place < span.stop
-        return values[:, place - span.start].copy() if within else None
-    if one.of == "end":
-        there = np.isfinite(values)
-        last = values.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
-        return np.where(there.any(axis=1), values[np.arange(len(values)), last], np.nan)
-    if one.of == "mean":
-        return np.nansum(values, axis=1)
-    values = np.abs(values) if one.of == "abs_max" else values
-    return (np.fmin if one.of == "min" else np.fmax).reduce(values, axis=1)
+def _join(before: dict[str, Floats], after: dict[str, Floats]) -> dict[str, Floats]:
+    """The reductions of two blocks of the same runs as those of one."""
+    return {of: REDUCTIONS[of][1](before[of], after[of]) for of in before}
 
 
-def _add_block(result: Floats, part: Floats, one: Column) -> None:
-    """Combine the reduction of a block with the results so far of these runs, in place."""
-    if one.of in ("time", "start"):
-        result[:] = part
-    elif one.of == "end":
-        np.copyto(result, part, where=~np.isnan(part))
-    elif one.of == "mean":
-        np.copyto(result, 0.0, where=np.isnan(result))
-        result += part
-    else:
-        (np.fmin if one.of == "min" else np.fmax)(result, part, out=result)
+def _last_finite(values: Floats) -> Floats:
+    there = np.isfinite(values)
+    last = values.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
+    return np.where(there.any(axis=1), values[np.arange(len(values)), last], np.nan)
+
+
+def _sum_and_count(values: Floats) -> Floats:
+    """Sums of the values and how many they are, shape ``(2, run)``."""
+    return np.stack([np.nansum(values, axis=1) + 0.0, (~np.isnan(values)).sum(axis=1)])
+
+
+# Of a block, and how those of two blocks are joined.
+REDUCTIONS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats, Floats], Floats]]] = {
+    "end": (_last_finite, lambda before, after: np.where(np.isnan(after), before, after)),
+    "min": (lambda values: np.fmin.reduce(values, axis=1), np.fmin),
+    "max": (lambda values: np.fmax.reduce(values, axis=1), np.fmax),
+    "mean": (_sum_and_count, np.add),
+    "abs_max": (lambda values: np.fmax.reduce(np.abs(values), axis=1), np.fmax),
+}

@@ -59,8 +59,6 @@ def rare_error(errors: ArrayLike, rare: float = RARE) -> float:
     tail = max(LEAST_TAIL, count // TAIL)
     if count <= tail or not np.isfinite(largest) or not errors[-tail - 1] > 0:
         return largest
-    threshold = errors[-tail - 1]
-    index = float(np.mean(np.log(errors[-tail:] / threshold)))
-    with np.errstate(over="ignore"):
-        found = float(threshold * (tail / (count * rare)) ** index)
-    return min(max(largest, found), FARTHEST * largest)
+    logs = np.log(errors[-tail - 1 :])
+    beyond = np.mean(logs[1:] - logs[0]) * np.log(tail / (count * rare)) - (logs[-1] - logs[0])
+    return largest * float(np.exp(np.clip(beyond, 0.0, np.log(FARTHEST))))

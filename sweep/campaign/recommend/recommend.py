@@ -21,6 +21,7 @@ import numpy as np
 
 from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError, check_known, check_number
+from sweep.analysis.efficiency.timing import APART
 from sweep.campaign.extend import exact_multiple_of_unit
 from sweep.campaign.recommend.bounds import ENERGY, GLOBAL, MOMENTUM, make_bounds
 from sweep.campaign.recommend.confidence import (
@@ -183,10 +184,14 @@ class _Search:
         self._bench, self._say = bench, say
         every_step = bench.experiment.statistics == "every_step"
         at_end_alone = every_step and all(own.error == ENERGY for own in bench.bounds)
+        # What an experiment of a store keeps: a store takes searches that differ in it.
+        errors = [own.error.removesuffix("_error") for own in bench.bounds]
+        time = f"{duration:.12g}".replace(".", "_").replace("+", "")
+        name = "-".join([bench.experiment.name, *errors, time])
         self._rounds = [
             dataclasses.replace(
                 own,
-                name=f"{bench.experiment.name}-{own.name}",
+                name=f"{name}-{own.name}",
                 until=duration * own.until,
                 samples=1 if at_end_alone else own.samples,
             )
@@ -338,8 +343,8 @@ class _Search:
         choice = self._choice(best)
         size = f"{'tolerance' if choice.adaptive else 'step size'} {choice.size:.3g}"
         return InputError(
-            f"{problem}: the least is {values}, by {choice.integrator} at {size}, in "
-            f"{choice.seconds:.2g} s of CPU time a run"
+            f"{problem}: of those run until then the least is {values}, by {choice.integrator} at "
+            f"{size}, in {choice.seconds:.2g} s of CPU time a run"
         )
 
     def _choice(self, trial: Trial) -> Choice:
@@ -374,6 +379,7 @@ class _Search:
                 key="budget",
             )
         best, *others = map(self._choice, self.finalists)
+        told = max(best.seconds_next, best.seconds * (1 + APART))
         errors = best.errors
         if self.held:
             held = {name: float(own.max()) for name, own in self.held.errors.items()}
@@ -392,9 +398,7 @@ class _Search:
             samples=whole.samples,
             every_step=bench.experiment.statistics == "every_step",
             best=dataclasses.replace(best, errors=errors),
-            others=tuple(
-                dataclasses.replace(own, is_apart=own.seconds > best.seconds_next) for own in others
-            ),
+            others=tuple(dataclasses.replace(own, is_apart=own.seconds > told) for own in others),
             stages=tuple(self._stages),
             searched=searched,
             held_back=count,

@@ -35,7 +35,8 @@ class Choice:
     errors : dict of str to float
         Largest value of each error, over all initial conditions that were tried.
     is_apart : bool
-        Whether its cost differs from that of the best by more than repeats of one do.
+        Whether it costs more than the second least time of the best, and than its least by a
+        tenth: by less CPU times are not told apart.
     at_largest : bool
         Whether a run can have no larger size.
     """
@@ -102,7 +103,7 @@ class Recommendation:
     in_time : bool
         Whether the search ended within the budget.
     search_seconds : float
-        CPU seconds of all runs.
+        CPU seconds of all runs of the store, also of earlier searches.
     points : tuple of Choice
         Whatever was run until the end, whether it keeps the bounds or not.
     text : str

@@ -121,8 +121,8 @@ def draw_errors_by_step_size(datasets: Datasets) -> Figure:
         ):
             for name, style in styles.items():
                 own = [r for r in rows if (r.integrator, r.quantity) == (name, quantity)]
-                own = [r for r in own if r.mean_abs.median > 0]
-                ax.plot([r.step_size for r in own], [r.mean_abs.median for r in own], **style)
+                own = [r for r in own if r.mean_abs > 0]
+                ax.plot([r.step_size for r in own], [r.mean_abs for r in own], **style)
             ax.set(
                 xscale="log",
                 xlabel=axis_label_with_units(dataset["step_size"], "step size h"),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.plots.style import units_with_superscripts
-from sweep.reports.sections import LOOKS
+from sweep.tables.answers import LOOKS
 from sweep.text import value_for_json
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 "use strict";
 
 const VIEWS = { progress: "Progress", orders: "Orders", drifts: "Drifts", work: "Work",
-                series: "Over time", scan: "Scan", sphere: "Sphere" };
+                chaos: "Chaos", structure: "Preserved", series: "Over time", scan: "Scan", sphere: "Sphere" };
 const MEASURES = { evaluations: "evaluations", steps: "steps", cpu_time: "CPU time" };
 const MARKERS = { o: "circle", s: "square", D: "diamond", "^": "triangle-up", v: "triangle-down",
                   P: "cross", X: "x", "<": "triangle-left", ">": "triangle-right", "*": "star",
@@ -327,6 +327,7 @@ function showActions(found) {
     copy.textContent = "Copied";
     setTimeout(() => { copy.textContent = "Copy address"; }, 1500);
   };
+  if (!found.panels.length) { $("actions").replaceChildren(copy); return; }
   $("actions").replaceChildren(copy, ...(flat ? [picture("svg")] : []), picture("png"), data);
 }
 
@@ -527,7 +528,8 @@ function looks(width) {
 }
 
 async function draw(target, found, name, clickable) {
-  if (!found.panels.length) return;
+  target.hidden = !found.panels.length;
+  if (target.hidden) return;
   const { data, layout } = layoutOf(found, looks(target.clientWidth || target.parentElement.clientWidth));
   await Plotly.react(target, data, layout, { displaylogo: false, displayModeBar: false, responsive: false, scrollZoom: false });
   target.found = found;

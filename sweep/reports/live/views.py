@@ -30,6 +30,7 @@ from sweep.analysis.runs.selection import (
 from sweep.analysis.runs.summaries import (
     AT,
     default_result_columns,
+    invariant_errors_by_energy,
     names_of_invariant_errors,
     names_of_time_series,
 )
@@ -54,6 +55,7 @@ from sweep.plots.spheres import (
 from sweep.plots.style import MORE_COLOURS
 from sweep.plots.work import AXES, counts_for_comparison, rows_on_log_axis
 from sweep.reports.live.figures import Axis, Curve, Figure, Panel, Values, cell_as_texts
+from sweep.tables.answers import ANSWERS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,13 +102,24 @@ class Choice:
     against: str = ""
 
 
+def show_tables(name: str) -> "Callable[[xr.Dataset, Choice, Styles], Figure]":
+    """The drawing of a view that has the tables of an answer alone."""
+    answer = ANSWERS[name]
+
+    def draw(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
+        assert answer.analyse is not None
+        return Figure("curves", [], answer.tables(runs, answer.analyse(runs)), answer.text)
+
+    return draw
+
+
 def draw_orders(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     """Errors against step sizes, and the orders that they show."""
     rows = order_table(runs, choice.quantity or None)
     x = Axis.of_array(runs["step_size"], "step size h", log=True)
     y = Axis(error_axis_label(runs, rows), log=True)
     combinations = len({axis_values_in_words(row.parameters) for row in rows})
-    table = tables.orders_as_table(rows, runs["step_size"].attrs.get("units", "1"))
+    table = tables.orders_as_table(rows)
     if combinations > MOST_PANELS:
         return _figure_of_scan(scan_of_orders(runs, None, choice.quantity or None), styles, [table])
     once = combinations == 1
@@ -218,7 +231,7 @@ def draw_drifts(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
         return _figure_of_scan(scan, styles, tables.drifts_as_tables(rows))
     name = panels[0].y.text
     remark = (
-        f"{name[:1].upper()}{name[1:]}, window means: median and 90 % of the starts; the straight "
+        f"{name[:1].upper()}{name[1:]}, window means: mean and 90 % of the starts; the straight "
         "line is the drift with its 95 % interval."
     )
     return Figure("strips", panels, tables.drifts_as_tables(rows), remark)
@@ -324,7 +337,7 @@ def _figure_of_scan(scan: Scan, styles: Styles, shown: "Sequence[tables.Table]" 
                     [point.y for point in points],
                     low=[point.low for point in points],
                     high=[point.high for point in points],
-                    marks=["filled"] * len(points),
+                    marks=["filled" if point.filled else "open" for point in points],
                     cells=[cell_as_texts({"integrator": series, axis: p.x}) for p in points],
                 )
                 for series, points in of.items()
@@ -398,7 +411,7 @@ def _order_quantities(runs: "xr.Dataset") -> list[str]:
 
 
 def _work_quantities(runs: "xr.Dataset") -> list[str]:
-    return [*_errors_against_reference(runs), *_invariant_errors(runs)]
+    return [*_errors_against_reference(runs), *invariant_errors_by_energy(runs)]
 
 
 def _errors_against_reference(runs: "xr.Dataset") -> list[str]:
@@ -412,18 +425,13 @@ def _errors_against_reference(runs: "xr.Dataset") -> list[str]:
     return sorted(names, key=lambda name: name != "global_error")
 
 
-def _invariant_errors(runs: "xr.Dataset") -> list[str]:
-    energy = f"{name_of_energy_quantity(runs)}_error"
-    return sorted(names_of_invariant_errors(runs), key=lambda name: name != energy)
-
-
 def _drift_quantities(runs: "xr.Dataset") -> list[str]:
     energy = name_of_energy_quantity(runs)
     return sorted(quantities_with_recorded_error(runs), key=lambda name: name != energy)
 
 
 def _series_quantities(runs: "xr.Dataset") -> list[str]:
-    first = [*_invariant_errors(runs), *_errors_against_reference(runs)]
+    first = [*invariant_errors_by_energy(runs), *_errors_against_reference(runs)]
     return list(dict.fromkeys([*first, *names_of_time_series(runs)]))
 
 
@@ -446,6 +454,11 @@ def axes_of_view(runs: "xr.Dataset") -> list[str]:
     return sorted(varied, key=lambda name: name in ("step_size", "tolerance"))
 
 
+def _whether_suited(name: str) -> "Callable[[xr.Dataset], list[str]]":
+    """The quantities of a view without a choice of them: one, where an answer suits some runs."""
+    return lambda runs: ["all"] if ANSWERS[name].suits(runs) else []
+
+
 def _sphere_quantities(runs: "xr.Dataset") -> list[str]:
     return ["state"] if "state" in runs else []
 
@@ -454,6 +467,8 @@ VIEWS = {
     "orders": View("Orders", draw_orders, _order_quantities),
     "drifts": View("Drifts", draw_drifts, _drift_quantities),
     "work": View("Work", draw_work, _work_quantities),
+    "chaos": View("Chaos", show_tables("chaos"), _whether_suited("chaos")),
+    "structure": View("Preserved", show_tables("structure"), _whether_suited("structure")),
     "series": View("Over time", draw_series, _series_quantities),
     "scan": View("Scan", draw_scan_of_results, _scan_quantities),
     "sphere": View("Sphere", draw_spheres, _sphere_quantities),

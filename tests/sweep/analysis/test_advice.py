@@ -10,12 +10,11 @@ import re
 
 import numpy as np
 import pytest
-from run_tables import run_table, with_series
+from run_tables import run_table
 from study_text import one_experiment, problems, study_of
 
 import sweep
-from integrators.errors import InputError
-from sweep.analysis import arithmetic_table, drift_table, order_table
+from sweep.analysis import order_table
 from sweep.store.failures import ReferenceEnd
 
 SIZE = r"(\d[\d.e+-]*)"
@@ -178,23 +177,6 @@ def test_whatever_step_sizes_an_order_names_can_be_run():
     assert named >= 10
 
 
-def test_whatever_is_advised_of_drifts_is_valid():
-    rng, kinds = np.random.default_rng(2), set()
-    for intervals in (4, 100):
-        times = np.linspace(0.0, 10.0, intervals + 1)
-        study = STUDY | {"step_size": "[0.1, 0.05]", "duration": "10.0", "samples": f"{intervals}"}
-        for starts in (1, 12):
-            names = tuple(f"s{i}" for i in range(starts))
-            table = run_table({"rk4": 4}, step_sizes=(0.1,), starts=names, times=times)
-            noise = rng.normal(size=(starts, len(times)))
-            slow = np.sin(np.pi * times / 10 + rng.normal(size=(starts, 1)))
-            for error in (noise, np.cumsum(noise, axis=1), slow, noise + 0.02 * times):
-                for row in drift_table(with_series(table, "energy_error", error)):
-                    for why in row.why:
-                        kinds |= kinds_of(follow(study, str(why)))
-    assert len(kinds) >= 3, kinds
-
-
 @pytest.mark.parametrize("duration, samples", [(1.0, 3), (2 * np.pi, 7)])
 def test_step_sizes_that_an_error_names_divide_the_interval(duration, samples):
     study = STUDY | {"duration": repr(duration), "samples": str(samples), "step_size": "0.1234"}
@@ -212,12 +194,3 @@ def test_a_reference_may_end_where_a_message_says():
     reference = f'{{ integrator = "dop853", until = {until} }}'
     samples = {"samples": "30", "step_size": repr(interval), "reference": reference}
     check(one_experiment(**STUDY | samples))
-
-
-def test_the_twin_that_is_missing_can_be_added():
-    table = run_table({"rk4": 4}, step_sizes=(0.1,), times=np.linspace(0.0, 10.0, 101))
-    with pytest.raises(InputError) as refused:
-        arithmetic_table(with_series(table, "energy_error", np.sin(table["time"].values)))
-    entry = re.search("add (.*?) to its integrators", str(refused.value))[1]
-    study = STUDY | {"step_size": "[0.1]", "duration": "10.0", "samples": "100", "reference": None}
-    check(one_experiment(**study | {"integrators": f'["rk4", {entry}]'}))

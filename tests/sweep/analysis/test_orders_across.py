@@ -91,6 +91,12 @@ def test_a_scanned_parameter_and_experiments_with_the_same_values():
     assert [by_size[1], other[1]] == ["1", "9.81"]  # the other axis keeps its own lines
 
 
+def test_experiments_that_scan_different_parameters_share_a_table():
+    both = {"one": experiment({"rk4": 4}), "many": experiment({"rk4": 4}, 2, {"gravity": (1, 2)})}
+    table = orders_across_as_table(orders_across(both, "experiment"))
+    assert [row[1] for row in table.rows] == ["–", "1", "2"] and "rk4" in str(table)
+
+
 def test_what_does_not_differ_is_refused_with_what_does():
     both = {"two": experiment({"rk4": 4}, 2), "ten": experiment({"rk4": 4}, 10)}
     with pytest.raises(InputError, match="'mass' has one value .* differ: experiment, count"):

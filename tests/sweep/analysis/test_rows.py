@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 import xarray as xr
 from run_tables import run_table
@@ -52,6 +53,7 @@ def test_text_is_escaped_and_no_colour_is_set(rows):
 
 def test_no_rows():
     twins = run_table({"rk4": 4}).assign(energy_error=lambda table: table["global_error"])
+    twins["initial_state"] = ("run", "row", "component"), np.zeros((twins.sizes["run"], 1, 3))
     twins.attrs["integrators"] = '{"rk4": {"options": {"arithmetic": "double-double"}}}'
     none = sweep.arithmetic_table(twins, ["energy"])
     assert str(none) == "none" and "none" in none._repr_html_()

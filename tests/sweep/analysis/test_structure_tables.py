@@ -124,3 +124,17 @@ def test_kept_quantities_stand_beside_what_is_declared():
     (shown,) = tables.structure_as_tables([good, bad])
     assert [row[-2:] for row in shown.rows] == [["to round-off", "yes"], ["no", "yes ≠"]]
     assert json.dumps(tables.table_rows_for_json([good, bad]))
+
+
+def test_a_quantity_that_vanishes_at_a_start_is_judged_by_the_others():
+    """And where it vanishes at all of them, its roundings are not known."""
+    table = run_table({"good": 2}, (0.01,), ("still", "turning"), (0.0, 1.0))
+    momentum = np.array([[1e-17, 1e-17], [0.1, 0.1]])
+    table = table.assign(
+        momentum=(("run", "time"), momentum),
+        momentum_error=(("run", "time"), np.full((2, 2), 1e-16), {"units": "1"}),
+    )
+    (row,) = structure_table(table)
+    assert [own.kept for own in row.quantities] == ["to round-off"]
+    (row,) = structure_table(table.isel(run=[0]))
+    assert [own.kept for own in row.quantities] == ["undecided"]

@@ -146,7 +146,7 @@ def test_every_method_knows_its_family():
     }  # fmt: skip
 
 
-def test_the_store_says_the_family_or_the_name_does(table):
+def test_the_store_says_the_family_or_the_base_method_is_it(table):
     described = {
         "variational": {"name": "variational", "family": "mine"},
         "rk4": {"name": "rk4+projected"},
@@ -154,7 +154,7 @@ def test_the_store_says_the_family_or_the_name_does(table):
     }
     table.attrs["integrators"] = json.dumps(described)
     assert {row.integrator: row.family for row in work_table(table)} == {
-        "variational": "mine", "rk4": "runge_kutta", "variational+suzuki4": "ralston"
+        "variational": "mine", "rk4": "rk4", "variational+suzuki4": "ralston"
     }  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def test_the_cheapest_is_told_where_another_family_was_measured_too():
     table = worked({"variational": 2, "rk4": 4}, {"variational": 1, "rk4": 4})
     assert summarize_work(work_table(table)) == [
         "For global errors of 1e-03 rk4 needs the fewest evaluations, at least 1.1 times fewer "
-        "than variational; of the families only runge kutta is seen to reach 1e-07."
+        "than variational."
     ]
     table = worked({"rk4": 4, "rk2_heun": 2}, {"rk4": 4, "rk2_heun": 2})
     assert summarize_work(work_table(table)) == [
@@ -277,7 +277,7 @@ def test_times_that_overlap_share_a_place():
     """A minute of the machine is no reason to rank: 3 % apart, where repeats are 5 %."""
     rows = work_table(timed_table({"rk4": 0.5, "cf4": 0.515, "variational": 0.8}))
     (text,) = summarize_work(rows, "cpu_time")
-    assert "rk4 and cf4 take equally little CPU time within 8 %, 1.5 times less than" in text
+    assert "rk4 and cf4 take equally little CPU time, 1.5 times less than" in text
     found = least_work(rows, "cpu_time")
     least = {row.integrator for row in found if row.least_of_all}
     assert least == {"rk4", "cf4"}
@@ -298,14 +298,12 @@ def test_of_one_family_what_overlaps_is_best_together():
 def test_where_nothing_can_be_compared_the_sentence_says_so():
     table = worked({"rk4": 4}, {"rk4": 4})
     none = "It is not told which integrator needs the fewest evaluations: no error is reached by "
-    assert summarize_work(work_table(table)) == [f"{none}more than one."]
+    none += "several that were measured above and below it."
+    assert summarize_work(work_table(table)) == [none]
     table = worked({"rk4": 4, "cf4": 4, "rk2_heun": 2}, {"rk4": 4, "cf4": 5, "rk2_heun": 2})
     sizes = {"rk4": 0.1, "cf4": 0.1, "rk2_heun": 0.05}
     wanted = [sizes[label] for label in table["integrator"].values]
     table = table.isel(run=np.flatnonzero(table["step_size"].values == wanted))
-    assert summarize_work(work_table(table)) == [
-        f"{none}several that were measured above and below it."
-    ]
-    assert summarize_work(work_table(table), "cpu_time") == [
-        "It is not told which integrator takes the least CPU time: the reason stands below."
-    ]
+    assert summarize_work(work_table(table)) == [none]
+    (text,) = summarize_work(work_table(table), "cpu_time")
+    assert text.startswith("It is not told which integrator takes the least CPU time: ")

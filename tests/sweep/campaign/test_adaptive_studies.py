@@ -249,11 +249,10 @@ def test_drift_of_steps_longer_than_sample_intervals(stored):
     assert np.isnan(loose["energy_error_mean"].values[:, 1:]).any()
     (row,) = drift_table(loose, ["energy"])
     assert not row.every_step and row.starts == 3 and row.left_out == 0
-    means = np.abs(loose["energy_error"].values).mean(axis=1)
-    assert row.mean_abs.median == pytest.approx(np.median(means), rel=1e-14)
+    errors = np.abs(loose["energy_error"].values[:, 1:])
+    assert row.mean_abs == pytest.approx(errors.mean(), rel=1e-14)
     assert np.isfinite(row.drift) and row.tolerance == 1e-3 and np.isnan(row.step_size)
-    worst = np.fmax(np.abs(loose["energy_error"]), loose["energy_error_abs_max"]).max("time")
-    assert row.max_abs.high == float(worst.max())
+    assert row.largest == errors.max()
     (landing,) = drift_table(
         stored.query(run="integrator == 'landing' and tolerance == 1e-6"), ["energy"]
     )

@@ -235,6 +235,78 @@ def test_an_ensemble_of_few_starts_grows(tmp_path, cluster):
     assert {row.added for row in found.rows} <= {("random starts up to 8",)}
 
 
+OPEN = """\
+format = 1
+name = "open"
+
+[defaults]
+integrators = "rk4"
+initial_condition = { random = 2, seed = 1 }
+record = ["energy"]
+samples = 4
+
+[[experiment]]
+name = "fails"
+system = "nbody_sphere"
+step_size = 2.0
+duration = 40.0
+samples = 10
+
+[[experiment]]
+name = "few"
+system = "free_rigid_body"
+step_size = 0.1
+duration = 4.0
+
+[[experiment]]
+name = "one"
+system = "free_rigid_body"
+step_size = 0.1
+duration = 4.0
+samples = 8
+reference = { integrator = "dop853" }
+
+[[experiment]]
+name = "still"
+system = "precession"
+integrators = ["rk4", "exact"]
+initial_condition = { w = [[0.0, 0.0, 1.0]] }
+step_size = [0.1, 0.05, 0.025]
+duration = 2.0
+reference = { integrator = "dop853" }
+"""
+
+
+@pytest.fixture
+def mixed(tmp_path, cluster):
+    """A store of which some verdicts cannot be decided."""
+    path = tmp_path / "open.zarr"
+    assert sweep.run(write(OPEN, tmp_path), path, cluster).complete
+    return path
+
+
+def test_only_what_can_decide_is_proposed_and_the_rest_has_its_reason(mixed):
+    rows = rows_of(sweep.decide(mixed, dry_run=True))
+    fails, few = (rows[name, "rk4", "drift of energy"] for name in ("fails", "few"))
+    assert not fails.added and fails.why.startswith("no drift measured: no run is complete; its ")
+    assert few.added == ("all runs until t = 8",)
+    assert few.why == "no drift measured: 4 sample intervals, 8 or more are needed"
+    still = rows["still", "rk4", "order"]
+    assert not still.added and still.why.endswith("; no step size is known that would decide it")
+
+
+@pytest.mark.slow
+def test_as_many_verdicts_are_open_as_the_dry_run_says(mixed, cluster):
+    """Though an experiment with further step sizes is a study of convergence."""
+    proposed, found = sweep.decide(mixed, dry_run=True), sweep.decide(mixed, client=cluster)
+    assert (found.verdicts, found.opened) == (proposed.verdicts, proposed.opened)
+    assert rows_of(found).keys() == rows_of(proposed).keys()
+    assert found.runs > 0 and found.continued == 2
+    said = sweep.tables.decisions_in_words(found)
+    assert f" decided now: by {found.runs} more runs and continuing 2 runs, in " in said
+    assert said.endswith(f" {found.left} are left: nothing more is added.")
+
+
 LOGARITHMIC = """
 format = 1
 name = "logs"

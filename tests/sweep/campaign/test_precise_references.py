@@ -84,7 +84,7 @@ def test_orders_are_measured_far_below_round_off_of_doubles(store):
         own = errors.where(data["integrator"] == row.integrator)
         assert float(own.min()) < least < most < float(own.max())
     double = rows[EIGHTH]
-    assert double.verdict == "undecided" and used(double) < 4
+    assert used(double) < 4
     (fine,) = order_table(data.query(run=f"integrator == '{EIGHTH}' and step_size < 0.03"))
     assert "within 100 times what round-off can be wrong by" in fine.reason
 

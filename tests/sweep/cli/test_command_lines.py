@@ -99,8 +99,6 @@ QUESTIONS = {
     },
     "drift": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum"),
     "drift in json": ("drift", "small.zarr", "--all-steps", "--json"),
-    "growth": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum", "--growth"),
-    "growth in json": ("drift", "small.zarr", "-q", "energy", "--growth", "--json"),
     "work": ("work", "small.zarr", "-e", "pendulum"),
     "work in json": ("work", "small.zarr", "--error", "energy_error", "--json"),
     "query": (
@@ -361,7 +359,7 @@ def test_a_run_ends_with_tables_and_says_where_all_is(ran, place):
     assert [(row[0], row[3]) for row in orders] == [("variational", "2"), ("rk4", "4")] * 2
     for row in orders:
         assert abs(float(row[1]) - float(row[3])) < 0.3
-    assert ran.stdout.count("energy error") == 2
+    assert ran.stdout.count("No drift is told of an order study: an experiment of its own") == 2
     drawn = {file.name for file in (place / "small-plots").iterdir()}
     names, kinds = ("pendulum", "three-bodies"), ("order", "energy", "unit-length")
     assert drawn == {f"{name}-{kind}.png" for name in names for kind in kinds}
@@ -440,11 +438,10 @@ def test_drift(answers, store):
         if (row["quantity"], row["integrator"]) == ("energy", "rk4") and row["step_size"] == 0.05
     )
     runs = pendulum.query(run="integrator == 'rk4' and step_size == 0.05")
-    largest = runs.energy_error_abs_max.max("time").median().item()
-    assert row["max_abs"]["median"] == pytest.approx(largest)
-    # over k = 0 … N: nothing at the start, then the mean of each interval
-    mean = runs.energy_error_abs_mean.mean("time").median().item() * 40 / 41
-    assert row["mean_abs"]["median"] == pytest.approx(mean)
+    largest = runs.energy_error_abs_max.max("time").mean().item()
+    assert row["max_abs"] == pytest.approx(largest)
+    mean = runs.energy_error_abs_mean.mean("time").mean().item()
+    assert row["mean_abs"] == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("question", ["order", "drift", "work"])
@@ -457,17 +454,6 @@ def test_answers_about_the_runs_for_which_an_expression_holds(answers, store, qu
         sizes = set(chosen[name].to_dataset().step_size.values.tolist())
         found = [point for row in rows for point in row.get("points", [row])]
         assert {point["step_size"] for point in found} <= sizes
-
-
-def test_growth(answers):
-    """Where there are too few starts for one."""
-    assert "needs 8 starts that are complete, has " in answers["growth"]
-    assert "drift/ε a step" in answers["growth"] and "three-bodies" not in answers["growth"]
-    for found in parsed(answers["growth in json"]).values():
-        rows = found["rows"]
-        assert {(row["quantity"], row["exponent"]) for row in rows} == {("energy", None)}
-        assert {row["verdict"] for row in rows} <= {"no drift seen", "wanders"}
-        assert all(row["rms"] > 0 and row["starts"] < 8 for row in rows)
 
 
 def test_work(answers, store):

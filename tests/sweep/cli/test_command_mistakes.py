@@ -170,7 +170,7 @@ COMMANDS = {
     "chaos that was not recorded": (["chaos", "test.zarr"], 'record = ["lyapunov", "megno"]'),
     "plots of no store": (["plot", "none.zarr"], "none.zarr is not a store"),
     "status of another Zarr store": (["status", "zarr.zarr"], "not one that `sweep run` wrote"),
-    "orders without a reference": (["order", "test.zarr"], "Orders need a 'reference'"),
+    "orders without a reference": (["order", "test.zarr"], "reference = {"),
     "unknown error": (["order", "test.zarr", "-e", "only", "--error", "eror"], "no 'eror'"),
     "an error over no time": (
         ["order", "test.zarr", "-e", "only", "--error", "initial_state"],
@@ -195,7 +195,7 @@ COMMANDS = {
         ["drift", "test.zarr", "--structure", "-q", "energy"],
         "leave --quantity out",
     ),
-    "two drift tables": (["drift", "test.zarr", "--growth", "--structure"], "give one of them"),
+    "two drift tables": (["drift", "test.zarr", "--arithmetic", "--structure"], "give one of them"),
     "orders across what is none": (
         ["order", "test.zarr", "--error", "energy_error", "--across", "siez"],
         "'siez' is no setting",

@@ -99,7 +99,7 @@ def slow(*arguments):
         ("order", "nasty.zarr"),
         ("order", "nasty.zarr", "--error", "self"),
         ("drift", "nasty.zarr", "-q", "energy"),
-        ("drift", "nasty.zarr", "-q", "energy", "--growth"),
+        ("drift", "nasty.zarr", "-q", "energy", "--all-steps"),
         ("work", "nasty.zarr"),
         ("decide", "nasty.zarr", "--dry-run"),
         ("query", "nasty.zarr"),

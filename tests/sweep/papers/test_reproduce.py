@@ -170,9 +170,9 @@ def test_the_drift_that_is_possible_is_that_of_an_interval(computed):
         for name in ("variational", "rk2")
     )
     (row,) = drift_table(rk2, ("energy",))
-    bound = max(abs(row.low), abs(row.high)) * 10.0 / row.max_abs.median
+    bound = max(abs(row.low), abs(row.high)) * 10.0 / row.max_abs
     assert diagnostics.largest_drift_possible(rk2) == pytest.approx(bound)
-    assert diagnostics.largest_drift_possible(rk2) > 10 * diagnostics.largest_drift_possible(runs)
+    assert diagnostics.largest_drift_possible(rk2) > 5 * diagnostics.largest_drift_possible(runs)
 
 
 def test_a_claim_without_runs_is_refused(computed):

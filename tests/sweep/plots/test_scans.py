@@ -96,3 +96,26 @@ def test_unknown_axes_and_results_are_told_with_the_valid_ones(options, said):
 def test_without_a_scan_an_axis_is_asked_for():
     with pytest.raises(InputError, match="no parameter is scanned"):
         plots.picture("scan", run_table({"rk4": 4}))
+
+
+def test_what_is_pooled_is_said():
+    figure = plots.picture("scan", scanned((1.0, 2.0)), x="mass", hue="step_size")
+    assert any("over the integrators and initial conditions" in line for line in figure.caption)
+    figure = plots.picture("scan", scanned((1.0, 2.0)), x="initial_condition")
+    assert figure.coverage.starts_in_words == "3 starts"
+
+
+def test_a_cost_that_may_be_less_is_drawn_open():
+    table = scanned((1.0, 2.0))  # all errors of rk4 are below 1e-3, which those of rk2 enclose
+    figure = plots.KINDS["work"].draw(table, x="mass")
+    assert figure.axes[0].get_ylabel() == "evaluations for a global error of 0.001"
+    marks = plots.numbers(figure).groupby("series")["mark"].unique()
+    assert marks["rk4"].tolist() == ["open"] and marks["rk2"].tolist() == ["filled"]
+    assert "open: at most, as no larger error was measured" in figure.caption
+
+
+def test_an_axis_without_values_or_given_twice_is_refused():
+    with pytest.raises(InputError, match="unknown axis 'tolerance'"):
+        plots.picture("scan", scanned(), x="tolerance")
+    with pytest.raises(InputError, match="given twice"):
+        plots.picture("scan", scanned(), x="mass", hue="mass")

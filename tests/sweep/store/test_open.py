@@ -30,7 +30,6 @@ ANSWERS = {
     "self": lambda data: sweep.order_table(data, error="self", at="sup"),
     "tolerance": sweep.tolerance_table,
     "drift": sweep.drift_table,
-    "growth": sweep.growth_table,
     "work": sweep.work_table,
     "results": lambda data: sweep.results(data).to_dataframe().to_csv(),
     "spans": lambda data: sweep.results(data, SPANS).to_dataframe().to_csv(),

@@ -249,6 +249,15 @@ def test_a_scan_shows_any_result_against_any_axis(served):
     assert [panel["x"]["text"], panel["y"]["text"]] == ["step size [s]", "evaluations"]
 
 
+def test_an_answer_without_a_figure_has_its_tables(served, folder):
+    (own,) = (one for one in served.ask("choices")["experiments"] if one["name"] == "scan")
+    assert own["views"]["structure"] and not own["views"]["chaos"]
+    found = served.ask("figure", experiment="scan", view="structure")
+    rows = sweep.structure_table(folder / "odd.zarr", "smallest", experiment="scan")
+    shown = [len(table["rows"]) for table in found["tables"]]
+    assert found["panels"] == [] and shown == [sum(len(row.quantities) for row in rows)]
+
+
 def test_numbers_of_a_figure_are_a_table(served):
     status, headers, text = served.get("api/data", store="odd.zarr", experiment="scan", view="work")
     assert status == 200 and headers["Content-Disposition"].startswith("attachment")
