@@ -19,6 +19,7 @@ from pathlib import Path
 
 import cases
 import hypothesis
+import numba
 import pytest
 
 from integrators.compiler import kernels
@@ -165,6 +166,12 @@ def _refuse(name):
     raise _Missing
 
 
+@functools.cache
+def _know_what_to_compile():
+    """Let Numba load all that it knows to compile, for its forks: it takes half a second."""
+    numba.njit(lambda: None)()
+
+
 def _in_a_fork(compile_kernel):
     """A `Kernel._compile` that compiles in a fork, and loads what that left in the disk cache.
 
@@ -180,6 +187,7 @@ def _in_a_fork(compile_kernel):
                 with kernels.checking(kernels._check.get(), _refuse):
                     return compile_kernel(kernel, element)
             except _Missing:
+                _know_what_to_compile()
                 compiler = multiprocessing.get_context("fork").Process(
                     target=compile_kernel, args=(kernel, element)
                 )

@@ -11,16 +11,9 @@ from integrators.lazy import lazy
 
 # Imported when first used: `sweep query` should not wait for what estimates orders.
 _HOMES = {
-    "ArithmeticEstimate": "sweep.analysis.drift.arithmetic",
-    "ChaosEstimate": "sweep.analysis.chaos",
     "DriftEstimate": "sweep.analysis.drift.drifts",
-    "LeastWork": "sweep.analysis.efficiency.pareto",
-    "OrderAcross": "sweep.analysis.convergence.across",
     "OrderEstimate": "sweep.analysis.convergence.orders",
-    "OrderPoint": "sweep.analysis.convergence.orders",
     "SELF": "sweep.analysis.convergence.curves",
-    "Spread": "sweep.analysis.runs.summaries",
-    "StructureEstimate": "sweep.analysis.structure",
     "ToleranceEstimate": "sweep.analysis.convergence.orders",
     "WorkEstimate": "sweep.analysis.efficiency.pareto",
     "adaptive_runs": "sweep.analysis.runs.selection",

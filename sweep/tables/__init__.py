@@ -32,7 +32,6 @@ _HOMES = {
     "tables_as_latex": "sweep.tables.latex",
     "tables_as_text": "sweep.tables.base",
     "text_as_latex": "sweep.tables.latex",
-    "tolerances_as_table": "sweep.tables.convergence",
     "work_as_tables": "sweep.tables.work",
     "work_of_one_as_table": "sweep.tables.work",
 }
