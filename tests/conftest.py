@@ -13,13 +13,13 @@ import gc
 import multiprocessing
 import operator
 import os
+import resource
 import sys
 import threading
 from pathlib import Path
 
 import cases
 import hypothesis
-import numba
 import pytest
 
 from integrators.compiler import kernels
@@ -158,6 +158,9 @@ def pytest_collection_finish(session):
     gc.enable()
 
 
+MOST_MEMORY = 1.1e9  # bytes of a process that compiles its kernels itself
+
+
 class _Missing(Exception):
     """A kernel is to be compiled, since the disk cache lacks it."""
 
@@ -166,28 +169,23 @@ def _refuse(name):
     raise _Missing
 
 
-@functools.cache
-def _know_what_to_compile():
-    """Let Numba load all that it knows to compile, for its forks: it takes half a second."""
-    numba.njit(lambda: None)()
-
-
 def _in_a_fork(compile_kernel):
-    """A `Kernel._compile` that compiles in a fork, and loads what that left in the disk cache.
+    """A `Kernel._compile` that compiles in a fork where the process has become large.
 
-    LLVM keeps five times as much memory of a kernel that it compiled as of one that was loaded.
+    LLVM keeps five times as much memory of a kernel that it compiled as of one that was loaded from
+    the disk cache. But a fork compiles once more what kernels share.
     """
-
     process = os.getpid()  # not its forks, which are to end soon
 
     @functools.wraps(compile_kernel)
     def compiled(kernel, element):
-        if os.getpid() == process and threading.current_thread() is threading.main_thread():
+        is_main = threading.current_thread() is threading.main_thread()
+        used = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        if used > MOST_MEMORY and os.getpid() == process and is_main:
             try:
                 with kernels.checking(kernels._check.get(), _refuse):
                     return compile_kernel(kernel, element)
             except _Missing:
-                _know_what_to_compile()
                 compiler = multiprocessing.get_context("fork").Process(
                     target=compile_kernel, args=(kernel, element)
                 )
