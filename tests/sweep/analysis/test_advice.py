@@ -42,11 +42,6 @@ NO_MOTION = {  # a body with equal moments
 }
 
 
-def longer(study, factor):
-    duration, samples = float(study["duration"]), int(study["samples"])
-    return {"duration": str(duration * int(factor)), "samples": str(samples * int(factor))}
-
-
 def try_step_sizes(study, reason):
     """Check a study with the step sizes that the reason of an order names; these."""
     found = re.search(r": try step sizes? ([^;]*)", reason)
@@ -61,57 +56,10 @@ def try_step_sizes(study, reason):
     return more
 
 
-def so_many_samples(study, least):
-    """The first number from there on that all step sizes allow."""
-    steps = [round(float(study["duration"]) / h) for h in json.loads(study["step_size"])]
-    return {
-        "samples": str(next(n for n in range(int(least), 10**6) if not np.gcd.reduce(steps) % n))
-    }
-
-
-SPREAD = "spread = 0.1, seed = 1"
-CHANGES = {  # what a reader writes, by the words of the table
-    r"(\d+) starts or more": lambda study, number: {
-        "initial_condition": f'{{ around = "mclachlan", random = {number}, {SPREAD} }}'
-    },
-    rf"starts further apart \(likeness {SIZE}, not {SIZE}\)": lambda study, *_: {
-        "initial_condition": '{ around = "mclachlan", random = 8, spread = 1.0, seed = 1 }'
-    },
-    r"(\d+) times the duration": longer,
-    r"a run (\d+) times as long": longer,
-    r"(\d+) samples or more at equal intervals": so_many_samples,
-    r"(\d+) samples a decade": lambda study, number: {"samples": f"{{ per_decade = {number} }}"},
-}
-
-
-def advice_of(clause):
-    """The advice in a clause, ``why: this tells, or that``."""
-    found = re.search(r": ((?:(?!: ).)*?) tells?(, or .*?)?$", clause)
-    return [found[1], *(found[2] or "").split(", or ")[1:]] if found else []
-
-
-def follow(study, clause):
-    """Check each advice of a clause as a study; its words."""
-    advised = advice_of(clause)
-    for advice in advised:
-        (change,) = [
-            make(study, *[number for number in found.groups() if number])
-            for words, make in CHANGES.items()
-            if (found := re.fullmatch(words, advice))
-        ]
-        check(one_experiment(**study | change))
-    return advised
-
-
 @functools.cache
 def check(text):
     """Load a study, which raises an error if it is not valid; the same one only once."""
     assert study_of(text).experiments
-
-
-def kinds_of(advised):
-    """The words of some advice without their numbers."""
-    return {re.sub(SIZE, "N", advice) for advice in advised}
 
 
 def ran(tmp_path_factory, cluster, study):
@@ -194,3 +142,12 @@ def test_a_reference_may_end_where_a_message_says():
     reference = f'{{ integrator = "dop853", until = {until} }}'
     samples = {"samples": "30", "step_size": repr(interval), "reference": reference}
     check(one_experiment(**STUDY | samples))
+
+
+def test_what_comparable_times_need_can_be_written_into_the_study(coarse):
+    (precision, *_) = sweep.tables.work_as_tables(sweep.work_table(coarse))
+    (note,) = (note for note in precision.notes if "CPU times cannot be compared" in note)
+    needs = note.partition(": the experiment needs ")[2].split(" and ")
+    assert needs[0] == "`repeat = 5`" and set(needs) <= {"`repeat = 5`", "a longer duration"}
+    longer = {"duration": "120.0", "samples": "60"} if len(needs) > 1 else {}
+    check(one_experiment(**IMPOSSIBLE | {"repeat": "5"} | longer))
