@@ -87,8 +87,8 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_xdist_auto_num_workers():
-    """One process more than there are cores, since many tests wait for others."""
-    return len(os.sched_getaffinity(0)) + 1
+    """A process for each core; in the second stage one more, since many tests wait for others."""
+    return len(os.sched_getaffinity(0)) + cases.everything
 
 
 MOST_LINES = 24  # of a failing test that are printed, with those about it 30
