@@ -67,8 +67,8 @@ def pytest_configure(config):
     Where Python may write no bytecode, and where the home directory cannot be written. In the first
     stage no loop is compiled with all that it calls into it, which is faster to run, for seconds.
     """
-    chosen = config.option.markexpr or any("::" in name for name in config.args)
-    cases.everything = bool(config.option.everything or chosen)
+    chosen = any("::" in name for name in config.args)
+    cases.everything = bool(_has_second_stage(config) or chosen)
     if not cases.everything:
         loop.FEW_ROWS = 0
     if not hasattr(config, "workerinput"):
@@ -86,9 +86,14 @@ def pytest_generate_tests(metafunc):
             metafunc.parametrize(argument, cases.parameters(make(), is_cheap))
 
 
-def pytest_xdist_auto_num_workers():
+def _has_second_stage(config):
+    """Whether tests that are marked slow are asked for."""
+    return bool(config.option.everything or config.option.markexpr)
+
+
+def pytest_xdist_auto_num_workers(config):
     """A process for each core; in the second stage one more, since many tests wait for others."""
-    return len(os.sched_getaffinity(0)) + cases.everything
+    return len(os.sched_getaffinity(0)) + _has_second_stage(config)
 
 
 MOST_LINES = 24  # of a failing test that are printed, with those about it 30

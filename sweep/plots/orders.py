@@ -18,6 +18,7 @@ from sweep.analysis.runs.selection import (
     axis_values_in_words,
     is_error_against_reference,
     run_table_without_repeats,
+    scanned_axes,
 )
 from sweep.plots.families import panel_families_of_integrators, panel_title
 from sweep.plots.scans import draw_scan, scan_of_orders
@@ -95,7 +96,7 @@ def convergence(
     for row in estimates:
         title = panel_title(axis_values_in_words(row.parameters), families[row.integrator])
         panels.setdefault(title, []).append(row)
-    if x is not None or len(panels) > MOST_OF_A_KIND:
+    if x is not None or (len(panels) > MOST_OF_A_KIND and scanned_axes(table)):
         return draw_scan(scan_of_orders(table, x, error, at), styles)
     once = len({axis_values_in_words(row.parameters) for row in estimates}) == 1
     drawn = [row for row in estimates if any(point.error > 0 for point in row.points)]

@@ -422,10 +422,12 @@ def scan_of_costs(
 
 
 def _scanned_axis(dataset: xr.Dataset, x: str | None) -> str:
-    most = most_scanned_axis(dataset)
+    axes = scanned_axes(dataset)
+    if not axes:
+        raise InputError("no parameter is scanned, against which it could be drawn.", key="x")
     if x is not None:
-        check_known("scanned axis", x, scanned_axes(dataset), key="x")
-    return x or most
+        check_known("scanned axis", x, axes, key="x")
+    return x or most_scanned_axis(dataset)
 
 
 def _panel_title(parameters: dict[str, Any], x: str, family: str = "") -> str:

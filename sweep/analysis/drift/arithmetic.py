@@ -282,7 +282,6 @@ def _errors_until(table: xr.Dataset, runs: Integers, samples: int, quantity: str
 
 def _source_of_drift(method: DriftRate, rounding: DriftRate) -> str:
     """The part whose drift is surely the larger one."""
-
     for name, part, other in ((METHOD, method, rounding), (ROUNDING, rounding, method)):
         moves = part.verdict not in (NONE, AT_ROUND_OFF)
         if moves and max(part.low, -part.high) > other.bound:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sweep.analysis.drift.estimators import EACH, LINEAR, UNSTEADY
 from sweep.analysis.efficiency.timing import APART
-
-if TYPE_CHECKING:
-    from sweep.analysis.drift.drifts import DriftEstimate
 
 # Of each of two drifts: that one lies within its interval (1 - 0.975) and another not nearer to 0
 # than its own (half of that) is wrong of 3.75 % of pairs at most.
@@ -67,7 +64,7 @@ def _round_down_to_two_digits(times: float) -> str:
 
 
 def compare_drifts(
-    rows: Sequence[DriftEstimate], starts: Sequence[Iterable[str]]
+    rows: Sequence[Any], starts: Sequence[Iterable[str]]
 ) -> list[tuple[DriftComparison, ...]]:
     """Compare each drift with those of other integrators that are surely larger.
 
@@ -76,7 +73,7 @@ def compare_drifts(
 
     Parameters
     ----------
-    rows : sequence of DriftEstimate
+    rows : sequence of drifts.DriftEstimate
     starts : sequence of tuple of str
         The initial conditions that count in each.
 
@@ -89,7 +86,7 @@ def compare_drifts(
         (row.quantity, *sorted(row.parameters.items()), row.duration, frozenset(own))
         for row, own in zip(rows, starts, strict=True)
     ]
-    drifting: dict[tuple[Any, ...], list[DriftEstimate]] = {}
+    drifting: dict[tuple[Any, ...], list[Any]] = {}
     for row, setting in zip(rows, settings, strict=True):
         if row.verdict in (LINEAR, UNSTEADY) and not row.wide_low <= 0 <= row.wide_high:
             drifting.setdefault(setting, []).append(row)
@@ -99,9 +96,7 @@ def compare_drifts(
     ]
 
 
-def _comparisons_of_row(
-    row: DriftEstimate, drifting: Iterable[DriftEstimate]
-) -> tuple[DriftComparison, ...]:
+def _comparisons_of_row(row: Any, drifting: Iterable[Any]) -> tuple[DriftComparison, ...]:
     most = max(abs(row.wide_low), abs(row.wide_high))
     # Not measured; exactly constant, and so nothing is in proportion to it; or a mean of drifts of
     # either sign, each of which is larger.

@@ -119,3 +119,8 @@ def test_an_axis_without_values_or_given_twice_is_refused():
         plots.picture("scan", scanned(), x="tolerance")
     with pytest.raises(InputError, match="given twice"):
         plots.picture("scan", scanned(), x="mass", hue="mass")
+
+
+def test_orders_are_drawn_against_a_scanned_axis_alone():
+    with pytest.raises(InputError, match="no parameter is scanned, against which"):
+        plots.convergence(run_table({"rk4": 4}), x="step_size")
