@@ -126,6 +126,7 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
             store.place.rmdir()
         place.rename(store.place)
     except BaseException:
+        storage.await_writes()  # or they would make its directories again
         remove_tree(place, ignore_errors=True)
         check()  # the next lease holder removes it, and what is made in it fails in any way
         raise

@@ -5,6 +5,7 @@
 records, see `sweep.store.commit.records`. A run whose `schema.SAMPLE_COUNT` is 0 is computed again.
 """
 
+import asyncio
 import dataclasses
 import json
 import math
@@ -17,6 +18,7 @@ import zarr
 from numpy.typing import ArrayLike, NDArray
 from zarr.abc.store import Store as ZarrStore
 from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.core.sync import sync
 
 from integrators.status import COMPLETE
 from sweep.store.backends.places import METADATA, WriteCheck, map_over_place
@@ -269,6 +271,16 @@ def require_coordinate_array(
 def layout_of_group(group: StoredGroup) -> Layout:
     """The `Layout` of a group's arrays that tasks write."""
     return Layout(**json.loads(group.attrs["layout"]))
+
+
+def await_writes() -> None:
+    """Wait until zarr has ended all that it began: where one write fails, others go on."""
+
+    async def others() -> None:
+        if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(tasks)
+
+    sync(others())
 
 
 def consolidate_zarr_metadata(store: StoreFiles, check: WriteCheck | None = None) -> None:

@@ -1,12 +1,19 @@
 """What is computed outlasts a failure of the power, whenever that is."""
 
+import asyncio
 import os
+import threading
+import time
 from pathlib import Path
 
+import pytest
 from distributed import Client
 from study_text import one_experiment, study_of
+from waiting import HANG
+from zarr.core.sync import sync
 
 import sweep
+from sweep.store.create import creating_store_atomically
 
 TEXT = one_experiment(
     integrators='"rk4"',
@@ -69,3 +76,29 @@ def test_what_is_computed_outlasts_a_failure_of_the_power(tmp_path, monkeypatch)
     assert disk.removed > 0 and not disk.named
     results = {path for path in store.glob("only/*/c.*") if str(path.parent) in disk.synced}
     assert {"energy", "sample_count", "status", "global_error"} <= {p.parent.name for p in results}
+
+
+def test_a_store_whose_making_fails_is_gone_with_what_zarr_still_writes_of_it(tmp_path):
+    """Of several writes at once others go on where one fails, and make its directories again."""
+    written = threading.Event()
+
+    def write_late(file):
+        time.sleep(0.1)  # until after the failure
+        file.parent.mkdir(parents=True)
+        file.write_text("late")
+        written.set()
+
+    async def fail():
+        raise FileNotFoundError("as where another process has removed it")
+
+    async def at_once(file):
+        await asyncio.gather(asyncio.to_thread(write_late, file), fail())
+
+    store = sweep.Store.at(tmp_path / "a.zarr")
+    with (
+        pytest.raises(FileNotFoundError, match="another process"),
+        creating_store_atomically(store, lambda: None) as made,
+    ):
+        sync(at_once(made.place / "only" / "zarr.json"))
+    assert written.wait(HANG)
+    assert list(tmp_path.iterdir()) == []
