@@ -1,5 +1,7 @@
 """Waiting in tests ends by progress, on a machine of any speed; a limit is there to end a hang."""
 
+import contextlib
+import signal
 import time
 
 HANG = 900.0  # seconds that nothing which still makes progress takes, on a machine that others use
@@ -17,3 +19,25 @@ def until(condition):
         time.sleep(max(0.01, 3.0 * (time.process_time() - began)))
         began = time.process_time()
     return found
+
+
+TURN = 0.03  # seconds: a small part of what is computed meanwhile
+
+
+def in_turns(groups, condition):
+    """Let groups of processes run in short turns until a condition holds, and leave them suspended.
+
+    It is looked at between the turns: however long that takes, they have gone no further then.
+    """
+
+    def signal_all(number):
+        for group in groups:
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                group.signal_all(number)
+
+    end = time.monotonic() + HANG
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        signal_all(signal.SIGCONT)
+        time.sleep(TURN)
+        signal_all(signal.SIGSTOP)

@@ -15,16 +15,16 @@ from integrators.solvers.inertia import ChainInertia
 
 @pytest.fixture(autouse=True)
 def impatience():
-    """Refusals come before any work: ten seconds are too long."""
+    """Refusals come before any work: ten seconds of CPU time are too long."""
 
     def interrupt(*_):
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.alarm(10)
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 10.0)
     yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+    signal.signal(signal.SIGVTALRM, before)
 
 
 CHAIN = systems.get("spherical_pendulum_chain")

@@ -41,10 +41,10 @@ their signals, and files. They hold whatever the inside of `sweep` is.
   `test_service_forces`, `test_service_rigid`.
 """
 
-import signal
 import types
 
 import pytest
+from waiting import in_turns
 
 import sweep
 
@@ -78,7 +78,7 @@ def grow(run_text):
 
 
 @pytest.fixture
-def suspended(long_study, start, until, committed):
+def suspended(long_study, start, committed):
     """Begin a run of `long_study`, and suspend all its processes once some runs are committed.
 
     It stores what it has as often as it can, so that it has long to go then: ``suspended(…)``.
@@ -88,9 +88,8 @@ def suspended(long_study, start, until, committed):
         options = ("--no-summary", "--checkpoint-every", "1e-9", *options)
         run = start("sweep", "run", "long.toml", *options, cwd=long_study)
         store = long_study / "long.zarr"
-        until(lambda: committed(store, "pendulum") or run.poll() is not None)
+        in_turns([run], lambda: committed(store, "pendulum") or run.poll() is not None)
         assert run.poll() is None, run.communicate()
-        run.signal_all(signal.SIGSTOP)
         assert 0 < committed(store, "pendulum") < RUNS
         return run
 

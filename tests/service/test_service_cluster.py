@@ -5,6 +5,7 @@ import signal
 import pytest
 from dask_processes import await_scheduler, start_worker
 from distributed import Client
+from waiting import in_turns
 
 import sweep
 
@@ -33,15 +34,17 @@ def worker(start, tmp_path_factory):
 
 
 @pytest.fixture
-def under_way(start, until, committed, long_study):
-    """A run on a cluster that has committed some of its runs: ``under_way(address)``."""
+def under_way(start, committed, long_study):
+    """A run on a cluster that has committed some of its runs: ``under_way(address, workers)``.
 
-    def begin(address):
-        run = start(
-            "sweep", "run", "long.toml", "--scheduler", address, "--no-summary", cwd=long_study
-        )  # fmt: skip
+    All its workers are suspended then.
+    """
+
+    def begin(address, workers):
+        options = ("--scheduler", address, "--no-summary", "--checkpoint-every", "1e-9")
+        run = start("sweep", "run", "long.toml", *options, cwd=long_study)
         store = long_study / "long.zarr"
-        until(lambda: committed(store, "pendulum") >= ENOUGH or run.poll() is not None)
+        in_turns(workers, lambda: committed(store, "pendulum") >= ENOUGH or run.poll() is not None)
         assert run.poll() is None, run.communicate()
         return run
 
@@ -56,11 +59,11 @@ def test_one_of_two_workers_is_killed(
     address = scheduler()
     workers = [worker(address), worker(address)]
     until(lambda: count_workers(address) == 2)
-    run, store = under_way(address), long_study / "long.zarr"
-    workers[0].signal_all(signal.SIGSTOP)
+    run, store = under_way(address, workers), long_study / "long.zarr"
     before = committed(store, "pendulum")
     assert before < RUNS
     workers[0].signal_all(signal.SIGKILL)
+    workers[1].signal_all(signal.SIGCONT)
     printed, errors = run.finish()
     assert run.returncode == 0, errors
     assert "2 workers" in printed and f"Complete: {RUNS} runs" in printed
@@ -82,8 +85,7 @@ def test_a_worker_that_wakes_when_another_run_has_done_its_work_changes_nothing(
     address = scheduler()
     late, store = worker(address), long_study / "long.zarr"
     until(lambda: count_workers(address) == 1)
-    run = under_way(address)
-    late.signal_all(signal.SIGSTOP)
+    run = under_way(address, [late])
     run.kill()
     command(long_study, "run", "long.toml", "--no-summary")
     before = arrays(store, "pendulum")

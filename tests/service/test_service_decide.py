@@ -1,6 +1,7 @@
 """`sweep decide` killed in a round goes on from what is committed."""
 
 import pytest
+from waiting import in_turns
 
 import sweep
 
@@ -22,13 +23,15 @@ reference = { integrator = "dop853" }
 
 
 @pytest.mark.slow
-def test_a_decide_that_is_killed_goes_on(tmp_path, start, until, committed, command, arrays):
+def test_a_decide_that_is_killed_goes_on(tmp_path, start, committed, command, arrays):
     (tmp_path / "long.toml").write_text(STUDY)
     command(tmp_path, "run", "long.toml", "--no-summary")
     store, before = tmp_path / "long.zarr", arrays(tmp_path / "long.zarr", "pendulum")
     count = len(before["status"])
     deciding = start("sweep", "decide", "long.zarr", cwd=tmp_path)
-    until(lambda: committed(store, "pendulum") > count or deciding.poll() is not None)
+    in_turns(
+        [deciding], lambda: committed(store, "pendulum") > count or deciding.poll() is not None
+    )
     assert deciding.poll() is None, deciding.communicate()
     deciding.kill()
     assert len(sweep.open_study(store).attrs["studies"]) > 1

@@ -9,6 +9,7 @@ import signal
 
 import numpy as np
 import pytest
+from waiting import in_turns
 
 import sweep
 
@@ -103,9 +104,7 @@ statistics = "none"
 
 
 @pytest.mark.slow
-def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
-    tmp_path, start, until, command, arrays
-):
+def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(tmp_path, start, command, arrays):
     """Six experiments are six tasks at least, of which two are in flight."""
 
     def committed():
@@ -115,8 +114,9 @@ def test_ctrl_c_lets_running_tasks_commit_and_says_how_to_go_on(
     (tmp_path / "parts.toml").write_text('format = 1\nname = "parts"\n' + parts)
     store, names = tmp_path / "parts.zarr", [f"part{i}" for i in range(6)]
     run = start("sweep", "run", "parts.toml", "--workers", 1, "--no-summary", cwd=tmp_path)
-    until(lambda: committed() or run.poll() is not None)
+    in_turns([run], lambda: committed() or run.poll() is not None)
     run.signal_all(signal.SIGINT)
+    run.signal_all(signal.SIGCONT)
     printed, errors = run.finish()
     assert run.returncode == 4, printed + errors
     assert "Stopping when running tasks have committed" in errors and "Traceback" not in errors

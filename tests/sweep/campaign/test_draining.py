@@ -10,7 +10,7 @@ import psutil
 import pytest
 from own_signals import sigterm_when
 from study_runs import write
-from study_text import one_experiment
+from study_text import LONG, one_experiment
 
 import sweep
 from integrators.errors import InputError
@@ -18,6 +18,8 @@ from sweep.errors import Interrupted
 from sweep.papers import PAPERS, reproduce
 
 RUNS = 136
+MANY = 4000  # some minutes: however late a signal comes, there is something left
+OPTIONS = ("--no-summary", "--checkpoint-every", "0.1")
 TIME_IS_UP = "the time is up"
 STOPPING = "Stopping when running tasks have committed (SIGTERM); Ctrl-C gives up"
 
@@ -27,37 +29,58 @@ def runs_of(count):
 
 
 @pytest.fixture
-def goes_on(long_study, committed, command, undisturbed, assert_same_runs):
-    """Check what a run has printed that SIGTERM ended, and what the command that it names does."""
+def longer_study(long_study):
+    """The directory with the runs of many more starts in ``long.toml``; those of it come first."""
+    study = long_study / "long.toml"
+    study.write_text(study.read_text().replace(f"random = {RUNS // 2}", f"random = {MANY // 2}"))
+    return long_study
+
+
+@pytest.fixture
+def goes_on(longer_study, committed, command, undisturbed, arrays, assert_same_runs):
+    """Check what a run has printed that SIGTERM ended, and what the command that it names does.
+
+    It goes on with fewer starts, which takes less time.
+    """
 
     def check(printed):
-        store = long_study / "long.zarr"
+        study, store = longer_study / "long.toml", longer_study / "long.zarr"
         done = committed(store, "pendulum")
-        assert 0 < done < RUNS
-        said = f"Stopped (SIGTERM) with {done} of {RUNS} runs committed. To go on: "
+        assert 0 < done < MANY
+        said = f"Stopped (SIGTERM) with {done:,} of {MANY:,} runs committed. To go on: "
         assert said + "sweep run" in printed
-        assert sorted(file.name for file in long_study.iterdir()) == ["long.toml", "long.zarr"]
+        assert sorted(file.name for file in longer_study.iterdir()) == ["long.toml", "long.zarr"]
         words = shlex.split(printed.partition("To go on: ")[2].splitlines()[0])
-        again = command(long_study, *words[1:]).stdout
-        assert f"{runs_of(RUNS - done)} to compute" in again and f"Complete: {RUNS} runs" in again
-        assert_same_runs(undisturbed, store, "pendulum")
+        study.write_text(LONG)
+        asked = arrays(undisturbed, "pendulum")["run_id"].tolist()
+        before = cpu_times(store)
+        left = sum(name not in before for name in asked)
+        again = command(longer_study, *words[1:]).stdout
+        assert f"{runs_of(left)} to compute" in again and f"Complete: {RUNS} runs" in again
+        assert_same_runs(undisturbed, store, "pendulum", asked)
+        assert before.items() <= cpu_times(store).items()  # nothing was computed again
+
+    def cpu_times(store):
+        table = arrays(store, "pendulum")
+        done = table["sample_count"] > 0
+        return dict(zip(table["run_id"][done].tolist(), table["cpu_time"][done], strict=True))
 
     return check
 
 
 @pytest.mark.slow
-def test_sigterm_ends_a_run_in_order(long_study, committed, called, goes_on):
-    with sigterm_when(lambda: committed(long_study / "long.zarr", "pendulum")):
-        run = called(long_study, "run", "long.toml", "--no-summary")
+def test_sigterm_ends_a_run_in_order(longer_study, committed, called, goes_on):
+    with sigterm_when(lambda: committed(longer_study / "long.zarr", "pendulum")):
+        run = called(longer_study, "run", "long.toml", *OPTIONS)
     assert run.returncode == 4 and STOPPING in run.stderr.splitlines(), run.stdout + run.stderr
     goes_on(run.stdout)
 
 
 @pytest.mark.slow
-def test_sigterm_to_the_whole_job_and_the_rerun(long_study, start, until, committed, goes_on):
+def test_sigterm_to_the_whole_job_and_the_rerun(longer_study, start, until, committed, goes_on):
     """Also the workers get it, and go on until they have committed."""
-    run = start("sweep", "run", "long.toml", "--no-summary", cwd=long_study)
-    until(lambda: committed(long_study / "long.zarr", "pendulum") or run.poll() is not None)
+    run = start("sweep", "run", "long.toml", *OPTIONS, cwd=longer_study)
+    until(lambda: committed(longer_study / "long.zarr", "pendulum") or run.poll() is not None)
     run.signal_all(signal.SIGTERM)
     printed, errors = run.finish()
     assert run.returncode == 4, printed + errors
@@ -71,13 +94,13 @@ def test_jobs_of_limited_time_come_to_the_end(
     long_study, cluster, undisturbed, assert_same_runs, command
 ):
     store = long_study / "long.zarr"
-    done, seconds = [], 0.3  # less than the work takes
+    done, seconds = [], 0.03  # less than it takes on any machine
     while not done or done[-1] < RUNS:
         outcome = sweep.run(long_study / "long.toml", store, cluster, max_time=seconds)
         assert outcome.complete == (not outcome.stopped)
         assert outcome.stopped.startswith(TIME_IS_UP) or outcome.complete
         done.append(outcome.rows[0]["done"])
-        seconds *= 2
+        seconds *= 3
     assert len(done) > 1 and done == sorted(done)
     assert_same_runs(undisturbed, store, "pendulum")
     assert "Nothing to compute" in command(

@@ -7,6 +7,7 @@ import pytest
 from authorities import make_certificates
 from cases import first_of
 from dask_processes import SMALL, refused
+from own_signals import sigterm_when
 
 import sweep
 from sweep.clusters.jobqueue import seconds_of_coordinator_job
@@ -46,12 +47,13 @@ def test_a_run_by_jobs_of_a_batch_system(batch, command, small):
     ),
 )
 def test_so_many_jobs_as_workers_need(batch, small, options, workers, jobs, processes):
-    """They queue until the time is up, and are cancelled."""
+    """They queue until the run is ended, and are cancelled."""
     batch.set("full")
     batch.configure(nanny=True, **options)
     spec = sweep.ClusterSpec("night", workers=workers)
-    outcome = sweep.run(small, small.with_suffix(".zarr"), cluster=spec, max_time=0.4)
-    assert (outcome.complete, outcome.stopped) == (False, "the time is up")
+    with sigterm_when(lambda: batch.told.count("submitted") == jobs):
+        outcome = sweep.run(small, small.with_suffix(".zarr"), cluster=spec)
+    assert (outcome.complete, outcome.stopped) == (False, "SIGTERM")
     assert batch.calls == ["submitted"] * jobs + ["cancelled 77"] * jobs
     cores = options["cores"]
     assert f"--nthreads {cores // processes} " in batch.last_script

@@ -4,6 +4,7 @@ import re
 import signal
 
 import pytest
+from waiting import in_turns
 
 import sweep
 
@@ -31,18 +32,21 @@ def test_a_coordinator_whose_worker_is_killed_goes_on_elsewhere(
     """Nobody waits for it where it was submitted; another process waits for its lock."""
     store = long_study / "long.zarr"
     workers = [worker("--no-nanny"), worker("--no-nanny")]
-    printed = command(long_study, "submit", "long.toml", "--scheduler", scheduler).stdout
+    options = "--scheduler", scheduler, "--checkpoint-every", "1e-9"
+    printed = command(long_study, "submit", "long.toml", *options).stdout
     assert "Submitted: geosweep-long-" in printed and f"sweep status {store}" in printed
-    until(lambda: committed(store, "pendulum") > 8)
+    in_turns(workers, lambda: committed(store, "pendulum") > 8)
     first = holder(store)["pid"]
+    (coordinator,) = [one for one in workers if one.pid == first]
+    (other,) = [one for one in workers if one.pid != first]
+    coordinator.signal_all(signal.SIGCONT)
     said = command(long_study, "status", "long.zarr").stdout
     assert re.search(rf"Held by .*\b{first}\b", said), said
     again = command(long_study, "submit", "long.toml", "--scheduler", scheduler, code=2)
     assert "is held by" in again.stderr
-    (coordinator,) = [one for one in workers if one.pid == first]
     coordinator.signal_all(signal.SIGKILL)
-    (other,) = [one.pid for one in workers if one.pid != first]
-    until(lambda: (now := holder(store)) and now["pid"] == other)
+    other.signal_all(signal.SIGCONT)
+    until(lambda: (now := holder(store)) and now["pid"] == other.pid)
     until(lambda: submission(store) == "" and holder(store) is None)  # complete
     assert_same_runs(undisturbed, store, "pendulum")
     assert sorted(file.name for file in long_study.iterdir()) == ["long.toml", "long.zarr"]
@@ -95,10 +99,11 @@ def test_workers_that_end_before_the_study_lose_nothing(
     lasting, ended = worker(), worker()
     options = "--scheduler", scheduler, "--no-summary", "--checkpoint-every", "1000"
     run = start("sweep", "run", "long.toml", *options, cwd=long_study)
-    until(lambda: committed(store, "pendulum") > 8)
-    brief = worker("--lifetime", "15s")
+    # One stays suspended: the run cannot end before the time of the brief one is over.
+    in_turns([lasting, ended], lambda: committed(store, "pendulum") > 8)
+    brief = worker("--lifetime", "7s")
     ended.signal_all(signal.SIGTERM)
-    lasting.signal_all(signal.SIGSTOP)  # the run cannot end before the time of that one is over
+    ended.signal_all(signal.SIGCONT)
     until(lambda: brief.poll() is not None and ended.poll() is not None)
     lasting.signal_all(signal.SIGCONT)
     printed, errors = run.finish()
@@ -108,16 +113,14 @@ def test_workers_that_end_before_the_study_lose_nothing(
 
 
 def test_a_scheduler_that_is_killed_ends_the_run_in_order(
-    long_study, scheduling, worker, start, until, committed, command, undisturbed, assert_same_runs
+    long_study, scheduling, worker, start, committed, command, undisturbed, assert_same_runs
 ):
     """In one line, with the exit code after which the same command goes on."""
     process, address = scheduling
-    worker("--no-nanny")
-    run = start(
-        "sweep", "run", "long.toml", "--no-summary", "--scheduler", address, cwd=long_study
-    )  # fmt: skip
+    only, options = worker("--no-nanny"), ("--no-summary", "--checkpoint-every", "1e-9")
+    run = start("sweep", "run", "long.toml", *options, "--scheduler", address, cwd=long_study)
     store = long_study / "long.zarr"
-    until(lambda: committed(store, "pendulum") > 8)
+    in_turns([only], lambda: committed(store, "pendulum") > 8)
     process.signal_all(signal.SIGKILL)
     printed, errors = run.finish()
     assert run.returncode == 4 and "Stopped (the scheduler is gone) with" in printed, errors

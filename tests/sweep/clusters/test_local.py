@@ -114,6 +114,8 @@ def test_a_dashboard_that_a_profile_asks_for(long_study, start, until, tmp_path,
     profile = f"{{kind: local, scale: 1, dashboard-address: {port}}}"
     (tmp_path / "dask.yaml").write_text(f"geosweep: {{clusters: {{watched: {profile}}}}}")
     monkeypatch.setenv("DASK_CONFIG", str(tmp_path))
+    study = long_study / "long.toml"  # of some minutes now: it is there when one looks
+    study.write_text(study.read_text().replace("random = 68", "random = 2000"))
     run = start("sweep", "run", "long.toml", "--cluster", "watched", cwd=long_study)
 
     def page():

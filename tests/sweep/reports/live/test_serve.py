@@ -13,7 +13,7 @@ import urllib.request
 import browser
 import numpy as np
 import pytest
-from waiting import until
+from waiting import in_turns, until
 
 import sweep
 from sweep.tables import orders_as_table
@@ -463,8 +463,8 @@ def test_a_figure_is_saved_with_its_numbers(served, window, tmp_path):
 @needs_browser
 def test_a_running_study_is_followed_to_its_end(long_study, start, committed, window):
     running = start("sweep", "run", "long.toml", "--no-summary", cwd=long_study)
-    until(lambda: committed(long_study / "long.zarr", "pendulum"))
-    running.signal_all(signal.SIGSTOP)  # so that there is time to look
+    # It stays suspended, so that there is time to look.
+    in_turns([running], lambda: committed(long_study / "long.zarr", "pendulum"))
     server = start("sweep", "serve", "long.zarr", "--port", "0", cwd=long_study)
     window.visit(Served(server.stdout.readline()).address(), 390)
     done, *said = window.eventually(FAR).split()
