@@ -64,13 +64,13 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Compile the sources, and have one kernel cache: every process would for itself.
 
-    Where Python may write no bytecode, and where the home directory cannot be written. In the first
-    stage no loop is compiled with all that it calls into it, which is faster to run, for seconds.
+    Where Python may write no bytecode, and where the home directory cannot be written. No loop is
+    compiled with all that it calls into it, which is faster to run, for seconds; but those of
+    `cases.with_own_loops`, and in processes that are started.
     """
     chosen = any("::" in name for name in config.args)
     cases.everything = bool(_has_second_stage(config) or chosen)
-    if not cases.everything:
-        loop.FEW_ROWS = 0
+    loop.FEW_ROWS = 0
     if not hasattr(config, "workerinput"):
         for package in ("integrators", "systems", "sweep"):
             compileall.compile_dir(ROOT / package, quiet=2)

@@ -30,6 +30,7 @@ from systems.rigid.base import RigidSystem
 from systems.spins.base import SpinSystem
 
 everything = False  # whether both stages of the tests run; the options of pytest say
+SMALL = loop.FEW_ROWS  # rows of the states whose loop may be compiled with all that it calls
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
 
@@ -181,10 +182,15 @@ class Pairing:
     def problem(self):
         """The integrator bound to the system.
 
-        A loop of its own takes a second to compile: only the first of each method's code has it.
+        A loop of its own takes a second to compile: only the first of each code has it.
         """
         problem = self.integrator.bind(self.case.system)
-        return problem if self in with_own_loops() else replace(problem, inlined=False)
+        if self not in with_own_loops():
+            return replace(problem, inlined=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "FEW_ROWS", SMALL)
+            assert problem.own_loop or problem.rows > SMALL  # which it keeps
+        return problem
 
     @functools.cached_property
     def kernels(self):
@@ -363,13 +369,13 @@ def pairings():
 @functools.cache
 def covering_pairings():
     """Those of `pairings` with a method or a case that none before has."""
-    return _with_new(pairings(), lambda pairing: {pairing.name, str(pairing.case)})
+    return with_new(pairings(), lambda pairing: {pairing.name, str(pairing.case)})
 
 
 @functools.cache
 def kernel_pairings():
     """Those of `pairings` with a method or a kernel that none before has."""
-    return _with_new(pairings(), lambda pairing: {pairing.name, *pairing.kernels})
+    return with_new(pairings(), lambda pairing: {pairing.name, *pairing.kernels})
 
 
 @functools.cache
@@ -380,19 +386,19 @@ def lane_pairings():
         system = pairing.case.system.name
         return {pairing.name, pairing.integrator.bind(pairing.case.system).advance.label, system}
 
-    return _with_new(pairings(), what)
+    return with_new(pairings(), what)
 
 
 @functools.cache
 def costly_pairings():
-    """Those of `pairings` with a method, whatever its composition, or a system that is new.
+    """Those of `pairings` with a function that makes steps, or a system, that none before has.
 
     For what takes seconds to compile: double-double and tangents.
     """
-    return _new_methods_and_cases(pairings())
+    return _new_methods_and_cases(pairings(), _stepping_function)
 
 
-def _with_new(all_of_them, what):
+def with_new(all_of_them, what):
     """Those in which something is that is in none before."""
     seen, chosen = set(), []
     for pairing in all_of_them:
@@ -405,9 +411,9 @@ def _with_new(all_of_them, what):
 
 @functools.cache
 def with_own_loops():
-    """Those of `pairings` with a method that none before has; the first stage has one of them."""
-    found = _with_new(pairings(), lambda pairing: {pairing.integrator.method.name})
-    return found if everything else found[:1]
+    """Those of `pairings` with a new function that makes steps; the first stage has none."""
+    found = with_new(pairings(), lambda pairing: {_stepping_function(pairing)})
+    return found if everything else []
 
 
 def is_usual(pairing):
@@ -435,13 +441,22 @@ def covers(item):
     return pairing.cheap and (pairing in covering_pairings() or pairing in _first_pairings())
 
 
-def _new_methods_and_cases(all_of_them):
+def _method(pairing):
+    return pairing.integrator.method.name
+
+
+def _stepping_function(pairing):
+    """The name of the function that makes its step of kernels and constants."""
+    return pairing.integrator.bind(pairing.case.system).advance.label.partition("(")[0]
+
+
+def _new_methods_and_cases(all_of_them, method=_method):
     """Those with a method, whatever its composition, or a case that none before has."""
     at_defaults = [pairing for pairing in all_of_them if not pairing.case.variant]
-    of_methods = _with_new(at_defaults, lambda pairing: {pairing.integrator.method.name})
+    of_methods = with_new(at_defaults, lambda pairing: {method(pairing)})
     met = {pairing.case for pairing in of_methods}
     others = [pairing for pairing in at_defaults if pairing.case not in met]
-    return of_methods + _with_new(others, lambda pairing: {pairing.case})
+    return of_methods + with_new(others, lambda pairing: {pairing.case})
 
 
 @functools.cache
@@ -452,7 +467,7 @@ def _first_pairings():
     """
     first = _new_methods_and_cases(pairings())
     at_defaults = [pairing for pairing in pairings() if not pairing.case.variant]
-    functions = _with_new(
+    functions = with_new(
         [*first, *at_defaults], lambda pair: {label.partition("(")[0] for label in pair.kernels}
     )
     return [*first, *functions]
@@ -466,11 +481,8 @@ def _first_kernels():
 @functools.cache
 def _first_kernels_in_lanes():
     """Those of the pairings with a function that steps which none before has."""
-
-    def function(pairing):
-        return {pairing.integrator.bind(pairing.case.system).advance.label.partition("(")[0]}
-
-    return _labels(_with_new(_new_methods_and_cases(pairings()), function))
+    first = _new_methods_and_cases(pairings())
+    return _labels(with_new(first, lambda pairing: {_stepping_function(pairing)}))
 
 
 def _labels(chosen):
@@ -490,7 +502,8 @@ def adaptive_pairings():
 
 # Compositions are one code over other constants: all but the longest, which has tests of its own,
 # meet these systems, and elsewhere a default meets one of each kind, a variant none. A method that
-# shares its kernel or its solver with one that meets all meets one of every order.
+# shares its kernel or its solver with one that meets all meets one of every order, and of variants
+# those of the rigid body alone.
 COMPOSED = (
     "spherical_pendulum_chain", "nbody_sphere", "forced_pendulum_chain", "driven_chain",
     "free_rigid_body", "forced_rigid_body", "heisenberg_chain", "nambu_quadratic",
@@ -531,6 +544,8 @@ RKMK54_WAYS = (
 
 def _is_met(integrator, case):
     name, options = integrator.method.name, integrator.options
+    if name in ALIKE and case.variant and case.system.name != "free_rigid_body":
+        return False
     if integrator.composition:
         if case.variant:
             return False

@@ -135,8 +135,8 @@ def check_reader(known, store):
 
 FEW = [pytest.param("run", "", (270, 970, 1021), id="run-new, computing, folding")]
 MANY = [
-    ("run", "", 97), ("run", "a.zarr", 23), ("grow", "a.zarr", 37), ("extend", "a.zarr", 41),
-    ("merge", "", 97), ("repair", "a.zarr", 7),
+    ("run", "", 190), ("run", "a.zarr", 60), ("grow", "a.zarr", 90), ("extend", "a.zarr", 95),
+    ("merge", "", 200), ("repair", "a.zarr", 7),
 ]  # fmt: skip
 
 
@@ -175,8 +175,8 @@ def test_killed_at_any_operation(action, below, every, whole, tmp_path, done):
 
 FEW_ZOMBIES = [pytest.param("run", "a.zarr", (146,), id="run-computing")]
 MANY_ZOMBIES = [
-    ("run", "", 170), ("run", "a.zarr", 43), ("grow", "a.zarr", 61), ("extend", "a.zarr", 71),
-    ("merge", "", 170), ("repair", "a.zarr", 11),
+    ("run", "", 310), ("run", "a.zarr", 83), ("grow", "a.zarr", 131), ("extend", "a.zarr", 141),
+    ("merge", "", 230), ("repair", "a.zarr", 11),
 ]  # fmt: skip
 
 

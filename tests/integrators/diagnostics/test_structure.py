@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import cases, first_of, is_usual, pairings, parameters
+from cases import ALIKE, cases, first_of, is_usual, pairings, parameters, with_new
 from driven_chain import DrivenChain
 
 import integrators
@@ -31,9 +31,23 @@ def unforced(found):
 
 
 def symplectic_pairings():
-    """Integrators that declare to be symplectic, plain and composed once, on what they fit."""
+    """Integrators that declare to be symplectic, plain and composed once, on what they fit.
+
+    Each on the first system of each kind of phase space, and with each kernel that steps: compiling
+    tangents takes seconds. But pieces of splits are exact flows of Hamiltonians, which tests of
+    splitting say of each system, and midpoint rules that are alike have one kernel.
+    """
     found = [p for p in pairings() if "symplectic_form" in p.integrator.preserves]
-    return [p for p in unforced(found) if p.integrator.modifier in ("", "suzuki4", *OF_ADJOINTS)]
+    usual = ("", "suzuki4", *OF_ADJOINTS)
+    found = [p for p in unforced(found) if p.integrator.modifier in usual]
+
+    def what(pairing):
+        name, form = pairing.integrator.method.name, pairing.case.system.form
+        shared = name == "splitting" or name in ALIKE
+        kernel = name if shared else pairing.integrator.bind(form).advance.label
+        return {pairing.name, kernel, (name, type(phase_space(form)))}
+
+    return with_new(found, what)
 
 
 def spin_form(lengths="unit", strengths=(1.0, -0.7)):
@@ -233,7 +247,7 @@ def test_declared_integrators_are_symplectic(symplectic_pairing):
     found = symplectic_defect(
         case.system, pairing.integrator, case.state, step_size=STEP * case.time_scale
     )
-    # Measured: defects up to 4.1e-15, of a stiff rod 2.8 resolutions; 212 of 216 below 1e-15.
+    # Measured: defects up to 4.1e-15, of a stiff rod 2.8 resolutions; nearly all below 1e-15.
     assert found.defect <= min(1e-14, 4 * found.resolution)
     assert found.resolution < 3e-15
 
@@ -245,8 +259,6 @@ def test_declared_integrators_are_symplectic(symplectic_pairing):
             "rk4",
             "rk4+projected",
             "implicit_midpoint",
-            "geodesic_midpoint",
-            "implicit_midpoint+suzuki4",
         ]
     ),
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import AdaptivePairing, Case, adaptive_pairings, first_of, parameters
+from cases import AdaptivePairing, Case, adaptive_pairings, first_of, parameters, with_new
 
 import integrators
 import systems
@@ -78,12 +78,18 @@ def test_runs_repeat_and_do_not_depend_on_their_company(adaptive_pairing):
             np.testing.assert_array_equal(getattr(alone, part)[0], getattr(together, part)[i])
 
 
-def test_steps_are_counted_and_cover_the_time(adaptive_pairing):
-    dense = adaptive_pairing.interpolates
+def of_each_choice():
+    """Those with an integrator's choice of options that none before has, whatever the system."""
+    return with_new(adaptive_pairings(), lambda pairing: {(pairing.name, pairing.options)})
+
+
+@pytest.mark.parametrize("counted", parameters(of_each_choice()))
+def test_steps_are_counted_and_cover_the_time(counted):
+    dense = counted.interpolates
     samples = 2000 if dense else 300  # steps
-    run = adaptive_pairing.run(1e-5, samples)
+    run = counted.run(1e-5, samples)
     sizes = run.step_sizes[0]
-    interval = adaptive_pairing.case.time_scale / samples
+    interval = counted.case.time_scale / samples
     steps = run.counters["steps"][0]
     if dense:
         # A sample has its share of the step that covers it; of the first ones some have no sample.
@@ -92,12 +98,12 @@ def test_steps_are_counted_and_cover_the_time(adaptive_pairing):
         assert sizes.max() <= interval * (1 + 1e-9) and steps >= samples
     assert np.all(sizes > 0)
     attempts = run.counters["steps"] + run.counters["rejected_steps"]
-    stages = integrators.get(adaptive_pairing.name).evaluations
+    stages = integrators.get(counted.name).evaluations
     beside = run.counters["evaluations"] - stages * attempts
-    if adaptive_pairing.name.startswith("cf"):  # after a rejection the first generator is known
+    if counted.name.startswith("cf"):  # after a rejection the first generator is known
         beside += run.counters["rejected_steps"]
         assert 0 <= beside[0] <= 3 * samples  # steps to samples
-    elif adaptive_pairing.name == "dop853":  # a slope and a step to each sample, or two of these
+    elif counted.name == "dop853":  # a slope and a step to each sample, or two of these
         assert 2 <= beside[0] <= 1.1 * (stages + 2) * samples
     else:
         assert 1 <= beside[0] <= 2 * samples + 2  # first slopes

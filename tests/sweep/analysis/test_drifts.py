@@ -55,13 +55,12 @@ def covered(kind, intervals, trials, trend=20.0):
     """How often the interval, and the bound, hold of a single series with a known drift."""
     rng = np.random.default_rng((0, intervals))
     line = trend * (np.arange(intervals) + 0.5) / intervals
-    inside = below = 0
-    for _ in range(trials):
-        series = kind(rng, intervals)
-        row = judged((series / (np.std(series) or 1.0) + line)[None], value=False)
-        exact, drift = 1e-9 * abs(trend), trend / intervals  # of rounding
-        inside += row.low - exact <= drift <= row.high + exact
-        below += abs(drift) <= row.bound + exact
+    drawn = [kind(rng, intervals) for _ in range(trials)]
+    series = {f"a{i}": (own / (np.std(own) or 1.0) + line)[None] for i, own in enumerate(drawn)}
+    exact, drift = 1e-9 * abs(trend), trend / intervals  # of rounding
+    rows = drift_table(table_of(series, value=False))
+    inside = sum(row.low - exact <= drift <= row.high + exact for row in rows)
+    below = sum(abs(drift) <= row.bound + exact for row in rows)
     return np.array([inside, below]) / trials
 
 

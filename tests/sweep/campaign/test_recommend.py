@@ -44,6 +44,12 @@ def few():
         yield names
 
 
+@pytest.fixture
+def two(monkeypatch):
+    """Only two of them, where it does not matter which is the best."""
+    monkeypatch.setattr(integrators, "names", lambda also=(): ["rk4", "rk2_heun"])
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """Write the study with some changes: the path of its file."""
@@ -145,7 +151,7 @@ def test_the_rounds_are_runs_of_a_store_with_which_the_search_goes_on(
 
 
 @pytest.mark.slow
-def test_one_that_is_cut_short_goes_on(study, recommend, tmp_path):
+def test_one_that_is_cut_short_goes_on(two, study, recommend, tmp_path):
     """At whatever run that was: here after the first of a round."""
     asked = {"energy_error": 1e-4, "until": 1.0, "keep": tmp_path / "cut.zarr"}
     lines = []
@@ -200,9 +206,8 @@ def test_the_answer_in_words_and_as_a_picture(found):
     assert labels[0] == found.best.integrator and labels[-1] == "recommended"
 
 
-def test_the_command_writes_the_answer_a_picture_and_a_study(command, tmp_path, monkeypatch):
+def test_the_command_writes_the_answer_a_picture_and_a_study(two, command, tmp_path):
     """Of a single start: of others it says nothing."""
-    monkeypatch.setattr(integrators, "names", lambda also=(): ["rk4", "rk2_heun"])
     (tmp_path / "top.toml").write_text(STUDY.format(start='"figure3"', duration=4.0))
     asked = ["recommend", "top.toml", "--energy-error", "1e-4", "--until", "2"]
     done = command(tmp_path, *asked, "--plot", "a.svg", "--study", "a.toml", "--keep", "s.zarr")
@@ -264,7 +269,7 @@ def test_doubt_is_said_in_words(found):
 
 
 @pytest.mark.slow
-def test_a_bound_that_none_keeps_says_the_least_that_is_reached(study, recommend):
+def test_a_bound_that_none_keeps_says_the_least_that_is_reached(two, study, recommend):
     """And a little more than that is reached, by what is named."""
     with pytest.raises(InputError, match=r"no integrator keeps .* the least is .* at ") as caught:
         recommend(study(duration=2.0), energy_error=1e-19)

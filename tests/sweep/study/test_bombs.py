@@ -166,7 +166,7 @@ def test_a_million_runs_are_looked_at_without_drawing_them(name, monkeypatch):
 
 @pytest.mark.parametrize(
     ("texts", "examples"),
-    [(BRIEF, 30), pytest.param(TEXTS, 120, marks=pytest.mark.slow)],
+    [(BRIEF, 30), pytest.param(TEXTS, 60, marks=pytest.mark.slow)],
     ids=["some", "many"],
 )
 def test_changed_studies_are_read_or_refused(texts, examples):

@@ -98,7 +98,8 @@ def copy(store, other, server):
         server.write(f"{path_of(other)}/{name}", server.read(f"{path_of(store)}/{name}"))
 
 
-def test_a_heart_beats_though_an_answer_was_not_heard(store, server, until):
+def test_a_heart_beats_though_an_answer_was_not_heard(store, server, until, monkeypatch):
+    monkeypatch.setattr("sweep.store.lease.holder.BEAT_SECONDS", 0.3)
     lock = f"{path_of(store)}.lock"
 
     def beats():

@@ -146,11 +146,14 @@ def test_a_silent_server_is_no_damage(store, server, impatient):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [0.02, 0.5, 0.8, 0.9])
+@pytest.mark.parametrize("part", [0.02, 0.5])
 def test_a_run_whose_server_fails_ends_and_the_next_one_goes_on(
     part, made, bucket, server, cluster, local, impatient, assert_like
 ):
-    """Whatever it wrote last. Without its zarr.json there is no store, and it begins anew."""
+    """Whatever it wrote last. Without its zarr.json there is no store, and it begins anew.
+
+    Later on it ends so where a server falls silent, or all processes are killed.
+    """
     store = f"{bucket}/few.zarr"
     server.have(changes=int(part * made[1]))
     with impatient(), pytest.raises(GeosweepError, match="does not answer"):
