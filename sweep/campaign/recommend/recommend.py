@@ -61,15 +61,15 @@ if TYPE_CHECKING:
     from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
 
+BLOCK = 3  # sizes that are tried together
 ROUNDS = (  # of a time of 1, with a sample for each sixteenth
-    Round("sixteenth", 1 / 16, 1, factor=2.0, starts=8, repeats=3, stay=99, worth=4.0),
-    Round("quarter", 1 / 4, 4, factor=1.3, starts=8, repeats=3, stay=8, worth=1.5),
-    Round("whole", 1.0, 16, factor=1.08, starts=SEARCHED, repeats=1, stay=1, worth=1.0),
+    Round("sixteenth", 1 / 16, 1, factor=2.0, ahead=BLOCK, starts=8, repeats=2, worth=4.0),
+    Round("quarter", 1 / 4, 4, factor=1.3, ahead=1, starts=8, repeats=2, worth=1.5),
+    Round("whole", 1.0, 16, factor=1.08, ahead=1, starts=SEARCHED, repeats=1, worth=1.5),
 )
 ATTEMPTS = 3  # at most, to find a size at which the held-back starts keep the bounds
 TIMINGS = 5  # of the last few
-BLOCK = 3  # sizes that are tried together
-HOPELESS = 4.0  # times the least cost at which another one keeps the bounds
+HOPELESS = 4.0  # times the cost that a round begins with, at which none is expected to keep them
 NEAR_ROUND_OFF = 1e6  # times half a unit in the last place, below which errors may fall no further
 AT_FLOOR = 0.5  # power of the inverse cost with which errors fall at least, there
 
@@ -198,6 +198,7 @@ class _Search:
             for own in ROUNDS
         ]
         self._whole = self._rounds[-1]
+        self._begun: Mapping[Candidate, list[Trial]] = {}  # what the first round tried
         self.finalists: list[Trial] = []
         self.held: Trial | None = None
         self._until_end: dict[tuple[Candidate, float], Trial] = {}
@@ -218,11 +219,7 @@ class _Search:
             sure = Candidate(REFERENCE, self._bench.study.library.integrator(REFERENCE, {}))
             self._bench.run(self._whole, {sure: [float(BLOCK)]}, SEARCHED + HELD_BACK)
         first = self._rounds[0]
-        everyone = {  # adaptive ones, without lanes, cost far more: the turn of most never comes
-            own: [1.0] if own.adaptive else [1.0, *own.finer(1.0, first.factor, BLOCK - 1)]
-            for own in candidates
-        }
-        kept = self._cheapest_that_keep(first, [everyone])
+        kept = self._cheapest_that_keep(first, [{own: [1.0] for own in candidates}])
         for before, part in itertools.pairwise(self._rounds):
             kept = self._cheapest_that_keep(part, _groups_that_go_on(before, part, kept))
         self.finalists = self._timed(kept, SEARCHED)
@@ -230,8 +227,9 @@ class _Search:
     def verify(self) -> None:
         """Run the cheapest of the finalists from initial conditions that were held back.
 
-        Where it exceeds a bound, its size is chosen again with these too, and verified from new
-        ones.
+        Where it exceeds a bound, the sizes of all are chosen again with these too, and the cheapest
+        is verified from new ones. Those that were left behind, at less cost than that, are tried as
+        well.
 
         Raises
         ------
@@ -239,22 +237,29 @@ class _Search:
         InputError
             If none of the finalists keeps the bounds then.
         """
-        searched: dict[Candidate, int] = {}
+        used = SEARCHED
         while self._bench.drawn:
-            best, *others = self.finalists
-            used = searched.get(best.candidate, SEARCHED)
-            starts, asked = used + HELD_BACK, {best.candidate: [best.amount]}
+            best, starts = self.finalists[0], used + HELD_BACK
             self._say(f"{best.candidate.name} from initial conditions that were held back")
+            asked = {best.candidate: [best.amount]}
             (self.held,) = self._bench.run(self._whole, asked, starts, first=used)
             if np.all(self.held.ratios <= 1.0) or self._attempt == ATTEMPTS:
                 return
-            asked[best.candidate] += best.candidate.finer(best.amount, self._whole.factor, BLOCK)
+            asked = {own.candidate: [own.amount] for own in self.finalists}
             tried = self._follow(self._whole, asked, starts)
-            again = self._timed(_coarsest_of_each(tried), starts)
-            if not again and not others:
+            least = min(map(_cost, _coarsest_of_each(tried)), default=math.inf)
+            behind = {
+                own: [own.amount_in(self._whole, last.amount, last.part)]
+                for own, trials in self._begun.items()
+                if own not in tried
+                and (last := _coarsest_kept(trials) or trials[-1]).seconds < least
+            }
+            tried |= self._follow(self._whole, behind, starts, least)
+            kept = _coarsest_of_each(tried)
+            if not kept:
                 raise self._no_integrator_does(tried)
-            self.finalists, self.held = sorted([*again, *others], key=_cost), None
-            self._attempt, searched[best.candidate] = self._attempt + 1, starts
+            self.finalists, self.held = self._timed(kept, starts), None
+            self._attempt, used = self._attempt + 1, starts
 
     def _time(self, part: Round) -> float:
         """The end of a round in the system's unit of time."""
@@ -273,17 +278,21 @@ class _Search:
         for asked in groups:
             self._say(f"{len(asked)} integrators until t = {self._time(part):g}")
             tried = self._follow(part, asked, part.starts)
+            self._begun = self._begun or tried
             kept = _coarsest_of_each(tried)
             self._stages.append(Stage(self._time(part), len(tried), len(kept)))
             if kept:
                 return sorted(kept, key=_cost)
         raise self._no_integrator_does(tried)
 
-    def _follow(self, part: Round, asked: Asked, starts: int) -> dict[Candidate, list[Trial]]:
+    def _follow(
+        self, part: Round, asked: Asked, starts: int, least: float = math.inf
+    ) -> dict[Candidate, list[Trial]]:
         """Try sizes of candidates until each keeps the bounds, and the next larger size does not.
 
-        Or until others keep them, or are at round-off, at far less cost; or, after the first round,
-        at far more than they began with. Those go on first that have cost least.
+        Or until others keep them, or are at round-off, at far less cost, or at the least known; or,
+        after the first round, at far more than they began with. Those go on first that have cost
+        least.
         """
         tried: dict[Candidate, list[Trial]] = {own: [] for own in asked}
         begun = math.inf if part is self._rounds[0] else 0.0
@@ -296,11 +305,11 @@ class _Search:
                 trials[-1] for trials in tried.values() if _is_at_floor(trials)
             ]
             begun = begun or max(own.seconds for trials in tried.values() for own in trials)
-            limit = HOPELESS * min(map(_cost, done), default=begun)
+            limit = part.worth * min(least, min(map(_cost, done), default=HOPELESS * begun))
             going = {
                 own: more
                 for own, trials in tried.items()
-                if (more := _next_amounts(own, trials, part.factor, limit))
+                if (more := _next_amounts(own, trials, part, limit))
             }
             # The others wait: perhaps their turn never comes.
             spent = {own: max(map(_cost, tried[own])) for own in going}
@@ -311,7 +320,7 @@ class _Search:
     def _timed(self, kept: Sequence[Trial], starts: int) -> list[Trial]:
         """The trials with repeated runs, which alternate; the cheapest first."""
         asked = {own.candidate: [own.amount] for own in kept}
-        timed = self._bench.run(self._whole, asked, starts, repeats=TIMINGS) if kept else []
+        timed = self._bench.run(self._whole, asked, starts, repeats=TIMINGS)
         self._until_end |= {(own.candidate, own.size): own for own in timed}
         return sorted(timed, key=_cost)
 
@@ -420,17 +429,17 @@ def _cost(trial: Trial) -> float:
 def _groups_that_go_on(before: Round, part: Round, kept: Sequence[Trial]) -> Iterator[Asked]:
     """What is asked of a round: sizes about those that kept the bounds in the one before.
 
-    Of the cheapest few; then of the next ones, where none of these keeps the bounds any longer.
+    Of the cheaper ones; then of the others, where none of these keeps the bounds any longer.
     """
-    worth = [own for own in kept if own.seconds <= before.worth * kept[0].seconds]
-    most = min(before.stay, len(worth))
-    for begin in range(0, len(kept), most):
+    most = sum(own.seconds <= before.worth * kept[0].seconds for own in kept)
+    for group in (kept[:most], kept[most:]):
         asked = {}
-        for own in kept[begin : begin + most]:
+        for own in group:
             candidate, amount = own.candidate, own.candidate.amount_in(part, own.amount, before)
-            coarser = candidate.coarser(amount, part.factor, BLOCK)
-            asked[candidate] = [*coarser, amount, *candidate.finer(amount, part.factor, BLOCK)]
-        yield asked
+            coarser = candidate.coarser(amount, part.factor**BLOCK, 1)
+            asked[candidate] = [*coarser, amount, *candidate.finer(amount, part.factor**BLOCK, 1)]
+        if asked:
+            yield asked
 
 
 def _coarsest_of_each(tried: Mapping[Candidate, Sequence[Trial]]) -> list[Trial]:
@@ -454,17 +463,25 @@ def _is_at_floor(trials: Sequence[Trial]) -> bool:
 
 
 def _next_amounts(
-    candidate: Candidate, trials: Sequence[Trial], factor: float, limit: float
+    candidate: Candidate, trials: Sequence[Trial], part: Round, limit: float
 ) -> list[float]:
-    """The next amounts to try: none where a larger size does not keep the bounds, or in vain."""
-    finest, amounts = max(trials, key=lambda own: own.amount), [own.amount for own in trials]
+    """The next amounts to try, by exponential search (Bentley and Yao, 1976).
+
+    By factors of two until there are sizes that do and do not keep the bounds, then between these.
+    None where these are neighbours, or in vain.
+    """
+    finest = max(trials, key=lambda own: own.amount)
     if kept := _coarsest_kept(trials):
-        least = kept.amount == min(amounts)
-        return candidate.coarser(kept.amount, factor, BLOCK) if least else []
-    steps = 0 if candidate.adaptive else finest.amount * finest.part.samples
+        larger = max((own.amount for own in trials if own.amount < kept.amount), default=None)
+        if larger is None:
+            return candidate.coarser(kept.amount, 2.0, part.ahead)
+        factor = max(part.factor, (kept.amount / larger) ** (1 / (BLOCK + 1)))
+        between = candidate.finer(larger, factor, BLOCK)
+        return [own for own in between if own < kept.amount / part.factor**0.5]
+    steps = 0 if candidate.adaptive else finest.amount * part.samples
     if finest.seconds > limit or _is_at_floor(trials) or steps > MOST_STEPS:
         return []
-    return candidate.finer(finest.amount, factor, BLOCK)
+    return candidate.finer(finest.amount, 2.0, part.ahead)
 
 
 def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:

@@ -62,24 +62,24 @@ class Round:
     samples : int
         Number of equal sample intervals.
     factor : float
-        About that of neighbouring sizes.
+        About that of neighbouring sizes, in the end.
+    ahead : int
+        Number of sizes that are tried together where none keeps the bounds yet.
     starts : int
         Number of initial conditions, where they can be drawn.
     repeats : int
         Of each run, by which costs are compared.
-    stay : int
-        Number of integrators that go on, the cheapest that keep the bounds.
     worth : float
-        Times the least cost, at which they do.
+        Times the least cost, up to which integrators go on.
     """
 
     name: str
     until: float
     samples: int
     factor: float
+    ahead: int
     starts: int
     repeats: int
-    stay: int
     worth: float
 
 
