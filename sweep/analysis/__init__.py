@@ -17,6 +17,7 @@ _HOMES = {
     "ToleranceEstimate": "sweep.analysis.convergence.orders",
     "WorkEstimate": "sweep.analysis.efficiency.pareto",
     "adaptive_runs": "sweep.analysis.runs.selection",
+    "ask_each_experiment": "sweep.analysis.runs.query",
     "arithmetic_table": "sweep.analysis.drift.arithmetic",
     "chaos_table": "sweep.analysis.chaos",
     "drift_table": "sweep.analysis.drift.drifts",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
-from sweep.analysis.runs.query import query_refusals_in_words, runs_where_expression_holds
+from sweep.analysis.runs.query import ask_each_experiment, runs_where_expression_holds
 from sweep.campaign import coordinator
 from sweep.store import diff
 from sweep.store.commit import fold
@@ -22,6 +22,8 @@ from sweep.store.upkeep.mark import mark_runs_not_computed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import xarray as xr
 
 RowsByExperiment = dict[str, NDArray[np.intp]]
 
@@ -53,21 +55,18 @@ def rows_of_failed_runs(
     for name in among:
         check_known("status of a run that failed", name, known, key="status")
     wanted = [known[name] for name in among or known]
-    tree, rows, refused = open_study(store), {}, []
-    for name, node in tree.children.items():
+
+    def failures(node: xr.DataTree) -> NDArray[np.bool_]:
         table = node.to_dataset()
         failed = table["in_study"].values.astype(bool) & (table["sample_count"].values > 0)
         failed &= np.isin(table["status"].values, wanted)
-        try:
-            failed &= runs_where_expression_holds(table, where) if where else True
-        except InputError as error:
-            refused.append((name, error))
-            continue
-        if failed.any():
-            rows[name] = np.flatnonzero(failed)
-    if len(refused) == len(tree.children):
-        raise InputError("`where`: " + "\n".join(query_refusals_in_words(refused)), key="where")
-    return rows
+        return failed & runs_where_expression_holds(table, where) if where else failed
+
+    try:
+        failed, _ = ask_each_experiment(failures, open_study(store).children)
+    except InputError as error:
+        raise InputError(f"`where`: {error}", key="where") from None
+    return {name: np.flatnonzero(runs) for name, runs in failed.items() if runs.any()}
 
 
 def retry(

@@ -19,7 +19,6 @@ from integrators.errors import InputError, check_known
 from sweep.cli.streams import holds_all_characters, raw_terminal_stream
 from sweep.clusters.shutdown import process_age
 from sweep.clusters.spec import ClusterSpec
-from sweep.tables.answers import ask_experiments
 from sweep.text import escape_control_characters, escape_controls_in_lines, value_for_json
 
 if TYPE_CHECKING:
@@ -415,8 +414,11 @@ def print_answer(
     InputError
         Where no experiment has any.
     """
-    assert answer.analyse is not None
-    found, refused = ask_experiments(answer.analyse, datasets, *arguments)
+    analyse = answer.analyse
+    assert analyse is not None
+    found, refused = sweep.analysis.ask_each_experiment(
+        lambda dataset: analyse(dataset, *arguments), datasets
+    )
     for name, refusal in refused:
         click.echo(f"{name}: {refusal}", err=True)
     found = {name: rows for name, rows in found.items() if rows}

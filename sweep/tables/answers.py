@@ -8,7 +8,7 @@ they open stores too, and what they give are `sweep.analysis.rows.Rows`, which s
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -80,49 +80,6 @@ class Answer:
         return [replace(first, notes=[*first.notes, *self.remarks(dataset)]), *others]
 
 
-def ask_experiments(
-    analyse: Callable[..., list[Any]],
-    datasets: "Mapping[str, xr.Dataset]",
-    *arguments: Any,
-    **options: Any,
-) -> tuple[dict[str, list[Any]], list[tuple[str, InputError]]]:
-    """Analyse several experiments.
-
-    Parameters
-    ----------
-    analyse : callable
-        Of an `Answer`.
-    datasets : dict of str to xarray.Dataset
-        Run tables by name.
-    *arguments, **options
-        As `analyse` takes them behind the run table.
-
-    Returns
-    -------
-    rows : dict of str to list
-        By experiment.
-    refused : list of (str, InputError)
-        Experiments that have none, and why.
-
-    Raises
-    ------
-    InputError
-        Where no experiment has any.
-    """
-    rows: dict[str, list[Any]] = {}
-    refused: list[tuple[str, InputError]] = []
-    for name, dataset in datasets.items():
-        try:
-            rows[name] = analyse(dataset, *arguments, **options)
-        except InputError as reason:
-            refused.append((name, reason))
-    if refused and not any(rows.values()):
-        if len(refused) == len(datasets) == 1:
-            raise refused[0][1]
-        raise InputError("\n".join(analysis.query_refusals_in_words(refused)))
-    return rows, refused
-
-
 # --- the registry ----------------------------------------------------------------------------
 
 
@@ -148,43 +105,6 @@ def orders_and_errors(
     return [*fixed, *adaptive]
 
 
-def drifts(
-    dataset: "xr.Dataset", quantities: Sequence[str] | None = None, step_sizes: str = "smallest"
-) -> list[Any]:
-    """Errors of the recorded invariants and constraints, and their drifts.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-    quantities, step_sizes : optional
-        As of `sweep.drift_table`.
-    """
-    rows: list[Any] = analysis.drift_table(dataset, quantities, step_sizes)
-    return rows
-
-
-def why_without_exponents(dataset: "xr.Dataset") -> list[str]:
-    """Which integrators have no exponents, and why.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-    """
-    without = analysis.integrators_without_exponents(dataset)
-    return [f"{label}: {why}" for label, why in without.items()]
-
-
-def summarize_orders_and_errors(rows: list[Any]) -> list[str]:
-    """Which integrators have their declared order, and the smallest error of adaptive ones.
-
-    Parameters
-    ----------
-    rows : list of OrderEstimate or ToleranceEstimate
-    """
-    sentences: list[str] = analysis.summarize_orders(*tables.fixed_and_adaptive(rows))
-    return sentences
-
-
 ANSWERS = {
     answer.name: answer
     for answer in (
@@ -195,7 +115,7 @@ ANSWERS = {
             "step sizes that count: those too coarse and those at round-off do not.",
             orders_and_errors,
             lambda rows: tables.errors_as_tables(rows),
-            summarize_orders_and_errors,
+            lambda rows: analysis.summarize_orders(*tables.fixed_and_adaptive(rows)),
             {
                 "order": "Error against step size, with the orders that it shows. Filled marks "
                 "count, open ones do not; grey lines fall with the declared orders."
@@ -206,7 +126,9 @@ ANSWERS = {
             "Drift of invariants and constraints",
             "At the smallest step size of each integrator. The bound is what the drift stays below "
             "with 95 % confidence: it says how much could hide, not that there is none.",
-            drifts,
+            lambda dataset, quantities=None, step_sizes="smallest": analysis.drift_table(
+                dataset, quantities, step_sizes
+            ),
             lambda rows: tables.drifts_as_tables(rows),
             lambda rows: analysis.summarize_drifts(rows),
             {
@@ -215,7 +137,7 @@ ANSWERS = {
                 "unit-length": "Departure from unit length over time.",
             },
             unasked=lambda dataset: (
-                tables.NO_DRIFT_OF_ORDER_STUDY if analysis.is_order_study(dataset) else ""
+                tables.NO_DRIFT_OF_ORDER_STUDY * analysis.is_order_study(dataset)
             ),
         ),
         Answer(
@@ -241,7 +163,10 @@ ANSWERS = {
                 "lyapunov": "The largest Lyapunov exponent until each time.",
             },
             suits=lambda dataset: bool(analysis.variables_of_chaos(dataset)),
-            remarks=why_without_exponents,
+            remarks=lambda dataset: [
+                f"{label}: {why}"
+                for label, why in analysis.integrators_without_exponents(dataset).items()
+            ],
         ),
         Answer(
             "structure",
@@ -333,7 +258,9 @@ def _answer_by_experiment(analyse: Callable[..., list[Any]]) -> Callable[..., Ro
         dataset: Any, *arguments: Any, experiment: str | None = None, **options: Any
     ) -> Rows:
         opened = store.open_experiments(dataset, experiment)
-        found, refused = ask_experiments(analyse, opened, *arguments, **options)
+        found, refused = analysis.ask_each_experiment(
+            lambda dataset: analyse(dataset, *arguments, **options), opened
+        )
         rows = [row for own in found.values() for row in own]
         names = [name for name, own in found.items() for _ in own if name]
         return Rows(rows, tables_of_rows, names, [f"{name}: {reason}" for name, reason in refused])

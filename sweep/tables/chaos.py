@@ -7,23 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sweep.analysis.summary import summarize_chaos
-from sweep.tables.base import (
-    Table,
-    left_out_runs_note,
-    range_cell,
-    scientific_cell,
-    setting_columns,
-    starts_cell,
-    table_notes,
-    table_of_rows,
-    two_decimal_cell,
-)
+from sweep.tables import base
 
 if TYPE_CHECKING:
     from sweep.analysis.chaos import ChaosEstimate
 
 
-def chaos_as_table(estimates: Sequence[ChaosEstimate]) -> Table:
+def chaos_as_table(estimates: Sequence[ChaosEstimate]) -> base.Table:
     """A table of exponents, medians and range over the starts; below it what is undecided, and why.
 
     Parameters
@@ -33,25 +23,30 @@ def chaos_as_table(estimates: Sequence[ChaosEstimate]) -> Table:
     first, most = estimates[0], max(row.starts for row in estimates)
     count = len(first.exponents)
     names = ["λ"] if count == 1 else [f"λ{k + 1}" for k in range(count)]
-    columns = [*setting_columns(estimates), ("starts", starts_cell)]
+    columns = [*base.setting_columns(estimates), ("starts", base.starts_cell)]
     columns += [(name, _exponent_cell(k)) for k, name in enumerate(names)]
     if count and most > 1:
-        columns.append((f"{names[0]} over the starts", lambda row: range_cell(row.exponents[0], 3)))
+        columns.append(
+            (f"{names[0]} over the starts", lambda row: base.range_cell(row.exponents[0], 3))
+        )
     has_megno = any(not math.isnan(row.megno.median) for row in estimates)
     if has_megno:
-        columns.append(("MEGNO", lambda row: two_decimal_cell(row.megno.median)))
+        columns.append(("MEGNO", lambda row: base.two_decimal_cell(row.megno.median)))
         columns.append(("verdict", lambda row: row.verdict))
     time = "" if first.time_units == "1" else f" {first.time_units}"
     units = "" if first.units == "1" else f" [{first.units}]"
     until = max(row.duration for row in estimates)
     median = ", medians over the starts" if most > 1 else ""
     title = f"Lyapunov exponents{units} of the steps until t = {until:g}{time}{median}"
-    notes = [*table_notes(estimates, lambda row: row.in_words), *left_out_runs_note(estimates)]
+    notes = [
+        *base.table_notes(estimates, lambda row: row.in_words),
+        *base.left_out_runs_note(estimates),
+    ]
     if not has_megno:
         notes.append('Verdicts need "megno" in the record.')
     summary = " ".join(summarize_chaos(estimates))
-    return table_of_rows(estimates, columns, title=title, notes=notes, summary=summary)
+    return base.table_of_rows(estimates, columns, title=title, notes=notes, summary=summary)
 
 
 def _exponent_cell(k: int) -> Callable[[ChaosEstimate], str]:
-    return lambda row: scientific_cell(row.exponents[k].median, 3)
+    return lambda row: base.scientific_cell(row.exponents[k].median, 3)

@@ -6,25 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sweep.analysis.drift.estimators import (
-    AT_ROUND_OFF,
-    EACH,
-    FEW_ROUNDINGS,
-    LINEAR,
-    NONE,
-    UNSTEADY,
-    WALK,
-)
+from sweep.analysis.drift import estimators
 from sweep.analysis.summary import rows_by_quantity, summarize_drifts, summarize_sources
-from sweep.tables.base import (
-    Column,
-    Table,
-    scientific_cell,
-    scientific_column,
-    setting_columns,
-    table_notes,
-    table_of_rows,
-)
+from sweep.tables import base
 from sweep.text import format_number
 
 if TYPE_CHECKING:
@@ -37,19 +21,20 @@ NO_DRIFT_OF_ORDER_STUDY = (
 )
 # What each verdict means, in short; the guide defines it.
 MEANINGS = {
-    LINEAR: "a rate that is surely not 0 and steady",
-    UNSTEADY: "surely not 0, but not the same in both halves of the run",
-    EACH: "no common rate at 99.7 %, but a spread that grows like t",
-    WALK: "no rate, and a spread that grows like √t",
-    AT_ROUND_OFF: f"no error above {FEW_ROUNDINGS:.0f} roundings of the quantity",
-    NONE: "no rate differs from 0 at 99.7 %; the bound says what could hide",
+    estimators.LINEAR: "a rate that is surely not 0 and steady",
+    estimators.UNSTEADY: "surely not 0, but not the same in both halves of the run",
+    estimators.EACH: "no common rate at 99.7 %, but a spread that grows like t",
+    estimators.WALK: "no rate, and a spread that grows like √t",
+    estimators.AT_ROUND_OFF: "no error above "
+    f"{estimators.FEW_ROUNDINGS:.0f} roundings of the quantity",
+    estimators.NONE: "no rate differs from 0 at 99.7 %; the bound says what could hide",
 }
 # The same of errors without a sign: norms of the change of a vector, and sizes.
 MEANINGS_OF_SIZES = MEANINGS | {
-    LINEAR: "a size that surely grows faster than √t, and steadily",
-    UNSTEADY: "surely faster than √t, but not alike in both halves of the run",
-    WALK: "a size that grows like √t",
-    NONE: "not faster than √t at 99.7 %; the bound says what could hide",
+    estimators.LINEAR: "a size that surely grows faster than √t, and steadily",
+    estimators.UNSTEADY: "surely faster than √t, but not alike in both halves of the run",
+    estimators.WALK: "a size that grows like √t",
+    estimators.NONE: "not faster than √t at 99.7 %; the bound says what could hide",
 }
 # Properties of `DriftComparison`, and the headers of their columns.
 COMPARED = {"equal_step": "at equal step size", "equal_cost": "in no more CPU time"}
@@ -59,7 +44,7 @@ COMPARISON_NOTE = (
 )
 
 
-def drifts_as_tables(estimates: Sequence[DriftEstimate]) -> list[Table]:
+def drifts_as_tables(estimates: Sequence[DriftEstimate]) -> list[base.Table]:
     """A table of drifts for each quantity, means over the starts; below it what the words mean.
 
     Parameters
@@ -69,18 +54,21 @@ def drifts_as_tables(estimates: Sequence[DriftEstimate]) -> list[Table]:
     return [_drift_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
 
-def _drift_table_of_quantity(rows: Sequence[DriftEstimate]) -> Table:
-    columns = setting_columns(rows)
+def _drift_table_of_quantity(rows: Sequence[DriftEstimate]) -> base.Table:
+    columns = base.setting_columns(rows)
     if any(row.left_out for row in rows):
         columns.append(("starts", lambda row: f"{row.starts} of {row.starts + row.left_out}"))
-    columns += [scientific_column("mean", "mean_abs"), scientific_column("max", "max_abs")]
-    columns += [("drift", rate_cell), scientific_column("bound", "bound")]
+    columns += [
+        base.scientific_column("mean", "mean_abs"),
+        base.scientific_column("max", "max_abs"),
+    ]
+    columns += [("drift", rate_cell), base.scientific_column("bound", "bound")]
     if any(math.isfinite(row.exponent) for row in rows):
         columns.append((growth_header(rows[0]), _exponent_cell))
     comparisons = [_comparison_column(name) for name in COMPARED]
     comparisons = [(name, cell) for name, cell in comparisons if any(cell(r) != "–" for r in rows)]
     columns += [*comparisons, ("verdict", lambda row: row.verdict)]
-    notes = table_notes(rows, _reason_and_failure)
+    notes = base.table_notes(rows, _reason_and_failure)
     verdicts = {row.verdict for row in rows}
     known = MEANINGS if rows[0].signed else MEANINGS_OF_SIZES
     meanings = [f"{name}: {text}" for name, text in known.items() if name in verdicts]
@@ -89,7 +77,7 @@ def _drift_table_of_quantity(rows: Sequence[DriftEstimate]) -> Table:
     first = rows[0]
     units = {"mean": first.units, "max": first.units, "drift": first.rate, "bound": first.rate}
     units |= {"step size": first.time_units}
-    return table_of_rows(
+    return base.table_of_rows(
         rows,
         columns,
         title=_drift_table_title(rows),
@@ -113,7 +101,7 @@ def rate_cell(part: DriftRate) -> str:
     """A rate with its 95 % interval: ``1.5e-07 ±2e-08``; an en dash where there is none."""
     if math.isnan(part.drift):
         return "–"
-    return f"{scientific_cell(part.drift)} ±{scientific_cell(part.half_width, 1)}"
+    return f"{base.scientific_cell(part.drift)} ±{base.scientific_cell(part.half_width, 1)}"
 
 
 def _exponent_cell(part: DriftRate) -> str:
@@ -123,7 +111,7 @@ def _exponent_cell(part: DriftRate) -> str:
     return f"{part.exponent:.2f} [{part.exponent_low:.2f}, {part.exponent_high:.2f}]"
 
 
-def _comparison_column(equal: str) -> Column:
+def _comparison_column(equal: str) -> base.Column:
     """What drifts least of the integrators that surely drift more."""
     return COMPARED[equal], lambda row: next(
         (str(one) for one in row.compared if getattr(one, equal)), "–"
@@ -149,7 +137,7 @@ def _drift_table_title(rows: Sequence[DriftEstimate]) -> str:
     )
 
 
-def arithmetic_as_tables(estimates: Sequence[ArithmeticEstimate]) -> list[Table]:
+def arithmetic_as_tables(estimates: Sequence[ArithmeticEstimate]) -> list[base.Table]:
     """A table for each quantity of the drift that is the method's, and that which is rounding.
 
     Parameters
@@ -159,10 +147,10 @@ def arithmetic_as_tables(estimates: Sequence[ArithmeticEstimate]) -> list[Table]
     return [_arithmetic_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
 
-def _arithmetic_table_of_quantity(rows: Sequence[ArithmeticEstimate]) -> Table:
+def _arithmetic_table_of_quantity(rows: Sequence[ArithmeticEstimate]) -> base.Table:
     shown = [row for row in rows if row.twin]
     columns = [
-        *setting_columns(shown),
+        *base.setting_columns(shown),
         ("starts", lambda row: str(row.starts)),
         ("until", lambda row: f"{format_number(row.duration)}{' *' if row.compared else ''}"),
         ("drift", lambda row: rate_cell(row.total)),
@@ -179,6 +167,6 @@ def _arithmetic_table_of_quantity(rows: Sequence[ArithmeticEstimate]) -> Table:
         f"{first.quantity.replace('_', ' ')} error{units}: drift {first.rate} ± 95 %, that of the "
         "method in double-double, and that of rounding, which is the rest"
     )
-    notes = [f"* {note}" for note in table_notes(rows, lambda row: row.compared)]
+    notes = [f"* {note}" for note in base.table_notes(rows, lambda row: row.compared)]
     summary = " ".join(summarize_sources(rows))
-    return table_of_rows(shown, columns, title=title, notes=notes, summary=summary)
+    return base.table_of_rows(shown, columns, title=title, notes=notes, summary=summary)

@@ -79,8 +79,12 @@ def _recommendation_sentence(found: Recommendation) -> str:
     what = "tolerance" if best.adaptive else "step size"
     units = "" if best.adaptive or found.time_units == "1" else f" {found.time_units}"
     verb = "does not always keep" if found.above else "keeps"
-    text = f"{best.integrator} with {what} {_size_text(best)}{units} {verb} "
-    text += f"{_bounds_in_words(found)} until t = {_time_text(found, found.until)}, "
+    size = f"{best.size:.1e}" if best.adaptive else format_number(best.size)
+    text = f"{best.integrator} with {what} {size}{units} {verb} "
+    text += " and ".join(
+        f"the {own.in_words} below {own.in_units(own.most)}" for own in found.bounds
+    )
+    text += f" until t = {_time_text(found, found.until)}, "
     text += f"in {_seconds_text(best.seconds)} of CPU time a run"
     same = [own.integrator for own in found.others if not own.is_apart]
     if same:
@@ -137,21 +141,11 @@ def _search_sentence(found: Recommendation) -> str:
     )
 
 
-def _bounds_in_words(found: Recommendation) -> str:
-    return " and ".join(
-        f"the {bound.in_words} below {bound.in_units(bound.most)}" for bound in found.bounds
-    )
-
-
 def _cost_ratio_cell(own: Choice, best: Choice) -> str:
     """How many times as much CPU time a choice takes as the best; ``=`` if not distinguishable."""
     if own is best:
         return "1"
     return f"{own.seconds / best.seconds:.2g}" if own.is_apart else "="
-
-
-def _size_text(choice: Choice) -> str:
-    return f"{choice.size:.1e}" if choice.adaptive else format_number(choice.size)
 
 
 def _time_text(found: Recommendation, time: float) -> str:

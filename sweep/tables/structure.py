@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sweep.analysis.summary import summarize_structure
-from sweep.tables.base import (
-    Column,
-    Table,
-    left_out_runs_note,
-    scientific_column,
-    setting_columns,
-    table_of_rows,
-)
+from sweep.tables import base
 
 if TYPE_CHECKING:
     from sweep.analysis.structure import StructureEstimate
@@ -26,7 +19,7 @@ DISPUTES = {
 }
 
 
-def structure_as_tables(estimates: Sequence[StructureEstimate]) -> list[Table]:
+def structure_as_tables(estimates: Sequence[StructureEstimate]) -> list[base.Table]:
     """A table of symplectic defects and reversal errors, and one of kept quantities.
 
     Each where something of it is recorded.
@@ -43,13 +36,13 @@ def structure_as_tables(estimates: Sequence[StructureEstimate]) -> list[Table]:
     ]
 
 
-def _defect_and_reversal_table(estimates: Sequence[StructureEstimate]) -> Table:
+def _defect_and_reversal_table(estimates: Sequence[StructureEstimate]) -> base.Table:
     first, columns, titles = estimates[0], _starting_columns(estimates), []
     if any(row.verdict for row in estimates):
         columns += [
-            scientific_column("symplectic defect", "defect.median"),
-            scientific_column("largest", "defect.high"),
-            scientific_column("resolution", "largest_resolved"),
+            base.scientific_column("symplectic defect", "defect.median"),
+            base.scientific_column("largest", "defect.high"),
+            base.scientific_column("resolution", "largest_resolved"),
             ("verdict", lambda row: row.verdict or "–"),
             _declared_column("declared to be", "symplectic", "symplectic_disputed", "symplectic"),
         ]
@@ -59,9 +52,9 @@ def _defect_and_reversal_table(estimates: Sequence[StructureEstimate]) -> Table:
         )
     if any(row.returned for row in estimates):
         columns += [
-            scientific_column("reversal error", "reversal.median"),
-            scientific_column("largest", "reversal.high"),
-            scientific_column("rounding", "largest_rounding"),
+            base.scientific_column("reversal error", "reversal.median"),
+            base.scientific_column("largest", "reversal.high"),
+            base.scientific_column("rounding", "largest_rounding"),
             ("returned", lambda row: row.returned or "–"),
             _declared_column("declared", "symmetric", "disputed", "symmetric", "not symmetric"),
         ]
@@ -76,17 +69,19 @@ def _defect_and_reversal_table(estimates: Sequence[StructureEstimate]) -> Table:
     for disputed, why in DISPUTES.items():
         if labels := dict.fromkeys(row.integrator for row in estimates if getattr(row, disputed)):
             notes.append(f"{DISPUTED} {', '.join(labels)}: {why}")
-    notes += left_out_runs_note(estimates)
+    notes += base.left_out_runs_note(estimates)
     summary = " ".join(summarize_structure(estimates))
-    return table_of_rows(estimates, columns, title="; ".join(titles), notes=notes, summary=summary)
+    return base.table_of_rows(
+        estimates, columns, title="; ".join(titles), notes=notes, summary=summary
+    )
 
 
-def _kept_quantities_table(estimates: Sequence[StructureEstimate]) -> Table:
+def _kept_quantities_table(estimates: Sequence[StructureEstimate]) -> base.Table:
     of_row = _starting_columns(estimates)
-    of_quantity: list[Column] = [
+    of_quantity: list[base.Column] = [
         ("quantity", lambda kept: kept.quantity.replace("_", " ")),
-        scientific_column("largest |error|", "largest"),
-        scientific_column("rounding", "rounding"),
+        base.scientific_column("largest |error|", "largest"),
+        base.scientific_column("rounding", "rounding"),
         ("kept", lambda kept: kept.kept or "–"),
         _declared_column("declared", "declared", "disputed", "yes"),
     ]
@@ -101,14 +96,16 @@ def _kept_quantities_table(estimates: Sequence[StructureEstimate]) -> Table:
     )
     lost = any(quantity.disputed for row in estimates for quantity in row.quantities)
     notes = [f"{DISPUTED}: declared to be kept, and measured not to be"] if lost else []
-    return Table([header for header, _ in (*of_row, *of_quantity)], cells, title, notes)
+    return base.Table([header for header, _ in (*of_row, *of_quantity)], cells, title, notes)
 
 
-def _starting_columns(estimates: Sequence[StructureEstimate]) -> list[Column]:
-    return [*setting_columns(estimates), ("starts", lambda row: str(row.starts))]
+def _starting_columns(estimates: Sequence[StructureEstimate]) -> list[base.Column]:
+    return [*base.setting_columns(estimates), ("starts", lambda row: str(row.starts))]
 
 
-def _declared_column(header: str, name: str, disputed: str, yes: str, no: str = "no") -> Column:
+def _declared_column(
+    header: str, name: str, disputed: str, yes: str, no: str = "no"
+) -> base.Column:
     """What an integrator is declared to do, marked where a measurement contradicts it."""
     words = {True: yes, False: no, None: "–"}
     return header, lambda row: words[getattr(row, name)] + f" {DISPUTED}" * getattr(row, disputed)

@@ -1,7 +1,7 @@
 """Choose runs by an expression, as ``integrator == "variational" and step_size < 1e-3``."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sized
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -13,6 +13,7 @@ from sweep.analysis.runs.expressions import Refusal, evaluate_expression
 from sweep.analysis.runs.selection import run_table
 from sweep.analysis.runs.summaries import AT, parse_result_column, reduce_result_columns
 
+Found = TypeVar("Found", bound=Sized)
 LISTED = 8  # values of a coordinate that a message names
 
 
@@ -48,7 +49,10 @@ def query(data: xr.Dataset | xr.DataTree, expression: str) -> xr.Dataset | xr.Da
     >>> query(tree["order"], "integrator == 'rk4' and step_size < 0.05")   # doctest: +SKIP
     """
     if isinstance(data, xr.DataTree) and data.children:
-        return _query_each_experiment(data, expression)
+        chosen, _ = ask_each_experiment(lambda node: query(node, expression), data.children)
+        result = xr.DataTree.from_dict(chosen)
+        result.attrs = data.attrs
+        return result
     dataset = run_table(data)
     holds, columns = _evaluate(dataset, expression)
     if not holds.any():
@@ -62,19 +66,39 @@ def query(data: xr.Dataset | xr.DataTree, expression: str) -> xr.Dataset | xr.Da
     return dataset if holds.all() else dataset.isel(run=np.flatnonzero(holds))
 
 
-def _query_each_experiment(tree: xr.DataTree, expression: str) -> xr.DataTree:
-    chosen: dict[str, xr.Dataset | xr.DataTree] = {}
-    refused = []
-    for name, node in tree.children.items():
+def ask_each_experiment(
+    ask: Callable[[Any], Found], experiments: Mapping[str, Any]
+) -> tuple[dict[str, Found], list[tuple[str, InputError]]]:
+    """Ask each of some experiments.
+
+    Parameters
+    ----------
+    ask : callable
+        Takes one, and returns what has a length; raises `InputError` where something is missing.
+    experiments : dict
+        By name.
+
+    Returns
+    -------
+    found : dict
+        By name.
+    refused : list of (str, InputError)
+        Names of those that have no answer, and why.
+
+    Raises
+    ------
+    InputError
+        Where no experiment has any.
+    """
+    found, refused = dict[str, Found](), []
+    for name, experiment in experiments.items():
         try:
-            chosen[name] = query(node, expression)
-        except InputError as error:
-            refused.append((name, error))
-    if not chosen:
-        raise InputError("\n".join(query_refusals_in_words(refused)), key="where")
-    result = xr.DataTree.from_dict(chosen)
-    result.attrs = tree.attrs
-    return result
+            found[name] = ask(experiment)
+        except InputError as reason:
+            refused.append((name, reason))
+    if refused and not any(map(len, found.values())):
+        raise InputError("\n".join(query_refusals_in_words(refused)), key=refused[0][1].key)
+    return found, refused
 
 
 def query_refusals_in_words(refused: Iterable[tuple[str, InputError]]) -> list[str]:
