@@ -106,8 +106,14 @@ class Rows(list[Any]):
 
     @property
     def summary(self) -> list[str]:
-        """What the tables say in a sentence each, see `sweep.analysis.summary`."""
-        return [table.summary for _, table in self._named_tables() if table.summary]
+        """What the tables say, see `sweep.analysis.summary`; of several experiments with names."""
+        found = self._tables_by_experiment()
+        return [
+            f"{name}: {table.summary}" if len(found) > 1 else table.summary
+            for name, tables in found.items()
+            for table in tables
+            if table.summary
+        ]
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The rows as flat columns.
@@ -130,26 +136,24 @@ class Rows(list[Any]):
             for name, row in zip(names, rows, strict=True)
         ]
 
-    def _named_tables(self) -> list[tuple[str, Table]]:
-        """Tables of the rows, the first of each experiment with its name."""
+    def _tables_by_experiment(self) -> dict[str, list[Table]]:
         if self._tables is None:
-            return [("", flat_table(self._flat_rows()))] if self else []
+            return {"": [flat_table(self._flat_rows())]} if self else {}
         parts = grouped(self, lambda row: self._experiment.get(id(row), ""))
-        return [
-            (name * (number == 0), table)
-            for name, rows in parts.items()
-            for number, table in enumerate(self._tables(rows))
-        ]
+        return {name: self._tables(rows) for name, rows in parts.items()}
 
     def _repr_html_(self) -> str:
         parts = [
-            html_text(name, bold=True) * bool(name) + table._repr_html_()
-            for name, table in self._named_tables()
+            html_text(name, bold=True) * bool(name) + "".join(t._repr_html_() for t in tables)
+            for name, tables in self._tables_by_experiment().items()
         ]
         return "".join([*(parts or [html_text("none")]), *map(html_text, self.notes)])
 
     def __str__(self) -> str:
-        parts = [f"{name}\n{table}" if name else str(table) for name, table in self._named_tables()]
+        parts = [
+            f"{name}\n" * bool(name) + "\n\n".join(map(str, tables))
+            for name, tables in self._tables_by_experiment().items()
+        ]
         return "\n\n".join([*(parts or ["none"]), *self.notes])
 
 

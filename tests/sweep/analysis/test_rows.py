@@ -49,6 +49,7 @@ def test_text_is_escaped_and_no_colour_is_set(rows):
     assert "color" not in page and "background" not in page
     assert page.index("one") < page.index("two") < len(page)
     assert str(rows).startswith("one\nAll 4 cases") and "\n\ntwo\n" in str(rows)
+    assert [said[:9] for said in rows.summary] == ["one: All ", "two: Both"]
 
 
 def test_no_rows():
