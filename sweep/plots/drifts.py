@@ -23,7 +23,6 @@ from sweep.analysis.runs.selection import (
     scanned_axes,
     take_runs,
 )
-from sweep.plots.page_setup import NARROW
 from sweep.plots.scans import draw_scan, scan_of_drifts
 from sweep.plots.selection import Cell, runs_to_draw
 from sweep.plots.style import (
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
 
 MOST_STARTS = 4096  # of more starts so many are drawn, evenly spread over them
 MOST_COLUMNS, MOST_STRIPS = 3, 12
+BOLD, SMALL = 8.5, 8.0  # points, of titles and of what is beside them
+WIDER = 0.9  # what is bold is wider by so much
 BAND = (0.05, 0.95)  # quantiles over the starts
 
 
@@ -112,22 +113,32 @@ def drift_over_time(
         cells[axis_values_in_words(key), integrator] = take_runs(shown, members)
     cells = {key: cell for key, cell in cells.items() if rows[key].starts}
     columns, integrators = _drift_figure_layout(cells, styles)
+    strips = {key: DriftStrip.of_cell(cell, rows[key], MOST_STARTS) for key, cell in cells.items()}
+    titles = {
+        (values, integrator): ", ".join(
+            filter(None, [integrator, values, steps[values, integrator]])
+        )
+        for values, integrator in strips
+    }
+    width = figure_width(7.0 if len(columns) == 1 else 1.2 + 4.4 * len(columns))
+    strip_width = width / len(columns) - 0.8
+    is_stacked = is_compact_figure() or any(
+        _width_of_titles(titles[key], strip.row) > strip_width for key, strip in strips.items()
+    )
     with rc_context(STYLE):
-        figure = _new_drift_figure(len(columns), len(integrators))
+        height = 0.9 + 1.5 * len(integrators) if is_stacked else 0.7 + 1.3 * len(integrators)
+        figure = new_figure(width, height)
         axes = figure.subplots(
             len(integrators), len(columns), sharex=True, sharey="row", squeeze=False
         )
-        strips = {
-            key: DriftStrip.of_cell(cell, rows[key], MOST_STARTS) for key, cell in cells.items()
-        }
         for (values, integrator), strip in strips.items():
             row = axes[integrators.index(integrator)]
             ax = row[columns.index(values)]
-            title = ", ".join(filter(None, [integrator, values, steps[values, integrator]]))
             same = [strips[key].largest for key in strips if key[1] == integrator]
             power = _power_of_ten(max(same))
             _draw_drift_strip(ax, strip, power, styles[integrator]["color"])
-            _title_drift_strip(ax, strip.row, title, styles[integrator]["color"])
+            title, colour = titles[values, integrator], styles[integrator]["color"]
+            _title_drift_strip(ax, strip.row, title, colour, strip_width if is_stacked else None)
             if ax is row[0] or not row[0].has_data():
                 ax.set_ylabel(_drift_axis_label(strip.row, power), fontsize=8)
         coverage = Coverage.of_run_table(table, [strip.starts for strip in strips.values()])
@@ -143,12 +154,6 @@ def drift_over_time(
         )
         figure.align_ylabels()
     return figure
-
-
-def _new_drift_figure(columns: int, strips: int) -> Drawing:
-    """An empty figure for strips in columns; in a narrow one titles take a line more."""
-    width = figure_width(7.0 if columns == 1 else 1.2 + 4.4 * columns)
-    return new_figure(width, 0.9 + 1.5 * strips if is_compact_figure() else 0.7 + 1.3 * strips)
 
 
 def _drift_figure_layout(
@@ -276,24 +281,37 @@ def _draw_drift_strip(ax: Axes, strip: DriftStrip, power: int, colour: str) -> N
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
-def _title_drift_strip(ax: Axes, row: DriftEstimate, title: str, colour: str) -> None:
-    """Write above a strip its title, the verdict, and how much less it drifts than another."""
+def _remarks_on_drift(row: DriftEstimate) -> list[str]:
+    """The verdict, and how much less it drifts than another."""
     found = row.in_words if row.reason else f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"
     closest = next((one for one in row.compared if one.equal_step), None)
-    small: dict[str, Any] = {"fontsize": 8, "color": "0.15"}
-    bold: dict[str, Any] = {"fontsize": 8.5, "color": colour, "fontweight": "bold", "loc": "left"}
-    compared = [] if closest is None else [f"{closest} (95 %)"]
-    if is_compact_figure():  # one above the other
-        width = figure_width(NARROW) - 0.8
-        most = int(width / (small["fontsize"] * CHARACTER))
-        lines = [part for line in (found, *compared) for part in textwrap.wrap(line, most)]
-        bold["fontsize"] = fitting_size(title, 8.5, 0.9 * width)
+    return [found] if closest is None else [found, f"{closest} (95 %)"]
+
+
+def _width_of_titles(title: str, row: DriftEstimate) -> float:
+    """How wide a title and the remarks beside it are, in inches, with a gap between them."""
+    return CHARACTER * (
+        BOLD * (len(title) / WIDER + 2) + SMALL * max(map(len, _remarks_on_drift(row)))
+    )
+
+
+def _title_drift_strip(
+    ax: Axes, row: DriftEstimate, title: str, colour: str, stacked: float | None
+) -> None:
+    """Write a title and remarks above a strip; one above the other where a width is given."""
+    remarks = _remarks_on_drift(row)
+    small: dict[str, Any] = {"fontsize": SMALL, "color": "0.15"}
+    bold: dict[str, Any] = {"fontsize": BOLD, "color": colour, "fontweight": "bold", "loc": "left"}
+    if stacked is not None:
+        most = int(stacked / (SMALL * CHARACTER))
+        lines = [part for line in remarks for part in textwrap.wrap(line, most)]
+        bold["fontsize"] = fitting_size(title, BOLD, WIDER * stacked)
         ax.set_title(title, pad=6.0 + 10.5 * len(lines), **bold)
         small |= {"va": "bottom", "transform": ax.transAxes, "linespacing": 1.15}
         ax.text(0.0, 1.02, "\n".join(lines), **small)
         return
     ax.set_title(title, **bold)
-    ax.set_title("\n".join([found, *compared]), loc="right", linespacing=1.15, **small)
+    ax.set_title("\n".join(remarks), loc="right", linespacing=1.15, **small)
 
 
 def _label_drift_axes(axes: NDArray[Any], dataset: xr.Dataset) -> None:
