@@ -68,6 +68,7 @@ def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
         yield from _steps_outside_window(ordered, convergence)
         yield from _samples_too_late(table.experiment, ordered, convergence)
     yield from _too_few_step_sizes(ordered)
+    yield from _step_sizes_without_error(table.experiment, steps)
     yield from _tolerances_below_reference(table)
     if not ordered:
         yield from _drifts_left_undecided(table)
@@ -159,6 +160,18 @@ def _too_few_step_sizes(ordered: Sequence[_Steps]) -> Iterator[str]:
         yield (
             f"the order of {_labels_in_words(few, ordered)} can only stay undecided: "
             f"{len(few[0].sizes)} step sizes, {FEWEST_STEP_SIZES} are needed"
+        )
+
+
+def _step_sizes_without_error(
+    experiment: ResolvedExperiment, steps: Sequence[_Steps]
+) -> Iterator[str]:
+    """Warn of step sizes that would do for an order, without an error to measure it by."""
+    enough = [one for one in steps if len(one.sizes) >= FEWEST_STEP_SIZES]
+    if enough and experiment.reference is None and "state" not in experiment.record:
+        yield (
+            f"no order of {_labels_in_words(enough, steps)} can be measured, since nothing tells "
+            'the error of a state: reference = { integrator = "dop853" }, or record = ["state"]'
         )
 
 

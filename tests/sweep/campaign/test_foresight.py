@@ -112,6 +112,12 @@ def test_nothing_is_said_of_packaged_studies_that_decide(name, command, tmp_path
         ),
         (
             "",
+            {"samples": "10"},
+            "no order of 'rk4', 'variational' can be measured, since nothing tells the error of a "
+            'state: reference = { integrator = "dop853" }, or record = ["state"]',
+        ),
+        (
+            "",
             FEW,
             "no drift of energy, unit_length, tangency, momentum can be measured of 5 sample "
             "intervals: samples = 8 or more",
