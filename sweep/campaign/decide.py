@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
 
-# Experiment, subject, integrator, and scanned values with their names.
+# Experiment, subject, integrator, and scanned values with their names; of chaos also the step.
 QuestionKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 KINDS = ORDER, DRIFT, CHAOS = "order", "drift", "chaos"
@@ -81,8 +81,11 @@ class Question:
     @property
     def key(self) -> QuestionKey:
         """Unique key of the question in a store, also as the store grows."""
-        scanned = tuple(sorted((name, str(value)) for name, value in self.row.parameters.items()))
-        return self.experiment, self.subject, self.row.integrator, scanned
+        values = self.row.parameters
+        if self.kind == CHAOS:  # which has a row for each step size or tolerance
+            values = values | {"step": self.row.step_size, "tolerance": self.row.tolerance}
+        named = tuple(sorted((name, str(value)) for name, value in values.items()))
+        return self.experiment, self.subject, self.row.integrator, named
 
     @property
     def subject(self) -> str:

@@ -10,6 +10,7 @@ from study_runs import write
 
 import sweep
 from integrators.errors import InputError
+from sweep.campaign.decide import CHAOS, Question
 
 STUDY = """\
 format = 1
@@ -305,6 +306,28 @@ def test_as_many_verdicts_are_open_as_the_dry_run_says(mixed, cluster):
     said = sweep.tables.decisions_in_words(found)
     assert f" decided now: by {found.runs} more runs and continuing 2 runs, in " in said
     assert said.endswith(f" {found.left} are left: nothing more is added.")
+
+
+TUMBLING = """
+format = 1
+name = "tumbling"
+
+[[experiment]]
+name = "only"
+system = "free_rigid_body"
+integrators = "rk4"
+step_size = [0.4, 0.1]
+initial_condition = "figure3"
+duration = 4.0
+samples = 2
+record = ["megno"]
+"""
+
+
+def test_chaos_is_a_question_of_each_step_size(tmp_path, cluster):
+    path = tmp_path / "tumbling.zarr"
+    assert sweep.run(write(TUMBLING, tmp_path), path, cluster).complete
+    assert len({Question("only", CHAOS, row).key for row in sweep.chaos_table(path)}) == 2
 
 
 LOGARITHMIC = """
