@@ -51,9 +51,9 @@ from sweep.campaign.planner import Planner
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
 from sweep.campaign.worker.compute import compile_rehearsed_kernels
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
-from sweep.clusters.launch import starting_or_connecting
-from sweep.clusters.shutdown import Drain
+from sweep.clusters.connect import starting_or_connecting
 from sweep.clusters.spec import cluster_spec_from_arguments
+from sweep.clusters.stop import Drain
 from sweep.clusters.workers import (
     call_on_workers,
     ending_workers_in_order,
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from sweep.campaign.planner import Preparation
     from sweep.campaign.planning import ExperimentPlan, PlannedTask
     from sweep.campaign.worker.tasks import Receipt, ReferenceTask, Task
-    from sweep.clusters.launch import Connect
+    from sweep.clusters.connect import Connect
     from sweep.clusters.spec import ClusterSpec
     from sweep.clusters.workers import Worker
     from sweep.store.backends.places import Place, WriteCheck

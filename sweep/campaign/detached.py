@@ -28,15 +28,15 @@ from distributed.protocol import pickle
 from integrators.errors import InputError, check_number
 from sweep.campaign import coordinator
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
-from sweep.clusters.jobqueue import (
+from sweep.clusters.connect import start_or_connect
+from sweep.clusters.jobs import (
     check_coordinator_profile,
     seconds_of_coordinator_job,
     submit_coordinator_job,
 )
-from sweep.clusters.launch import start_or_connect
 from sweep.clusters.profiles import resolve_cluster_spec
-from sweep.clusters.shutdown import TIME_IS_UP, Drain
 from sweep.clusters.spec import ClusterSpec
+from sweep.clusters.stop import TIME_IS_UP, Drain
 from sweep.clusters.workers import inspect_workers
 from sweep.errors import Interrupted, StoreError
 from sweep.plugins import approvals

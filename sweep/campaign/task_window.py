@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from distributed import KilledWorker
 
 from sweep.campaign.worker.compute import compute_task, recorded_progress_of_task
-from sweep.clusters.adaptive import tell_work_left
-from sweep.clusters.shutdown import TIME_IS_UP
+from sweep.clusters.jobs import tell_work_left
+from sweep.clusters.stop import TIME_IS_UP
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
 from sweep.errors import Damaged, Interrupted, TaskFailed
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
     from sweep.campaign.worker.tasks import Receipt, Task
-    from sweep.clusters.shutdown import Drain
     from sweep.clusters.spec import Check
+    from sweep.clusters.stop import Drain
     from sweep.store.lease.sessions import Session
 
 WINDOW = 2  # tasks in flight for each worker: one running, one waiting
@@ -84,7 +84,7 @@ def execute_tasks(
     client : distributed.Client
     tasks : list of PlannedTask or ReferenceTask
     session : sweep.store.lease.sessions.Session
-    drain : sweep.clusters.shutdown.Drain
+    drain : sweep.clusters.stop.Drain
         Once a shutdown is requested, no further task is submitted, and those in flight end after
         their current segments. A task whose first segment is not expected to end before the
         deadline is not submitted.

@@ -17,8 +17,8 @@ from click.shell_completion import CompletionItem
 import sweep
 from integrators.errors import InputError, check_known
 from sweep.cli.streams import holds_all_characters, raw_terminal_stream
-from sweep.clusters.shutdown import process_age
 from sweep.clusters.spec import ClusterSpec
+from sweep.clusters.stop import process_age
 from sweep.text import escape_control_characters, escape_controls_in_lines, value_for_json
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ from sweep.store.backends.disk import (
 COMMANDS = (
     "init", "new", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend",
     "decide", "merge", "failures", "retry", "verify", "ls", "show", "query", "order", "drift",
-    "chaos", "work", "plot", "report", "serve", "export", "reproduce", "certificates", "schema",
-    "guide",
+    "chaos", "work", "plot", "report", "serve", "export", "reproduce", "schema", "guide",
 )  # fmt: skip
 MODULES = {"ls": "listing"}
 

@@ -1,236 +1,263 @@
-"""A running scheduler: its address, its client, and whether that has our version of Dask."""
+"""Clusters that are started for a run and end with it, running schedulers, and clients of both."""
 
-import asyncio
 import contextlib
-import gc
+import functools
 import json
-import logging
-import math
-import ssl
+import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import dask
 import distributed
-from distributed import Client, Security
+from distributed import Client, Security, SpecCluster
 from distributed.comm import CommClosedError
+from distributed.utils import silence_logging_cmgr
 from distributed.versions import VersionMismatchWarning
 
 from integrators.errors import InputError
 from sweep.clusters import tls
-from sweep.clusters.spec import Check, ClusterSpec
+from sweep.clusters.jobs import (
+    SETTINGS,
+    adapt_from_one_worker,
+    start_batch_jobs,
+    start_failure,
+    start_kubernetes_pods,
+)
+from sweep.clusters.local import start_local_cluster
+from sweep.clusters.profiles import JOBS, KUBERNETES, Profile, resolve_cluster_spec
+from sweep.clusters.spec import LOCAL, Check, ClusterSpec
+from sweep.clusters.workers import LOOK_SECONDS, ask_cluster_with_retries, wait_for_workers
 
 CONNECT_SECONDS = 10
 WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
-LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
-SOON = 2.0  # seconds after which one is told that workers are waited for
-ANSWERS_SECONDS = 5  # for the answers of a scheduler that is connected, and of all its workers
 EXPECTED = (
     "Expected an address such as tcp://host:8786 of a running `dask scheduler` with Dask "
-    f"{distributed.__version__}"
+    f"{distributed.__version__}; or tls://host:8786, with `tls_ca_file`, `tls_cert` and "
+    "`tls_key`, or distributed.comm.tls in Dask's configuration"
 )
+
+Connect = Callable[..., Client]  # of the number of tasks, which may be left out
+Told = Callable[[str], object]  # called with a line of text for the user when something takes long
 
 
 @contextlib.contextmanager
-def client_of_running_scheduler(
-    spec: ClusterSpec,
-    check: Check = lambda: None,
-    told: Callable[[str], object] = lambda text: None,
-) -> Iterator[Client]:
-    """A client of the running scheduler of a `ClusterSpec`, with its workers.
+def starting_or_connecting(
+    spec: ClusterSpec, check: Check = lambda: None, told: Told = lambda text: None
+) -> Iterator[Connect]:
+    """Start a cluster or connect to one, within ``with``; gives a function that returns its client.
+
+    The function waits until the cluster has a worker. A running scheduler is connected, and jobs
+    are submitted, before it is called; a local cluster starts in the background. What was started
+    is closed at the end. The function takes the number of tasks, optionally: a local cluster
+    without a given number of workers starts no more than that.
 
     Parameters
     ----------
     spec : ClusterSpec
     check : callable
-        Called again and again while it waits; may raise.
+        Called again and again while something is waited for; may raise.
     told : callable
-        Called with a line of text for the user when this takes long.
+        Called with a line of text for the user when that takes long.
 
     Raises
     ------
     InputError
-        If it does not answer, has no workers, another version of Dask, or certificates do not do.
+        If what it names cannot be reached or started.
     """
-    address = scheduler_address(spec, check)
-    security = tls.tls_security_of_client(address, spec.tls)
-    check_dask_versions(address, security, check)
-    options = {"security": security, "timeout": CONNECT_SECONDS}
-    # It would log with a traceback that its scheduler is gone.
-    with _silenced_dask_logger("distributed.client"), Client(address, **options) as client:
-        text = f"Waiting up to {WORKERS_SECONDS} s for workers of {address}"
-        if not wait_for_workers(client, check, lambda: told(text), WORKERS_SECONDS):
-            files = "--tls-ca-file ca.pem --tls-cert worker.pem --tls-key worker-key.pem"
-            raise InputError(
-                f"the scheduler {address!r} has no workers; start some with `dask worker "
-                f"{address} --nthreads 1{f' {files}' if address.startswith('tls://') else ''}`"
-            )
-        yield client
-
-
-def wait_for_workers(
-    client: Client,
-    check: Check,
-    told: Callable[[], object],
-    seconds: float = math.inf,
-    workers: int = 1,
-) -> bool:
-    """Wait until a cluster has workers; False if its scheduler ends, or that takes longer.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    check : callable
-        Called again and again while it waits; may raise.
-    told : callable
-        Called once when that takes long.
-    seconds : float, optional
-    workers : int, optional
-        So many.
-    """
-    began, said = time.monotonic(), False
-    while len(_task_slots_by_worker(client)) < workers:
-        check()
-        waited = time.monotonic() - began
-        if client.status != "running" or waited > seconds:
-            return False
-        if waited > SOON and not said:
-            told()
-            said = True
-        time.sleep(LOOK_SECONDS)
-    return True
-
-
-def _task_slots_by_worker(client: Client) -> dict[str, int]:
-    """Task slots of each worker; none if the scheduler is gone."""
-    try:
-        slots: dict[str, int] = client.nthreads()
-        return slots
-    except OSError:
-        return {}
+    with dask.config.set(SETTINGS):
+        spec, profile = resolve_cluster_spec(spec)
+        if profile is None:
+            with _client_of_running_scheduler(spec, check, told) as client:
+                yield lambda tasks=None: client
+            return
+        security = tls.security_of_started_cluster(spec)
+    with _starting(profile, spec.workers, security, check, told) as connected:
+        yield connected
 
 
 @contextlib.contextmanager
-def _silenced_dask_logger(name: str) -> Iterator[None]:
-    """Silence one of Dask's loggers; a context manager."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+def start_or_connect(
+    spec: ClusterSpec, check: Check = lambda: None, told: Told = lambda text: None
+) -> Iterator[Client]:
+    """The client of a cluster that has workers; parameters as of `starting_or_connecting`."""
+    with starting_or_connecting(spec, check, told) as connected:
+        yield connected()
+
+
+def local_cluster_client(workers: int | None = None) -> AbstractContextManager[Client]:
+    """A client of a local cluster that ends with it, for several runs in a row.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Processes; one a core unless given.
+    """
+    return start_or_connect(ClusterSpec(workers=workers))
+
+
+# --- clusters that are started ----------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _starting(
+    profile: Profile, workers: int | None, security: Security | None, check: Check, told: Told
+) -> Iterator[Connect]:
+    """As `starting_or_connecting`; what starts does so in a thread."""
+    starts = {LOCAL: _start_local_cluster, KUBERNETES: start_kubernetes_pods}
+    said = workers or profile.scale or profile.adapt
+    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
+        starting = pool.submit(
+            starts.get(profile.kind, start_batch_jobs), profile, workers, security
+        )
+        stack.callback(_close, starting, profile)
+
+        @functools.cache
+        def connected(tasks: int | None = None) -> Client:
+            cluster = _started(starting, profile, check)
+            client: Client = stack.enter_context(Client(cluster))
+            if not wait_for_workers(client, check, lambda: told(_waiting_message(profile))):
+                raise start_failure(profile, "its scheduler has ended")
+            if profile.kind != LOCAL:
+                _check_dask_versions(client, check)
+            elif not said and len(cluster.worker_spec) < (needed := _worker_count(tasks)):
+                cluster.scale(needed)
+                wait_for_workers(client, check, lambda: None, WORKERS_SECONDS, needed)
+            return client
+
+        if profile.kind != LOCAL:
+            _started(starting, profile, check)  # what is refused is, before anything is planned
+        yield connected
+
+
+def _start_local_cluster(
+    profile: Profile, workers: int | None, security: Security | None
+) -> SpecCluster:
+    """A local cluster; of one worker at first where nothing says how many."""
+    adapt = {} if workers else adapt_from_one_worker(profile.adapt)
+    said = workers or profile.scale.get("workers") or adapt.get("minimum")
+    return start_local_cluster(
+        said or _worker_count(), security, adapt, said or 1, **profile.options
+    )
+
+
+def _worker_count(tasks: int | None = None) -> int:
+    """Number of workers for so many tasks, or for any number."""
+    cores = os.cpu_count() or 1
+    return min(tasks or cores, cores)
+
+
+def _started(starting: Future[Any], profile: Profile, check: Check) -> Any:
+    """The cluster once it has started; what else may be raised is wrapped."""
+    while not wait([starting], LOOK_SECONDS).done:
+        check()
     try:
-        yield
-    finally:
-        logger.setLevel(before)
+        return starting.result()
+    except InputError:
+        raise
+    except Exception as error:  # whatever a batch system, Kubernetes, their clients or Dask raise
+        if profile.kind == LOCAL and not profile.options:  # no fault of the user's
+            raise
+        raise start_failure(profile, error) from error
 
 
-def scheduler_address(spec: ClusterSpec, check: Check = lambda: None) -> str:
+def _close(starting: Future[Any], profile: Profile) -> None:
+    """End a cluster that has started, with its jobs that run and that wait."""
+    if starting.exception() is not None:
+        return
+    if profile.kind == LOCAL:  # the caller need not wait for workers to end
+        threading.Thread(target=starting.result().close).start()
+        return
+    with contextlib.suppress(TimeoutError, AssertionError):
+        starting.result().close()
+
+
+def _waiting_message(profile: Profile) -> str:
+    where = {"slurm": "squeue", "pbs": "qstat", "lsf": "bjobs", "sge": "qstat"}
+    look = f", `{where[profile.kind]}` shows its jobs" if profile.kind in JOBS else ""
+    look = ", `kubectl get pods` shows its pods" if profile.kind == KUBERNETES else look
+    return f"Waiting for the first worker of {profile.name} ({profile.kind}{look}); Ctrl-C ends it"
+
+
+# --- running schedulers -----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _client_of_running_scheduler(spec: ClusterSpec, check: Check, told: Told) -> Iterator[Client]:
+    """A client of the running scheduler of a `ClusterSpec`, which has workers."""
+    address = _scheduler_address(spec, check)
+    security = tls.security_of(spec)
+    # Dask would log with a traceback that a scheduler is gone, or a connection.
+    with silence_logging_cmgr("critical"), silence_logging_cmgr("critical", "distributed.client"):
+        try:
+            with warnings.catch_warnings():  # what matters is said more clearly here
+                warnings.simplefilter("ignore", VersionMismatchWarning)
+                connecting = Client(address, security=security, timeout=CONNECT_SECONDS)
+        except Exception as error:
+            raise InputError(_explain_scheduler_failure(address, security, error)) from None
+        with connecting as client:
+            _check_dask_versions(client, check)
+            text = f"Waiting up to {WORKERS_SECONDS} s for workers of {address}"
+            if not wait_for_workers(client, check, lambda: told(text), WORKERS_SECONDS):
+                files = "--tls-ca-file ca.pem --tls-cert worker.pem --tls-key worker-key.pem"
+                raise InputError(
+                    f"the scheduler {address!r} has no workers; start some with `dask worker "
+                    f"{address} --nthreads 1{f' {files}' if address.startswith('tls://') else ''}`"
+                )
+            yield client
+
+
+def _scheduler_address(spec: ClusterSpec, check: Check) -> str:
     """The address of the scheduler that a `ClusterSpec` names."""
-    address = spec.scheduler
-    if address is None:
-        if spec.scheduler_file is None:
-            raise InputError("neither a scheduler's address nor its file is given")
-        address = _read_scheduler_file(spec.scheduler_file, check)
-    return f"tls://{address}" if spec.tls and "://" not in address else address
+    address = spec.scheduler or _address_in_file(Path(str(spec.scheduler_file)), check)
+    return f"tls://{address}" if spec.tls_cert and "://" not in address else address
 
 
-def _read_scheduler_file(path: str | Path, check: Check) -> str:
+def _address_in_file(file: Path, check: Check) -> str:
     """The address in a scheduler's file, which may be about to be written."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            with open(path, encoding="utf-8") as file:
-                found = json.load(file)
-            address = found.get("address") if isinstance(found, dict) else None
-            if isinstance(address, str):
-                return address
-            said = "has no address"
+            found = json.loads(file.read_text(encoding="utf-8"))
+            if isinstance(found, dict) and isinstance(found.get("address"), str):
+                return str(found["address"])
+            said, deadline = "has no address", 0.0
         except FileNotFoundError:
             said = f"is not there, and was not written within {CONNECT_SECONDS} s"
-        except OSError as error:
-            raise InputError(
-                f"the scheduler file {path} cannot be read: {error.strerror}"
-            ) from None
         except ValueError:
             said = "is not JSON"
-        # Others have what they will have: only a missing or half-written one is waited for.
-        if time.monotonic() > deadline or said == "has no address":
+        except OSError as error:
+            said, deadline = f"cannot be read: {error.strerror}", 0.0
+        if time.monotonic() > deadline:
             raise InputError(
-                f"the scheduler file {path} {said}; expected the one that `dask scheduler "
+                f"the scheduler file {file} {said}; expected the one that `dask scheduler "
                 "--scheduler-file` writes"
             )
         check()
         time.sleep(0.1)
 
 
-def check_dask_versions(address: str, security: Security, check: Check = lambda: None) -> None:
-    """Refuse an address that is no scheduler's, denies access, or runs another version of Dask.
+def _check_dask_versions(client: Client, check: Check) -> None:
+    """Refuse a scheduler or workers that have another version of Dask than this process.
 
-    Parameters
-    ----------
-    address : str
-    security : distributed.Security
-    check : callable
-        Called again and again while it waits; may raise.
-
-    Raises
-    ------
-    InputError
+    Whatever else has another version does no harm, or is in the hash of the code.
     """
-    with ThreadPoolExecutor(1) as pool:  # the caller's thread may have a running loop
-        asked = pool.submit(
-            asyncio.run, _ask_scheduler_for_versions(address, security, check)
-        ).result()
-    if (failure := asked.exception()) is not None:
-        refusal = InputError(_explain_scheduler_failure(address, security, failure))
-        # What failed may have left a connection open, which Dask would log when it is collected.
-        with _silenced_dask_logger("distributed.comm.tcp"):
-            del asked, failure
-            gc.collect()
-        raise refusal
-    for who, answer in asked.result().items():
-        found, version = answer["packages"]["distributed"], distributed.__version__
-        if found != version:
+    found = ask_cluster_with_retries(client, client.get_versions, check)
+    version = distributed.__version__
+    scheduler: Any = client.scheduler  # which a connected client has
+    for who, answer in {"": found["scheduler"], **found["workers"]}.items():
+        if (other := answer["packages"]["distributed"]) != version:
             raise InputError(
-                f"{f'the worker {who} of ' if who else ''}the scheduler {address!r} has version "
-                f"{found} of Dask's distributed; expected {version}, as this process has: they "
-                f"would not understand one another. `pip install 'distributed=={version}' "
+                f"{f'the worker {who} of ' if who else ''}the scheduler {scheduler.address!r} has "
+                f"version {other} of Dask's distributed; expected {version}, as this process has: "
+                f"they would not understand one another. `pip install 'distributed=={version}' "
                 f"'dask=={dask.__version__}'` there, and start it again"
             )
-
-
-async def _ask_scheduler_for_versions(
-    address: str, security: Security, check: Check
-) -> "asyncio.Task[dict[str, Any]]":
-    """Ask for the versions; returns the finished task; ends early where `check` raises."""
-    asking = asyncio.create_task(_dask_versions_of_cluster(address, security))
-    while not asking.done():
-        check()
-        await asyncio.wait([asking], timeout=LOOK_SECONDS)
-    return asking
-
-
-async def _dask_versions_of_cluster(address: str, security: Security) -> dict[str, Any]:
-    """Versions of a scheduler, by the key "", and of its workers; nothing is unpickled."""
-    with warnings.catch_warnings():  # the client's, of what is said more clearly here
-        warnings.simplefilter("ignore", VersionMismatchWarning)
-        client: Any = Client(  # whose methods are coroutines here
-            address, security=security, timeout=CONNECT_SECONDS, asynchronous=True,
-            set_as_default=False,
-        )  # fmt: skip
-        try:
-            # A server that takes connections and says nothing is waited for without an end.
-            await asyncio.wait_for(client, CONNECT_SECONDS + ANSWERS_SECONDS)
-            try:
-                found = await asyncio.wait_for(client.get_versions(), ANSWERS_SECONDS)
-            except TimeoutError:  # of a worker that is lost just now: the scheduler answers
-                answer = client.scheduler.versions()
-                return {"": await asyncio.wait_for(answer, ANSWERS_SECONDS)}
-            return {"": found["scheduler"], **found["workers"]}
-        finally:
-            await client.close()
 
 
 def _explain_scheduler_failure(address: str, security: Security, error: BaseException) -> str:
@@ -240,29 +267,14 @@ def _explain_scheduler_failure(address: str, security: Security, error: BaseExce
         causes.append(cause)
     said = next((str(one) for one in reversed(causes) if str(one)), type(error).__name__)
     scheduler, said = f"the scheduler {address!r}", said.splitlines()[0]
-    scheme, _, place = address.rpartition("://")
-    files = security.get_tls_config_for_role("client").items()
-    files = {k: "Dask's configuration" if "\n" in str(v) else v for k, v in files}  # its text
-    if "SSL" in said and not any(word in said for word in ("ALERT", "VERIFY", "EOF")):
+    if isinstance(error, CommClosedError):
+        own = security.get_tls_config_for_role("client")
+        came = f"with {own['cert']}, and trusts {own['ca_file']}" if own["cert"] else "without any"
         return (
-            f"{scheduler} speaks no TLS ({said}); start it with --tls-ca-file, --tls-cert and "
-            f"--tls-key, or connect to tcp://{place} without certificates"
+            f"{scheduler} hangs up: {said}. Expected an address with tls:// if and only if it has "
+            "certificates, and then at both ends one that is valid now and signed by an authority "
+            f"that the other end trusts; this process came {came}"
         )
-    if not isinstance(error, OSError):
-        return f"{address!r} is no address of a scheduler that we understand: {said}. {EXPECTED}"
-    if not isinstance(error, CommClosedError):
+    if isinstance(error, OSError):
         return f"{scheduler} does not answer within {CONNECT_SECONDS} s: {said}. {EXPECTED}"
-    if scheme not in ("tls", "wss"):
-        return (
-            f"{scheduler} hangs up ({said}): perhaps it asks for encryption; expected "
-            f"tls://{place} then. {tls.MEND}"
-        )
-    if isinstance(causes[-1], ssl.SSLCertVerificationError):
-        return (
-            f"the certificate of {scheduler} is refused: {causes[-1].verify_message}; expected one "
-            f"that is valid now and is signed by the authority in {files['ca_file']}"
-        )
-    return (
-        f"{scheduler} refuses the certificate {files['cert']}: {said}. Expected one that is valid "
-        "now and signed by the authority that the scheduler was started with"
-    )
+    return f"{address!r} is no address of a scheduler that we understand: {said}. {EXPECTED}"

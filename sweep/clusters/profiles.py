@@ -13,39 +13,26 @@ arguments of that kind's class, and ``scale`` or ``adapt``. A kind is a profile 
           adapt: {minimum: 16, maximum: 512}
 """
 
-import contextlib
-import importlib
-import inspect
-import signal
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dask
 
 from integrators.errors import InputError, check_known, check_whole, suggest_nearest
-from sweep.clusters.spec import LOCAL, ClusterSpec
+from sweep.clusters.spec import LOCAL, TLS, ClusterSpec
 
 JOBS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster", "sge": "SGECluster"}
 KUBERNETES, SCHEDULER = "kubernetes", "scheduler"
 KINDS = (LOCAL, *JOBS, KUBERNETES, SCHEDULER)
-
-TLS = ("tls_ca_file", "tls_cert", "tls_key")
 ADDRESS = ("address", "scheduler_file")
-LOCAL_OPTIONS = ("host", "interface", "memory_limit", "local_directory", "dashboard_address")
-OURS = (  # of the arguments of clusters and jobs: ours, or of no use to a user
-    "self", "args", "kwargs", "job_kwargs", "base_class_kwargs", "asynchronous", "loop", "security",
-    "protocol", "n_workers", "scheduler", "job_cls", "scheduler_cls", "silence_logs", "quiet",
-    "dashboard_address", "host", "create_mode", "shutdown_on_close",
-)  # fmt: skip
-BOUNDS = ("minimum", "maximum")
+BOUNDS: tuple[str, ...] = ("minimum", "maximum")
 JOB_BOUNDS = ("minimum_jobs", "maximum_jobs")
 PACE = ("interval", "wait_count", "target_duration")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A cluster that can be started, or a scheduler that runs; checked when it is made.
+    """A cluster that can be started, or a scheduler that runs.
 
     Parameters
     ----------
@@ -53,7 +40,7 @@ class Profile:
     kind : str
         One of `KINDS`.
     options : dict
-        Arguments of the kind's class, with underscores.
+        Arguments of the kind's class, with underscores, which that class checks.
     scale : dict
         ``workers``, or ``jobs`` of a queue: how many to start. Empty if that is not said.
     adapt : dict
@@ -64,7 +51,7 @@ class Profile:
     Raises
     ------
     InputError
-        Names the key that is unknown, and what is known.
+        If anything but the options is not as it should be.
     """
 
     name: str
@@ -76,47 +63,34 @@ class Profile:
 
     def __post_init__(self) -> None:
         where = f"profile {self.name!r}"
-        for key in self.options:
-            known = ("scale", "adapt", *known_profile_options(self.kind))
-            known += ("coordinator",) if self.kind in JOBS else ()
-            check_known(f"key in {where} of kind {self.kind}", key, known)
+        check_known(f"kind in {where}", self.kind, KINDS)
         if self.coordinator and self.kind not in JOBS:
             raise InputError(
                 f"{where} of kind {self.kind} has a coordinator; expected that only of "
                 f"{', '.join(JOBS)}"
             )
-        for key in self.coordinator:
-            known = known_profile_options(self.kind)
-            check_known(f"key of coordinator in {where}", key, known)
         if self.scale and self.adapt:
             raise InputError(f"{where} has both scale and adapt; expected one of them")
         if self.kind == SCHEDULER:
             _check_scheduler_profile(where, self)
-            return
-        units = ("workers", "jobs") if self.kind in JOBS else ("workers",)
         for key, value in self.scale.items():
+            units = ("workers", "jobs") if self.kind in JOBS else ("workers",)
             check_known(f"key of scale in {where}", key, units)
             check_whole(f"{where}: scale {key}", value)
         for key in self.adapt:
-            check_known(f"key of adapt in {where}", key, self._adapt_keys)
+            of_jobs = JOB_BOUNDS if self.kind in JOBS else ()
+            known = BOUNDS if self.kind == KUBERNETES else (*BOUNDS, *of_jobs, *PACE)
+            check_known(f"key of adapt in {where}", key, known)
         for low, high in (BOUNDS, JOB_BOUNDS):
-            self._check_bounds(where, low, high)
+            least = check_whole(f"{where}: {low}", self.adapt.get(low, 0), 0)
+            check_whole(f"{where}: {high}", self.adapt.get(high, max(1, least)), max(1, least))
         if self.kind == KUBERNETES and self.adapt and "maximum" not in self.adapt:
             raise InputError(f"{where} has no maximum in adapt, which Kubernetes needs")
 
-    def _check_bounds(self, where: str, low: str, high: str) -> None:
-        least = check_whole(f"{where}: {low}", self.adapt.get(low, 0), 0)
-        if high in self.adapt:
-            check_whole(f"{where}: {high}", self.adapt[high], max(1, least))
-
-    @property
-    def _adapt_keys(self) -> tuple[str, ...]:
-        if self.kind == KUBERNETES:
-            return BOUNDS
-        return BOUNDS + (JOB_BOUNDS if self.kind in JOBS else ()) + PACE
-
 
 def _check_scheduler_profile(where: str, profile: Profile) -> None:
+    for key in profile.options:
+        check_known(f"key in {where} of kind {SCHEDULER}", key, (*ADDRESS, *TLS))
     if profile.scale or profile.adapt:
         raise InputError(f"{where} is a running scheduler's: expected no scale and no adapt")
     if len([name for name in ADDRESS if name in profile.options]) != 1:
@@ -135,19 +109,15 @@ def find_cluster_profile(name: str) -> Profile:
     if not isinstance(profiles, dict):
         raise InputError(f"geosweep.clusters is {profiles!r}; expected a mapping of profiles")
     name = dask.config.canonical_name(name, profiles)
-    if name not in profiles:
-        if name in KINDS and name != SCHEDULER:
-            return Profile(name, name)
-        raise InputError(_unknown_profile_error(name, profiles))
-    return _parse_cluster_profile(name, profiles[name])
-
-
-def _unknown_profile_error(name: str, profiles: dict[str, Any]) -> str:
+    if name in profiles:
+        return _parse_cluster_profile(name, profiles[name])
+    if name in KINDS and name != SCHEDULER:
+        return Profile(name, name)
     every = [*dict.fromkeys([*KINDS, *profiles])]
     every.remove(SCHEDULER)
     near = suggest_nearest(name, every) if profiles else ""
     hint = near if "Did you mean" in near else ""
-    return (
+    raise InputError(
         f"unknown cluster profile {name!r}.{hint} There are: {', '.join(every)}. Add others under "
         "geosweep.clusters in a YAML file of Dask's configuration, which is read from: "
         f"{', '.join(map(str, dask.config.paths))}"
@@ -156,79 +126,23 @@ def _unknown_profile_error(name: str, profiles: dict[str, Any]) -> str:
 
 def _parse_cluster_profile(name: str, found: Any) -> Profile:
     where = f"profile {name!r}"
-    if not isinstance(found, dict):
-        raise InputError(f"{where} is {found!r}; expected a mapping with a kind")
-    keys = {str(key).replace("-", "_"): value for key, value in found.items()}
+    keys = _mapping(where, found, "{kind: slurm, cores: 2, memory: 4GB}")
     kind = keys.pop("kind", name if name in KINDS else None)
     if kind is None:
         raise InputError(f"{where} has no kind; expected one of {', '.join(KINDS)}")
-    check_known(f"kind in {where}", kind, KINDS)
-    scale, adapt = keys.pop("scale", None), keys.pop("adapt", None)
+    scale = keys.pop("scale", None)
     if scale is not None and not isinstance(scale, dict):
         scale = {"workers": scale}
-    adapt = {} if adapt is None else adapt
-    if not isinstance(adapt, dict):
-        raise InputError(
-            f"{where}: adapt is {adapt!r}; expected such as {{minimum: 1, maximum: 8}}"
-        )
-    adapt = {str(key).replace("-", "_"): value for key, value in adapt.items()}
-    coordinator = keys.pop("coordinator", None) or {}
-    if not isinstance(coordinator, dict):
-        raise InputError(
-            f"{where}: coordinator is {coordinator!r}; expected such as {{memory: 8GB}}"
-        )
-    coordinator = {str(key).replace("-", "_"): value for key, value in coordinator.items()}
+    adapt = _mapping(f"{where}: adapt", keys.pop("adapt", None), "{minimum: 1, maximum: 8}")
+    coordinator = _mapping(f"{where}: coordinator", keys.pop("coordinator", None), "{memory: 8GB}")
     return Profile(name, kind, keys, scale or {}, adapt, coordinator)
 
 
-def known_profile_options(kind: str) -> tuple[str, ...]:
-    """Names of the arguments that a profile of a kind may have, beside scale and adapt."""
-    if kind == LOCAL:
-        return (*LOCAL_OPTIONS, *TLS)
-    if kind == SCHEDULER:
-        return (*ADDRESS, *TLS)
-    cluster = dask_cluster_class(kind)
-    classes = [*cluster.__mro__, *getattr(cluster, "job_cls", cluster).__mro__]
-    if kind == KUBERNETES:
-        classes = classes[:1]  # what its bases know is set by it
-    names = dict.fromkeys(
-        name
-        for found in classes
-        if found.__module__.startswith(("dask_jobqueue", "dask_kubernetes"))
-        for name in inspect.signature(found.__init__).parameters
-    )
-    return (*(name for name in names if name not in OURS), *(TLS if kind in JOBS else ()))
-
-
-def dask_cluster_class(kind: str) -> Any:
-    """The class of a queue's or Kubernetes' cluster, of an optional package.
-
-    Raises
-    ------
-    InputError
-        If the package is not installed: how to do that.
-    """
-    extra = "jobqueue" if kind in JOBS else KUBERNETES
-    module = "dask_jobqueue" if kind in JOBS else "dask_kubernetes.operator"
-    try:
-        with _signal_handlers_kept():
-            return getattr(importlib.import_module(module), JOBS.get(kind, "KubeCluster"))
-    except ImportError as error:
-        raise InputError(
-            f"a cluster of kind {kind} needs dask-{extra} ({error}): "
-            f"pip install 'geosweep[{extra}]'"
-        ) from None
-
-
-@contextlib.contextmanager
-def _signal_handlers_kept() -> Iterator[None]:
-    """dask_jobqueue sets a handler for Ctrl-C as it is imported, which would end us at once."""
-    setter = signal.signal
-    signal.signal = lambda signalnum, handler: signal.getsignal(signalnum)
-    try:
-        yield
-    finally:
-        signal.signal = setter
+def _mapping(where: str, found: Any, example: str) -> dict[str, Any]:
+    """A mapping of the configuration, with underscores in its keys; None is an empty one."""
+    if not isinstance(found, dict | None):
+        raise InputError(f"{where} is {found!r}; expected such as {example}")
+    return {str(key).replace("-", "_"): value for key, value in (found or {}).items()}
 
 
 def resolve_cluster_spec(spec: ClusterSpec) -> tuple[ClusterSpec, Profile | None]:
@@ -244,18 +158,16 @@ def resolve_cluster_spec(spec: ClusterSpec) -> tuple[ClusterSpec, Profile | None
     if spec.is_running:
         return spec, None
     profile = find_cluster_profile(spec.profile or LOCAL)
-    files = {name: profile.options[name] for name in TLS if name in profile.options}
-    if spec.tls:
+    options = dict(profile.options)
+    files = {name: options.pop(name) for name in TLS if name in options}
+    if spec.tls_cert:
         files = {name: getattr(spec, name) for name in TLS}
-    if profile.kind == SCHEDULER:
-        if spec.workers is not None:
-            raise InputError(
-                f"workers = {spec.workers} is not for a running scheduler's profile, "
-                f"{profile.name!r}: its workers are started apart"
-            )
-        places = {"scheduler": profile.options.get("address")}
-        places["scheduler_file"] = profile.options.get("scheduler_file")
-        return ClusterSpec(**places, **files), None
-    options = {key: value for key, value in profile.options.items() if key not in TLS}
-    kept = replace(profile, options=options)
-    return ClusterSpec(profile.name, spec.workers, **files), kept
+    if profile.kind != SCHEDULER:
+        return ClusterSpec(profile.name, spec.workers, **files), replace(profile, options=options)
+    if spec.workers is not None:
+        raise InputError(
+            f"workers = {spec.workers} is not for a running scheduler's profile, "
+            f"{profile.name!r}: its workers are started apart"
+        )
+    options["scheduler"] = options.pop("address", None)
+    return ClusterSpec(**options, **files), None

@@ -7,25 +7,8 @@ from pathlib import Path
 from integrators.errors import InputError, check_whole
 
 LOCAL = "local"
+TLS = ("tls_ca_file", "tls_cert", "tls_key")
 Check = Callable[[], object]  # called again and again while something is waited for; may raise
-
-
-@dataclass(frozen=True)
-class TlsFiles:
-    """Files in PEM format for encrypted connections, of this process and of what it starts.
-
-    Parameters
-    ----------
-    ca_file : Path
-        Certificate of the authority that has signed all others.
-    cert : Path
-    key : Path, optional
-        Unless the certificate's file holds it too.
-    """
-
-    ca_file: Path
-    cert: Path
-    key: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +26,9 @@ class ClusterSpec:
     scheduler_file : str or Path, optional
         Written by a running scheduler, with its address.
     tls_ca_file, tls_cert, tls_key : str or Path, optional
-        See `TlsFiles`; else what Dask's configuration says under ``distributed.comm.tls``.
+        Files in PEM format for encrypted connections, of this process and of what it starts: the
+        authority's certificate, the own one, and its key unless that is in the same file. Else
+        what Dask's configuration says under ``distributed.comm.tls``.
 
     Raises
     ------
@@ -78,17 +63,13 @@ class ClusterSpec:
             )
         if self.workers is not None:
             check_whole("workers", self.workers)
-        self._check_tls()
-
-    def _check_tls(self) -> None:
-        given = [name for name in ("tls_ca_file", "tls_cert", "tls_key") if self._has(name)]
-        for needed in ("tls_ca_file", "tls_cert"):
-            if given and needed not in given:
-                raise InputError(
-                    f"`{given[0]}` without `{needed}`; "
-                    "expected the authority's certificate, the own one, "
-                    "and its key unless that is in the same file"
-                )
+        missing = [name for name in TLS[:2] if not self._has(name)]
+        if missing and any(map(self._has, TLS)):
+            given = next(filter(self._has, TLS))
+            raise InputError(
+                f"`{given}` without `{missing[0]}`; expected the authority's certificate, the own "
+                "one, and its key unless that is in the same file"
+            )
 
     def _has(self, name: str) -> bool:
         return getattr(self, name) is not None
@@ -97,14 +78,6 @@ class ClusterSpec:
     def is_running(self) -> bool:
         """Whether it is a running scheduler's, which goes on afterwards."""
         return self._has("scheduler") or self._has("scheduler_file")
-
-    @property
-    def tls(self) -> TlsFiles | None:
-        """The `TlsFiles` that are given, with absolute paths; None if there are none."""
-        if self.tls_ca_file is None or self.tls_cert is None:  # one is not without the other
-            return None
-        key = None if self.tls_key is None else _absolute_path(self.tls_key)
-        return TlsFiles(_absolute_path(self.tls_ca_file), _absolute_path(self.tls_cert), key)
 
 
 def cluster_spec_from_arguments(
@@ -126,7 +99,3 @@ def cluster_spec_from_arguments(
     if workers is not None or scheduler is not None:
         raise InputError("workers and scheduler are parts of a ClusterSpec: give them there")
     return cluster
-
-
-def _absolute_path(path: str | Path) -> Path:
-    return Path(path).expanduser().absolute()

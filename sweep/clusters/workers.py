@@ -2,17 +2,18 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import platform
-import queue
 import secrets
 import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import distributed
 from distributed import Client, KilledWorker, WorkerPlugin
@@ -20,9 +21,9 @@ from distributed.core import CommClosedError, Status
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
-from sweep.clusters.connect import wait_for_workers
-from sweep.clusters.shutdown import Drain, process_age
 from sweep.clusters.spec import Check
+from sweep.clusters.stop import Drain, process_age
+from sweep.errors import GeosweepError, StoreUnseen
 from sweep.store import provenance
 from sweep.store.lease import holder, sessions
 from sweep.store.lease.sessions import Session
@@ -31,16 +32,14 @@ from sweep.store.store import Store
 LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
 IDENTITY = "identity"  # a file of a cache of kernels
 SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
+LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
+SOON = 2.0  # seconds after which one is told that workers are waited for
 ANSWER_SECONDS = 30.0  # within which all workers answer
 MOST_TRIES = 30  # of a call that fails although no worker comes or goes
-AGAIN_SECONDS = 0.2  # between two of them
 ASIDE_SECONDS = 5.0  # that the end of a run waits for workers to be told of it
 ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
 LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
 MOST_OF_LIFETIME = 0.25  # of a short one
-
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -50,36 +49,48 @@ class Worker:
     Parameters
     ----------
     host, system : str
-    code : str
-        See `sweep.store.lease.sessions.code_hash`.
     environment : dict
         See `sweep.store.provenance.describe_cpu_libm_and_versions`.
     cache : str
         Of compiled kernels; equal ones are one directory.
-    blind : str
-        Why it does not see the store; empty if it does.
     """
 
     host: str
     system: str
-    code: str
     environment: dict[str, str]
     cache: str
-    blind: str
 
 
-def describe_this_worker(store: Store, token: str) -> Worker:
-    """Describe this process as a `Worker`; also whether it sees the coordinator's lease."""
+def describe_this_worker(store: Store, token: str, code: str) -> Worker:
+    """Describe this process as a `Worker`, which can compute for the holder of a lease.
+
+    Parameters
+    ----------
+    store : sweep.Store
+    token : str
+        Of its lease.
+    code : str
+        Hash of the holder's code, see `sweep.store.lease.sessions.code_hash`.
+
+    Raises
+    ------
+    VersionMismatch
+        If this process has another version of the code.
+    StoreUnseen
+        If it does not see the lease.
+    """
+    Session("", token, code).check_code()
     deadline = time.monotonic() + SEEN_SECONDS
-    while (blind := _why_worker_sees_no_lock(store, token)) and time.monotonic() < deadline:
-        time.sleep(0.2)
+    while why := _why_worker_sees_no_lock(store, token):
+        if time.monotonic() > deadline:
+            here = f"{platform.node()} (process {os.getpid()})"
+            raise StoreUnseen(sessions.worker_sees_no_store_message(here, store, why))
+        time.sleep(LOOK_SECONDS)
     return Worker(
         host=platform.node(),
         system=platform.platform(),
-        code=sessions.code_hash(),
         environment=provenance.describe_cpu_libm_and_versions(),
         cache=_kernel_cache_identity(),
-        blind=blind,
     )
 
 
@@ -120,7 +131,7 @@ def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> d
     store : sweep.Store
     token : str
         Of its lease.
-    drain : sweep.clusters.shutdown.Drain
+    drain : sweep.clusters.stop.Drain
         Its `check` is called while this waits.
 
     Returns
@@ -133,44 +144,80 @@ def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> d
         Names one that has another version of the code than this process, does not see the store,
         or does not answer.
     """
-    found = {}
-    for address, seen in ask_cluster_with_retries(
-        client, lambda: _describe_all_workers(client, store, token), drain.check
-    ).items():
-        if isinstance(seen, OSError):  # of a worker that is lost just now
-            continue
-        own = sessions.code_hash()
-        if not isinstance(seen, Worker) or seen.code != own:
-            why = f"{type(seen).__name__}: {seen}"
-            said = (
-                f"has version {seen.code} of"
-                if isinstance(seen, Worker)
-                else f"cannot load Geosweep ({why}), or not this version of"
-            )
-            raise InputError(
-                f"the worker {address} {said} the code; expected {own}, as this process has: "
-                "results could differ. Install the same versions of Geosweep, Python and Numba "
-                "there, and start it again"
-            )
-        if seen.blind:
-            raise InputError(
-                sessions.worker_sees_no_store_message(
-                    f"{address} on {seen.host}", store, seen.blind
-                )
-            )
-        found[address] = seen
+    code = sessions.code_hash()
+
+    async def described() -> dict[str, Any]:
+        seen: dict[str, Any] = await client.run(
+            describe_this_worker, store, token, code, on_error="return"
+        )
+        # Of a worker that is lost just now there is an OSError.
+        found = {at: one for at, one in seen.items() if not isinstance(one, OSError)}
+        if not found:
+            raise CommClosedError("all workers are lost")
+        return found
+
+    found: dict[str, Worker] = ask_cluster_with_retries(client, described, drain.check)
+    for address, seen in found.items():
+        if not isinstance(seen, Worker):
+            raise InputError(f"the worker {address} cannot compute: {_explain_refusal(seen)}")
     return found
 
 
-def _describe_all_workers(client: Client, store: Store, token: str) -> dict[str, Any]:
-    """What `describe_this_worker` says in each worker, by address; `OSError` if all are lost."""
-    seen: dict[str, Any] = client.run(describe_this_worker, store, token, on_error="return")
-    if not any(not isinstance(one, OSError) for one in seen.values()):
-        raise CommClosedError("all workers are lost")
-    return seen
+def _explain_refusal(error: Exception) -> str:
+    if isinstance(error, GeosweepError):
+        return str(error)
+    return (
+        f"it cannot load this version of Geosweep ({type(error).__name__}: {error}). Install the "
+        "same versions of Geosweep, Python and Numba there as here, and start it again"
+    )
 
 
-def ask_cluster_with_retries(client: Client, call: Callable[[], Answer], check: Check) -> Answer:
+# --- calls ------------------------------------------------------------------------------------
+
+
+def wait_for_workers(
+    client: Client,
+    check: Check,
+    told: Callable[[], object] = lambda: None,
+    seconds: float = math.inf,
+    workers: int = 1,
+) -> bool:
+    """Wait until a cluster has workers; False if its scheduler ends, or that takes longer.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    check : callable
+        Called again and again while it waits; may raise.
+    told : callable
+        Called once when that takes long.
+    seconds : float, optional
+    workers : int, optional
+        So many.
+    """
+    began, said = time.monotonic(), False
+    while len(_worker_addresses(client)) < workers:
+        check()
+        waited = time.monotonic() - began
+        if client.status != "running" or waited > seconds:
+            return False
+        if waited > SOON and not said:
+            told()
+            said = True
+        time.sleep(LOOK_SECONDS)
+    return True
+
+
+def _worker_addresses(client: Client) -> set[str]:
+    """Of the workers that are there; none if the scheduler is gone."""
+    with contextlib.suppress(OSError):
+        return set(client.nthreads())
+    return set()
+
+
+def ask_cluster_with_retries(
+    client: Client, call: Callable[[], Any], check: Check = lambda: None
+) -> Any:
     """Call a cluster, and repeat the call if a worker is lost during it.
 
     Every call before tasks are computed goes through here, since in Dask the loss of one worker
@@ -180,7 +227,8 @@ def ask_cluster_with_retries(client: Client, call: Callable[[], Answer], check: 
     ----------
     client : distributed.Client
     call : callable
-        Without arguments; whatever it did, it can be done again.
+        Without arguments: methods of the client within it are coroutines. Whatever it did, it can
+        be done again.
     check : callable
         Called again and again while this waits; may raise.
 
@@ -191,70 +239,67 @@ def ask_cluster_with_retries(client: Client, call: Callable[[], Answer], check: 
     OSError
         Of the call, if the scheduler is gone, or no worker came or went in `MOST_TRIES` of them.
     """
-    workers, tries = None, 0
+    workers: set[str] = set()
+    tries = 0
     while True:
         try:
-            return _answer_or_interrupt(client, call, check)
+            return _ask(client, call, check, ANSWER_SECONDS)
+        except _NoAnswer:
+            raise InputError(_silent_worker_message(client)) from None
         except OSError:  # a connection that is lost is one
-            if not wait_for_workers(client, check, lambda: None):
+            if not wait_for_workers(client, check):
                 raise
             before, workers = workers, _worker_addresses(client)
             tries = tries + 1 if workers == before else 0
             if tries == MOST_TRIES:
                 raise
-        time.sleep(AGAIN_SECONDS)
+        time.sleep(LOOK_SECONDS)
 
 
-def _worker_addresses(client: Client) -> set[str] | None:
-    """Of the workers that are there; none if the scheduler is gone."""
-    with contextlib.suppress(OSError):
-        return set(client.nthreads())
-    return None
+class _NoAnswer(Exception):
+    """A call took too long, as Dask's do for ever where a worker is suspended."""
 
 
-def _answer_or_interrupt(client: Client, call: Callable[[], Answer], check: Check) -> Answer:
-    """Make a call that may never return, as Dask's does for a suspended worker, with a timeout."""
-    answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+def _ask(client: Client, call: Callable[[], Any], check: Check, seconds: float) -> Any:
+    """What a call answers, made on the client's event loop; `_NoAnswer` after so many seconds."""
 
-    def called() -> None:
-        try:
-            answers.put((call(), None))
-        except BaseException as error:  # also a CancelledError, of a client that is closed
-            answers.put((None, error))
+    async def called() -> Any:
+        return await call()
 
-    threading.Thread(target=called, daemon=True).start()
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while time.monotonic() < deadline:
-        check()
-        with contextlib.suppress(queue.Empty):
-            found, error = answers.get(timeout=AGAIN_SECONDS)
-            if error is not None:
-                raise error
-            answer: Answer = found
-            return answer
+    loop: Any = client.loop  # Tornado's on asyncio
+    asked = asyncio.run_coroutine_threadsafe(called(), loop.asyncio_loop)
+    deadline = time.monotonic() + seconds
+    try:
+        while not wait([asked], LOOK_SECONDS).done:
+            check()
+            if time.monotonic() > deadline:
+                raise _NoAnswer
+        return asked.result()
+    finally:
+        asked.cancel()
+
+
+def _silent_worker_message(client: Client) -> str:
     workers = client.scheduler_info(n_workers=-1)["workers"]
     silent = min(workers, key=lambda address: workers[address]["last_seen"], default="")
-    raise InputError(
+    return (
         f"not all of {len(workers)} workers answered within {ANSWER_SECONDS:.0f} s, least of all "
         f"{silent}: it may be suspended or cut off. End it, or let it go on, and repeat the command"
     )
 
 
-def call_in_side_thread(call: Callable[[], object], seconds: float) -> None:
-    """Call something that may wait for a suspended worker, and wait for it so long at most."""
-
-    def called() -> None:
-        with contextlib.suppress(Exception):  # of a worker, or a scheduler, that is lost
-            call()
-
-    thread = threading.Thread(target=called, daemon=True)
-    thread.start()
-    thread.join(seconds)
+def _tell(client: Client, call: Callable[[], Any]) -> None:
+    """Make a call whose failure does no harm, as where a worker or the scheduler is lost."""
+    with contextlib.suppress(Exception):
+        _ask(client, call, lambda: None, ASIDE_SECONDS)
 
 
 def stop_session_on_workers(client: Client, session: Session) -> None:
     """Tell the workers to end the tasks of a session after the segments that they are at."""
-    call_in_side_thread(lambda: client.run(session.stop, on_error="ignore"), ASIDE_SECONDS)
+    _tell(client, lambda: client.run(session.stop, on_error="ignore"))
+
+
+# --- kinds of workers -------------------------------------------------------------------------
 
 
 def hosts_of_workers(workers: Iterable[Worker]) -> list[dict[str, Any]]:
@@ -303,7 +348,7 @@ def call_on_workers(
     addresses : list of str
     function : callable
         Without arguments.
-    drain : sweep.clusters.shutdown.Drain
+    drain : sweep.clusters.stop.Drain
         Its `check` is called while this waits.
     """
     futures = {
@@ -320,10 +365,15 @@ def call_on_workers(
                 future.result()
 
 
+# --- their end --------------------------------------------------------------------------------
+
+
 class Ending(WorkerPlugin):
     """Shuts a worker down gracefully: it commits its current task, and begins no other.
 
-    That is when its lifetime is nearly over, on SIGTERM, or when it is closed.
+    That is when its lifetime is nearly over, on SIGTERM, or when it is closed. Whether a worker
+    that comes late can compute is checked by each task, not here: where a coordinator is killed,
+    its plugin stays with the scheduler, and would refuse the workers of whoever comes next.
 
     Parameters
     ----------
@@ -364,7 +414,7 @@ def ending_workers_in_order(client: Client, session: Session, check: Check) -> I
         yield
     finally:
         if client.status == "running":
-            call_in_side_thread(lambda: client.unregister_worker_plugin(plugin.name), ASIDE_SECONDS)
+            _tell(client, lambda: client.unregister_worker_plugin(plugin.name))
 
 
 def _end_worker_after_its_task(worker: distributed.Worker) -> None:

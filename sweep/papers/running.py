@@ -10,8 +10,8 @@ import xarray as xr
 from integrators.errors import InputError, check_known, check_number
 from sweep.analysis.rows import Rows
 from sweep.campaign import coordinator
-from sweep.clusters.launch import local_cluster_client
-from sweep.clusters.shutdown import Drain
+from sweep.clusters.connect import local_cluster_client
+from sweep.clusters.stop import Drain
 from sweep.errors import Interrupted
 from sweep.papers.claims import Paper
 from sweep.papers.registry import PAPERS

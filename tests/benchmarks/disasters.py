@@ -121,7 +121,7 @@ class Cluster:
         self.scheduler = Group(dask, "scheduler", *own, log=log)
         self.nannies = Group(
             dask, "worker", self.address, "--nworkers", self.count, "--nthreads", 1,
-            "--no-dashboard", "--preload", "sweep.clusters.preload",
+            "--no-dashboard", "--preload", "sweep.clusters.local",
             "--preload", HERE / "counting.py", "--local-directory", self.folder, log=log,
             **{counting.LOG: str(self.steps), counting.PIDS: str(self._pids)},
         )  # fmt: skip

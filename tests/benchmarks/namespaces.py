@@ -9,11 +9,16 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import time
 
 import counting
 import psutil
 from disasters import HERE, POLL, PROGRAMS, Group
+
+sys.path.insert(0, str(HERE.parent / "helpers"))
+
+from authorities import make_certificates
 
 PORT = 8786
 NETWORK = "10.73.0"  # only inside of our namespaces
@@ -184,8 +189,7 @@ class Site:
         self.folder, self._network, self._first = folder, network, first
         self._tls = folder / "tls" if protocol == "tls" else None
         if self._tls:
-            made = [PROGRAMS / "sweep", "certificates", self._tls, "--days", "1"]
-            subprocess.run(made, check=True, capture_output=True)
+            make_certificates(self._tls)
         self.hosts = {}
         server = network.host(first)
         self.address = f"{protocol}://{server.address}:{PORT}"
@@ -214,7 +218,7 @@ class Site:
             log = self.log(f"host{number}")
             host.keep(
                 PROGRAMS / "dask", "worker", self.address, "--nworkers", 2, "--nthreads", 1,
-                "--no-dashboard", "--preload", "sweep.clusters.preload",
+                "--no-dashboard", "--preload", "sweep.clusters.local",
                 "--preload", HERE / "counting.py", "--preload", HERE / "suspending.py",
                 "--local-directory", self.folder, *self._options("worker"), log=log,
                 **{counting.LOG: str(self.steps(number)), counting.PIDS: str(self.log("pids"))},

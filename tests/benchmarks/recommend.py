@@ -26,7 +26,7 @@ from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recommend.recommend import SEARCHED
 from sweep.campaign.recommend.rounds import LARGEST_TOLERANCE, MOST_STEPS, SMALLEST_TOLERANCE
 from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
-from sweep.clusters.launch import local_cluster_client
+from sweep.clusters.connect import local_cluster_client
 from sweep.store.studies import parse_study
 from sweep.study.system_defaults import fitting_integrators
 from sweep.study.time_axis import TimeAxis

@@ -18,7 +18,7 @@ LINES = list(dict.fromkeys(line for path in DOCUMENTS for line in command_lines(
 COMMANDS = [line for line in LINES if line.startswith("sweep ")]
 # What is run elsewhere: papers and shown studies by output_blocks, which compares what they print;
 # the page in a browser, clusters, buckets, recommendations and plugins by the tests of these.
-ELSEWHERE = ("sweep reproduce", "sweep serve", "sweep submit", "sweep cancel", "sweep certificates")
+ELSEWHERE = ("sweep reproduce", "sweep serve", "sweep submit", "sweep cancel")
 ELSEWHERE += ("sweep recommend", "bead", "mclachlan-approaches", "s3://")
 ELSEWHERE += ("--cluster ", "--scheduler-file ", *lines_of_shown_studies())
 # What compiles many kernels or draws many pictures, and what is shown in other words too.

@@ -1,4 +1,4 @@
-"""Certificates of an authority of the tests' own, as `sweep certificates` names the files."""
+"""Certificates of an authority of the tests' own."""
 
 import datetime
 

@@ -27,7 +27,7 @@ import sweep
 from integrators.errors import InputError
 from integrators.stepping import loop
 from sweep.campaign import cost_model, pilot
-from sweep.clusters import launch as starting
+from sweep.clusters import connect as starting
 from sweep.clusters.local import start_local_cluster
 
 PROGRAMS = Path(sys.executable).parent
@@ -211,7 +211,8 @@ def lent(cluster):
     @contextlib.contextmanager
     def lend():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(starting, "start_local_cluster", lambda *arguments: Lent(cluster.cluster))
+            shared = Lent(cluster.cluster)
+            patch.setattr(starting, "start_local_cluster", lambda *arguments, **options: shared)
             yield
 
     return lend

@@ -10,7 +10,7 @@ import sweep
 from sweep.errors import InputError, StudyError
 
 # What only makes sense at a terminal, or is a file that is read or written.
-TERMINAL = {"init", "new", "schema", "cancel", "ls", "show", "serve", "certificates", "guide"}
+TERMINAL = {"init", "new", "schema", "cancel", "ls", "show", "serve", "guide"}
 
 
 def test_the_guide_names_a_function_for_each_command(tmp_path, command):

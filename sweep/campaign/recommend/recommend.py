@@ -45,7 +45,7 @@ from sweep.campaign.recommend.rounds import (
     Round,
     Trial,
 )
-from sweep.clusters.launch import start_or_connect
+from sweep.clusters.connect import start_or_connect
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store

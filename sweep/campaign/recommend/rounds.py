@@ -18,7 +18,7 @@ from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.campaign import coordinator
 from sweep.campaign.recommend.bounds import GLOBAL
 from sweep.campaign.recommend.confidence import rare_error
-from sweep.clusters.shutdown import TIME_IS_UP
+from sweep.clusters.stop import TIME_IS_UP
 from sweep.errors import Interrupted
 from sweep.store.open import open_study
 from sweep.store.progress import Counter

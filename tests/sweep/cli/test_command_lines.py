@@ -26,7 +26,7 @@ SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")
 COMMANDS = (
     "init", "new", "check", "plan", "recommend", "run", "extend", "decide", "merge", "submit",
     "cancel", "status", "failures", "retry", "verify", "ls", "show", "query", "order", "drift",
-    "chaos", "work", "plot", "report", "serve", "export", "reproduce", "certificates", "schema",
+    "chaos", "work", "plot", "report", "serve", "export", "reproduce", "schema",
     "guide",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from dask_processes import SMALL, refused
 from own_signals import sigterm_when
 
 import sweep
-from sweep.clusters.jobqueue import seconds_of_coordinator_job
+from sweep.clusters.jobs import seconds_of_coordinator_job
 from sweep.clusters.profiles import find_cluster_profile
 
 MANY = ("random = 68", "random = 2000")  # some minutes
@@ -183,7 +183,7 @@ def test_a_coordinator_whose_time_is_up_is_followed_by_another(
         ({}, ("--cluster", "local"), ("profile 'local' is of kind local", "batch")),
         ({"walltime": "8h"}, ("--cluster", "night"), ("walltime = '8h' in profile 'night'",)),
         ({"scale": None}, ("--cluster", "night"), ("how many workers is not said",)),
-        ({"memory": None}, ("--cluster", "night"), ("profile 'night' says no memory",)),
+        ({"memory": None}, ("--cluster", "night"), ("profile 'night' (slurm)", "cores and memory")),
         ({"coordinator": {"core": 1}}, ("--cluster", "night"), ("Did you mean 'cores'?",)),
         ({"processes": 2}, ("--cluster", "night"), ("nanny = False in profile 'night'", "2 proc")),
         ({"coordinator": 3}, ("--cluster", "night"), ("coordinator is 3",)),

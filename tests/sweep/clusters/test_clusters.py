@@ -48,13 +48,13 @@ def refusal(small):
     return run
 
 
+NIGHT = {"kind": "slurm", "cores": 1, "memory": "1GB", "scale": 1}
 WRONG = {
     "no mapping": ("slurm", "is 'slurm'…kind"),
     "no kind": ({"cores": 2}, "kind…local, slurm"),
     "kind": ({"kind": "slrum"}, "'slrum'. Did you mean 'slurm'?"),
-    "key": ({"kind": "slurm", "core": 2}, "of kind slurm 'core'. Did you mean 'cores'?"),
-    "local": ({"kind": "local", "queue": "x"}, "'queue'"),
-    "ours": ({"kind": "slurm", "n_workers": 2}, "profile 'night' of kind slurm…'n_workers'"),
+    "key": (NIGHT | {"core": 2}, "'night' (slurm) does not start…'core'. Did you mean 'cores'?"),
+    "local": ({"kind": "local", "queue": "x"}, "'night' (local)…'queue'. Valid: host, interface"),
     "both": ({"kind": "local", "scale": 1, "adapt": {"maximum": 2}}, "both scale and adapt"),
     "scale": ({"kind": "local", "scale": 0}, "scale workers = 0…≥ 1"),
     "unit": ({"kind": "local", "scale": {"jobs": 1}}, "scale in profile 'night'…'jobs'"),
@@ -82,8 +82,8 @@ def test_a_profile_with_a_mistake(kind, refusal, kubernetes):
 def test_how_many_and_of_what_must_be_said(refusal):
     sized = {"cores": 1, "memory": "1GB"}
     for kind, options, expected in (
-        ("slurm", {}, "profile 'slurm' says no cores"),
-        ("pbs", {"cores": 1}, "says no memory"),
+        ("slurm", {"scale": 1}, "'slurm' (slurm) does not start: You must specify how much cores"),
+        ("pbs", {"cores": 1, "scale": 1}, "how much cores and memory per job"),
         ("lsf", sized, "how many workers is not said for a cluster of kind lsf"),
         ("sge", sized, "expected `workers=N`, or scale: N"),
     ):

@@ -151,7 +151,7 @@ COMPUTING = {
     "run of a study that goes on from it": ["run", "second.toml", "--no-summary"],
 }
 ENDS_WITH = {"submit": 2, "verify --repair": 3}  # it asks for encryption; something was found
-NO_STORE = {"init", "new", "schema", "reproduce", "certificates", "guide"}
+NO_STORE = {"init", "new", "schema", "reproduce", "guide"}
 SERVING = {"serve"}  # until it is ended
 SLOW = ("plot of all", "report", "recommend", "extend", "run of a study that goes on from it")
 

@@ -3,21 +3,26 @@
 import asyncio
 import contextlib
 import functools
+import importlib
 import inspect
 import math
 import os
 import re
 import shlex
+import signal
 import sys
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import dask
-from distributed import Security, SpecCluster
+from distributed import Client, Security, SpecCluster
+from distributed.deploy import Adaptive
 
-from integrators.errors import InputError
-from sweep.clusters.adaptive import Resubmitting
-from sweep.clusters.profiles import JOBS, KUBERNETES, Profile, dask_cluster_class
+from integrators.errors import InputError, suggest_nearest
+from sweep.clusters.profiles import JOBS, KUBERNETES, Profile
+from sweep.clusters.spec import LOCAL
 
 DEATHS = 5  # of workers, with one task each time, before a cluster that we start hands it back
 SETTINGS = {
@@ -30,6 +35,62 @@ JOB_SECONDS = "60s"  # of work that a further worker is to have: its job queues 
 COORDINATOR = {"cores": 2, "memory": "4GB"}  # its job, with the scheduler
 SIZES = ("cores", "memory", "processes", "job_cpu", "job_mem", "mem", "ncpus", "resource_spec")
 STANDARD_IMAGE = "ghcr.io/dask/dask"
+LOCAL_OPTIONS = ("host", "interface", "memory_limit", "local_directory", "dashboard_address")
+
+
+def dask_cluster_class(kind: str) -> Any:
+    """The class of a queue's or Kubernetes' cluster, of an optional package.
+
+    Raises
+    ------
+    InputError
+        If the package is not installed: how to do that.
+    """
+    extra = "jobqueue" if kind in JOBS else KUBERNETES
+    module = "dask_jobqueue" if kind in JOBS else "dask_kubernetes.operator"
+    try:
+        with _signal_handlers_kept():
+            return getattr(importlib.import_module(module), JOBS.get(kind, "KubeCluster"))
+    except ImportError as error:
+        raise InputError(
+            f"a cluster of kind {kind} needs dask-{extra} ({error}): "
+            f"pip install 'geosweep[{extra}]'"
+        ) from None
+
+
+@contextlib.contextmanager
+def _signal_handlers_kept() -> Iterator[None]:
+    """dask_jobqueue sets a handler for Ctrl-C as it is imported, which would end us at once."""
+    setter = signal.signal
+    signal.signal = lambda signalnum, handler: signal.getsignal(signalnum)
+    try:
+        yield
+    finally:
+        signal.signal = setter
+
+
+def start_failure(
+    profile: Profile, error: object, what: str = "cluster", ends: str = "does not start"
+) -> InputError:
+    """The error that what a profile describes does not start, with what its class says of that."""
+    said = " ".join(line for line in str(error).splitlines() if line.strip())
+    if unexpected := re.search(r"unexpected keyword argument '(\w+)'", said):
+        known = LOCAL_OPTIONS if profile.kind == LOCAL else _option_names(profile.kind)
+        said = f"unknown key {unexpected[1]!r}.{suggest_nearest(unexpected[1], known)}"
+    return InputError(
+        f"the {what} of profile {profile.name!r} ({profile.kind}) {ends}: "
+        f"{said or type(error).__name__}"
+    )
+
+
+def _option_names(kind: str) -> list[str]:
+    """Names that the class of a kind of clusters, and that of its jobs, know."""
+    made = dask_cluster_class(kind)
+    return sorted(_argument_names(made) | _argument_names(getattr(made, "job_cls", made)))
+
+
+def _argument_names(made: Any) -> set[str]:
+    return {name for base in made.__mro__ for name in inspect.signature(base.__init__).parameters}
 
 
 def start_batch_jobs(
@@ -66,23 +127,23 @@ def start_batch_jobs(
     return cluster
 
 
+async def _submit_batch_jobs(cluster: SpecCluster, jobs: int) -> None:
+    """Submit jobs, and raise what the batch system says; ``scale`` would only log it."""
+    for _ in range(jobs):
+        cluster.worker_spec.update(cluster.new_worker_spec())
+    await cluster
+
+
 def _batch_cluster_options(
     profile: Profile, workers: int | None
 ) -> tuple[dict[str, Any], int, dict[str, Any]]:
     """Arguments of the cluster's class, number of jobs to begin with, arguments of ``adapt``."""
-    name = _config_name(profile)
-    setting = functools.partial(_jobqueue_setting, name)
+    setting = functools.partial(_jobqueue_setting, profile)
     options = dict(profile.options)
-    for key in ("cores", "memory"):
-        if not options.get(key) and not setting(key):
-            raise InputError(
-                f"profile {profile.name!r} says no {key}; expected cores: and memory: of one job, "
-                f"there or in jobqueue.{name} of Dask's configuration"
-            )
     processes = options.get("processes") or setting("processes")
     # Kernels have one thread; Dask's default is fewer processes of several. It counts them only
-    # if it is told so here.
-    options["processes"] = processes or options.get("cores") or setting("cores")
+    # if it is told so here. Without cores it will refuse to start.
+    options["processes"] = processes or options.get("cores") or setting("cores") or 1
     if options["processes"] > 1 and options.get("nanny") is False:
         raise InputError(
             f"nanny = False in profile {profile.name!r}, with {options['processes']} processes of "
@@ -96,8 +157,13 @@ def _batch_cluster_options(
     return options, *_initial_jobs_and_adapt(profile, workers, options["processes"])
 
 
-def _jobqueue_setting(name: str, key: str) -> Any:
-    return dask.config.get(f"jobqueue.{name}.{key}", None)
+def _config_name(profile: Profile) -> str:
+    name: str = profile.options.get("config_name", profile.kind)
+    return name
+
+
+def _jobqueue_setting(profile: Profile, key: str) -> Any:
+    return dask.config.get(f"jobqueue.{_config_name(profile)}.{key}", None)
 
 
 def _initial_jobs_and_adapt(
@@ -137,6 +203,9 @@ def _batch_job_of_worker(worker: Any) -> str:
     return str(worker.name).rpartition("-")[0]
 
 
+# --- coordinators -----------------------------------------------------------------------------
+
+
 def check_coordinator_profile(profile: Profile, workers: int | None) -> None:
     """Refuse a profile by which no coordinator can be submitted; parameters as `start_batch_jobs`.
 
@@ -149,8 +218,10 @@ def check_coordinator_profile(profile: Profile, workers: int | None) -> None:
             f"profile {profile.name!r} is of kind {profile.kind}; expected one of a batch system "
             f"({', '.join(JOBS)}) or a running scheduler, since others end with this command"
         )
-    _batch_cluster_options(profile, workers)
+    options, *_ = _batch_cluster_options(profile, workers)
     seconds_of_coordinator_job(profile)
+    for own in (options, _coordinator_options(profile)):
+        _job(profile, own)
 
 
 def submit_coordinator_job(profile: Profile, name: str, function: str, text: str) -> str:
@@ -178,41 +249,39 @@ def submit_coordinator_job(profile: Profile, name: str, function: str, text: str
     InputError
         With what the batch system says.
     """
-    made, options = _coordinator_job(profile, name)
     module, _, called = function.partition(":")
-    python = options.get("python") or _jobqueue_setting(_config_name(profile), "python")
+    python = profile.options.get("python") or _jobqueue_setting(profile, "python")
     command = shlex.join(
         [python or sys.executable, "-c", f"from {module} import {called}; {called}()"]
     )
+    job = _job(profile, _coordinator_options(profile, name))
+    # The shell stays, for what the prologue has it do at its end, and outlives SIGTERM.
+    lines = f"cd {shlex.quote(os.getcwd())}", "trap : TERM", f"{command} <<'END'\n{text}\nEND"
+    job._command_template = "\n".join(lines)
     try:
-        job = made(scheduler="", name="coordinator", **options)
-        # The shell stays, for what the prologue has it do at its end, and outlives SIGTERM.
-        lines = f"cd {shlex.quote(os.getcwd())}", "trap : TERM", f"{command} <<'END'\n{text}\nEND"
-        job._command_template = "\n".join(lines)
         with job.job_file() as file, ThreadPoolExecutor(1) as pool:  # here may be a running loop
             said = pool.submit(asyncio.run, job._submit_job(file)).result()
         number: str = job._job_id_from_submit_output(said)
         return number
-    except (RuntimeError, ValueError, TypeError, OSError) as error:
-        said = " ".join(line for line in str(error).splitlines() if line.strip())
-        raise InputError(
-            f"the coordinator's job of profile {profile.name!r} ({profile.kind}) is not submitted: "
-            f"{said}"
-        ) from error
+    except (RuntimeError, ValueError, OSError) as error:
+        raise start_failure(profile, error, "coordinator's job", "is not submitted") from error
 
 
-def _config_name(profile: Profile) -> str:
-    name: str = profile.options.get("config_name", profile.kind)
-    return name
-
-
-def _coordinator_job(profile: Profile, name: str) -> tuple[Any, dict[str, Any]]:
-    """The class of a coordinator's job, and its arguments."""
-    made = dask_cluster_class(profile.kind).job_cls
-    known = {key for base in made.__mro__ for key in inspect.signature(base.__init__).parameters}
+def _coordinator_options(profile: Profile, name: str = "") -> dict[str, Any]:
     options = {key: value for key, value in profile.options.items() if key not in SIZES}
-    options |= {**COORDINATOR, "processes": 1, "job_name": name, **profile.coordinator}
-    return made, {key: value for key, value in options.items() if key in known}
+    own = {"name": "coordinator", "job_name": name, **COORDINATOR, "processes": 1}
+    return options | own | profile.coordinator
+
+
+def _job(profile: Profile, options: dict[str, Any]) -> Any:
+    """A job of dask-jobqueue, which is not submitted: by options of a cluster or of a job."""
+    made = dask_cluster_class(profile.kind)
+    of_clusters = _argument_names(made) - _argument_names(made.job_cls)
+    options = {key: value for key, value in options.items() if key not in of_clusters}
+    try:
+        return made.job_cls(scheduler="", **options)
+    except (TypeError, ValueError) as error:
+        raise start_failure(profile, error, "coordinator's job", "is not submitted") from error
 
 
 def seconds_of_coordinator_job(profile: Profile) -> float:
@@ -223,27 +292,22 @@ def seconds_of_coordinator_job(profile: Profile) -> float:
     InputError
         If it is not written in a way that is understood.
     """
-    _, options = _coordinator_job(profile, "")
-    text = options.get("walltime") or _jobqueue_setting(_config_name(profile), "walltime")
+    walltime = _coordinator_options(profile).get("walltime")
+    text = walltime or _jobqueue_setting(profile, "walltime")
     if text is None:
         return math.inf
-    n = r"(\d{1,9})"
-    form = rf"()(?:{n}:)?{n}()" if profile.kind == "lsf" else rf"(?:{n}-)?{n}:{n}:{n}"
-    if (found := re.fullmatch(form, str(text))) is None:
+    form = r"()(?:(\d+):)?(\d+)()" if profile.kind == "lsf" else r"(?:(\d+)-)?(\d+):(\d+):(\d+)"
+    if (found := re.fullmatch(form, str(text), re.ASCII)) is None:
         expected = '"08:00"' if profile.kind == "lsf" else '"08:00:00" or "2-00:00:00"'
         raise InputError(
             f"walltime = {text!r} in profile {profile.name!r}; expected such as {expected}, in "
             "quotes, there or in its coordinator:"
         )
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return ((days * 24.0 + hours) * 60.0 + minutes) * 60.0 + seconds
+    units = (86400.0, 3600.0, 60.0, 1.0)
+    return sum(unit * float(part or 0) for unit, part in zip(units, found.groups(), strict=True))
 
 
-async def _submit_batch_jobs(cluster: SpecCluster, jobs: int) -> None:
-    """Submit jobs, and raise what the batch system says; ``scale`` would only log it."""
-    for _ in range(jobs):
-        cluster.worker_spec.update(cluster.new_worker_spec())
-    await cluster
+# --- Kubernetes -------------------------------------------------------------------------------
 
 
 def start_kubernetes_pods(profile: Profile, workers: int | None, security: Security | None) -> Any:
@@ -303,3 +367,72 @@ def _complete_pod_options(options: dict[str, Any], profile: Profile) -> None:
         options["env"] = {**own, **env}
     else:
         options["env"] = [*({"name": key, "value": own[key]} for key in own), *env]
+
+
+# --- scaling ----------------------------------------------------------------------------------
+
+
+class FollowingWork(Adaptive):
+    """Dask's adaptive scaling, which grows at once to the workers that the remaining work needs.
+
+    Dask counts the tasks that its scheduler has. A coordinator submits only two per worker and
+    keeps the others, so that by Dask's own count a cluster would only double each time its jobs
+    have queued. Each worker should have ``target_duration`` of work, and a task; Dask decides only
+    which are idle.
+    """
+
+    work_left: tuple[float, int] | None = None  # seconds and tasks, set by a coordinator
+
+    async def target(self) -> int:
+        """Number of workers that there should be."""
+        known: int = await super().target()
+        if self.work_left is None:
+            return known
+        seconds, tasks = self.work_left
+        worth: int = min(tasks, math.ceil(seconds / self.target_duration))
+        return max(worth, min(known, len(self.observed)))
+
+
+class Resubmitting(FollowingWork):
+    """Adaptive scaling that also resubmits ended jobs of several processes: walltime, lost nodes.
+
+    A job that had workers is submitted again when it has had none for as long as Dask lets lost
+    workers reconnect.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        # By job that has had workers: since when it has none.
+        self._lost: dict[Any, float | None] = {}
+        super().__init__(*arguments, **options)
+
+    async def recommendations(self, target: int) -> dict[str, Any]:
+        """As Dask's, after ended jobs are forgotten, which then are submitted again."""
+        timeout = dask.config.get("distributed.deploy.lost-worker-timeout")
+        patience, now = dask.utils.parse_timedelta(timeout), time.monotonic()
+        observed = {str(name) for name in self.observed}
+        cluster: Any = self.cluster  # a SpecCluster, which has more than its type says
+        for name, job in list(cluster.workers.items()):
+            group = cluster.worker_spec.get(name, {}).get("group", ())
+            if any(f"{name}{part}" in observed for part in group):
+                self._lost[name] = None
+            elif name in self._lost:
+                since = self._lost[name] = self._lost[name] or now
+                if now > since + patience:
+                    del self._lost[name], cluster.workers[name]
+                    await job.close()
+        return await super().recommendations(target)
+
+
+def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
+    """Tell the cluster of a client how much work remains, if it is one that adapts.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    seconds : float
+        Of all tasks together.
+    tasks : int
+    """
+    adaptive = getattr(client.cluster, "_adaptive", None)
+    if isinstance(adaptive, FollowingWork):
+        adaptive.work_left = seconds, tasks
