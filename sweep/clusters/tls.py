@@ -85,11 +85,8 @@ def _check_files(security: Security, role: str) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(found["ca_file"])
         context.load_cert_chain(found["cert"], found["key"], password="")
-    except ssl.SSLError as error:
-        said = error.reason or "no certificate, or no key"  # else such as KEY_VALUES_MISMATCH
-        raise InputError(f"{', '.join(files)} do not fit ({said}); {EXPECTED}") from None
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror}; {EXPECTED}") from None
+    except OSError as error:  # of a file, or of OpenSSL, such as KEY_VALUES_MISMATCH
+        raise InputError(f"{', '.join(files)} cannot be used: {error}; {EXPECTED}") from None
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:

@@ -117,13 +117,13 @@ def test_files_that_do_not_do(made, command, tmp_path):
     convert = ["openssl", "pkcs8", "-topk8", "-v2", "aes128", "-passout", "pass:x"]
     subprocess.run([*convert, "-in", pair[1], "-out", locked], check=True)
     cases = (
-        (tmp_path / "none.pem", *pair, "none.pem cannot be read: No such file"),
-        (tmp_path / "text.pem", *pair, "text.pem, "),
-        (own / "ca.pem", tmp_path, pair[1], "cannot be read: Is a directory"),
-        (own / "ca.pem", tmp_path / "text.pem", pair[1], "do not fit (no certificate, or no key)"),
-        (own / "ca.pem", pair[0], tmp_path / "text.pem", "do not fit (no certificate, or no key)"),
-        (own / "ca.pem", pair[0], None, "do not fit (no certificate, or no key)"),
-        (own / "ca.pem", pair[0], own / "worker-key.pem", "do not fit (KEY_VALUES_MISMATCH)"),
+        (tmp_path / "none.pem", *pair, f"No such file or directory: '{tmp_path}/none.pem'"),
+        (tmp_path / "text.pem", *pair, f"{tmp_path}/text.pem, {pair[0]}, {pair[1]} cannot be used"),
+        (own / "ca.pem", tmp_path, pair[1], f"Is a directory: '{tmp_path}'"),
+        (own / "ca.pem", tmp_path / "text.pem", pair[1], f"{tmp_path}/text.pem, {pair[1]} cannot"),
+        (own / "ca.pem", pair[0], tmp_path / "text.pem", f"{pair[0]}, {tmp_path}/text.pem cannot"),
+        (own / "ca.pem", pair[0], None, f"{own}/ca.pem, {pair[0]} cannot be used"),
+        (own / "ca.pem", pair[0], own / "worker-key.pem", "KEY_VALUES_MISMATCH"),
         (own / "ca.pem", pair[0], locked, "its key without a password"),
     )
     for ca_file, cert, key, expected in cases:
