@@ -125,7 +125,7 @@ def submit(
         spec, profile = resolve_cluster_spec(cluster)
         connecting = start_or_connect(spec)
         if profile is not None:
-            check_coordinator_profile(profile, cluster.workers)
+            check_coordinator_profile(profile)
             job = cluster, profile
     else:
         raise InputError(

@@ -24,7 +24,6 @@ from integrators.errors import InputError
 from sweep.clusters import tls
 from sweep.clusters.jobs import (
     SETTINGS,
-    adapt_from_one_worker,
     start_batch_jobs,
     start_failure,
     start_kubernetes_pods,
@@ -77,7 +76,7 @@ def starting_or_connecting(
                 yield lambda tasks=None: client
             return
         security = tls.security_of_started_cluster(spec)
-    with _starting(profile, spec.workers, security, check, told) as connected:
+    with _starting(profile, security, check, told) as connected:
         yield connected
 
 
@@ -106,15 +105,13 @@ def local_cluster_client(workers: int | None = None) -> AbstractContextManager[C
 
 @contextlib.contextmanager
 def _starting(
-    profile: Profile, workers: int | None, security: Security | None, check: Check, told: Told
+    profile: Profile, security: Security | None, check: Check, told: Told
 ) -> Iterator[Connect]:
     """As `starting_or_connecting`; what starts does so in a thread."""
     starts = {LOCAL: _start_local_cluster, KUBERNETES: start_kubernetes_pods}
-    said = workers or profile.scale or profile.adapt
+    said = profile.scale or profile.adapt
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
-        starting = pool.submit(
-            starts.get(profile.kind, start_batch_jobs), profile, workers, security
-        )
+        starting = pool.submit(starts.get(profile.kind, start_batch_jobs), profile, security)
         stack.callback(_close, starting, profile)
 
         @functools.cache
@@ -135,15 +132,11 @@ def _starting(
         yield connected
 
 
-def _start_local_cluster(
-    profile: Profile, workers: int | None, security: Security | None
-) -> SpecCluster:
+def _start_local_cluster(profile: Profile, security: Security | None) -> SpecCluster:
     """A local cluster; of one worker at first where nothing says how many."""
-    adapt = {} if workers else adapt_from_one_worker(profile.adapt)
-    said = workers or profile.scale.get("workers") or adapt.get("minimum")
-    return start_local_cluster(
-        said or _worker_count(), security, adapt, said or 1, **profile.options
-    )
+    said = profile.scale.get("workers") or profile.adapt.get("minimum")
+    most, at_first = said or _worker_count(), said or 1
+    return start_local_cluster(most, security, profile.adapt, at_first, **profile.options)
 
 
 def _worker_count(tasks: int | None = None) -> int:

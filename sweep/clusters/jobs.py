@@ -93,17 +93,13 @@ def _argument_names(made: Any) -> set[str]:
     return {name for base in made.__mro__ for name in inspect.signature(base.__init__).parameters}
 
 
-def start_batch_jobs(
-    profile: Profile, workers: int | None, security: Security | None
-) -> SpecCluster:
+def start_batch_jobs(profile: Profile, security: Security | None) -> SpecCluster:
     """A cluster of a batch system's jobs, which are submitted; one that has ended, again.
 
     Parameters
     ----------
     profile : Profile
         Of one of the kinds `sweep.clusters.profiles.JOBS`.
-    workers : int or None
-        In place of what it says.
     security : distributed.Security or None
 
     Raises
@@ -112,7 +108,7 @@ def start_batch_jobs(
         If it is not said how many. Whatever the batch system says is raised as it is.
     """
     made = dask_cluster_class(profile.kind)
-    options, jobs, adapt = _batch_cluster_options(profile, workers)
+    options, jobs, adapt = _batch_cluster_options(profile)
     with dask.config.set(SETTINGS):
         cluster: SpecCluster = made(security=security, **options)
     try:
@@ -134,9 +130,7 @@ async def _submit_batch_jobs(cluster: SpecCluster, jobs: int) -> None:
     await cluster
 
 
-def _batch_cluster_options(
-    profile: Profile, workers: int | None
-) -> tuple[dict[str, Any], int, dict[str, Any]]:
+def _batch_cluster_options(profile: Profile) -> tuple[dict[str, Any], int, dict[str, Any]]:
     """Arguments of the cluster's class, number of jobs to begin with, arguments of ``adapt``."""
     setting = functools.partial(_jobqueue_setting, profile)
     options = dict(profile.options)
@@ -154,7 +148,7 @@ def _batch_cluster_options(
         **(setting("scheduler-options") or {}),
         **options.get("scheduler_options", {}),
     }
-    return options, *_initial_jobs_and_adapt(profile, workers, options["processes"])
+    return options, *_initial_jobs_and_adapt(profile, options["processes"])
 
 
 def _config_name(profile: Profile) -> str:
@@ -166,36 +160,23 @@ def _jobqueue_setting(profile: Profile, key: str) -> Any:
     return dask.config.get(f"jobqueue.{_config_name(profile)}.{key}", None)
 
 
-def _initial_jobs_and_adapt(
-    profile: Profile, workers: int | None, processes: int
-) -> tuple[int, dict[str, Any]]:
+def _initial_jobs_and_adapt(profile: Profile, processes: int) -> tuple[int, dict[str, Any]]:
     """Number of jobs to begin with, and the arguments of ``adapt``."""
-    scale, adapt = {} if workers else profile.scale, {} if workers else profile.adapt
-    workers = workers or scale.get("workers")
-    jobs = math.ceil(workers / processes) if workers else scale.get("jobs")
-    if jobs:
+    _check_size(profile)
+    if scale := profile.scale:
+        jobs = scale.get("jobs") or math.ceil(scale["workers"] / processes)
         return jobs, {"minimum_jobs": jobs, "maximum_jobs": jobs}
-    if not adapt:
-        raise InputError(missing_worker_count_message(profile))
-    adapt = {"target_duration": JOB_SECONDS, **adapt_from_one_worker(adapt)}
+    adapt = {"target_duration": JOB_SECONDS, **profile.adapt}
     return adapt.get("minimum_jobs") or math.ceil(adapt["minimum"] / processes), adapt
 
 
-def missing_worker_count_message(profile: Profile) -> str:
-    """The message that the number of workers is not said."""
-    return (
-        f"how many workers is not said for a cluster of kind {profile.kind}; expected `workers=N`, "
-        "or scale: N or adapt: {minimum: 1, maximum: N} in "
-        f"geosweep.clusters.{profile.name} of Dask's configuration"
-    )
-
-
-def adapt_from_one_worker(adapt: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of ``adapt`` with a worker to begin with: only its work calls for others."""
-    if not adapt:
-        return {}
-    least = "minimum_jobs" if "minimum_jobs" in adapt else "minimum"
-    return {**adapt, least: max(1, adapt.get(least, 0))}
+def _check_size(profile: Profile) -> None:
+    if not profile.scale and not profile.adapt:
+        raise InputError(
+            f"how many workers is not said for a cluster of kind {profile.kind}; expected "
+            "`workers=N`, or scale: N or adapt: {minimum: 1, maximum: N} in "
+            f"geosweep.clusters.{profile.name} of Dask's configuration"
+        )
 
 
 def _batch_job_of_worker(worker: Any) -> str:
@@ -206,8 +187,8 @@ def _batch_job_of_worker(worker: Any) -> str:
 # --- coordinators -----------------------------------------------------------------------------
 
 
-def check_coordinator_profile(profile: Profile, workers: int | None) -> None:
-    """Refuse a profile by which no coordinator can be submitted; parameters as `start_batch_jobs`.
+def check_coordinator_profile(profile: Profile) -> None:
+    """Refuse a profile by which no coordinator can be submitted.
 
     Raises
     ------
@@ -218,7 +199,7 @@ def check_coordinator_profile(profile: Profile, workers: int | None) -> None:
             f"profile {profile.name!r} is of kind {profile.kind}; expected one of a batch system "
             f"({', '.join(JOBS)}) or a running scheduler, since others end with this command"
         )
-    options, *_ = _batch_cluster_options(profile, workers)
+    options, *_ = _batch_cluster_options(profile)
     seconds_of_coordinator_job(profile)
     for own in (options, _coordinator_options(profile)):
         _job(profile, own)
@@ -310,7 +291,7 @@ def seconds_of_coordinator_job(profile: Profile) -> float:
 # --- Kubernetes -------------------------------------------------------------------------------
 
 
-def start_kubernetes_pods(profile: Profile, workers: int | None, security: Security | None) -> Any:
+def start_kubernetes_pods(profile: Profile, security: Security | None) -> Any:
     """A cluster of pods, which Dask's operator starts; parameters as of `start_batch_jobs`."""
     made, options = dask_cluster_class(KUBERNETES), dict(profile.options)
     if security is not None:
@@ -318,17 +299,13 @@ def start_kubernetes_pods(profile: Profile, workers: int | None, security: Secur
             "Dask's operator starts no scheduler with certificates: start one by a manifest that "
             "mounts them, and connect to its address, tls://…"
         )
-    workers, adapt = workers or profile.scale.get("workers"), {}
-    if not workers:
-        if not profile.adapt:
-            raise InputError(missing_worker_count_message(profile))
-        adapt = adapt_from_one_worker(profile.adapt)
-    options["n_workers"] = workers or adapt["minimum"]
+    _check_size(profile)
+    options["n_workers"] = profile.scale.get("workers") or profile.adapt["minimum"]
     _complete_pod_options(options, profile)
     _check_kubernetes_answers()
     cluster = made(quiet=True, **options)
-    if adapt:
-        cluster.adapt(**adapt)
+    if profile.adapt:
+        cluster.adapt(**profile.adapt)
     return cluster
 
 

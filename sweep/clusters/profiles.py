@@ -44,7 +44,7 @@ class Profile:
     scale : dict
         ``workers``, or ``jobs`` of a queue: how many to start. Empty if that is not said.
     adapt : dict
-        Instead, arguments of the cluster's ``adapt``.
+        Instead, arguments of the cluster's ``adapt``, with a minimum.
     coordinator : dict
         Options of the job in which a submitted coordinator runs, where they are others.
 
@@ -134,6 +134,9 @@ def _parse_cluster_profile(name: str, found: Any) -> Profile:
     if scale is not None and not isinstance(scale, dict):
         scale = {"workers": scale}
     adapt = _mapping(f"{where}: adapt", keys.pop("adapt", None), "{minimum: 1, maximum: 8}")
+    if adapt:  # begins with a worker: only its work calls for others
+        least = "minimum_jobs" if "minimum_jobs" in adapt else "minimum"
+        adapt[least] = adapt.get(least) or 1
     coordinator = _mapping(f"{where}: coordinator", keys.pop("coordinator", None), "{memory: 8GB}")
     return Profile(name, kind, keys, scale or {}, adapt, coordinator)
 
@@ -153,7 +156,7 @@ def resolve_cluster_spec(spec: ClusterSpec) -> tuple[ClusterSpec, Profile | None
     spec : ClusterSpec
         Of a running scheduler, if that is what its profile says; with the profile's files.
     profile : Profile
-        To start; None for a running scheduler.
+        To start, of as many workers as the `ClusterSpec` says; None for a running scheduler.
     """
     if spec.is_running:
         return spec, None
@@ -163,7 +166,10 @@ def resolve_cluster_spec(spec: ClusterSpec) -> tuple[ClusterSpec, Profile | None
     if spec.tls_cert:
         files = {name: getattr(spec, name) for name in TLS}
     if profile.kind != SCHEDULER:
-        return ClusterSpec(profile.name, spec.workers, **files), replace(profile, options=options)
+        scale = {"workers": spec.workers} if spec.workers else profile.scale
+        adapt = {} if scale else profile.adapt
+        started = replace(profile, options=options, scale=scale, adapt=adapt)
+        return ClusterSpec(profile.name, spec.workers, **files), started
     if spec.workers is not None:
         raise InputError(
             f"workers = {spec.workers} is not for a running scheduler's profile, "
