@@ -35,7 +35,7 @@ SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
 LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
 SOON = 2.0  # seconds after which one is told that workers are waited for
 ANSWER_SECONDS = 30.0  # within which all workers answer
-MOST_TRIES = 30  # of a call that fails although no worker comes or goes
+MOST_TRIES = 100  # of a call that fails since a worker is lost
 ASIDE_SECONDS = 5.0  # that the end of a run waits for workers to be told of it
 ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
 LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
@@ -196,7 +196,7 @@ def wait_for_workers(
         So many.
     """
     began, said = time.monotonic(), False
-    while len(_worker_addresses(client)) < workers:
+    while _worker_count(client) < workers:
         check()
         waited = time.monotonic() - began
         if client.status != "running" or waited > seconds:
@@ -208,11 +208,11 @@ def wait_for_workers(
     return True
 
 
-def _worker_addresses(client: Client) -> set[str]:
-    """Of the workers that are there; none if the scheduler is gone."""
+def _worker_count(client: Client) -> int:
+    """Number of the workers that are there; none if the scheduler is gone."""
     with contextlib.suppress(OSError):
-        return set(client.nthreads())
-    return set()
+        return len(client.nthreads())
+    return 0
 
 
 def ask_cluster_with_retries(
@@ -237,23 +237,19 @@ def ask_cluster_with_retries(
     InputError
         If a worker does not answer.
     OSError
-        Of the call, if the scheduler is gone, or no worker came or went in `MOST_TRIES` of them.
+        Of the call, if the scheduler is gone, or it failed `MOST_TRIES` times.
     """
-    workers: set[str] = set()
-    tries = 0
-    while True:
+    for _ in range(MOST_TRIES):
         try:
             return _ask(client, call, check, ANSWER_SECONDS)
         except _NoAnswer:
             raise InputError(_silent_worker_message(client)) from None
-        except OSError:  # a connection that is lost is one
+        except OSError as error:  # a connection that is lost is one
+            lost = error
             if not wait_for_workers(client, check):
-                raise
-            before, workers = workers, _worker_addresses(client)
-            tries = tries + 1 if workers == before else 0
-            if tries == MOST_TRIES:
-                raise
+                break
         time.sleep(LOOK_SECONDS)
+    raise lost
 
 
 class _NoAnswer(Exception):
