@@ -28,7 +28,6 @@ from sweep.store.diff import (
     hash_of_run_table,
     references_of_run_table,
     stored_rows_by_run_id,
-    unchangeable_store_settings,
 )
 from sweep.store.files import (
     FORMAT_VERSION,
@@ -452,7 +451,7 @@ def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") 
         {
             "title": f"{entry.name}: {system.description}",
             "experiment": storage.to_attribute_json(experiment.expanded()),
-            "fixed": storage.to_attribute_json(unchangeable_store_settings(experiment)),
+            "fixed": storage.to_attribute_json(experiment.shared_settings),
             "time_axis": storage.to_attribute_json(time_axis_of_experiment(experiment)),
             "integrators": storage.to_attribute_json(methods),
             "system": storage.to_attribute_json(

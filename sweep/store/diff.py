@@ -302,24 +302,6 @@ def stored_rows_by_run_id(group: StoredGroup) -> dict[RunId, int]:
     return {run_id: row for row, run_id in enumerate(ids)}
 
 
-def unchangeable_store_settings(experiment: ResolvedExperiment) -> dict[str, Any]:
-    """What may not change while a store grows: what its rows would no longer agree on."""
-    expanded = experiment.expanded()
-    names = ("system", "duration", "samples", "statistics", "reference")
-    fixed = {name: expanded[name] for name in names} | {"record": sorted(expanded["record"])}
-    system = experiment.grids[0].make_systems()[0]
-    fixed["system"], parameters = system.first_name, system.identity
-    fixed["plugins"] = experiment.plugin_hashes()
-    return fixed | {
-        "parameters": {name: _collapse_equal_numbers(value) for name, value in parameters.items()}
-    }
-
-
-def _collapse_equal_numbers(value: object) -> object:
-    """A vector of equal numbers as that number: how many there are may be scanned."""
-    return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
-
-
 def check_experiment_unchanged(
     store: Store, group: StoredGroup, experiment: ResolvedExperiment
 ) -> None:
@@ -330,7 +312,7 @@ def check_experiment_unchanged(
 
 def _check_grid_unchanged(store: Store, group: StoredGroup, experiment: ResolvedExperiment) -> None:
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
-    now = json.loads(storage.to_attribute_json(unchangeable_store_settings(experiment)))
+    now = json.loads(storage.to_attribute_json(experiment.shared_settings))
     _check_time_axis_continues(store, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
         for parts in (now, stored):  # a coordinate says which value each row has

@@ -380,6 +380,24 @@ class ResolvedExperiment:
             return self.library.hashes(self.system, observables=self.record)
         return self.library.hashes(self.system, entry.name, entry.options)
 
+    @property
+    def shared_settings(self) -> dict[str, Any]:
+        """What is the same for all runs: what the tables of an experiment, and a store, agree on.
+
+        A parameter that is scanned has its first value.
+        """
+        expanded = self.grids[0].expanded()
+        first = {axis.name: axis.values[0] for axis in self.scan}
+        system = self.library.system(self.system, self.grids[0].parameters | first)
+        values = {name: _collapse_equal_numbers(value) for name, value in system.identity.items()}
+        return {
+            "system": system.first_name,
+            **{key: expanded[key] for key in ("duration", "samples", "statistics", "reference")},
+            "record": sorted(expanded["record"]),
+            "plugins": self.plugin_hashes(),
+            "parameters": values,
+        }
+
     def expanded(self) -> dict[str, Any]:
         """The experiment with all that was generated, as lists, dicts, strings and numbers."""
         plain: dict[str, Any] = _as_plain_data(self)
@@ -432,6 +450,11 @@ def _axis_group_lengths(
     return {block_of[axis.name]: len(axis.values) for axis in scan}, block_of
 
 
+def _collapse_equal_numbers(value: object) -> object:
+    """A vector of equal numbers as that number: how many there are may be scanned."""
+    return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
+
+
 def _as_plain_data(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         fields = (field.name for field in dataclasses.fields(value) if field.compare)
@@ -461,27 +484,39 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
     Raises
     ------
     CannotUnite
-        If a label has two meanings, or a parameter is scanned in one and not in another.
+        If they contradict each other, a label has two meanings, or a parameter is scanned in one
+        and not in another.
     """
     if len(parts) == 1:
         return parts[0]
-    try:
-        return dataclasses.replace(
-            parts[0],
-            parts=tuple(parts),
-            scan=_unite_scans([part.scan for part in parts]),
-            integrators=_unite_integrators(parts),
-            step_sizes=_distinct_values(size for part in parts for size in part.step_sizes),
-            tolerances=_distinct_values(size for part in parts for size in part.tolerances),
-            initial_conditions=_unite_starts([part.initial_conditions for part in parts]),
-            exclude=(),
-            zipped=(),
-            repeat=max(part.repeat for part in parts),
-            max_steps=max(part.max_steps for part in parts),
-            library=unite_libraries([part.library for part in parts]),
-        )
-    except CannotUnite as error:
-        raise CannotUnite(f"experiment {parts[0].name!r}: {error}") from None
+    scan = _unite_scans([part.scan for part in parts])
+    for part in parts[1:]:
+        _check_shared_settings(parts[0], part)
+    return dataclasses.replace(
+        parts[0],
+        parts=tuple(parts),
+        scan=scan,
+        integrators=_unite_integrators(parts),
+        step_sizes=_distinct_values(size for part in parts for size in part.step_sizes),
+        tolerances=_distinct_values(size for part in parts for size in part.tolerances),
+        initial_conditions=_unite_starts([part.initial_conditions for part in parts]),
+        exclude=(),
+        zipped=(),
+        repeat=max(part.repeat for part in parts),
+        max_steps=max(part.max_steps for part in parts),
+        library=unite_libraries([part.library for part in parts]),
+    )
+
+
+def _check_shared_settings(one: ResolvedExperiment, other: ResolvedExperiment) -> None:
+    """Raise `CannotUnite` unless two grids agree on what is the same for all runs of a store."""
+    settings, others = one.shared_settings, other.shared_settings
+    for axis in one.scan:
+        for of in (settings, others):
+            of["parameters"].pop(axis.name, None)
+    for name, value in settings.items():
+        if (found := others[name]) != value:
+            raise CannotUnite(f"one has {name} = {value!r}, another {found!r}")
 
 
 def _distinct_values(values: Iterable[Value]) -> tuple[Value, ...]:
@@ -493,7 +528,7 @@ def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
     axes = [{axis.name: axis for axis in scan} for scan in scans]
     for other in axes[1:]:
         for name in sorted(set(axes[0]) ^ set(other)):
-            raise CannotUnite(f"{name!r} is scanned in one study and not in the other")
+            raise CannotUnite(f"{name!r} is scanned in one and not in another")
     return tuple(_unite_axes([scan[name] for scan in axes]) for name in axes[0])
 
 
@@ -502,7 +537,7 @@ def _unite_axes(axes: Sequence[Axis]) -> Axis:
     meanings: dict[Any, Any] = {}  # by label
     for axis in axes:
         if (axis.labels is None) != (axes[0].labels is None):
-            raise CannotUnite(f"the values of {axis.name!r} have labels in one study only")
+            raise CannotUnite(f"the values of {axis.name!r} have labels in one only")
         for value, label in zip(axis.values, axis.labels or axis.values, strict=True):
             if meanings.setdefault(label, value) != value:
                 raise CannotUnite(f"a label of {axis.name!r} stands for two values")
@@ -521,7 +556,7 @@ def _unite_integrators(parts: Sequence[ResolvedExperiment]) -> tuple[IntegratorE
             if (known.name, known.options) != (entry.name, entry.options):
                 raise CannotUnite(
                     f"the label {entry.label!r} stands for two integrators; give one another "
-                    "label, and run that study on its store once more"
+                    "label, and run its study on its store once more, if it has one"
                 )
             sizes = (size[entry.adaptive] for size in part.steps_of(entry))
             steps.setdefault(entry.label, {}).update(dict.fromkeys(sizes))

@@ -301,9 +301,15 @@ def unite_studies(studies: Sequence[Study]) -> Study:
     for experiment in (experiment for study in studies for experiment in study.experiments):
         parts = experiments.setdefault(experiment.name, [])
         parts += [part for part in experiment.grids if part not in parts]
+    united = []
+    for name, parts in experiments.items():
+        try:
+            united.append(unite_experiments(parts))
+        except CannotUnite as error:
+            raise CannotUnite(f"experiment {name!r}: {error}") from None
     return dataclasses.replace(
         studies[0],
-        experiments=tuple(map(unite_experiments, experiments.values())),
+        experiments=tuple(united),
         description=next((s.description for s in studies if s.description), ""),
         texts=tuple(dict.fromkeys(text for study in studies for text in study.texts)),
         library=unite_libraries([study.library for study in studies]),

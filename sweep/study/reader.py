@@ -15,6 +15,7 @@ from integrators.method import STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE
 from integrators.stepping.adaptive import MOST_STEPS
 from sweep.errors import (
+    CannotUnite,
     Gathered,
     StudyError,
     check_distinct_nodes,
@@ -38,6 +39,7 @@ from sweep.study.experiment import (
     PreciseReference,
     Reference,
     ResolvedExperiment,
+    unite_experiments,
 )
 from sweep.study.initial_conditions import reader as conditions
 from sweep.study.initial_conditions.base import Start
@@ -155,8 +157,25 @@ def _read_experiments(
         found = read_nodes_gathering_problems(_read_experiment, nodes, library)
     except StudyError as error:
         raise StudyError(*_once_for_each_default(error.problems)) from None
-    check_distinct_nodes([table["name"] for table in nodes], [e.name for e in found], "name")
-    return found
+    grids: dict[str, list[ResolvedExperiment]] = {}
+    for grid in found:
+        grids.setdefault(grid.name, []).append(grid)
+    gather = Gathered()
+    last = {table["name"].value: table["name"] for table in nodes}
+    united = tuple(gather(_unite_grids, last[name], own) for name, own in grids.items())
+    gather.raise_problems()
+    return united
+
+
+def _unite_grids(name: Node, grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
+    """The experiment of all tables of one name; what is wrong is said of the last of them."""
+    try:
+        return unite_experiments(grids)
+    except CannotUnite as error:
+        raise name.error(
+            f"the tables of the name {name.value!r} are grids of one experiment, and cannot be: "
+            f"{error}; give one of them another name"
+        ) from None
 
 
 def _once_for_each_default(problems: Iterable[str]) -> Iterator[str]:

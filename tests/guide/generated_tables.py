@@ -106,7 +106,8 @@ KEYS = {
         "experiment": "an array of tables, `[[experiment]]`",
     },
     OF_EXPERIMENT: {
-        "name": "name of the experiment and of its group in the store",
+        "name": "name of the experiment and of its group in the store; tables of one name are "
+        "grids of one experiment",
         "system": "name of a system: `sweep ls systems`",
         "parameters": "a table: values of the system's parameters that are not scanned",
         "scan": "a table: for each scanned parameter a list, a range or labelled values",

@@ -134,7 +134,7 @@ def test_a_store_and_its_copy_give_its_study(place, command):
 
 # What else the second study says, and why it is refused.
 REFUSED = {
-    "a scan": ({"scan": "{ gravity = [9.81] }"}, "'gravity' is scanned in one study and not in"),
+    "a scan": ({"scan": "{ gravity = [9.81] }"}, "'gravity' is scanned in one and not in another"),
     "a label": (
         {"integrators": '[{ name = "rk4", label = "variational" }]'},
         "the label 'variational' stands for two integrators; give one another label",

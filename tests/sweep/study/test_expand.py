@@ -39,6 +39,38 @@ def test_scanned_vectors_bear_their_labels():
     assert pairs(table, "mass", "step_size") == {("even", 0.1), ("even", 0.05), ("odd", 0.05)}
 
 
+def tables_of_one_name(*grids):
+    """Text of an experiment with several tables of its name."""
+    texts = [one_experiment(**changes) for changes in grids]
+    return "".join([texts[0], *(text[text.index("[[") :] for text in texts[1:])])
+
+
+def test_tables_of_one_name_are_grids_of_one_experiment():
+    """Runs of the first, then those of the second that the first has not."""
+    text = tables_of_one_name(
+        {"integrators": '"rk4"', "initial_condition": '"lee"'},
+        {"integrators": '["rk2_heun", "rk4"]', "initial_condition": '"lee"', "step_size": "0.05"},
+    )
+    (table,) = tables_of(text)
+    assert rows_of(table) == [
+        ("rk4", 0.1, "lee"), ("rk4", 0.05, "lee"), ("rk2_heun", 0.05, "lee")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"samples": "5"}, "one has samples = 10, another 5"),
+        ({"parameters": "{ gravity = 2.0 }"}, "one has parameters = {"),
+        ({"scan": "{ gravity = [2.0] }"}, "'gravity' is scanned in one and not in another"),
+    ],
+)
+def test_tables_of_one_name_agree_on_all_but_their_axes(changes, message):
+    (problem,) = problems(tables_of_one_name({}, changes))
+    assert problem.startswith("s.toml:12: experiment[1].name: the tables of the name 'only'")
+    assert message in problem
+
+
 # --- in a store -------------------------------------------------------------------------------
 
 SHARED = {"duration": "0.1", "samples": "1", "initial_condition": "{ random = 2, seed = 1 }"}

@@ -108,7 +108,7 @@ MISTAKES = [
     ('"unit_length"', '"unit_lengh"', "7: defaults.record[2]: …Did you mean 'unit_length'?"),
     ('"unit_length"', '"energy"', "7: defaults.record[2]: …'energy'…s.toml:7: defaults"),
     ('"order"', '"_order"', "11: experiment[0].name: …the first not '_'…'_order'"),
-    ('"nbody"', '"order"', "35: experiment[1].name: …'order'…s.toml:11: experiment[0]"),
+    ('"nbody"', '"order"', "35: experiment[1].name: …'order'…'gravity' is scanned in one and"),
     ('name = "nbody"', "", "34: experiment[1]: …'name'…missing"),
     ("pendulum_chain", "chain", "12: experiment[0].system: …'spherical_pendulum_chain'?"),
     ("mass =", "mas =", "13: experiment[0].parameters.mas: …Did you mean 'mass'?"),
