@@ -67,7 +67,9 @@ class Batches:
         changes = np.zeros(len(runs), dtype=bool)
         for values in (
             entry.rows[runs] // unit,
-            places.cells // table.start_count,  # repeat, method and system
+            places.repeat,
+            places.method,
+            places.system_index,
             entry.standing[runs],
         ):
             changes[1:] |= values[1:] != values[:-1]

@@ -78,7 +78,7 @@ def _steps_of_integrators(table: RunTable) -> list[_Steps]:
     """`_Steps` of each integrator with a fixed step, in the order of the study."""
     methods = table.methods
     found: dict[int, set[float]] = {}
-    for method in table.occurring_indices(1):
+    for method in table.occurring_methods():
         if not methods.adaptive[method]:
             sizes = found.setdefault(int(methods.integrator[method]), set())
             sizes.add(float(methods.step_size[method]))
@@ -180,7 +180,7 @@ def _tolerances_below_reference(table: RunTable) -> Iterator[str]:
     reference, methods = table.experiment.reference, table.methods
     if reference is None:
         return
-    used = methods.tolerance[table.occurring_indices(1)]
+    used = methods.tolerance[table.occurring_methods()]
     least = np.min(used, where=np.isfinite(used), initial=np.inf)
     if least < reference.tolerance:
         yield (

@@ -292,7 +292,7 @@ def _rows_of_unit(work: Workload, costs: Costs) -> int:
     Small enough that every worker has work, and that no task takes too long.
     """
     table, experiment = work.entry.table, work.entry.experiment
-    lanes = table.start_count > 1 and not table.methods.adaptive[table.occurring_indices(1)].all()
+    lanes = len(table.starts) > 1 and not table.methods.adaptive[table.occurring_methods()].all()
     of_run = float(np.sum(_seconds_of_groups(work, costs))) / max(int(work.runs.sum()), 1)
     wanted = min(table.size / UNITS, UNIT_SECONDS / max(of_run, 1e-9))
     most = min(chunk_rows(experiment.samples + 1), MOST_BYTES // _bytes_of_run(work.entry))
@@ -523,7 +523,7 @@ class PlannedTask(Task):
     def first_repeat(self) -> int:
         """Repeat of its first run, counted from 0."""
         entry = self.maker.plan.entry
-        if entry.table.repeats == 1:
+        if entry.experiment.repeat == 1:
             return 0
         first = entry.pending_runs(self.rows.start, self.rows.stop)[:1]
         return int(entry.table.take(first).repeat[0])

@@ -76,7 +76,7 @@ def _study_facts(study: str, loaded: "Study", tables: "Sequence[RunTable]") -> d
                 "integrators": len(table.experiment.integrators),
                 "step_sizes": _distinct_values(table, "step_size"),
                 "tolerances": _distinct_values(table, "tolerance"),
-                "starts": table.start_count,
+                "starts": len(table.starts),
                 "scanned": len(table.systems),
                 "repeats": table.experiment.repeat,
                 "runs": table.size,
@@ -141,7 +141,7 @@ def _echo_study_facts(facts: Mapping[str, Any], title: str) -> None:
 
 def _distinct_values(table: "RunTable", name: str) -> list[float]:
     """The distinct step sizes or tolerances of the runs of a table, ascending, without NaN."""
-    values = getattr(table.methods, name)[table.occurring_indices(1)]
+    values = getattr(table.methods, name)[table.occurring_methods()]
     distinct: list[float] = np.unique(values[~np.isnan(values)]).tolist()
     return distinct
 

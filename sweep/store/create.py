@@ -41,7 +41,7 @@ from sweep.store.storage import StoredArray, StoredGroup
 from sweep.store.store import CREATING, Store
 from sweep.study import schema, structure
 from sweep.study.experiment import Reference, ResolvedExperiment
-from sweep.study.run_table import SLAB, Runs, RunTable, ids_of_digests, ranges_of
+from sweep.study.run_table import SLAB, RunTable, ids_of_digests, ranges_of
 
 if TYPE_CHECKING:
     from sweep.study.model import Study
@@ -463,7 +463,7 @@ def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") 
     )
 
 
-def run_coordinate_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[str, np.ndarray]:
+def run_coordinate_columns(group: StoredGroup, runs: RunTable) -> dict[str, np.ndarray]:
     """What the coordinates along ``run`` say of each of some runs, by name.
 
     Those of an experiment's `group`, which may have axes that only an earlier version of the
@@ -472,20 +472,20 @@ def run_coordinate_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[st
     Parameters
     ----------
     group : zarr.Group
-    runs : sweep.study.run_table.RunTable or sweep.study.run_table.Runs
+    runs : sweep.study.run_table.RunTable
     """
     columns = {
-        "integrator": runs.integrator,
+        "integrator": runs.column("integrator"),
         "step_size": runs.step_size,
         "tolerance": runs.tolerance,
         "adaptive": runs.adaptive,
-        "initial_condition": runs.initial_condition,
-        "ensemble": runs.ensemble,
+        "initial_condition": runs.column("initial_condition"),
+        "ensemble": runs.column("ensemble"),
         **_scanned_axis_columns(group, runs),
         **_start_family_columns(group, runs),
     }
-    if runs.table.experiment.repeat > 1 or "repeat" in group:
-        columns["repeat"] = runs.repeat
+    if runs.experiment.repeat > 1 or "repeat" in group:
+        columns["repeat"] = runs.repeat.astype(np.int64)
     return columns
 
 
@@ -547,13 +547,13 @@ def _write_run_ids(group: StoredGroup, entry: Entry, digests: NDArray[np.uint64]
     group.attrs[ROWS_OF] = hash_of_run_table(entry.experiment) if in_order else ""
 
 
-def _scanned_axis_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[str, np.ndarray]:
+def _scanned_axis_columns(group: StoredGroup, runs: RunTable) -> dict[str, np.ndarray]:
     """The scanned columns, also of axes that only an earlier version of the study scanned.
 
     Numbers are floats, since an axis of whole numbers may get others later; those of parameters
     that are whole numbers, as how many bodies there are, are integers.
     """
-    system = runs.table.systems[0]
+    system = runs.systems[0]
     whole = {own.name for own in dataclasses.fields(system) if own.type in (int, "int")}
     scan = {
         name: values
@@ -563,14 +563,13 @@ def _scanned_axis_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[str
     }
     for name in group.attrs.get("scanned", []):
         if name not in scan:
-            value = runs.table.systems[0].parameters[name]
+            value = runs.systems[0].parameters[name]
             text = group[name].dtype.kind not in "biuf"
-            scan[name] = np.full(len(runs.cells), str(value) if text else value)
+            scan[name] = np.full(runs.size, str(value) if text else value)
     return scan
 
 
-def _start_family_columns(group: StoredGroup, runs: RunTable | Runs) -> dict[str, np.ndarray]:
+def _start_family_columns(group: StoredGroup, runs: RunTable) -> dict[str, np.ndarray]:
     """Axes of families of starts, also those that only an earlier version of the study had."""
-    size = len(runs.cells)
-    earlier = {name: np.full(size, np.nan) for name in group.attrs.get("start_axes", [])}
-    return {**earlier, **runs.start_axes}
+    earlier = {name: np.full(runs.size, np.nan) for name in group.attrs.get("start_axes", [])}
+    return {**earlier, **{name: runs.column(name) for name in runs.starts.coordinates}}

@@ -31,7 +31,7 @@ from sweep.store.store import Store
 from sweep.study import schema
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.run_id import RunId, initial_state_digest, method_digest, run_digests
-from sweep.study.run_table import SLAB, Runs, RunTable, digests_of_ids, expand_experiment
+from sweep.study.run_table import SLAB, RunTable, digests_of_ids, expand_experiment
 
 if TYPE_CHECKING:
     from sweep.study.model import Study
@@ -402,8 +402,8 @@ class References:
         row_of = stored_rows_by_run_id(group)
         return np.array([row_of[run_id] for run_id in self.ids])
 
-    def of(self, runs: Runs) -> RowNumbers:
-        """Which of them each of some `sweep.study.run_table.Runs` is measured against."""
+    def of(self, runs: RunTable) -> RowNumbers:
+        """Which of them each of some runs is measured against."""
         found: RowNumbers = self.of_start[runs.system_index, runs.start_index]
         return found
 
@@ -420,7 +420,7 @@ def references_of_run_table(table: RunTable) -> References | None:
     experiment = table.experiment
     if experiment.reference is None:
         return None
-    run_of = np.full((len(table.systems), table.start_count), table.size)
+    run_of = np.full((len(table.systems), len(table.starts)), table.size)
     for runs, places in table.slabs():
         np.minimum.at(run_of, (places.system_index, places.start_index), runs)
     reference = experiment.reference

@@ -422,18 +422,23 @@ def scan_combinations(
     scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()
 ) -> Iterator[dict[str, Any]]:
     """The combinations of the values of `scan`, as dicts; the last axis is fastest."""
-    for place in scan_index_combinations(scan, zipped):
+    for place in scan_index_combinations(scan, zipped).tolist():
         yield {axis.name: axis.values[i] for axis, i in zip(scan, place, strict=True)}
 
 
 def scan_index_combinations(
     scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()
-) -> Iterator[tuple[int, ...]]:
-    """The combinations as tuples of the index of each axis; those `zipped` advance together."""
+) -> NDArray[np.intp]:
+    """The combinations as the index of each axis; those `zipped` advance together.
+
+    Returns
+    -------
+    ndarray, shape (combinations, axes)
+    """
     blocks, block_of = _axis_group_lengths(scan, zipped)
-    for chosen in itertools.product(*(range(size) for size in blocks.values())):
-        index = dict(zip(blocks, chosen, strict=True))
-        yield tuple(index[block_of[axis.name]] for axis in scan)
+    found = list(itertools.product(*map(range, blocks.values())))
+    columns = [list(blocks).index(block_of[axis.name]) for axis in scan]
+    return np.array(found, dtype=np.intp).reshape(len(found), len(blocks))[:, columns]
 
 
 def count_scan_combinations(scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()) -> int:

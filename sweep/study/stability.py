@@ -16,7 +16,7 @@ from integrators.diagnostics.stability import (
     has_stability_limit,
     largest_step,
 )
-from sweep.study.run_table import SLAB, Runs, RunTable
+from sweep.study.run_table import RunTable
 
 
 @dataclass(frozen=True)
@@ -102,16 +102,17 @@ def steps_beyond_stability_limit(
 
 
 def _frequency_at_start_of_runs(
-    runs: Runs, turning: dict[int, NDArray[np.float64]]
+    runs: RunTable, turning: dict[int, NDArray[np.float64]]
 ) -> NDArray[np.float64]:
     """The frequency where each of some runs begins; `turning` keeps those of systems' starts."""
-    frequency, table = np.full(len(runs.cells), np.nan), runs.table
+    frequency = np.full(runs.size, np.nan)
     for system in np.unique(runs.system_index).tolist():
-        if system not in turning:
-            starts = np.array_split(np.arange(table.start_count), -(-table.start_count // SLAB))
-            states = (table.starts.states_of_starts(system, part) for part in starts)
-            of_states = (frequencies(table.systems[system], part) for part in states)
-            turning[system] = np.concatenate(list(of_states))
         mine = runs.system_index == system
-        frequency[mine] = turning[system][runs.start_index[mine]]
+        starts = runs.start_index[mine]
+        known = turning.setdefault(system, np.full(len(runs.starts), np.nan))
+        new = np.unique(starts[np.isnan(known[starts])])
+        if len(new):
+            states = runs.starts.states_of_starts(system, new)
+            known[new] = frequencies(runs.systems[system], states)
+        frequency[mine] = known[starts]
     return frequency
