@@ -410,9 +410,9 @@ def measure_recording_seconds(
     """
     samples = min(recorder.recipe.time_axis.samples, PILOT_SAMPLES)
     if np.isnan(probe.tolerance):
-        axis = TimeAxis(probe.step_size * samples, samples)
+        axis = TimeAxis.uniform(probe.step_size * samples, samples)
     else:  # of few steps
-        axis = TimeAxis(recorder.recipe.times[-1] * FIRST_PART, samples)
+        axis = TimeAxis.uniform(recorder.recipe.times[-1] * FIRST_PART, samples)
     short = Recorder(recorder.recipe.for_pilot(axis), recorder.system, recorder.integrator)
     tolerance = probe.tolerance if np.isnan(probe.tolerance) else max(probe.tolerance, 1e-3)
     found, initial = [], short.starts(probe.initial)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from integrators.method import Integrator
     from sweep.study.experiment import ResolvedExperiment
     from sweep.study.run_table import RunTable
-    from sweep.study.time_axis import Samples
+    from sweep.study.time_axis import TimeAxis
     from systems.base import Convergence
 
 LATE = 10.0  # times the declared horizon: errors measured first after it may have grown by chaos
@@ -103,7 +103,7 @@ def _declared_step_range(one: _Steps, convergence: Convergence) -> tuple[float, 
     return max(longest, convergence.longest_step), shortest
 
 
-def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: Samples) -> Iterator[str]:
+def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: TimeAxis) -> Iterator[str]:
     """Warn of step sizes longer than any at which errors fall as a power of the step size."""
     beyond = [
         one for one in steps if one.sizes[-1] > _longest_declared_step(one, convergence, axis)
@@ -117,7 +117,7 @@ def _steps_too_long(steps: list[_Steps], convergence: Convergence, axis: Samples
         )
 
 
-def _longest_declared_step(one: _Steps, convergence: Convergence, axis: Samples) -> float:
+def _longest_declared_step(one: _Steps, convergence: Convergence, axis: TimeAxis) -> float:
     """The longest step size without a warning: snapping may make a declared one longer."""
     declared = _declared_step_range(one, convergence)[0]
     return max(NEAR * declared, axis.interval / max(1, round(axis.interval / declared)))

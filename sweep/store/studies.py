@@ -29,13 +29,7 @@ from sweep.study.model import Study, join_study_texts, parse_study, unite_studie
 from sweep.study.model import load_study_file as load_study_file
 from sweep.study.reader import read_time_axis
 from sweep.study.run_table import RunTable, expand_experiment
-from sweep.study.time_axis import (
-    AnyTimeAxis,
-    ExtendedTimeAxis,
-    LogarithmicTimeAxis,
-    TimeAxis,
-    extend_time_axis,
-)
+from sweep.study.time_axis import TimeAxis
 from sweep.study.toml.nodes import Node, parse_toml
 from sweep.text import read_regular_file
 
@@ -161,7 +155,9 @@ def _experiment_with_stored_time_axis(
     stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
     if stored.get("duration") in (None, experiment.duration):
         return experiment
-    return _experiment_over_time_axis(experiment, time_axis_as_stored(**stored))
+    return _experiment_over_time_axis(
+        experiment, TimeAxis.of_settings(stored["duration"], stored["samples"])
+    )
 
 
 def stored_study_text(store: str | Place | Store) -> str:
@@ -193,7 +189,7 @@ def stored_study_text(store: str | Place | Store) -> str:
     return "".join(notes.values()) + join_study_texts(root.attrs["studies"])
 
 
-def time_axes_in_texts(texts: Iterable[str]) -> Iterator[tuple[str, float, AnyTimeAxis]]:
+def time_axes_in_texts(texts: Iterable[str]) -> Iterator[tuple[str, float, TimeAxis]]:
     """Experiments of study texts: name, unit of time and time axis as they are written.
 
     Of those where no plugin is needed to know them.
@@ -323,14 +319,14 @@ def _experiment_with_longer_duration(
         return experiment  # it was cut short: what is pending goes on
     diff.check_runs_allow_longer_duration(experiment)
     try:
-        axis = extend_time_axis(experiment.time_axis, duration * experiment.time_unit, samples)
+        axis = experiment.time_axis.extended(duration * experiment.time_unit, samples)
     except InputError as error:
         raise InputError(f"experiment {experiment.name!r}: {error}") from None
     return _experiment_over_time_axis(experiment, axis)
 
 
 def _experiment_over_time_axis(
-    experiment: ResolvedExperiment, axis: AnyTimeAxis
+    experiment: ResolvedExperiment, axis: TimeAxis
 ) -> ResolvedExperiment:
     """An experiment over another time axis; its reference goes as far if it went to the end."""
     reference = experiment.reference
@@ -338,19 +334,3 @@ def _experiment_over_time_axis(
         reference = dataclasses.replace(reference, until=axis.duration)
     parts = tuple(_experiment_over_time_axis(part, axis) for part in experiment.parts)
     return dataclasses.replace(experiment, time_axis=axis, reference=reference, parts=parts)
-
-
-def time_axis_as_stored(duration: float, samples: int | dict[str, Any]) -> AnyTimeAxis:
-    """The time axis of a duration and samples, as they are stored."""
-    if isinstance(samples, dict) and "pieces" in samples:
-        pieces = tuple((stride, count) for stride, count in samples["pieces"])
-        return ExtendedTimeAxis(_time_axis_of_study(**samples["first"]), pieces)
-    return _time_axis_of_study(duration, samples)
-
-
-def _time_axis_of_study(
-    duration: float, samples: int | dict[str, Any]
-) -> TimeAxis | LogarithmicTimeAxis:
-    if isinstance(samples, dict):
-        return LogarithmicTimeAxis(duration, **samples)
-    return TimeAxis(duration, samples)

@@ -24,7 +24,6 @@ from sweep.study.experiment import (
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.system_defaults import ALL, ALL_ENTRY, DECLARED
 from sweep.study.time_axis import (
-    LogarithmicTimeAxis,
     PerDecade,
     TimeAxis,
     check_range_count,
@@ -245,12 +244,10 @@ def read_sample_count(node: Node) -> int | PerDecade:
     return PerDecade(given["per_decade"], given.get("first"))
 
 
-def make_time_axis(
-    table: Node, duration: float, samples: int | PerDecade
-) -> TimeAxis | LogarithmicTimeAxis:
+def make_time_axis(table: Node, duration: float, samples: int | PerDecade) -> TimeAxis:
     """The time axis of an experiment's table."""
     with table.context():
-        equal = TimeAxis(duration, 1 if isinstance(samples, PerDecade) else samples)
+        equal = TimeAxis.uniform(duration, 1 if isinstance(samples, PerDecade) else samples)
     if not isinstance(samples, PerDecade):
         return equal
     place, largest, generated = _largest_step_size(table, samples)
@@ -284,7 +281,7 @@ def _largest_step_size(table: Node, samples: PerDecade) -> tuple[Node, float, bo
 
 @shaped(any_of(STEP_SIZES, {"const": DECLARED}))
 def read_step_sizes(
-    node: Node, time_axis: TimeAxis | LogarithmicTimeAxis, together: Collection[str]
+    node: Node, time_axis: TimeAxis, together: Collection[str]
 ) -> tuple[StepSize, ...]:
     """A number, an array or a range as step sizes; those of a range are snapped.
 
@@ -314,7 +311,7 @@ def _check_step_sizes_divide(
     node: Node,
     nodes: Sequence[Node],
     values: Sequence[StepSize],
-    time_axis: TimeAxis | LogarithmicTimeAxis,
+    time_axis: TimeAxis,
     zipped: bool,
 ) -> None:
     """Refuse step sizes that do not divide the interval: of several, the nearest of all at once."""
@@ -459,7 +456,7 @@ def _read_option(node: Node) -> Any:
 def with_own_step_sizes(
     node: Node,
     entries: Sequence[IntegratorEntry],
-    time_axis: TimeAxis | LogarithmicTimeAxis,
+    time_axis: TimeAxis,
     shared: tuple[StepSize, ...],
     shared_tolerances: tuple[Tolerance, ...],
     together: Collection[str],
@@ -510,7 +507,7 @@ def _tolerances_of_entry(
 
 def _step_sizes_of_entry(
     node: Node,
-    time_axis: TimeAxis | LogarithmicTimeAxis,
+    time_axis: TimeAxis,
     shared: tuple[StepSize, ...],
     together: Collection[str],
 ) -> tuple[StepSize, ...] | None:

@@ -26,7 +26,7 @@ from sweep.study.exclude import Rule
 from sweep.study.initial_conditions.base import RandomStarts, Start
 from sweep.study.limits import MOST_RUNS, RUNS
 from sweep.study.run_id import StepSize, Tolerance
-from sweep.study.time_axis import AnyTimeAxis
+from sweep.study.time_axis import TimeAxis
 from systems import System
 
 STATISTICS = ("every_step", "none")
@@ -210,7 +210,7 @@ class ResolvedExperiment:
         For the adaptive ones that have none of their own.
     initial_conditions : tuple
         Of the classes in `sweep.study.initial_conditions.base`.
-    time_axis : TimeAxis, LogarithmicTimeAxis or ExtendedTimeAxis
+    time_axis : TimeAxis
     record : tuple of str
         Quantities of the system, ``state``, ``step_size``, ``rejected_steps`` and the keys of
         `schema.STRUCTURE`.
@@ -248,7 +248,7 @@ class ResolvedExperiment:
     step_sizes: tuple[StepSize, ...]
     tolerances: tuple[Tolerance, ...]
     initial_conditions: tuple[Start, ...]
-    time_axis: AnyTimeAxis
+    time_axis: TimeAxis
     record: tuple[str, ...]
     statistics: str
     reference: Reference | None

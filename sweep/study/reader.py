@@ -44,7 +44,7 @@ from sweep.study.experiment import (
 from sweep.study.initial_conditions import reader as conditions
 from sweep.study.initial_conditions.base import Start
 from sweep.study.schema import CHAOS, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
-from sweep.study.time_axis import LogarithmicTimeAxis, TimeAxis
+from sweep.study.time_axis import TimeAxis
 from sweep.study.toml.nodes import Node
 from sweep.study.toml.shapes import (
     NUMBER,
@@ -277,7 +277,7 @@ def _strings_under_key(table: Node, key: str) -> list[str]:
     return [name for name in names if type(name) is str]
 
 
-def read_time_axis(table: Node) -> TimeAxis | LogarithmicTimeAxis:
+def read_time_axis(table: Node) -> TimeAxis:
     """The time axis that an experiment's table asks for, in the system's own unit of time.
 
     Parameters

@@ -5,7 +5,8 @@ import fractions
 import functools
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,46 +18,200 @@ from sweep.study.run_id import StepSize
 MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
 SHORTEST, LONGEST = 1e-100, 1e100  # durations: squares of the steps in them have all digits
 FEW = 10**9  # what the numbers of a duration's fraction may be
+LOG = "log"
+Settings = int | dict[str, Any]  # how a study, or a store, says where samples are
 
 
-class Samples:
-    """Sample times, all of them multiples of an `interval` that every step size divides.
+class Thinning(NamedTuple):
+    """Of samples that thin out: so many in a decade, the first, and the largest step size."""
 
-    A subclass has `duration`, `samples`, how many come after the one at t = 0, `interval`, and
-    `marks`, an ndarray of int64 from 0 on: how many intervals there are until each sample.
+    per_decade: int
+    first: float
+    grid: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeAxis:
+    """Sample times, all of them multiples of an interval that every step size divides.
+
+    They are given by marks: how many intervals there are until each sample, from 0 on.
+
+    Parameters
+    ----------
+    interval : float
+    pieces : tuple of (int, int) or (str, int)
+        One after the other: how many intervals lie between samples, and how many of these come; or
+        ``"log"``, and the mark until which samples thin out.
+    begun : tuple of (float, int)
+        The time until which a study asked for samples, and how many intervals that is: times are
+        rounded once from these, also of samples that came later.
+    thinning : Thinning or None
     """
 
-    if TYPE_CHECKING:
+    interval: float
+    pieces: tuple[tuple[int | str, int], ...]
+    begun: tuple[float, int]
+    thinning: Thinning | None = None
 
-        @property
-        def duration(self) -> float:
-            """To the last sample."""
+    @classmethod
+    def uniform(cls, duration: float, samples: int) -> "TimeAxis":
+        """Samples at equal intervals, from t = 0 to the duration, both included.
 
-        @property
-        def samples(self) -> int:
-            """How many come after the one at t = 0."""
+        Parameters
+        ----------
+        duration : float
+            In the system's unit of time, or in multiples of the study's ``time_unit``.
+        samples : int
+            The number of intervals.
 
-        @property
-        def interval(self) -> float:
-            """Time that every step size divides."""
+        Raises
+        ------
+        InputError
+            If the duration is not positive or there is no interval.
+        """
+        _check_usable_duration(duration)
+        if samples < 1:
+            raise InputError(f"expected at least 1 interval, got {samples}", key="samples")
+        _check_sample_count(samples)
+        interval = float(times_of_marks(duration, 1, samples))
+        return cls(interval, ((1, samples),), (duration, samples))
 
-        @property
-        def marks(self) -> NDArray[np.int64]:
-            """How many intervals there are until each sample."""
+    @classmethod
+    def logarithmic(cls, duration: float, per_decade: int, first: float, grid: float) -> "TimeAxis":
+        """Samples that thin out with time, from t = 0 and `first` on, so many in every decade.
 
-        @property
-        def interval_in_words(self) -> str:
-            """The interval, for messages."""
+        They are the multiples of `grid` nearest to ``first * 10**(j / per_decade)``, each once,
+        and the duration; the one before that is half a spacing away from it, at least.
+
+        Parameters
+        ----------
+        duration : float
+            As of `uniform`; a multiple of `grid`.
+        per_decade : int
+        first : float
+            Time of the first sample after t = 0, from `grid` to the duration.
+        grid : float
+            The largest step size.
+
+        Raises
+        ------
+        InputError
+            If a value is out of bounds, or `grid` does not divide the duration.
+        """
+        _check_usable_duration(duration)
+        if not 1 <= per_decade <= MOST_PER_DECADE:
+            raise InputError(
+                f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {per_decade:,}",
+                key="per_decade",
+            )
+        if not grid > 0:
+            raise InputError(f"expected a positive step size, got {grid}", key="step_size")
+        ratio = duration / grid
+        if not ratio <= MOST_STEPS:
+            raise InputError(f"the step size {grid} needs more than 2**53 steps")
+        if abs(ratio - round(ratio)) > DIVIDES * ratio:
+            raise InputError(
+                f"the largest step size {grid}, of which all sample times are multiples, does "
+                f"not divide the duration {duration}; "
+                f"{_describe_nearest_divisors(duration, ratio)}",
+                key="step_size",
+            )
+        low, high = (1 - DIVIDES) * grid, (1 + DIVIDES) * duration
+        if not low <= first <= high:
+            raise InputError(
+                f"expected a time from the largest step size {grid} to the duration "
+                f"{duration}, got {first}",
+                key="first",
+            )
+        count, thinning = round(ratio), Thinning(per_decade, first, grid)
+        return cls(duration / count, ((LOG, count),), (duration, count), thinning)
+
+    @classmethod
+    def of_settings(cls, duration: float, settings: Settings) -> "TimeAxis":
+        """The axis of a duration and `settings`, as a store keeps them."""
+        if not isinstance(settings, dict):
+            return cls.uniform(duration, settings)
+        if "pieces" not in settings:
+            return cls.logarithmic(duration, **settings)
+        first = cls.of_settings(settings["first"]["duration"], settings["first"]["samples"])
+        more = ((stride, count) for stride, count in settings["pieces"])
+        return dataclasses.replace(first, pieces=(*first.pieces, *more))
+
+    @property
+    def settings(self) -> Settings:
+        """Settings that distinguish the axis from others of the same duration."""
+        duration, count = self.begun
+        first = count if self.thinning is None else self.thinning._asdict()
+        if len(self.pieces) == 1:
+            return first
+        pieces = [list(piece) for piece in self.pieces[1:]]
+        return {"first": {"duration": duration, "samples": first}, "pieces": pieces}
+
+    def times_unit(self, unit: float) -> "TimeAxis":
+        """The axis in the system's own unit of time, of one given in multiples of `unit`."""
+        duration, count = self.begun
+        if self.thinning is None:
+            return TimeAxis.uniform(duration * unit, count)
+        per_decade, first, grid = self.thinning
+        return TimeAxis.logarithmic(duration * unit, per_decade, first * unit, grid * unit)
+
+    def _spans(self) -> Iterator[range | NDArray[np.int64]]:
+        """The marks of each piece."""
+        last = 0
+        for stride, count in self.pieces:
+            if isinstance(stride, int):
+                yield range(last + stride, last + stride * count + 1, stride)
+                last += stride * count
+            elif self.thinning is not None:
+                per_decade, first, _ = self.thinning
+                yield _thinning_marks(first / self.interval, per_decade, last, count)
+                last = count
+
+    @property
+    def marks(self) -> NDArray[np.int64]:
+        """How many intervals there are until each sample, from 0 on."""
+        parts = (
+            np.arange(span.start, span.stop, span.step) if isinstance(span, range) else span
+            for span in self._spans()
+        )
+        return np.concatenate([[0], *parts])
 
     @property
     def intervals(self) -> int:
-        """Number of intervals in the duration."""
-        return int(self.marks[-1])
+        """Number of intervals until the last sample."""
+        return [int(span[-1]) for span in self._spans()][-1]
+
+    @property
+    def samples(self) -> int:
+        """Number of samples after the one at t = 0."""
+        return sum(map(len, self._spans()))
 
     @property
     def times(self) -> NDArray[np.float64]:
         """Times of the samples, shape ``(samples + 1,)``."""
-        return times_of_marks(self.duration, self.marks, self.marks[-1])
+        return self.times_at(self.marks)
+
+    def times_at(self, marks: ArrayLike) -> NDArray[np.float64]:
+        """Times of some marks."""
+        return times_of_marks(self.begun[0], marks, self.begun[1])
+
+    @property
+    def duration(self) -> float:
+        """Time of the last sample."""
+        is_begun = len(self.pieces) == 1
+        return self.begun[0] if is_begun else float(self.times_at(self.intervals))
+
+    @property
+    def interval_in_words(self) -> str:
+        """The interval, for messages."""
+        duration, count = self.begun
+        if self.thinning is None:
+            return (
+                f"the sample interval {self.interval:.10g} (duration {duration} / samples {count})"
+            )
+        return (
+            f"{self.interval:.10g}, the largest step size, of which all sample times are multiples"
+        )
 
     def steps(self, step_size: StepSize) -> int:
         """Number of steps in an interval.
@@ -79,13 +234,16 @@ class Samples:
     def snapped(self, step_size: StepSize) -> StepSize:
         """The step size nearest to a generated one that divides the interval.
 
-        One that divides it already keeps its exact value.
+        One that divides it already keeps its exact value. Where samples thin out, the interval was
+        made from the largest step size.
 
         Raises
         ------
         InputError
             If `step_size` is not positive, larger than the interval, or too small.
         """
+        if self.thinning is not None:
+            step_size = min(step_size, self.interval)
         ratio = self._ratio(step_size)
         steps = round(ratio)
         return step_size if abs(ratio - steps) <= DIVIDES * steps else self.interval / steps
@@ -100,172 +258,94 @@ class Samples:
             raise InputError(f"the step size {step_size} needs more than 2**53 steps")
         return ratio
 
+    # --- what comes after it --------------------------------------------------------------------
 
-@dataclasses.dataclass(frozen=True)
-class TimeAxis(Samples):
-    """Samples at equal intervals, from t = 0 to the duration, both included.
+    def extended(self, duration: float, samples: int | None = None) -> "TimeAxis":
+        """The axis and what comes after it, up to a longer duration.
 
-    Parameters
-    ----------
-    duration : float
-        In the system's unit of time, or in multiples of the study's ``time_unit``.
-    samples : int
-        The number of intervals.
+        Its times are to the last bit those of this one, as far as that goes. It is an axis that a
+        study can ask for, where that has the same times.
 
-    Raises
-    ------
-    InputError
-        If the duration is not positive or there is no interval.
-    """
+        Parameters
+        ----------
+        duration : float
+        samples : int, optional
+            Equal intervals from its end on; unless given, as long as its last one, or samples go
+            on to thin out as they did.
 
-    duration: float
-    samples: int
-
-    def __post_init__(self) -> None:
-        _check_usable_duration(self.duration)
-        if self.samples < 1:
-            raise InputError(f"expected at least 1 interval, got {self.samples}", key="samples")
-        _check_sample_count(self.samples)
-
-    @property
-    def interval(self) -> float:
-        """Time between two samples."""
-        return float(times_of_marks(self.duration, 1, self.samples))
-
-    @property
-    def intervals(self) -> int:
-        """Number of intervals in the duration."""
-        return self.samples
-
-    @property
-    def marks(self) -> NDArray[np.int64]:
-        """Every interval ends with a sample."""
-        return np.arange(self.samples + 1)
-
-    @property
-    def settings(self) -> int:
-        """Settings that distinguish the axis from others of the same duration."""
-        return self.samples
-
-    def times_unit(self, unit: float) -> "TimeAxis":
-        """The axis in the system's own unit of time, of one given in multiples of `unit`."""
-        return dataclasses.replace(self, duration=self.duration * unit)
-
-    @property
-    def interval_in_words(self) -> str:
-        """The interval, for messages."""
-        return (
-            f"the sample interval {self.interval:.10g} "
-            f"(duration {self.duration} / samples {self.samples})"
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class LogarithmicTimeAxis(Samples):
-    """Samples that thin out with time, from t = 0 and `first` on, so many in every decade.
-
-    They are the multiples of `grid` nearest to ``first * 10**(j / per_decade)``, each once, and
-    the duration; the one before that is half a spacing away from it, at least.
-
-    Parameters
-    ----------
-    duration : float
-        As in `TimeAxis`; a multiple of `grid`.
-    per_decade : int
-    first : float
-        Time of the first sample after t = 0, from `grid` to the duration.
-    grid : float
-        The largest step size.
-
-    Raises
-    ------
-    InputError
-        If a value is out of bounds, or `grid` does not divide the duration.
-    """
-
-    duration: float
-    per_decade: int
-    first: float
-    grid: float
-
-    def __post_init__(self) -> None:
-        _check_usable_duration(self.duration)
-        if not 1 <= self.per_decade <= MOST_PER_DECADE:
-            raise InputError(
-                f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {self.per_decade:,}",
-                key="per_decade",
-            )
-        if not self.grid > 0:
-            raise InputError(f"expected a positive step size, got {self.grid}", key="step_size")
-        ratio = self.duration / self.grid
-        if not ratio <= MOST_STEPS:
-            raise InputError(f"the step size {self.grid} needs more than 2**53 steps")
-        if abs(ratio - round(ratio)) > DIVIDES * ratio:
-            raise InputError(
-                f"the largest step size {self.grid}, of which all sample times are multiples, does "
-                f"not divide the duration {self.duration}; "
-                f"{_describe_nearest_divisors(self.duration, ratio)}",
-                key="step_size",
-            )
-        low, high = (1 - DIVIDES) * self.grid, (1 + DIVIDES) * self.duration
-        if not low <= self.first <= high:
-            raise InputError(
-                f"expected a time from the largest step size {self.grid} to the duration "
-                f"{self.duration}, got {self.first}",
-                key="first",
-            )
-
-    @property
-    def interval(self) -> float:
-        """The largest step size, up to rounding."""
-        return self.duration / round(self.duration / self.grid)
-
-    @property
-    def samples(self) -> int:
-        """Number of samples after the one at t = 0."""
-        return len(self.marks) - 1
-
-    @functools.cached_property
-    def marks(self) -> NDArray[np.int64]:
-        """Multiples of the interval."""
-        return np.array([0, *self.thinning(0, round(self.duration / self.grid))])
-
-    def thinning(self, start: int, last: int) -> list[int]:
-        """Marks after `start`, up to `last`; six digits count, since powers differ by machine.
-
-        None but the last is less than half a spacing from the ends.
+        Raises
+        ------
+        InputError
+            If the duration is not longer, no whole number of intervals fits, or they would be
+            finer.
         """
-        first, numbers = self.first / self.interval, itertools.count()
-        marks: list[int] = []
-        half = 10.0 ** (0.5 / self.per_decade)
-        while True:
-            decade, part = divmod(next(numbers), self.per_decade)
-            wanted = float(f"{first * 10**decade * 10.0 ** (part / self.per_decade):.6g}")
-            if wanted * half >= last:
-                return [*dict.fromkeys([*marks, last])]
-            if wanted > start * half:
-                marks.append(round(wanted))
+        check_duration(duration)
+        if duration <= self.duration * (1 + DIVIDES):
+            raise InputError(
+                f"a duration of {duration:g} does not extend one of {self.duration:g}: expected "
+                "more",
+                key="duration",
+            )
+        ratio = duration / self.interval
+        whole = round(ratio)
+        if abs(ratio - whole) > DIVIDES * ratio:
+            ends = self.times_at([math.floor(ratio), math.ceil(ratio)])
+            raise InputError(
+                f"a duration of {duration:g} does not fit the sample interval: the nearest that do "
+                f"are {' and '.join(f'{end:.10g}' for end in ends)}",
+                key="duration",
+            )
+        if samples is None and self.pieces[-1][0] == LOG:
+            piece: tuple[int | str, int] = LOG, whole
+        else:
+            piece = self._equal_intervals_until(whole, duration, samples)
+        made = dataclasses.replace(self, pieces=(*self.pieces, piece))
+        if self.thinning is None:
+            plain = TimeAxis.uniform(float(duration), made.samples)
+        else:
+            plain = TimeAxis.logarithmic(float(duration), *self.thinning)
+        same_steps = self.thinning is None or plain.interval == made.interval
+        return plain if same_steps and np.array_equal(plain.times, made.times) else made
 
-    def snapped(self, step_size: StepSize) -> StepSize:
-        """As for any axis; the largest step size is the one that the interval was made from."""
-        return super().snapped(min(step_size, self.interval))
+    def _equal_intervals_until(
+        self, whole: int, duration: float, samples: int | None
+    ) -> tuple[int, int]:
+        """A piece of equal intervals from the last mark to `whole`."""
+        more, last = whole - self.intervals, int(self.marks[-1] - self.marks[-2])
+        if samples is None and more % last:
+            raise InputError(
+                f"a duration of {duration:g} does not fit the last sample interval "
+                f"{last * self.interval:g}; give samples, or a duration that it divides",
+                key="duration",
+            )
+        count = more // last if samples is None else samples
+        _check_sample_count(self.samples + count)
+        if count < 1 or more % count or (last > 1 and more // count < last):
+            raise InputError(
+                f"{count} samples from {self.duration:g} to {duration:g} do not fit: expected a "
+                f"number that divides {more}, the sample intervals of {self.interval:g} in between",
+                key="samples",
+            )
+        return more // count, count
 
-    @property
-    def settings(self) -> dict[str, float]:
-        """Settings that distinguish the axis from others of the same duration."""
-        return {"per_decade": self.per_decade, "first": self.first, "grid": self.grid}
 
-    def times_unit(self, unit: float) -> "LogarithmicTimeAxis":
-        """The axis in the system's own unit of time, of one given in multiples of `unit`."""
-        times = {name: getattr(self, name) * unit for name in ("duration", "first", "grid")}
-        return dataclasses.replace(self, **times)
+@functools.lru_cache(maxsize=64)
+def _thinning_marks(first: float, per_decade: int, start: int, last: int) -> NDArray[np.int64]:
+    """Marks after `start`, up to `last`; six digits count, since powers differ by machine.
 
-    @property
-    def interval_in_words(self) -> str:
-        """The interval, for messages."""
-        return (
-            f"{self.interval:.10g}, the largest step size, of which all sample times are multiples"
-        )
+    `first` is that of the first sample. None but the last is less than half a spacing from the
+    ends.
+    """
+    marks: list[int] = []
+    half = 10.0 ** (0.5 / per_decade)
+    for number in itertools.count():
+        decade, part = divmod(number, per_decade)
+        wanted = float(f"{first * 10**decade * 10.0 ** (part / per_decade):.6g}")
+        if wanted * half >= last:
+            break
+        if wanted > start * half:
+            marks.append(round(wanted))
+    return np.array([*dict.fromkeys([*marks, last])], dtype=np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,8 +355,8 @@ class PerDecade:
     per_decade: int
     first: float | None
 
-    def axis(self, duration: float, largest: float, generated: bool) -> LogarithmicTimeAxis:
-        """The `LogarithmicTimeAxis` of a largest step size, snapped if it was `generated`."""
+    def axis(self, duration: float, largest: float, generated: bool) -> TimeAxis:
+        """The `TimeAxis` of a largest step size, snapped if it was `generated`."""
         ratio = duration / largest if largest > 0 else 1.0
         if not ratio <= MOST_STEPS:
             raise InputError(f"the step size {largest} needs more than 2**53 steps")
@@ -284,7 +364,7 @@ class PerDecade:
         exact = abs(duration / ratio - largest) <= DIVIDES * largest
         grid = duration / ratio if generated and not exact else largest
         first = grid if self.first is None else self.first
-        return LogarithmicTimeAxis(duration, self.per_decade, first, grid)
+        return TimeAxis.logarithmic(duration, self.per_decade, first, grid)
 
 
 def times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.float64]:
@@ -373,74 +453,6 @@ def spaced_values(start: float, stop: float, count: int, spacing: str) -> tuple[
     return tuple(int(value) for value in values) if whole else tuple(values)
 
 
-LOG = "log"
-
-
-@dataclasses.dataclass(frozen=True)
-class ExtendedTimeAxis(Samples):
-    """A time axis and what comes after it: equal intervals, or ones that go on to thin out.
-
-    They are multiples of the first axis's. Its times are to the last bit those of the axis that it
-    begins with, as far as that goes.
-
-    Parameters
-    ----------
-    first : TimeAxis or LogarithmicTimeAxis
-    pieces : tuple of (int, int) or (str, int)
-        How many of the axis's intervals make one here, and how many of these come; or ``"log"``,
-        and the mark until which samples go on as those of a `LogarithmicTimeAxis`.
-    """
-
-    first: TimeAxis | LogarithmicTimeAxis
-    pieces: tuple[tuple[int | str, int], ...]
-
-    @property
-    def duration(self) -> float:
-        """To the last sample."""
-        return float(self.times[-1])
-
-    @property
-    def samples(self) -> int:
-        """The number of intervals."""
-        return len(self.marks) - 1
-
-    @property
-    def interval(self) -> float:
-        """Of the axis that it begins with."""
-        return self.first.interval
-
-    @functools.cached_property
-    def marks(self) -> NDArray[np.int64]:
-        """In intervals of the axis that it begins with."""
-        marks: list[NDArray[np.int64]] = [self.first.marks]
-        for stride, count in self.pieces:
-            last = int(marks[-1][-1])
-            if not isinstance(stride, str):
-                marks.append(last + stride * np.arange(1, count + 1))
-            elif isinstance(self.first, LogarithmicTimeAxis):  # as it is where it is LOG
-                marks.append(np.array(self.first.thinning(last, count)))
-        return np.concatenate(marks)
-
-    @functools.cached_property
-    def times(self) -> NDArray[np.float64]:
-        """Times of the samples, shape ``(samples + 1,)``."""
-        return times_of_marks(self.first.duration, self.marks, self.first.intervals)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Settings that distinguish the axis from others of the same duration."""
-        first = {"duration": self.first.duration, "samples": self.first.settings}
-        return {"first": first, "pieces": [list(piece) for piece in self.pieces]}
-
-    @property
-    def interval_in_words(self) -> str:
-        """The interval, for messages."""
-        return self.first.interval_in_words
-
-
-AnyTimeAxis = TimeAxis | LogarithmicTimeAxis | ExtendedTimeAxis
-
-
 def _check_sample_count(samples: int) -> None:
     if samples > MOST_SAMPLES:
         shown = f"{samples:,}" if samples < 1e15 else f"{samples:.3g}"
@@ -449,89 +461,3 @@ def _check_sample_count(samples: int) -> None:
             "statistics cover every step between fewer samples",
             key="samples",
         )
-
-
-def extend_time_axis(axis: AnyTimeAxis, duration: float, samples: int | None = None) -> AnyTimeAxis:
-    """`axis` and what comes after it, up to a longer duration.
-
-    Parameters
-    ----------
-    axis : Samples
-    duration : float
-    samples : int, optional
-        Equal intervals from its end on; unless given, as long as its last one, or samples go on
-        to thin out as they did.
-
-    Returns
-    -------
-    Samples
-        A `TimeAxis` or a `LogarithmicTimeAxis`, where that has the same times.
-
-    Raises
-    ------
-    InputError
-        If the duration is not longer, no whole number of intervals fits, or they would be finer.
-    """
-    check_duration(duration)
-    if duration <= axis.duration * (1 + DIVIDES):
-        raise InputError(
-            f"a duration of {duration:g} does not extend one of {axis.duration:g}: expected more",
-            key="duration",
-        )
-    first: TimeAxis | LogarithmicTimeAxis
-    pieces: tuple[tuple[int | str, int], ...]
-    if isinstance(axis, ExtendedTimeAxis):
-        first, pieces = axis.first, axis.pieces
-    else:
-        first, pieces = axis, ()
-    ratio = duration / axis.interval
-    whole = round(ratio)
-    if abs(ratio - whole) > DIVIDES * ratio:
-        raise InputError(
-            f"a duration of {duration:g} does not fit the sample interval: "
-            f"{_describe_nearest_ends(axis, ratio)}",
-            key="duration",
-        )
-    if samples is None and _axis_thins_out(axis):
-        return _plain_axis_if_same(ExtendedTimeAxis(first, (*pieces, (LOG, whole))), duration)
-    more, last = whole - axis.intervals, int(axis.marks[-1] - axis.marks[-2])
-    if samples is None and more % last:
-        raise InputError(
-            f"a duration of {duration:g} does not fit the last sample interval "
-            f"{last * axis.interval:g}; give samples, or a duration that it divides",
-            key="duration",
-        )
-    count = more // last if samples is None else samples
-    _check_sample_count(len(axis.times) - 1 + count)
-    if count < 1 or more % count or (last > 1 and more // count < last):
-        raise InputError(
-            f"{count} samples from {axis.duration:g} to {duration:g} do not fit: expected a number "
-            f"that divides {more}, the sample intervals of {axis.interval:g} in between",
-            key="samples",
-        )
-    return _plain_axis_if_same(ExtendedTimeAxis(first, (*pieces, (more // count, count))), duration)
-
-
-def _axis_thins_out(axis: AnyTimeAxis) -> bool:
-    """Whether the last samples of an axis thin out with time."""
-    if isinstance(axis, ExtendedTimeAxis):
-        return axis.pieces[-1][0] == LOG
-    return isinstance(axis, LogarithmicTimeAxis)
-
-
-def _plain_axis_if_same(made: ExtendedTimeAxis, duration: float) -> AnyTimeAxis:
-    """An axis that a study can ask for, where it has the same times and takes the same steps."""
-    if isinstance(made.first, TimeAxis):
-        plain = TimeAxis(float(duration), made.samples)
-        return plain if np.array_equal(plain.times, made.times) else made
-    longer = dataclasses.replace(made.first, duration=float(duration))
-    same = longer.interval == made.interval and np.array_equal(longer.times, made.times)
-    return longer if same else made
-
-
-def _describe_nearest_ends(axis: AnyTimeAxis, ratio: float) -> str:
-    ends = (
-        times_of_marks(axis.duration, n, axis.intervals)
-        for n in (math.floor(ratio), math.ceil(ratio))
-    )
-    return f"the nearest that do are {' and '.join(f'{end:.10g}' for end in ends)}"

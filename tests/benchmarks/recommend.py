@@ -99,7 +99,7 @@ class Direct:
         self.fitting = fitting_integrators([self.system], library)
         self._quantities = [own.name for own in self.system.quantities if own.kind == "energy"]
         recipe = Recipe(
-            TimeAxis(self.until, 1), tuple(self._quantities), "every_step", 0, MOST_STEPS
+            TimeAxis.uniform(self.until, 1), tuple(self._quantities), "every_step", 0, MOST_STEPS
         )
         of = NamedComponent.of(self.system.name, self.system.parameters, library)
         self._recorders = {

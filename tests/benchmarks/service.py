@@ -59,7 +59,7 @@ def bare_seconds(starts):
 
     system = systems.get("spherical_pendulum_chain")
     record = ("energy", "momentum", "unit_length", "tangency")
-    recipe = Recipe(TimeAxis(DURATION, SAMPLES), record, "every_step", 0)
+    recipe = Recipe(TimeAxis.uniform(DURATION, SAMPLES), record, "every_step", 0)
     recorder = Recorder(
         recipe,
         NamedComponent.of(system.name, system.parameters),

@@ -277,7 +277,7 @@ class Bench:
                 else dataclasses.replace(entry, step_sizes=tuple(size * unit for size in sizes))
             )
         conditions = self.experiment.initial_conditions
-        axis = TimeAxis(part.until, part.samples).times_unit(unit)
+        axis = TimeAxis.uniform(part.until, part.samples).times_unit(unit)
         grid = dataclasses.replace(
             self.experiment,
             name=part.name,

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from integrators.stepping.batch import Batch
     from integrators.stepping.problem import Problem
     from sweep.study.run_table import States
-    from sweep.study.time_axis import AnyTimeAxis
+    from sweep.study.time_axis import TimeAxis
     from systems.base import Quantity, System
 
 EVERY_STEP = "every_step"
@@ -98,7 +98,7 @@ class Recipe:
 
     Parameters
     ----------
-    time_axis : TimeAxis or LogarithmicTimeAxis
+    time_axis : TimeAxis
     record : tuple of str
     statistics : {"every_step", "none"}
     reference_samples : int
@@ -107,7 +107,7 @@ class Recipe:
         The most of an adaptive run, as of `integrators.stepping.adaptive.StepBound`.
     """
 
-    time_axis: AnyTimeAxis
+    time_axis: TimeAxis
     record: tuple[str, ...]
     statistics: str
     reference_samples: int
@@ -123,7 +123,7 @@ class Recipe:
         """Times of the samples, shape (samples + 1,)."""
         return self.time_axis.times
 
-    def for_pilot(self, time_axis: AnyTimeAxis) -> Recipe:
+    def for_pilot(self, time_axis: TimeAxis) -> Recipe:
         """The recipe of a pilot over another time axis, without structure and reference errors."""
         record = tuple(name for name in self.record if name not in schema.MEASURED)
         return Recipe(time_axis, record, self.statistics, 0, self.max_steps)
