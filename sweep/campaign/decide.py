@@ -1,6 +1,6 @@
 """Extend a store by what its open verdicts ask for: step sizes, starts or longer runs.
 
-Each round adds texts to the study that the store keeps, with the reasons as comments. The rows
+Each round adds tables to the study that the store keeps, with the reasons as comments. The rows
 that the store had stay as they are.
 """
 
@@ -22,20 +22,19 @@ from sweep.analysis.drift.estimators import FEWEST, UNSTEADY
 from sweep.analysis.rows import Rows
 from sweep.analysis.runs.selection import complete_runs
 from sweep.campaign import coordinator
-from sweep.campaign.extend import Additions, exact_multiple_of_unit, texts_with_additions
+from sweep.campaign.extend import Additions, exact_multiple_of_unit, tables_with_additions
 from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import Counter, Progress
 from sweep.store.store import Store
 from sweep.store.studies import (
     ADDED,
-    stored_studies,
     stored_study,
     study_with_longer_duration,
-    time_axes_in_texts,
+    time_axes_in_text,
 )
 from sweep.study.initial_conditions.base import RandomStarts
-from sweep.study.model import unite_studies
+from sweep.study.toml.writer import text_with_experiments
 from sweep.text import join_with_and
 
 if TYPE_CHECKING:
@@ -188,10 +187,7 @@ class _State:
 
     Attributes
     ----------
-    kept : list of sweep.study.Study
-        One for each text.
     study : sweep.study.Study
-        All of them together.
     datasets : dict of str to xarray.Dataset
     kinds : dict of str to tuple of str
         What is asked of each experiment.
@@ -201,7 +197,6 @@ class _State:
     questions : list of Question
     """
 
-    kept: list[Study]
     study: Study
     datasets: dict[str, xarray.Dataset]
     kinds: dict[str, Sequence[str]]
@@ -219,8 +214,7 @@ class _State:
         before: _State | None = None,
     ) -> _State:
         """The state of a store; it is asked the same as `before`, whatever was added since."""
-        kept = stored_studies(store, trust_plugins=trust_plugins)
-        study = unite_studies(kept)
+        study = stored_study(store, trust_plugins=trust_plugins)
         datasets: dict[str, xarray.Dataset] = {}
         children = open_study(store).children
         for name, node in children.items():
@@ -242,14 +236,12 @@ class _State:
             for name, table in datasets.items()
         }
         wanted |= before.kinds if before else {}
-        texts = reversed(store.attributes["studies"])  # the first says what was asked for
         return cls(
-            kept,
             study,
             datasets,
             wanted,
             {one.experiment: one for one in Counter(store).count()},
-            {name: axis.duration for name, _, axis in time_axes_in_texts(texts)},
+            {name: axis.duration for name, _, axis in time_axes_in_text(study.text)},
             _questions_of_experiments(datasets, wanted),
         )
 
@@ -367,7 +359,7 @@ class _State:
 
     def study_with(self, store: Store, chosen: Sequence[Addition], trust_plugins: bool) -> Study:
         """The study of the store, extended by what is chosen."""
-        texts, by_name = [], dict[str, list[Addition]]()
+        text, by_name = self.study.text, dict[str, list[Addition]]()
         for one in chosen:
             if one.additions:
                 by_name.setdefault(one.questions[0].experiment, []).append(one)
@@ -388,9 +380,9 @@ class _State:
                 },
             )
             heading = "\n".join(" ".join(line.split()) for line in lines)
-            texts += texts_with_additions(store, self.kept, together, [name], heading)
-        more = stored_studies(store, texts=texts, trust_plugins=trust_plugins)
-        study = unite_studies([*self.kept, *more])
+            tables = tables_with_additions(self.study, store, together, [name])
+            text = text_with_experiments(text, tables, heading)
+        study = stored_study(store, trust_plugins=trust_plugins, text=text)
         for one in chosen:
             if one.duration is not None:
                 names = [one.questions[0].experiment]

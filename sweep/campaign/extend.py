@@ -1,11 +1,11 @@
-"""Extend a store: longer runs, or further ones, written as one more text of its study."""
+"""Extend a store: longer runs, or further ones, written as further tables of its study."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,12 @@ from integrators.errors import InputError, check_known, check_number, check_whol
 from integrators.precision import ARITHMETIC
 from sweep.campaign import coordinator
 from sweep.store.store import Store
-from sweep.store.studies import stored_studies, study_with_longer_duration
+from sweep.store.studies import EXTENDED, stored_study, study_with_longer_duration
 from sweep.study.experiment import ENTRY_KEYS
 from sweep.study.initial_conditions.base import RandomStarts
-from sweep.study.model import unite_studies
 from sweep.study.run_table import expand_experiment
 from sweep.study.system_defaults import label_of_entry
-from sweep.study.toml.writer import write_study_text
+from sweep.study.toml.writer import text_with_experiments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +58,20 @@ class Additions:
     own_step_sizes: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return any(getattr(self, field.name) for field in dataclasses.fields(self))
+        return bool(self.by_key)
+
+    @property
+    def by_key(self) -> dict[str, Any]:
+        """Values to add, by the key of the study to which they belong."""
+        found = {
+            "integrators": self.integrators,
+            "step_size": self.step_sizes,
+            "tolerance": self.tolerances,
+            "initial_condition": self.initial_conditions,
+            "random": self.members,
+            "own_step_sizes": self.own_step_sizes,
+        }
+        return {key: values for key, values in found.items() if values}
 
 
 def extend(
@@ -132,7 +144,10 @@ def extend(
         )
     store = Store.at(store).absolute()
     experiments = _as_tuple(experiments)
-    study = study_with_additions(store, additions, experiments, trust_plugins=trust_plugins)
+    study = stored_study(store, trust_plugins=trust_plugins)
+    if tables := tables_with_additions(study, store, additions, experiments):
+        text = text_with_experiments(study.text, tables, EXTENDED)
+        study = stored_study(store, trust_plugins=trust_plugins, text=text)
     if duration is not None:
         study = study_with_longer_duration(study, duration, samples, experiments)
     return coordinator.run(study, store, **options)
@@ -168,108 +183,78 @@ def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:
     return given
 
 
-def study_with_additions(
-    store: Store,
-    additions: Additions,
-    names: Sequence[str] = (),
-    directory: str | Path = ".",
-    trust_plugins: bool = False,
-) -> Study:
-    """The study that a store keeps, extended by `texts_with_additions`.
+def tables_with_additions(
+    study: Study, store: Store, additions: Additions, names: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """The ``[[experiment]]`` tables that are added to the study of a store.
 
-    Raises
-    ------
-    InputError
-        If no experiment, or not each that is named, can take what is added.
-    StudyError
-        If the extended study is not valid.
-    """
-    kept = stored_studies(store, directory, trust_plugins=trust_plugins)
-    texts = texts_with_additions(store, kept, additions, names)
-    more = stored_studies(store, directory, texts, trust_plugins)
-    return unite_studies([*kept, *more])
-
-
-def texts_with_additions(
-    store: Store,
-    kept: Sequence[Study],
-    additions: Additions,
-    names: Sequence[str] = (),
-    heading: str = "# Added by an extension.",
-) -> list[str]:
-    """Texts of studies with what is added to a store.
-
-    For each text of the study that has an experiment to extend, there is one with the same
-    experiments and more on their axes. Where several texts have an experiment, and one of them has
-    all runs of another, only the larger one is extended.
+    Of each experiment that is extended there is a table with more on its axes. Where it has several
+    tables, and one of them has all runs of another, only the larger one is extended.
 
     Parameters
     ----------
+    study : sweep.study.Study
+        As it was read from its text.
     store : Store
-    kept : sequence of sweep.study.Study
-        Those that it keeps; see `sweep.store.studies.stored_studies`.
+        For messages.
     additions : Additions
         Values that an experiment has already are not added to it.
     names : sequence of str, optional
         Names of the experiments to extend; all that can take the additions unless given.
-    heading : str, optional
-        Comment with which each text begins.
 
     Returns
     -------
-    list of str
+    list of dict
 
     Raises
     ------
     InputError
         If no experiment, or not each that is named, can take what is added.
     """
-    grids: dict[str, dict[int, ResolvedExperiment]] = {}
-    for index, study in enumerate(kept):
-        for experiment in study.experiments:
-            grids.setdefault(experiment.name, {})[index] = experiment
+    experiments = {experiment.name: experiment for experiment in study.experiments}
     for name in names:
-        check_known("experiment", name, grids)
-    grids = {name: _without_contained_grids(grids[name]) for name in names or grids}
-    added = _additions_by_key(additions)
-    for key in added:
-        able = [
-            name
-            for name, own in grids.items()
-            if any(_accepts_addition(grid, key, additions) for grid in own.values())
-        ]
-        lacking = [name for name in names if name not in able]
-        if lacking or not able:
-            where = (
-                f"experiment {lacking[0]!r} of {store}" if lacking else f"no experiment of {store}"
-            )
-            has = "has no" if lacking else "has any"
-            raise InputError(f"{where} {has} {_TAKERS[key]}", key=key)
-    texts = []
-    for index, study in enumerate(kept):
-        written = tomllib.loads(study.toml())
-        defaults = written.get("defaults", {})
-        tables = [
-            table | changes
-            for table in written.pop("experiment")
-            if (grid := grids.get(table["name"], {}).get(index)) is not None
-            and (changes := _keys_with_additions(defaults | table, grid, added, additions))
-        ]
-        if tables:
-            texts.append(f"{heading}\n{write_study_text(written, tables)}")
-    return texts
+        check_known("experiment", name, experiments)
+    added = additions.by_key
+    if not added:
+        return []
+    asked = {name: list(experiments[name].grids) for name in names or experiments}
+    larger = {name: _without_contained_grids(grids) for name, grids in asked.items()}
+    written = tomllib.loads(study.text)
+    made, able = [], {key: set[str]() for key in added}
+    for table in written["experiment"]:
+        name = table["name"]
+        if name not in asked:
+            continue
+        grid, whole = asked[name].pop(0), written.get("defaults", {}) | table
+        changes: dict[str, Any] = {}
+        for key in added:
+            grown = _grown(whole | changes, grid, key, added)
+            if grown is not None:
+                able[key].add(name)
+                changes |= grown
+        changes = {key: value for key, value in changes.items() if value != whole.get(key)}
+        if changes and grid in larger[name]:
+            made.append(table | changes)
+    for key, found in able.items():
+        lacking = [name for name in names if name not in found]
+        if lacking or not found:
+            who = f"no experiment of {store} has any"
+            if lacking:
+                who = f"experiment {lacking[0]!r} of {store} has no"
+            raise InputError(f"{who} {_TAKERS[key]}", key=key)
+    return made
 
 
-def _without_contained_grids(grids: dict[int, ResolvedExperiment]) -> dict[int, ResolvedExperiment]:
-    """Experiments of one name by text, without those whose runs another one has, too."""
+def _without_contained_grids(grids: Sequence[ResolvedExperiment]) -> list[ResolvedExperiment]:
+    """Grids of one experiment, without those whose runs another one has, too."""
     if len(grids) == 1:
-        return grids
-    kept: dict[int, ResolvedExperiment] = {}
-    runs = {index: set(expand_experiment(grid).run_id) for index, grid in grids.items()}
-    for index in sorted(grids, key=lambda index: (-len(runs[index]), -index)):
-        if not any(runs[index] <= runs[other] for other in kept):
-            kept[index] = grids[index]
-    return kept
+        return list(grids)
+    kept: list[tuple[set[str], ResolvedExperiment]] = []
+    runs = [(set(expand_experiment(grid).run_id), grid) for grid in reversed(grids)]
+    for ids, grid in sorted(runs, key=lambda one: -len(one[0])):  # of equal ones the last
+        if not any(ids <= others for others, _ in kept):
+            kept.append((ids, grid))
+    return [grid for _, grid in kept]
 
 
 _TAKERS = {
@@ -282,33 +267,6 @@ _TAKERS = {
 }
 
 
-def _additions_by_key(additions: Additions) -> dict[str, Any]:
-    """Values to add, by the key of the study to which they belong."""
-    found = {
-        "integrators": additions.integrators,
-        "step_size": additions.step_sizes,
-        "tolerance": additions.tolerances,
-        "initial_condition": additions.initial_conditions,
-        "random": additions.members,
-        "own_step_sizes": additions.own_step_sizes,
-    }
-    return {key: values for key, values in found.items() if values}
-
-
-def _accepts_addition(experiment: ResolvedExperiment, key: str, additions: Additions) -> bool:
-    if key in ("step_size", "tolerance"):
-        adaptive = key == "tolerance"
-        entries = [e for e in experiment.integrators if e.adaptive == adaptive]
-        added = any(_is_adaptive_integrator(one) == adaptive for one in additions.integrators)
-        return added or any((e.tolerances if adaptive else e.step_sizes) is None for e in entries)
-    if key == "random":
-        return any(isinstance(start, RandomStarts) for start in experiment.initial_conditions)
-    if key == "own_step_sizes":
-        labels = {entry.label for entry in experiment.integrators}
-        return not labels.isdisjoint(additions.own_step_sizes)
-    return True
-
-
 def _is_adaptive_integrator(entry: IntegratorAsWritten) -> bool:
     if isinstance(entry, str):
         return integrators.get(entry).adaptive
@@ -316,55 +274,55 @@ def _is_adaptive_integrator(entry: IntegratorAsWritten) -> bool:
     return integrators.get(entry["name"], **options).adaptive
 
 
-def _keys_with_additions(
-    written: Mapping[str, Any],
-    experiment: ResolvedExperiment,
-    added: Mapping[str, Any],
-    additions: Additions,
-) -> dict[str, Any]:
-    """Keys of an experiment's table that the additions change, with their new values.
+def _grown(
+    table: Mapping[str, Any], grid: ResolvedExperiment, key: str, added: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Keys of an experiment's table with what is added under one of those of `Additions.by_key`.
 
-    Parameters
-    ----------
-    written : dict
-        The experiment's table, and the defaults.
-    experiment : sweep.study.ResolvedExperiment
-        The experiment that these describe.
-    added : dict
-        Result of `_additions_by_key`.
-    additions : Additions
+    None if its grid, which the table with the defaults describes, can take no such thing.
     """
-    made: dict[str, Any] = {}
-    for key, values in added.items():
-        if not _accepts_addition(experiment, key, additions):
-            continue
-        if key == "own_step_sizes":
-            given = made.get("integrators", written["integrators"])
-            made["integrators"] = _with_own_step_sizes(given, experiment, values)
-        elif key == "random":
-            starts = made.get("initial_condition", written["initial_condition"])
-            made["initial_condition"] = _with_larger_ensembles(starts, experiment, values)
-        elif key in ("step_size", "tolerance"):
-            there = _steps_as_written(experiment, key)
-            new = [v for v in values if not any(abs(v - known) <= EQUAL * known for known in there)]
-            if new:
-                before = written[key] if isinstance(written.get(key), list) else there
-                made[key] = [*before, *dict.fromkeys(new)]
-        else:
-            there = written[key] if isinstance(written[key], list) else [written[key]]
-            bare = [raw["name"] if isinstance(raw, dict) and set(raw) == {"name"} else raw
-                    for raw in there]  # fmt: skip
-            new = [one for i, one in enumerate(values) if one not in (*bare, *values[:i])]
-            if new:
-                made[key] = [*there, *new]
-    return {key: value for key, value in made.items() if value != written.get(key)}
+    values = added[key]
+    if key == "own_step_sizes":
+        if values.keys().isdisjoint(entry.label for entry in grid.integrators):
+            return None
+        return {"integrators": _with_own_step_sizes(table["integrators"], grid, values)}
+    if key == "random":
+        if not any(isinstance(start, RandomStarts) for start in grid.initial_conditions):
+            return None
+        return {
+            "initial_condition": _with_larger_ensembles(table["initial_condition"], grid, values)
+        }
+    if key in ("step_size", "tolerance"):
+        adaptive = key == "tolerance"
+        alike = [entry for entry in grid.integrators if entry.adaptive == adaptive]
+        own = [entry.tolerances if adaptive else entry.step_sizes for entry in alike]
+        new = (_is_adaptive_integrator(one) == adaptive for one in added.get("integrators", ()))
+        if None not in own and not any(new):
+            return None
+        known = grid.tolerances if adaptive else _sizes_as_written(grid, grid.step_sizes)
+        before = table[key] if isinstance(table.get(key), list) else known
+        sizes = _new_sizes(values, known)
+        return {key: [*before, *sizes]} if sizes else {}
+    there = _as_list(table[key])
+    bare = [one["name"] if isinstance(one, dict) and set(one) == {"name"} else one for one in there]
+    more = [one for i, one in enumerate(values) if one not in (*bare, *values[:i])]
+    return {key: [*there, *more]} if more else {}
 
 
-def _steps_as_written(experiment: ResolvedExperiment, key: str) -> Sequence[float]:
-    """Step sizes or tolerances of an experiment, in the units of the study's text."""
-    if key == "tolerance":
-        return experiment.tolerances
-    return [exact_multiple_of_unit(size, experiment.time_unit) for size in experiment.step_sizes]
+def _as_list(written: Any) -> list[Any]:
+    """One or several entries as a study has them, as a list."""
+    return written if isinstance(written, list) else [written]
+
+
+def _sizes_as_written(experiment: ResolvedExperiment, sizes: Iterable[float]) -> list[float]:
+    """Step sizes of an experiment in the unit of the study's text."""
+    return [exact_multiple_of_unit(size, experiment.time_unit) for size in sizes]
+
+
+def _new_sizes(values: Iterable[float], known: Sequence[float]) -> list[float]:
+    """Those values, each once, that are none of the known ones."""
+    found = (v for v in values if not any(abs(v - one) <= EQUAL * one for one in known))
+    return list(dict.fromkeys(found))
 
 
 def _with_own_step_sizes(
@@ -374,8 +332,7 @@ def _with_own_step_sizes(
 
     Those that are written as part of all have an entry each.
     """
-    entries = written if isinstance(written, list) else [written]
-    by_label = {label_of_entry(entry, experiment.library): entry for entry in entries}
+    by_label = {label_of_entry(one, experiment.library): one for one in _as_list(written)}
     made = []
     for entry in experiment.integrators:
         own = by_label.get(entry.label)
@@ -383,13 +340,9 @@ def _with_own_step_sizes(
             arithmetic = {ARITHMETIC: entry.options[ARITHMETIC]} if entry.is_precise else {}
             own = {"name": entry.name} | arithmetic
         if entry.label in sizes:
-            known = [
-                exact_multiple_of_unit(size, experiment.time_unit)
-                for size, _ in experiment.steps_of(entry)
-            ]
-            new = [v for v in sizes[entry.label] if not any(abs(v - h) <= EQUAL * h for h in known)]
+            known = _sizes_as_written(experiment, (size for size, _ in experiment.steps_of(entry)))
             own = {"name": own} if isinstance(own, str) else own
-            own = own | {"step_size": [*known, *new]}
+            own = own | {"step_size": [*known, *_new_sizes(sizes[entry.label], known)]}
         made.append(own)
     return made
 
@@ -404,7 +357,7 @@ def exact_multiple_of_unit(value: float, unit: float) -> float:
 
 def _with_larger_ensembles(written: Any, experiment: ResolvedExperiment, members: int) -> Any:
     """Initial conditions as written, with so many members in each random ensemble."""
-    made = list(written) if isinstance(written, list) else [written]
+    made = list(_as_list(written))
     for index, start in enumerate(experiment.initial_conditions):
         if not isinstance(start, RandomStarts):
             continue

@@ -131,15 +131,12 @@ def command(
 
 def _names_files(study: "Study") -> bool:
     """Whether a study names plugins, or files or stores of initial states."""
-    for document in map(tomllib.loads, study.texts):
-        starts: list[Any] = []
-        for table in (document.get("defaults", {}), *document["experiment"]):
-            value = table.get("initial_condition", [])
-            starts += value if isinstance(value, list) else [value]
-        origins = [start.keys() & {"file", "store"} for start in starts if isinstance(start, dict)]
-        if document.get("plugins") or any(origins):
-            return True
-    return False
+    document, starts = tomllib.loads(study.text), list[Any]()
+    for table in (document.get("defaults", {}), *document["experiment"]):
+        value = table.get("initial_condition", [])
+        starts += value if isinstance(value, list) else [value]
+    origins = [start.keys() & {"file", "store"} for start in starts if isinstance(start, dict)]
+    return bool(document.get("plugins")) or any(origins)
 
 
 def _new_file(path: str, option: str) -> Path:

@@ -157,7 +157,7 @@ def _grow_store_to_study(
             "description": study.description,
             "experiments": [entry.name for entry in entries],
             "versions": provenance.versions(),
-            "studies": list(study.texts),
+            "studies": [study.text],
             **_plugins_attribute_of_store(root, study),
             **(attributes or {}),
         }
@@ -178,12 +178,12 @@ def _plugins_attribute_of_store(root: StoredGroup, study: "Study") -> dict[str, 
 def _is_store_up_to_date(
     store: Store, root: StoredGroup, study: "Study", entries: Sequence[Entry]
 ) -> bool:
-    """Whether the store was brought up to just this study, whose texts are written last.
+    """Whether the store was brought up to just this study, whose text is written last.
 
     Runs that are still pending need the variables of this version, which an earlier one may not
     have made.
     """
-    if root.attrs["studies"] != list(study.texts) or any(entry.new for entry in entries):
+    if root.attrs["studies"] != [study.text] or any(entry.new for entry in entries):
         return False
     if any(_was_growing_cut_short(store, entry) for entry in entries):
         return False

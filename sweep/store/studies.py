@@ -1,14 +1,15 @@
 """Studies: read from files and from the stores that keep them, and with a longer duration.
 
-A store keeps the texts of the studies that it was asked for, one after the other: running a file
-begins with that one, an extension or a merge adds some. A run belongs to the store if any of them
-names it. A file that is run again unedited keeps what was added to decide its verdicts.
+A store keeps the text of the study that it was asked for; running a file begins with that, and
+extensions and merges add tables behind it. A run belongs to the store if the text names it. A file
+that is run again unedited keeps what was added to decide its verdicts.
 """
 
 import contextlib
 import dataclasses
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from integrators.errors import InputError, check_known, check_number
 from sweep.errors import StoreError
 from sweep.plugins import approvals
+from sweep.plugins.registry import unite_libraries
 from sweep.store import diff
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_file
 from sweep.store.storage import StoredGroup
@@ -25,7 +27,7 @@ from sweep.study.experiment import ResolvedExperiment
 from sweep.study.initial_conditions import from_store
 from sweep.study.initial_conditions.from_store import StoreStarts
 from sweep.study.limits import MOST_TEXT
-from sweep.study.model import Study, join_study_texts, parse_study, unite_studies
+from sweep.study.model import Study, parse_study, unite_studies
 from sweep.study.model import load_study_file as load_study_file
 from sweep.study.reader import read_time_axis
 from sweep.study.run_table import RunTable, expand_experiment
@@ -33,7 +35,8 @@ from sweep.study.time_axis import TimeAxis
 from sweep.study.toml.nodes import Node, parse_toml
 from sweep.text import read_regular_file
 
-ADDED = "# Added to decide "  # first words of a text that `sweep decide` adds
+# First words of the comment before a table that `sweep decide`, or `sweep extend`, adds.
+ADDED, EXTENDED = "# Added to decide ", "# Added by an extension."
 
 
 def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
@@ -80,30 +83,12 @@ def names_existing_store(store: str | Place | Store) -> bool:
 
 
 def stored_study(
-    store: str | Place | Store, directory: str | Path = ".", trust_plugins: bool = False
-) -> Study:
-    """The study that a store was brought up to: the union of those that it was asked for.
-
-    Parameters
-    ----------
-    store, directory, trust_plugins
-        As in `stored_studies`.
-
-    Raises
-    ------
-    StoreError, StudyError, InputError
-        As `stored_studies`.
-    """
-    return unite_studies(stored_studies(store, directory, trust_plugins=trust_plugins))
-
-
-def stored_studies(
     store: str | Place | Store,
     directory: str | Path = ".",
-    texts: Sequence[str] | None = None,
     trust_plugins: bool = False,
-) -> list[Study]:
-    """The studies that a store was asked for, with the durations that it was extended to.
+    text: str | None = None,
+) -> Study:
+    """The study that a store was brought up to, with the durations that it was extended to.
 
     The plugins that it keeps run.
 
@@ -111,23 +96,22 @@ def stored_studies(
     ----------
     store : str, Path or Store
     directory : str or Path, optional
-        That files named in the studies are relative to.
-    texts : sequence of str, optional
-        To be read instead of those that the store keeps.
+        That files named in the study are relative to.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+    text : str, optional
+        To be read instead of the one that the store keeps.
 
     Returns
     -------
-    list of Study
-        A run belongs to the store if one of them names it.
+    Study
 
     Raises
     ------
     StoreError
         If there is no store.
     StudyError
-        If a study is valid no longer.
+        If the study is valid no longer.
     InputError
         If it brings a plugin that this user has not approved.
     """
@@ -137,8 +121,12 @@ def stored_studies(
         raise StoreError(f"{store}: there is no store to extend")
     plugins = approvals.approved_plugins_of_store(root.attrs, store, trust_plugins)
     settings = f"the study in {store}", directory, plugins, store, trust_plugins
-    texts = root.attrs["studies"] if texts is None else texts
-    return [_study_with_stored_time_axes(root, parse_study(text, *settings)) for text in texts]
+    texts = root.attrs["studies"] if text is None else [text]
+    read = [_study_with_stored_time_axes(root, parse_study(own, *settings)) for own in texts]
+    if len(read) == 1:
+        return read[0]
+    text = unite_studies(read).text  # a store of an earlier version kept several
+    return _study_with_stored_time_axes(root, parse_study(text, *settings))
 
 
 def _study_with_stored_time_axes(root: StoredGroup, study: Study) -> Study:
@@ -161,7 +149,7 @@ def _experiment_with_stored_time_axis(
 
 
 def stored_study_text(store: str | Place | Store) -> str:
-    """The texts of the studies that a store was asked for, as `sweep show study` prints them.
+    """The text of the study that a store was asked for, as `sweep show study` prints it.
 
     Durations that it was extended to are said in comments. No plugin is run for it.
 
@@ -179,30 +167,35 @@ def stored_study_text(store: str | Place | Store) -> str:
     if root is None:
         raise StoreError(f"{store}: there is no store")
     notes = {}
-    for name, unit, axis in time_axes_in_texts(root.attrs["studies"]):
+    text = shown_text(root.attrs["studies"])
+    for name, unit, axis in time_axes_in_text(text):
         stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
         if stored and stored["duration"] != axis.duration:
             notes[name] = (
                 f"# {name} was extended to {stored['duration'] / unit:g} (samples: "
                 f"{json.dumps(stored['samples'])}); `sweep run STORE` goes on.\n"
             )
-    return "".join(notes.values()) + join_study_texts(root.attrs["studies"])
+    return "".join(notes.values()) + text
 
 
-def time_axes_in_texts(texts: Iterable[str]) -> Iterator[tuple[str, float, TimeAxis]]:
-    """Experiments of study texts: name, unit of time and time axis as they are written.
+def shown_text(texts: Iterable[str]) -> str:
+    """The text that a store keeps, and those that one of an earlier version does, as one."""
+    return "\n\n".join(texts)
+
+
+def time_axes_in_text(text: str) -> Iterator[tuple[str, float, TimeAxis]]:
+    """Experiments of a study's text: name, unit of time and time axis as they are written.
 
     Of those where no plugin is needed to know them.
     """
-    for text in texts:
-        with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
-            top = parse_toml(text, "the study").table(required=("experiment",))
-            for table in top["experiment"].elements():
-                table = dataclasses.replace(table, fallback=top.get("defaults", None))
-                with contextlib.suppress(InputError):
-                    name = table.table(required=("name",))["name"].string()
-                    axis = read_time_axis(table)
-                    yield name, table.optional("time_unit", Node.real, 1.0), axis
+    with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
+        top = parse_toml(text, "the study").table(required=("experiment",))
+        for table in top["experiment"].elements():
+            table = dataclasses.replace(table, fallback=top.get("defaults", None))
+            with contextlib.suppress(InputError):
+                name = table.table(required=("name",))["name"].string()
+                axis = read_time_axis(table)
+                yield name, table.optional("time_unit", Node.real, 1.0), axis
 
 
 def resolve_study_and_store(
@@ -230,12 +223,12 @@ def resolve_study_and_store(
         file = str(study) if isinstance(study, Store) else study
         known = _store_that_study_was_run_into(file, store)
         made = load_study_file(file, known, trust_plugins)
-        made = _unite_with_additions_of_store(made, known, trust_plugins)
+        made = _unite_with_additions_of_store(made, known, Path(file).parent, trust_plugins)
     return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
 
 
 def _unite_with_additions_of_store(
-    study: Study, store: str | Place | Store | None, trust_plugins: bool
+    study: Study, store: str | Place | Store | None, directory: Path, trust_plugins: bool
 ) -> Study:
     """A study with what a store of just this one has more: durations, and runs that decide.
 
@@ -243,17 +236,20 @@ def _unite_with_additions_of_store(
     """
     if store is None:
         return study
-    with contextlib.suppress(InputError):  # no store, or none that can be read: said later
-        texts = Store.at(store).attributes["studies"]
-        added = [text for text in texts if text.startswith(ADDED)]
-        asked = [tomllib.loads(text) for text in texts if text not in added]
-        if (
-            asked == [tomllib.loads(text) for text in study.texts]
-            and (root := Store.at(store).existing_root()) is not None
-        ):
-            own = _study_with_stored_time_axes(root, study)
-            more = stored_studies(store, texts=added, trust_plugins=trust_plugins) if added else []
-            return unite_studies([own, *more])
+    with contextlib.suppress(ValueError):  # no store, or none that can be read: said later
+        root = Store.at(store).existing_root()
+        if root is None:
+            return study
+        texts, own = root.attrs["studies"], tomllib.loads(study.text)
+        if tomllib.loads(texts[0]) == own and len(texts) == 1:
+            return _study_with_stored_time_axes(root, study)
+        if len(texts) == 1:
+            texts = re.split(f"(?m)^(?={ADDED}|{EXTENDED})", texts[0])
+        asked, *added = texts
+        if tomllib.loads(asked) == own and all(text.startswith(ADDED) for text in added):
+            whole = stored_study(store, directory, trust_plugins)
+            unite_libraries([study.library, whole.library])  # unless its plugins have changed
+            return whole
     return study
 
 

@@ -5,9 +5,9 @@ import functools
 import importlib.resources
 import inspect
 import math
-import re
 import reprlib
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,10 +23,11 @@ from sweep.study.limits import MOST_TEXT
 from sweep.study.reader import FORMAT, read_study
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.toml.nodes import parse_toml
-from sweep.study.toml.writer import write_study_text
+from sweep.study.toml.writer import text_with_experiments, write_study_text
 from sweep.text import read_regular_file
 
 Kind = TypeVar("Kind")
+OF_TIME = ("duration", "samples", "reference")  # keys that all tables of an experiment agree on
 
 
 def _refusing_unknown_keywords(kind: type[Kind]) -> type[Kind]:
@@ -105,9 +106,8 @@ class Study:
         Files that it can name systems, integrators, observables and plots of.
     directory : str or Path, optional
         That plugins and files of initial states are relative to.
-    texts : tuple of str, optional
-        As TOML, from which it was read: one, or those that a store was asked for, one after the
-        other; written for a study that is built in Python.
+    text : str, optional
+        As TOML, from which it was read; written for a study that is built in Python.
     library : sweep.plugins.registry.Library, optional
         What it can name: with its plugins.
 
@@ -130,7 +130,7 @@ class Study:
     description: str = ""
     plugins: dataclasses.InitVar[tuple[str | Path, ...]] = ()
     directory: dataclasses.InitVar[str] = "."
-    texts: tuple[str, ...] = ()
+    text: str = ""
     library: Library = BUILT_IN
 
     def __post_init__(self, plugins: Sequence[str | Path], directory: str | Path) -> None:
@@ -141,7 +141,7 @@ class Study:
             return
         text = self._study_text(plugins)
         read = read_study(parse_toml(text, f"study {self.name!r}", directory, has_lines=False))
-        for key, value in (read | {"texts": (text,)}).items():
+        for key, value in (read | {"text": text}).items():
             object.__setattr__(self, key, value)
 
     def _study_text(self, plugins: Sequence[str | Path]) -> str:
@@ -164,7 +164,7 @@ class Study:
 
     def toml(self) -> str:
         """The study as the text of a file, which `load_study` reads."""
-        return join_study_texts(self.texts)
+        return self.text
 
     def check(self) -> list[RunTable]:
         """The table of the runs of each experiment, as `sweep.check` gives it.
@@ -279,7 +279,7 @@ _study.plugins = property(  # in the place of the argument's default
 
 
 def unite_studies(studies: Sequence[Study]) -> Study:
-    """The study that has the runs of several; their texts are its texts, each once.
+    """The study that has the runs of several.
 
     Parameters
     ----------
@@ -311,32 +311,55 @@ def unite_studies(studies: Sequence[Study]) -> Study:
         studies[0],
         experiments=tuple(united),
         description=next((s.description for s in studies if s.description), ""),
-        texts=tuple(dict.fromkeys(text for study in studies for text in study.texts)),
+        text=_united_text(studies),
         library=unite_libraries([study.library for study in studies]),
     )
 
 
-def join_study_texts(texts: Sequence[str]) -> str:
-    """The texts of studies as one, which `load_study` reads: each after a line that counts it."""
-    if len(texts) == 1:
-        return texts[0]
-    return "\n".join(
-        f"# --- study {number} of {len(texts)}: a run is in the store if one of them names it\n"
-        f"{text}"
-        for number, text in enumerate(texts, 1)
-    )
+def _united_text(studies: Sequence[Study]) -> str:
+    """The text of the first study, and behind it the tables of the others that it has not.
 
-
-def _split_study_texts(text: str, source: str) -> list[tuple[str, str]]:
-    """The texts that `join_study_texts` has put together, each with its name for messages.
-
-    One, of a study that was written.
+    Where they have other defaults or plugins all is written anew, each table with its defaults.
     """
-    before, *texts = re.split(r"(?m)\n?^# --- study \d+ of \d+: .*\n", text)
-    written = any(line.strip() and not line.startswith("#") for line in before.splitlines())
-    if not texts or written:
-        return [(text, source)]
-    return [(own, f"{source}, study {number}") for number, own in enumerate(texts, 1)]
+    studies = list({study.text: study for study in studies}.values())
+    written = [tomllib.loads(study.text) for study in studies]
+    head = {key: value for key, value in written[0].items() if key != "experiment"}
+    shared = all(
+        one.get(key) == head.get(key) for one in written for key in ("defaults", "plugins")
+    )
+    tables: list[dict[str, Any]] = []
+    of_name: dict[str, dict[str, Any]] = {}
+    for study, one in zip(studies, written, strict=True):
+        for table in one["experiment"] if shared else _tables_with_defaults(study):
+            first = of_name.setdefault(table["name"], table)
+            if table.get("time_unit") == first.get("time_unit"):  # a store may have made it longer
+                kept = {key: of for key, of in table.items() if key not in OF_TIME}
+                table = kept | {key: first[key] for key in OF_TIME if key in first}
+            if table not in tables:
+                tables.append(table)
+    if shared:
+        more = [table for table in tables if table not in written[0]["experiment"]]
+        return text_with_experiments(studies[0].text, more)
+    head.pop("defaults", None)
+    if plugins := dict.fromkeys(name for one in written for name in one.get("plugins", [])):
+        head["plugins"] = list(plugins)
+    return write_study_text(head, tables)
+
+
+def _tables_with_defaults(study: Study) -> Iterator[dict[str, Any]]:
+    """The tables of a study's experiments with those of its defaults that they use."""
+    written = tomllib.loads(study.text)
+    grids = {experiment.name: iter(experiment.grids) for experiment in study.experiments}
+    for table in written["experiment"]:
+        entries = next(grids[table["name"]]).integrators
+        used = {
+            "tolerance" if entry.adaptive else "step_size"
+            for entry in entries
+            if (entry.tolerances if entry.adaptive else entry.step_sizes) is None
+        }
+        unused = {"tolerance", "step_size"} - used
+        defaults = {key: of for key, of in written.get("defaults", {}).items() if key not in unused}
+        yield defaults | table
 
 
 def parse_study(
@@ -377,7 +400,7 @@ def parse_study(
         With every problem that was found: where, what, and what was expected.
     """
     read = read_study(parse_toml(text, source, directory, plugins, kept, trust_plugins))
-    return Study(**read, texts=(text,))
+    return Study(**read, text=text)
 
 
 def load_study_file(
@@ -404,14 +427,7 @@ def load_study_file(
     if isinstance(study, Study):
         return study
     text, source, directory = _text_of_study(study)
-    read = [
-        parse_study(own, name, directory, kept=kept, trust_plugins=trust_plugins)
-        for own, name in _split_study_texts(text, source)
-    ]
-    try:
-        return read[0] if len(read) == 1 else unite_studies(read)
-    except CannotUnite as error:
-        raise StudyError(f"{study}: {error}") from None
+    return parse_study(text, source, directory, kept=kept, trust_plugins=trust_plugins)
 
 
 def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
@@ -429,9 +445,8 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
     if isinstance(study, Study):
         return study.library.plugins
     text, source, directory = _text_of_study(study)
-    tops = (parse_toml(own, name, directory) for own, name in _split_study_texts(text, source))
-    found = [read_plugins_of_study(top["plugins"]) for top in tops if "plugins" in top]
-    return tuple(dict.fromkeys(plugin for plugins in found for plugin in plugins))
+    top = parse_toml(text, source, directory)
+    return tuple(read_plugins_of_study(top["plugins"])) if "plugins" in top else ()
 
 
 def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:

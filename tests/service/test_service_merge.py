@@ -1,6 +1,7 @@
 """Stores that were made apart become one, as if one study had been run in one place."""
 
 import shutil
+import tomllib
 
 import numpy as np
 import pytest
@@ -42,7 +43,10 @@ def test_two_stores_are_one(place, command, grow, cluster, arrays, assert_same_r
     for store, first in ((a, True), (b, False)):
         ids = arrays(store, "only")["run_id"].tolist()
         assert_same_runs(store, both, "only", runs=ids, timings=first)
-    assert sweep.open_study(both).attrs["studies"] == [TEXT, OTHER] and sweep.verify(both) == []
+    (text,) = sweep.open_study(both).attrs["studies"]
+    tables = [tomllib.loads(each)["experiment"][0] for each in (TEXT, OTHER)]
+    assert text.startswith(TEXT) and tomllib.loads(text)["experiment"] == tables
+    assert sweep.verify(both) == []
     again = grow("", both, run=lambda text, store: sweep.run(store, client=cluster))
     assert (again.counts, again.computed) == ((0, 9, 0), 0)
     assert sweep.run(both, at_once, cluster).complete

@@ -302,7 +302,7 @@ class Bench:
         table["initial_condition"] = _with_members(table["initial_condition"], conditions, members)
         top = {"format": 1, "name": f"{self.study.name}-recommend"} | self._top
         text = write_study_text(top, [table])
-        return Study(top["name"], (grid,), texts=(text,), library=library)
+        return Study(top["name"], (grid,), text=text, library=library)
 
     def answer_text(self, part: Round, sizes: Sequence[tuple[Candidate, float]]) -> str:
         """The text of a study of some integrators at their sizes, with the starts as asked for."""
@@ -422,13 +422,10 @@ class Bench:
 
 def _own_tables(study: Study, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The plugins of a study, and the table of one of its experiments with the defaults."""
-    for text in study.texts:
-        read = tomllib.loads(text)
-        for table in read["experiment"]:
-            if table["name"] == name:
-                top = {key: read[key] for key in ("plugins",) if key in read}
-                return top, read.get("defaults", {}) | table
-    raise AssertionError(f"no text of the study has {name!r}")
+    read = tomllib.loads(study.text)
+    table = next(table for table in read["experiment"] if table["name"] == name)
+    top = {key: read[key] for key in ("plugins",) if key in read}
+    return top, read.get("defaults", {}) | table
 
 
 def _with_members(written: Any, conditions: Sequence[object], members: int) -> list[Any]:

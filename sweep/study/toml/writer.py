@@ -2,6 +2,7 @@
 
 import os
 import reprlib
+import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,33 @@ def write_study_text(top: Mapping[str, Any], experiments: Sequence[Mapping[str, 
         tables.append(table)
     document["experiment"] = tables
     return tomlkit.dumps(document)
+
+
+def text_with_experiments(
+    text: str, experiments: Sequence[Mapping[str, Any]], heading: str = ""
+) -> str:
+    """The text of a study and, behind it, further ``[[experiment]]`` tables.
+
+    Parameters
+    ----------
+    text : str
+    experiments : sequence of dict
+        As of `write_study_text`.
+    heading : str, optional
+        Comment before each of them.
+
+    Returns
+    -------
+    str
+    """
+    more = [f"{heading}\n{write_study_text({}, [own])}".strip() for own in experiments]
+    made = "\n\n".join([text.rstrip(), *more]) + "\n"
+    try:
+        tomllib.loads(made)
+    except tomllib.TOMLDecodeError:  # its tables are written as a list
+        top = tomllib.loads(text)
+        made = write_study_text(top, [*top.pop("experiment"), *experiments])
+    return made if more else text
 
 
 def _toml_item_of_key(key: str, value: Any) -> Item:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +56,13 @@ def merged_of(place, *names, out="out.zarr", **options):
     return sweep.merge([place / name for name in names], place / out, **options)
 
 
-def texts(store):
-    return tuple(sweep.open_study(store).attrs["studies"])
+def tables_in(text):
+    return tomllib.loads(text)["experiment"]
+
+
+def text_in(store):
+    (text,) = sweep.open_study(store).attrs["studies"]
+    return text
 
 
 def edit_root(store, **changes):
@@ -77,10 +83,11 @@ def test_what_is_merged_is_said(place, command, arrays, assert_same_runs):
     assert "Merged: 26 runs" in said and "not computed yet" not in said
     both = place / "both.zarr"
     assert_same_runs(place / "b.zarr", both, "second", timings=True)
-    assert texts(both) == (text(), text(second=True, **OTHER))
+    assert text_in(both).startswith(text())
+    assert tables_in(text_in(both)) == [*tables_in(text()), *tables_in(text(second=True, **OTHER))]
     assert arrays(both, "only")["in_study"].all()
     shown = command(place, "show", "study", "both.zarr").stdout
-    assert all(part in shown for part in texts(both)) and "# --- study 2 of 2" in shown
+    assert text_in(both).rstrip() in shown
     root = zarr.open_group(both, mode="r", use_consolidated=False)
     assert [part["store"] for part in root.attrs["merged"]] == [
         str(place / name) for name in ("a.zarr", "b.zarr")
@@ -127,7 +134,7 @@ def test_a_store_and_its_copy_give_its_study(place, command):
     lose(place / "a.zarr", [0, 1])
     shutil.copytree(place / "a.zarr", place / "c.zarr")
     assert merged_of(place, "a.zarr", "c.zarr", out="same.zarr").pending == 2
-    assert texts(place / "same.zarr") == (text(),)
+    assert text_in(place / "same.zarr") == text()
     ran = command(place, "run", "same.zarr", "--no-summary")
     assert "(2 of them not computed yet)" in ran.stdout and "Complete: 9 runs" in ran.stdout
 
@@ -194,6 +201,15 @@ def test_stores_that_are_refused(place, command, monkeypatch, fingerprint):
         with held(place / "b.zarr"), monkeypatch.context() as patch:
             patch.setattr(os, "access", allowed)
             assert "b.zarr is held by" in refused("a.zarr", "b.zarr")
+
+
+def test_a_store_of_an_earlier_version_keeps_several_texts(place, command):
+    """They are read as tables of one."""
+    texts = [text(second=True, **OTHER), text(step_size="0.1")]
+    edit_root(place / "b.zarr", studies=texts)
+    assert "3 runs to compute" in command(place, "plan", "b.zarr").stdout
+    shown = command(place, "show", "study", "b.zarr").stdout
+    assert all(each.rstrip() in shown for each in texts)
 
 
 @pytest.mark.slow
