@@ -135,35 +135,6 @@ def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
         yield both.digest()
 
 
-def run_id(
-    system: System,
-    integrator_name: str,
-    options: Mapping[str, Any],
-    step_size: StepSize,
-    state: NDArray[np.float64],
-    *,
-    tolerance: Tolerance = math.nan,
-    repeat: int = 0,
-) -> RunId:
-    """Identifier of one run, 16 hexadecimal digits.
-
-    Parameters
-    ----------
-    system, integrator_name, options, step_size, tolerance
-        As in `method_digest`.
-    state : ndarray, shape (rows, 3)
-        The initial state.
-    repeat : int
-
-    Returns
-    -------
-    str
-    """
-    method = method_digest(system, integrator_name, options, step_size, tolerance)
-    method = repeat_digest(method, repeat)
-    return next(run_digests(method, [initial_state_digest(state)])).hex()
-
-
 def _with_hexadecimal_numbers(value: object) -> object:
     """`value` with its numbers in hexadecimal, by which 1 and 1.0 are the same.
 
