@@ -40,7 +40,7 @@ _HOMES = {
     "order_table": "sweep.tables.answers",
     "orders_across": "sweep.analysis",
     "papers": "sweep.papers",
-    "plan": "sweep.campaign.planner",
+    "plan": "sweep.campaign.plan",
     "plots": "sweep.plots",
     "plugins": "sweep.plugins",
     "query": "sweep.tables.answers",

@@ -91,18 +91,17 @@ def value_for_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def format_time_interval(seconds: float, most: float) -> str:
-    """Two times, between which one lies; ``12 s`` where both read the same."""
-    low, high = format_duration(seconds), format_duration(most)
-    return low if low == high else f"{low} – {high}"
-
-
 def format_duration(seconds: float) -> str:
     """A time in the unit that suits it: ``12 s``, ``3.4 min``, ``2.1 h``."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def about_duration(seconds: float) -> str:
+    """A time that is expected, in words: ``about 12 s``; ``0 s`` where there is nothing to do."""
+    return f"about {format_duration(seconds)}" if seconds else "0 s"
 
 
 def join_with_and(words: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from integrators.lazy import lazy
 
 _HOMES = {
-    "total_cpu_time": "sweep.campaign.planning",
     "warnings_before_runs": "sweep.campaign.foresight",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

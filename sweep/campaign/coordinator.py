@@ -44,10 +44,9 @@ from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from integrators.html import html_text
 from sweep.analysis.rows import Rows
-from sweep.campaign import planning
 from sweep.campaign.notebook import NotebookProgress, is_notebook
-from sweep.campaign.pilot import Rehearsal
-from sweep.campaign.planner import Planner
+from sweep.campaign.plan import Planner, count_tasks, make_tasks
+from sweep.campaign.probe import Rehearsal
 from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
 from sweep.campaign.worker.compute import compile_rehearsed_kernels
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
@@ -84,8 +83,7 @@ if TYPE_CHECKING:
     import pandas
     from distributed import Client
 
-    from sweep.campaign.planner import Preparation
-    from sweep.campaign.planning import ExperimentPlan, PlannedTask
+    from sweep.campaign.plan import ExperimentPlan, PlannedTask, Preparation
     from sweep.campaign.worker.tasks import Receipt, ReferenceTask, Task
     from sweep.clusters.connect import Connect
     from sweep.clusters.spec import ClusterSpec
@@ -366,7 +364,7 @@ class _Coordinator:
         with Planner(entries, self.drain.check, self.watcher.preparing) as planner:
             plans = planner.next_plans()
             cores = os.cpu_count() or 1
-            client = connected(planning.count_tasks(plans, cores) if planner.ended else cores)
+            client = connected(count_tasks(plans, cores) if planner.ended else cores)
             with noticing_scheduler_loss(client):
                 workers = inspect_workers(client, self.store, self.lease.token, self.drain)
                 self.drain.check()
@@ -398,12 +396,11 @@ class _Coordinator:
         workers: dict[str, Worker],
         plans: Sequence[ExperimentPlan],
     ) -> None:
-        """Compile the kernels once on each host and kind of CPU, unless the pilot has done it."""
+        """Compile the kernels once on each host and kind of CPU, unless the planner has done it."""
         if addresses := first_worker_of_each_kind(workers):
             self.watcher.compiling(len(addresses))
-            compiling = functools.partial(
-                compile_rehearsed_kernels, Rehearsal.of(plan.work for plan in plans), session
-            )
+            rehearsal = Rehearsal(tuple(probe for plan in plans for probe in plan.probes))
+            compiling = functools.partial(compile_rehearsed_kernels, rehearsal, session)
             try:
                 call_on_workers(client, addresses, compiling, self.drain)
             except (Interrupted, KeyboardInterrupt):
@@ -445,7 +442,7 @@ class _Coordinator:
         slots = count_task_slots(client, self.drain.check)
         plans, tasks = planner.plans, 0
         while plans:
-            references, runs = planning.make_tasks(self.store, plans, slots, self.checkpoint_every)
+            references, runs = make_tasks(self.store, plans, slots, self.checkpoint_every)
             first, tasks = not tasks, tasks + len(references) + len(runs)
             if planner.ended:
                 self.watcher.planned(planner.plans, tasks, slots)
@@ -512,12 +509,10 @@ class _Coordinator:
 
 
 def _predict_cpu_time(plans: Sequence[ExperimentPlan], before: Mapping[str, float]) -> Prediction:
-    least, most = planning.total_cpu_time(plans).interval
     return Prediction(
         runs=sum(int(plan.entry.pending.sum()) for plan in plans),
         references=sum(plan.lacking_references for plan in plans),
-        least=least,
-        most=most,
+        cpu_seconds=sum(plan.cpu_seconds for plan in plans),
         before=sum(before[plan.entry.name] for plan in plans),
     )
 

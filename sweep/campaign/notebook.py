@@ -11,8 +11,7 @@ from integrators.html import html_text
 from sweep.text import count_with_noun, format_duration
 
 if TYPE_CHECKING:
-    from sweep.campaign.planner import Preparation
-    from sweep.campaign.planning import ExperimentPlan
+    from sweep.campaign.plan import ExperimentPlan, Preparation
     from sweep.campaign.worker.tasks import Receipt, Task
     from sweep.store.diff import Entry
 

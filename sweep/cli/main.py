@@ -125,13 +125,13 @@ class _ExitWhileCompiling:
 
     def note(self, code: str | int | None) -> None:
         """Note the exit code, and that the planner need not be waited for if it is at work now."""
-        planner = sys.modules.get("sweep.campaign.planner")
+        planner = sys.modules.get("sweep.campaign.plan")
         if planner is not None and planner.is_planning():
             self._code, self._is_compiling = code, True
             atexit.unregister(planner.wait_for_planners)
 
     def __call__(self) -> None:
-        if self._is_compiling and sys.modules["sweep.campaign.planner"].is_planning():
+        if self._is_compiling and sys.modules["sweep.campaign.plan"].is_planning():
             with contextlib.suppress(OutputFailed):
                 sys.stdout.flush()
             sys.stderr.flush()

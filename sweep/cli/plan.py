@@ -19,11 +19,10 @@ from sweep.cli.status import checkpoint_progress_lines
 from sweep.store.progress import Counter
 from sweep.store.store import Store
 from sweep.study import schema
-from sweep.text import count_with_noun, format_duration, format_table, format_time_interval
+from sweep.text import about_duration, count_with_noun, format_duration, format_table
 
 if TYPE_CHECKING:
-    from sweep.campaign.planner import Preparation
-    from sweep.campaign.planning import ExperimentPlan
+    from sweep.campaign.plan import ExperimentPlan, Preparation
 
 
 @click.command("plan")
@@ -39,10 +38,10 @@ def command(
 ) -> None:
     """Print runs, steps, tasks, files, bytes and CPU time of STUDY; nothing is written.
 
-    A pilot of some milliseconds measures each integrator on each system, and the references. CPU
-    time is that of integration, the sum of the runs' `cpu_time`, and of references; the time for
-    recording and measuring is given apart. If STORE (by default ./NAME.zarr) exists, only what it
-    lacks is counted.
+    Some steps of each integrator on each system, and of a reference, are timed for milliseconds.
+    CPU time is that of integration, the sum of the runs' `cpu_time`, and of references; the time
+    for recording and measuring is given apart. If STORE (by default ./NAME.zarr) exists, only what
+    it lacks is counted.
 
     \b
     Example:
@@ -57,8 +56,7 @@ def command(
     entries = [plan.entry for plan in planned.experiments]
     print_warnings_before_runs([e.table for e in entries], [e.pending for e in entries])
     if as_json:
-        least, most = planned.cpu_seconds
-        total = {"cpu_seconds": least, "cpu_seconds_most": most, "tasks": planned.tasks}
+        total = {"cpu_seconds": planned.cpu_seconds, "tasks": planned.tasks}
         echo_json({"store": str(planned.store), **total, "experiments": planned.rows})
         return
     click.echo(f"Store: {planned.store}")
@@ -79,12 +77,12 @@ def format_plan_table(plans: "Sequence[ExperimentPlan]", tasks: int) -> str:
             f"{row['steps']:,}",
             f"{row['files']:,}",
             _byte_count_text(row["bytes"]),
-            format_time_interval(row["cpu_seconds"], row["cpu_seconds_most"]),
+            about_duration(row["cpu_seconds"]),
         ]
         for row in rows
     ]
     names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
-    total = format_time_interval(*sweep.campaign.total_cpu_time(plans).interval)
+    total = about_duration(sum(row["cpu_seconds"] for row in rows))
     runs = sum(row["runs"] for row in rows)
     recording = sum(row["recording_cpu_seconds"] for row in rows)
     text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "

@@ -35,8 +35,7 @@ from sweep.text import count_with_noun, format_duration
 if TYPE_CHECKING:
     from sweep.campaign.coordinator import Outcome
     from sweep.campaign.decide import Decisions
-    from sweep.campaign.planner import Preparation
-    from sweep.campaign.planning import ExperimentPlan
+    from sweep.campaign.plan import ExperimentPlan, Preparation
     from sweep.campaign.worker.tasks import Receipt, ReferenceTask, RunTask
     from sweep.store.diff import Entry
     from sweep.store.lease.holder import LeaseHolder

@@ -18,11 +18,11 @@ from sweep.store.lease.requests import Submission, submission_of_store
 from sweep.store.progress import Counter, Prediction, Progress, Rate, read_plan_predictions
 from sweep.store.store import Store
 from sweep.text import (
+    about_duration,
     count_with_noun,
     format_duration,
     format_number,
     format_table,
-    format_time_interval,
 )
 
 REDRAW_SECONDS, PRINT_SECONDS = 1.0, 30.0  # between updates: on a terminal, and elsewhere
@@ -118,8 +118,7 @@ def _compare_plan_with_use(
         "runs": prediction.runs,
         "runs_done": max(0, prediction.runs - left),
         "references": prediction.references,
-        "cpu_seconds": prediction.least,
-        "cpu_seconds_most": prediction.most,
+        "cpu_seconds": prediction.cpu_seconds,
         "cpu_seconds_used": max(0.0, used),
     }
 
@@ -134,9 +133,8 @@ def _plan_sentence(
     if plan["runs"] + waiting < total:
         runs = f"the {plan['runs']:,} of {total:,} runs that were left then"
     references = f" and {plan['references']:,} references" if plan["references"] else ""
-    expected = format_time_interval(plan["cpu_seconds"], plan["cpu_seconds_most"])
     return (
-        f"Last plan: {expected} of CPU time for {runs}{references}; "
+        f"Last plan: {about_duration(plan['cpu_seconds'])} of CPU time for {runs}{references}; "
         f"used since: {format_duration(plan['cpu_seconds_used'])}, "
         f"with {plan['runs_done']:,} of the runs done"
         + f"; {count_with_noun(waiting, 'run')} not planned yet"

@@ -391,16 +391,15 @@ class Prediction:
     ----------
     runs, references : int
         Pending then.
-    least, most : float
-        Seconds of their integration, expected.
+    cpu_seconds : float
+        Of their integration, expected.
     before : float
         Seconds that all that was committed then had used.
     """
 
     runs: int
     references: int
-    least: float
-    most: float
+    cpu_seconds: float
     before: float
 
 
@@ -416,7 +415,7 @@ def write_plan_predictions(
     ----------
     store : sweep.store.store.Store
     total : Prediction
-        Of all experiments, which is narrower than the sum of theirs.
+        Of all experiments.
     experiments : dict of str to Prediction
     """
     found = {name: asdict(own) for name, own in experiments.items()}

@@ -188,7 +188,7 @@ class Study:
 
         Returns
         -------
-        sweep.campaign.planner.Plan
+        sweep.campaign.plan.Plan
         """
         return sweep.plan(self, store, workers)
 

@@ -24,14 +24,10 @@ from timing import Case, Comparison, columns, compile_cpp
 
 from integrators.compiler.elements import aligned
 from sweep.analysis.drift.estimators import measure_drift, window_weights
-from sweep.campaign.pilot import (
-    named_integrators_of_table,
-    named_systems_of_table,
-    recipe_of_run_table,
-)
+from sweep.campaign.plan import Batches
 from sweep.campaign.worker.recorder import Recorder, RunBatch
-from sweep.store import studies
-from sweep.study.run_table import expand_experiment
+from sweep.store import diff, studies
+from sweep.store.store import Store
 
 DOES_NOT_HOLD = 3  # exit status
 STUDY, RUN = "drift-campaign", "single"
@@ -55,14 +51,13 @@ class Figure:
 
 def campaign(steps):
     """The campaign's run, of so many steps: its recorder, step size and initial state."""
-    (experiment,) = (e for e in studies.load_study_file(STUDY).experiments if e.name == RUN)
-    table = expand_experiment(experiment)
-    axis, step_size = experiment.time_axis, float(table.step_size[0])
+    entries = diff.diff_store_against_study(Store.at("none.zarr"), studies.load_study_file(STUDY))
+    batches = Batches.of(next(entry for entry in entries if entry.name == RUN))
+    table, axis = batches.entry.table, batches.entry.experiment.time_axis
+    step_size = float(table.step_size[0])
     axis = dataclasses.replace(axis, duration=steps * step_size)
-    recipe = dataclasses.replace(recipe_of_run_table(table), time_axis=axis)
-    recorder = Recorder(
-        recipe, named_systems_of_table(table)[0], named_integrators_of_table(table)[0]
-    )
+    recipe = dataclasses.replace(batches.recipe, time_axis=axis)
+    recorder = Recorder(recipe, batches.systems[0], batches.integrators[0])
     return recorder, step_size, table.initial_state(0)
 
 

@@ -78,15 +78,15 @@ def serve(address, first, count, folder):
     asyncio.run(all_of_them())
 
 
-def coordinate(study, store, address, seconds, unit_seconds, max_time=None):
+def coordinate(study, store, address, seconds, max_time=None):
     """Run a study whose tasks sleep; prints when its work began and ended, and what was planned."""
     from sweep.campaign import coordinator as runner
-    from sweep.campaign import planning, task_window
+    from sweep.campaign import plan as planning
+    from sweep.campaign import task_window
     from sweep.store.studies import load_study_file
 
     planning.MOST_TASK = seconds
     planning.LEAST_TASK = min(planning.LEAST_TASK, seconds)
-    planning.UNIT_SECONDS = unit_seconds
     assert callable(task_window.compute_task)  # or something else is to be replaced
     task_window.compute_task = slept
 
@@ -177,13 +177,13 @@ class Crowd:
         unit = seconds / units
         runs, duration = _sized(self.folder, MARGIN * unit, self.workers * rounds * units)
         study = written(self.folder, name, runs, duration)
-        return self.coordinate(study, seconds, unit, max_time)
+        return self.coordinate(study, seconds, max_time)
 
-    def coordinate(self, study, seconds, unit_seconds, max_time=None):
+    def coordinate(self, study, seconds, max_time=None):
         """Run a study whose tasks take so long at most; an `Observed`."""
         self.log.write_bytes(b"")
         output, store = study.with_suffix(".log"), str(study.with_suffix(".zarr"))
-        own = (str(study), store, self.address, seconds, unit_seconds, max_time)
+        own = (str(study), store, self.address, seconds, max_time)
         coordinator = Group(*called("coordinate", *own), log=output, **self._environment)
         self._groups.append(coordinator)
         with Meters(scheduler=self.scheduler, coordinator=coordinator) as meters:
@@ -215,19 +215,19 @@ def written(folder, name, starts, duration):
 def _sized(folder, unit_seconds, units):
     """Number of runs, and their duration, for units of so many seconds by the cost model."""
     from integrators.compiler.lanes import WIDTH
-    from sweep.campaign import planning
+    from sweep.campaign.plan import plan_each
     from sweep.store import diff
     from sweep.store.studies import load_study_file
 
     costs = []
     for duration in (100.0, 100.0, 100.0):
         study = written(folder, "sizing", 8, duration)
-        (plan,) = planning.plan_study(
+        (plan,) = plan_each(
             diff.diff_store_against_study(
                 Store.at(study.with_suffix(".zarr")), load_study_file(study)
             )
         )
-        costs.append(float(plan.units.seconds.sum() / plan.units.runs.sum()) / duration)
+        costs.append(float(plan.until[-1] / plan.batches.size.sum()) / duration)
     return units * WIDTH, float(max(10, round(unit_seconds / WIDTH / np.median(costs), -1)))
 
 

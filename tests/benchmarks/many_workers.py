@@ -116,7 +116,7 @@ def runs(folder, given):
     rows, most = [], []
     with Crowd(folder / "runs", 20) as crowd:
         for count in given.runs:
-            found = crowd.coordinate(written(crowd.folder, f"runs-{count}", count, 1.0), 30.0, 2.5)
+            found = crowd.coordinate(written(crowd.folder, f"runs-{count}", count, 1.0), 30.0)
             most.append(found.meters.megabytes("coordinator"))
             said, (began, ended) = found.said, found.all
             rows += [

@@ -260,10 +260,10 @@ def answers(folder, given):
 ORCHESTRATION = """
 import sys, time, sweep
 from pathlib import Path
-from sweep.campaign import coordinator, planning
+from sweep.campaign import coordinator, plan
 from sweep.store import studies
 
-planning.LEAST_TASK = planning.MOST_TASK = planning.chunk_layout.CHUNK_SECONDS = 1.0
+plan.LEAST_TASK = plan.MOST_TASK = 1.0
 
 
 class Clock(coordinator.Watcher):

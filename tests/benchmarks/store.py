@@ -236,22 +236,16 @@ def large(folder, given):
 
 def _count_tasks_of_long_runs(store, runs):
     """Tasks of a study of runs of 60 s each, for 10,000 workers."""
-    from integrators.compiler.lanes import WIDTH
-    from sweep.campaign import planning
-    from sweep.campaign.batches import Workload
-    from sweep.campaign.cost_model import Estimate
-    from sweep.store import create, diff, studies
+    from sweep.campaign.plan import Batches, ExperimentPlan, count_tasks
+    from sweep.campaign.probe import Cost
+    from sweep.store import diff, studies
     from sweep.store.store import Store
 
     (entry,) = diff.diff_store_against_study(Store.at("nowhere"), studies.stored_study(store))
-    number = np.arange(-(-runs // WIDTH))
-    counts = np.minimum(WIDTH, runs - WIDTH * number)
-    plan = planning.ExperimentPlan(
-        entry=entry, work=Workload.of(entry, WIDTH), costs={}, runs=Estimate(),
-        units=planning.Units(WIDTH, number, counts, 60.0 * counts), references=Estimate(),
-        recording_seconds=0.0, reference_seconds=np.zeros(0), layout=create.layout_of_entry(entry),
-    )  # fmt: skip
-    return planning.count_tasks([plan], 10_000)
+    batches = Batches.of(entry)
+    cost = Cost(call=0.0, unit=0.0, steps=1.0, run=60.0, sample=0.0, beside=0.0)
+    plan = ExperimentPlan(batches, dict.fromkeys(batches.kind, cost), None, np.zeros(0))
+    return count_tasks([plan], 10_000)
 
 
 def _asked(what, seconds, megabytes, command, cpu=False):

@@ -315,7 +315,7 @@ def lines_of_shown_studies():
 MACHINE = (
     re.compile(r"\d+(?= tasks?\b)"),
     re.compile(r"\d+(?= workers?\b)"),
-    re.compile(r"[\d.]+ \w+(?: – [\d.]+ \w+)?(?= of CPU time)"),
+    re.compile(r"[\d.]+ \w+(?= of CPU time)"),
     re.compile(r"[\d.]+ \w+(?= to record them)"),
 )
 MACHINE_COLUMNS = ("CPU time",)

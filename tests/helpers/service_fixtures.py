@@ -26,7 +26,7 @@ from waiting import until as wait_until
 import sweep
 from integrators.errors import InputError
 from integrators.stepping import loop
-from sweep.campaign import cost_model, pilot
+from sweep.campaign import probe
 from sweep.clusters import connect as starting
 from sweep.clusters.local import start_local_cluster
 
@@ -54,26 +54,12 @@ def own_configuration(tmp_path_factory):
         yield
 
 
-MEASURED = ((cost_model, "REPEATS"), (pilot, "PROBES"))  # how often, and of each kind how much
-WHOLE = [getattr(module, name) for module, name in MEASURED]
-
-
 @pytest.fixture(scope="session", autouse=True)
-def brief_pilot():
-    """A pilot that measures one batch of each kind once: a plan need not be good to be tried."""
-    yield from _measuring([1] * len(MEASURED))
-
-
-@pytest.fixture(scope="module")
-def whole_pilot(brief_pilot):
-    """The pilot as it is, for tests of what it measures."""
-    yield from _measuring(WHOLE)
-
-
-def _measuring(values):
+def brief_probes():
+    """Probes that measure little, once: a plan need not be good to be tried."""
     with pytest.MonkeyPatch.context() as patch:
-        for (module, name), value in zip(MEASURED, values, strict=True):
-            patch.setattr(module, name, value)
+        patch.setattr(probe, "REPEATS", 1)
+        patch.setattr(probe, "MOST_SECONDS", probe.LEAST_SECONDS)
         yield
 
 

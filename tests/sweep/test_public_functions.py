@@ -36,7 +36,7 @@ def test_functions_do_what_commands_do(tmp_path, command, cluster):
     study, (table,) = sweep.check(path)
     planned = sweep.plan(path, tmp_path / "test.zarr")
     assert planned.to_dataframe()["runs"].tolist() == [table.size]
-    assert 0.0 < planned.cpu_seconds[0] < planned.cpu_seconds[1]
+    assert planned.cpu_seconds > 0.0
     assert sweep.run(study, tmp_path / "test.zarr", cluster).complete
     (progress,) = sweep.status(tmp_path / "test.zarr")
     assert progress.done == progress.runs == table.size and not progress.left

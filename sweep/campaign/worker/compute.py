@@ -27,7 +27,7 @@ from sweep.store.lease import sessions
 from sweep.store.lease.sessions import Attempt, Session
 
 if TYPE_CHECKING:
-    from sweep.campaign.pilot import Rehearsal
+    from sweep.campaign.probe import Rehearsal
     from sweep.store.files import ArrayFiles
     from sweep.store.store import Store
 
@@ -77,7 +77,7 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
 
 
 def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:
-    """Compile the kernels of a `sweep.campaign.pilot.Rehearsal`, until its session is stopped."""
+    """Compile the kernels of a `sweep.campaign.probe.Rehearsal`, until its session is stopped."""
     with (
         contextlib.suppress(Interrupted),
         sessions.marking_thread_as_computing(),

@@ -139,7 +139,7 @@ def test_defaults_may_have_what_an_experiment_does_not_need(tmp_path):
 
 
 @pytest.mark.parametrize("label", ["rk45", "own"])
-def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored, whole_pilot, label):
+def test_the_plan_counts_the_steps_that_runs_take(tmp_path, stored, label):
     taken = float(stored["steps"].where(stored["integrator"] == label).sum())
     own = KEYS["integrators"].splitlines()[{"rk45": 1, "own": 2}[label]]
     own = own.replace('"variational", "rk4",', "")

@@ -1,6 +1,7 @@
-"""What a study costs: counted exactly, and its time as a pilot measures it."""
+"""What a study costs: counted exactly, and its time as probes measure it."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -23,7 +24,6 @@ LONGER = {"duration": "8.0", "samples": "40"}
 MORE = {"initial_condition": "{ random = 20, seed = 1 }"}
 REFERENCES = "_geosweep/references/only"
 STEPS = 2 * 18 * (20 + 40)
-pytestmark = pytest.mark.usefixtures("whole_pilot")
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_runs_steps_references_and_files_are_those_of_the_store(planned, ran):
 def test_nothing_left_costs_nothing(ran, tmp_path):
     plan = sweep.plan(write(one_experiment(**SMALL), tmp_path), ran[0])
     (row,) = plan.rows
-    assert plan.cpu_seconds == (0.0, 0.0) and plan.tasks == 0
+    assert plan.cpu_seconds == 0.0 and plan.tasks == 0
     assert (row["runs"], row["committed"], row["steps"], row["references"]) == (0, 72, 0, 0)
 
 
@@ -114,13 +114,12 @@ def test_time_grows_with_the_steps_and_is_that_of_the_runs(planned, cluster, tmp
     """By and large, on a machine that others use."""
     keys = {"integrators": '"rk4"', "reference": None, "step_size": "0.05"}
     short, long = (planned(**keys, duration=duration) for duration in ("500.0", "5000.0"))
-    for row in (short, long):
-        assert 0 < row["cpu_seconds"] < row["cpu_seconds_most"]
+    assert short["cpu_seconds"] > 0
     assert 2 < long["cpu_seconds"] / short["cpu_seconds"] < 50
     store = tmp_path / "test.zarr"
     assert sweep.run(tmp_path / "s.toml", store, cluster).complete
     taken = float(sweep.open_study(store)["only"]["cpu_time"].sum())
-    assert long["cpu_seconds"] / 10 < taken < 10 * long["cpu_seconds_most"]
+    assert long["cpu_seconds"] / 10 < taken < 10 * long["cpu_seconds"]
 
 
 def test_steps_back_are_counted_beside(planned):
@@ -142,12 +141,12 @@ def test_status_says_what_was_planned_and_what_was_used(ran, status, command):
     found = status(store)
     plan = found["last_plan"]
     assert (plan["runs"], plan["runs_done"], plan["references"]) == (72, 72, 18)
-    assert 0 < plan["cpu_seconds"] < plan["cpu_seconds_most"]
+    assert plan["cpu_seconds"] > 0
     assert plan["cpu_seconds_used"] == pytest.approx(used(store))
     (row,) = found["experiments"]
     assert row["last_plan"] == plan and row["cpu_seconds"] == pytest.approx(used(store))
     printed = command(store.parent, "status", "test.zarr").stdout
-    assert "of CPU time for 72 runs and 18 references; used since: " in printed
+    assert re.search("Last plan: about .* of CPU time for 72 runs and 18 references; used", printed)
     assert "with 72 of the runs done" in printed
 
 

@@ -313,7 +313,7 @@ def test_check_and_show_say_which_gravity_a_chain_has(command, tmp_path):
 def test_plan_counts_what_is_to_be_done(answers, place):
     assert answers["plan"].startswith(f"Store: {place / 'new.zarr'}\n")
     assert re.search(
-        rf"^{RUNS} runs to compute in \d+ tasks?, .* of CPU time", answers["plan"], re.M
+        rf"^{RUNS} runs to compute in \d+ tasks?, about .* of CPU time", answers["plan"], re.M
     )
     plan = parsed(answers["plan in json"])
     assert plan["store"] == str(place / "new.zarr") and plan["tasks"] >= 1
@@ -323,7 +323,7 @@ def test_plan_counts_what_is_to_be_done(answers, place):
     steps = [round(2.0 / h) for h in study.experiments[0].step_sizes]
     assert pendulum["steps"] == 2 * 4 * sum(steps)
     for row in (pendulum, bodies):
-        assert 0 < row["cpu_seconds"] < row["cpu_seconds_most"] < math.inf
+        assert 0 < row["cpu_seconds"] < math.inf
         assert row["files"] > 0 and row["bytes"] > 0
     assert "0 runs to compute in 0 tasks" in answers["plan of what is done"]
 
