@@ -35,7 +35,7 @@ _HOMES = {
     "grid": "sweep.tables.answers",
     "least_work": "sweep.analysis",
     "load_study": "sweep.store.studies:load_study_file",
-    "merge": "sweep.campaign.merge.merge",
+    "merge": "sweep.campaign.merge",
     "open_study": "sweep.store.open",
     "order_table": "sweep.tables.answers",
     "orders_across": "sweep.analysis",

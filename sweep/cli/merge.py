@@ -1,20 +1,24 @@
 """`sweep merge`: unite stores of one study that were computed apart."""
 
+import contextlib
 import dataclasses
 import shlex
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, TaskID
 
 import sweep
-from sweep.cli.common import echo_json, json_option, progress_bar, trust_option
+from sweep.cli.common import echo_json, json_option, trust_option
+from sweep.cli.streams import raw_terminal_stream
+from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:
-    from click._termui_impl import ProgressBar
-
-    from sweep.campaign.merge.merge import Share
+    from sweep.campaign.merge import Share
 
 
 @click.command("merge")
@@ -40,11 +44,10 @@ def command(
     Example:
       sweep merge laptop.zarr cluster.zarr -o both.zarr
     """
-    with _MergeProgressBar() as bar:
+    with _showing_progress() as progress:
         merged = sweep.merge(
-            stores, out, prefer_first=prefer_first, trust_plugins=trust_plugins,
-            progress=bar.progress,
-        )  # fmt: skip
+            stores, out, prefer_first=prefer_first, trust_plugins=trust_plugins, progress=progress
+        )
     if as_json:
         shares = [dataclasses.asdict(share) for share in merged.shares]
         echo_json({"store": str(merged.store), "kinds": merged.kinds, "experiments": shares})
@@ -79,28 +82,16 @@ def _sentence_on_experiment(share: "Share", stores: Sequence[str]) -> str:
     return text
 
 
-class _MergeProgressBar:
-    """A progress bar on a terminal for each stage of a merge."""
+@contextlib.contextmanager
+def _showing_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Within ``with``, a function that shows how much of a stage is done, on a terminal."""
+    console = Console(file=raw_terminal_stream(sys.stderr))  # it moves the cursor
+    tasks: dict[str, TaskID] = {}
+    with Progress(console=console, disable=not sys.stderr.isatty()) as bars:
 
-    def __init__(self) -> None:
-        self._bar: ProgressBar[int] | None = None
-        self._stage, self._done = "", 0
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(escape(escape_control_characters(stage)))
+            bars.update(tasks[stage], completed=done, total=total)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-
-    def progress(self, stage: str, done: int, total: int) -> None:
-        """Show how much of a stage is done."""
-        if not sys.stderr.isatty() or not total:
-            return
-        if self._bar is None or stage != self._stage:
-            self.__exit__()
-            self._stage, self._done = stage, 0
-            self._bar = progress_bar(total, stage)
-            self._bar.__enter__()
-        self._bar.update(done - self._done)
-        self._done = done
+        yield show

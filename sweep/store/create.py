@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sweep.store import checkpoints, provenance, storage
 from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck
-from sweep.store.backends.trees import copy_tree, remove_tree
+from sweep.store.backends.trees import remove_tree, upload_tree
 from sweep.store.chunk_layout import Layout
 from sweep.store.commit.fold import forget_group
 from sweep.store.commit.records import sync_directories, sync_tree
@@ -78,13 +78,13 @@ def create_or_grow_store(
     existing = store.existing_root()
     if existing is None:
         with creating_store_atomically(store, check) as made:
-            _grow_store_to_study(made, study, entries, attributes=attributes)
+            grow_store_to_study(made, study, entries, attributes=attributes)
         return True
     if store.in_bucket:
         check()
         store.half_made_sign.unlink()  # it was made, but for this
     if not _is_store_up_to_date(store, existing, study, entries):
-        _grow_store_to_study(store, study, entries, check)
+        grow_store_to_study(store, study, entries, check)
     return False
 
 
@@ -109,7 +109,7 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
             check()
             sign.write_text("The store is here when zarr.json is.\n")
             remove_tree(store.place, but=sign)  # what is left of an earlier attempt
-            copy_tree(made, store.place, check=check)
+            upload_tree(made, store.place, check)
             check()
             sign.unlink()
         return
@@ -132,13 +132,14 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
     sync_directories([store.place.parent])
 
 
-def _grow_store_to_study(
+def grow_store_to_study(
     store: Store,
     study: "Study",
     entries: Sequence[Entry],
     check: WriteCheck | None = None,
     attributes: Mapping[str, object] | None = None,
 ) -> None:
+    """Make what a store lacks of a study in place; parameters as of `create_or_grow_store`."""
     root = store.root("a", check)
     root.require_group(INTERNAL)
     for entry in entries:

@@ -258,11 +258,6 @@ class ObjectPlace:
         with self._server() as (obstore, client):
             obstore.delete(client, keys)
 
-    def copy(self, target: "ObjectPlace") -> None:
-        """Copy the object to another place; the server does it."""
-        with self._server() as (obstore, client):
-            obstore.copy(client, self.key, target.key)
-
     def mkdir(self, parents: bool = True, exist_ok: bool = True) -> None:
         """Nothing: there are no directories."""
 

@@ -1,10 +1,7 @@
 """Small files and whole trees of either kind of place: written, copied, removed."""
 
-import fnmatch
-import os
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sweep.store.backends.places import (
@@ -45,42 +42,21 @@ def remove_tree(place: Place, ignore_errors: bool = False, but: Place | None = N
         shutil.rmtree(place)
 
 
-def copy_tree(
-    source: Place, target: Place, ignore: Sequence[str] = (), check: WriteCheck = lambda: None
-) -> None:
-    """Copy all that is below a place, but for files of some names; ``zarr.json`` of the top last.
+def upload_tree(source: Path, target: ObjectPlace, check: WriteCheck) -> None:
+    """Copy all that is below a directory into a bucket; ``zarr.json`` of the top last.
 
     Parameters
     ----------
-    source, target : Path or ObjectPlace
-    ignore : sequence of str
-        Patterns.
+    source : Path
+    target : ObjectPlace
     check : callable
         Called before that one, by which a store appears in a bucket; it may raise.
     """
-    if isinstance(source, Path) and isinstance(target, Path):
-        shutil.copytree(os.path.realpath(source), target, ignore=shutil.ignore_patterns(*ignore))
-        return
+    top = source / METADATA
 
-    def copied(file: Place) -> None:
-        if isinstance(file, ObjectPlace) and isinstance(target, ObjectPlace):
-            file.copy(target / path_below(file, source))
-            return
-        into = target / path_below(file, source)
-        into.parent.mkdir(parents=True, exist_ok=True)
-        into.write_bytes(file.read_bytes())
+    def copied(file: Path) -> None:
+        (target / path_below(file, source)).write_bytes(file.read_bytes())
 
-    every = [
-        file
-        for file in _files_below_place(source)
-        if file != source / METADATA and not any(fnmatch.fnmatch(file.name, one) for one in ignore)
-    ]
-    map_over_place(target if isinstance(target, ObjectPlace) else source, copied, every)
+    map_over_place(target, copied, [f for f in source.rglob("*") if f.is_file() and f != top])
     check()
-    copied(source / METADATA)
-
-
-def _files_below_place(place: Place) -> Iterable[Place]:
-    if isinstance(place, ObjectPlace):
-        return place.walk()
-    return (file for file in place.rglob("*") if file.is_file())
+    copied(top)

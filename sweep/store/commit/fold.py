@@ -261,16 +261,6 @@ def note_folded(
     return new
 
 
-def note_all_folded(store: Store, group: str) -> None:
-    """Write a group's ledger from its arrays, as after rows were copied from another store."""
-    arrays, rows = store.arrays_of_group(group), {}
-    counts = arrays[schema.SAMPLE_COUNT.name]
-    for i in range(counts.grid[0]):
-        if (samples := counts.chunk((i,))) is not None and samples.any():
-            rows[i] = _extents_of_rows(written_by_tasks(arrays), int(samples.max()))
-    note_folded(store, group, ledger_of_group(store, group), rows)
-
-
 def _extents_of_rows(arrays: Mapping[str, ArrayFiles], samples: int) -> dict[str, tuple[int, ...]]:
     """What is written of rows with so many samples; arrays may become larger, and get others."""
     return {

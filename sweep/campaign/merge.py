@@ -1,0 +1,477 @@
+"""Merge stores of one study into a new one; the sources are only read.
+
+The study of the new store has the tables of all sources, and the store the runs that they ask for. A run that is
+computed is copied from the first source that has it, as a record, which is folded as one of a
+worker. The store is made beside its place, and renamed when it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import CannotUnite, Damaged, StoreError, Unreachable
+from sweep.store import create, diff, files, provenance
+from sweep.store.backends.places import METADATA, ObjectPlace, path_below
+from sweep.store.checkpoints import CHECKPOINT, checkpoint_code_hash
+from sweep.store.commit import records
+from sweep.store.commit.fold import fold_group, written_by_tasks
+from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
+from sweep.store.store import Store
+from sweep.store.studies import stored_study
+from sweep.store.upkeep import REMOVE, verify
+from sweep.study import schema
+from sweep.study.model import unite_studies
+from sweep.study.run_table import expand_experiment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sweep.store.backends.places import Place
+    from sweep.store.files import ArrayFiles
+    from sweep.study import Study
+    from sweep.study.experiment import ResolvedExperiment
+
+Progress = Callable[[str, int, int], object]  # what is read or written, how much, of how much
+
+KEPT = "that share system, parameters, time axis, record, statistics and reference are merged"
+BLOCK_BYTES = 2**26  # of rows that are compared or copied at once
+SESSION = "merge"  # of the records
+# Arrays that may differ between two computations of a run.
+OWN = {"cpu_time", "wall_time", schema.ENVIRONMENT, CHECKPOINT.name}
+
+
+@dataclass(frozen=True)
+class Share:
+    """Where the runs of a merged experiment come from.
+
+    Parameters
+    ----------
+    experiment : str
+    runs : int
+        Number of runs in the studies of all sources.
+    taken : tuple of int
+        Number of computed runs that came from each source.
+    both : int
+        Number of computed runs that a later source has as well.
+    differing : int
+        Number of these whose results differ there; those of the first source were taken.
+    pending : int
+        Number of runs that are not computed yet.
+    left_out : int
+        Number of computed runs that no study asks for any more.
+    """
+
+    experiment: str
+    runs: int
+    taken: tuple[int, ...]
+    both: int
+    differing: int
+    pending: int
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A merged store.
+
+    Parameters
+    ----------
+    store : Path or ObjectPlace
+    shares : tuple of Share
+    kinds : tuple of str
+        Kinds of CPU on which its runs were computed.
+    """
+
+    store: Place
+    shares: tuple[Share, ...]
+    kinds: tuple[str, ...]
+
+    @property
+    def pending(self) -> int:
+        """Number of runs that are not computed yet."""
+        return sum(share.pending for share in self.shares)
+
+
+def merge(
+    paths: Sequence[str | Path],
+    out: str | Path,
+    *,
+    prefer_first: bool = False,
+    trust_plugins: bool = False,
+    progress: Progress = lambda what, done, of: None,
+) -> Merged:
+    """Merge stores of one study into a new one.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        Two stores or more. A run that is computed in several is taken from the first of them.
+    out : str or Path
+        Place of the new store.
+    prefer_first : bool
+        Whether to take runs from the first source even if their results differ in another one.
+    trust_plugins : bool
+        Whether to approve the plugins that the stores bring: with them it is known which runs
+        are the same. See `sweep.plugins.approvals`.
+    progress : callable
+        ``progress(what, done, of)`` is called with what is read or merged, and how far it is.
+
+    Returns
+    -------
+    Merged
+
+    Raises
+    ------
+    StoreError
+        If a source is no store, damaged, leased by another process, or contradicts the others; if
+        runs differ; if there is something at `out`. Then nothing is written.
+    InputError
+        If a store brings a plugin that this user has not approved; nor then.
+    """
+    stores, target = [Store.at(path).absolute() for path in paths], Store.at(out).absolute()
+    _check_places(stores, target)
+    with contextlib.ExitStack() as stack:
+        for store in stores:
+            _acquire_source_lease(stack, store)
+        lease = stack.enter_context(acquire_lease(target))
+        whole = _united_study(
+            [(store, _verified(store, trust_plugins, progress)) for store in stores]
+        )
+        choices = [_choose_runs(stores, experiment) for experiment in whole.experiments]
+        shares = _compare_and_count(stores, choices, prefer_first)
+        attributes = _attributes_of_sources(stores)
+        try:
+            with create.creating_store_atomically(target, lease.check) as made:
+                entries = diff.diff_root_against_study(made, None, whole)
+                create.grow_store_to_study(made, whole, entries, attributes=attributes)
+                for number, choice in enumerate(choices):
+                    progress("Merging", number, len(choices))
+                    _copy_rows(made, choice)
+                    _copy_references(stores, made, choice.group)
+        except OSError as error:
+            raise StoreError(f"{target} cannot be written: {error.strerror or error}") from None
+    progress("Merging", len(choices), len(choices))
+    known = attributes[provenance.ATTRIBUTE].values()
+    kinds = sorted({provenance.cpu_and_libm_kind(one) for one in known})
+    return Merged(target.place, tuple(shares), tuple(kinds))
+
+
+# --- sources ---------------------------------------------------------------------------------
+
+
+def _check_places(stores: Sequence[Store], out: Store) -> None:
+    """Raise `StoreError` unless there are stores to read, and a free place to write to."""
+    if len({store.real for store in stores}) < max(2, len(stores)):
+        raise StoreError("a merge needs two stores or more, each named once")
+    for store in stores:
+        with store.reading():
+            if not store.exists():
+                raise StoreError(f"{store}: there is no store to merge")
+        if store.real.place in out.real.place.parents:
+            raise StoreError(f"{out} lies in {store}: give a path beside it")
+    if out.existing_root() is not None:
+        raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")
+
+
+def _acquire_source_lease(stack: contextlib.ExitStack, store: Store) -> None:
+    """Acquire the lease of a source; of one that is read-only, check that nobody holds it."""
+    if _may_be_leased(store):
+        stack.enter_context(acquire_lease(store))
+    elif (writer := lease_holder_of_store(store)) is not None:
+        raise StoreError(
+            f"{store} is held by {writer} since {writer.since}: wait for it, or end it there"
+        )
+
+
+def _may_be_leased(store: Store) -> bool:
+    if isinstance(store.place, ObjectPlace):
+        try:
+            store.place.check(writes=True)
+        except Unreachable:
+            return False
+        return True
+    return all(os.access(str(place), os.W_OK) for place in (store.place, store.lease_file.parent))
+
+
+def _verified(store: Store, trust_plugins: bool, progress: Progress) -> Study:
+    """Read the study of a source, whose plugins run if they are approved; verify the source."""
+    study = stored_study(store, trust_plugins=trust_plugins)
+    findings = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
+    found = [finding for finding in findings if finding.remedy != REMOVE]
+    if found:
+        file = files.name_of_file(path_below(found[0].path, store.place))
+        more = f", and {len(found) - 1:,} further findings" if len(found) > 1 else ""
+        raise Damaged(
+            f"{found[0].text}{more}",
+            f"{store}: {file}",
+            f"`sweep verify {store} --repair` mends it, and `sweep run` an interrupted run",
+        )
+    return study
+
+
+def _united_study(sources: Sequence[tuple[Store, Study]]) -> Study:
+    """Unite the studies of all sources; refuse those that differ in more than their runs."""
+    for (one, study), (other, its) in itertools.combinations(sources, 2):
+        if study.name != its.name:
+            raise StoreError(
+                f"{one} is the store of the study {study.name!r}, {other} that of {its.name!r}: "
+                "expected stores of one study"
+            )
+        names = [{experiment.name for experiment in of.experiments} for of in (study, its)]
+        for name in sorted(names[0] & names[1]):
+            _check_same_settings(one, other, name)
+    whole = sources[0][1]
+    for store, study in sources[1:]:
+        try:
+            whole = unite_studies([whole, study])
+        except CannotUnite as error:
+            raise StoreError(f"{store} cannot be merged with those before: {error}") from None
+    return whole
+
+
+def _check_same_settings(one: Store, other: Store, experiment: str) -> None:
+    groups = [files.read_zarr_metadata(of.place / experiment)["attributes"] for of in (one, other)]
+    fixed = [json.loads(group["fixed"]) for group in groups]
+    for scanned in {name for group in groups for name in group["scanned"]}:
+        for parts in fixed:  # a coordinate says which value each row has
+            parts["parameters"].pop(scanned, None)
+    for key, value in fixed[0].items():
+        if fixed[1][key] != value:
+            longer = "; `sweep extend` makes the shorter one longer" * (key == "duration")
+            raise StoreError(
+                f"{other} cannot be merged with {one}: experiment {experiment!r} has {key} = "
+                f"{fixed[1][key]!r} there, and {value!r} here. Experiments {KEPT}{longer}"
+            )
+
+
+def _attributes_of_sources(stores: Sequence[Store]) -> dict[str, Any]:
+    """Attributes of the root that say by which hosts and versions the runs were computed."""
+    hosts: list[dict[str, Any]] = []
+    merged: list[dict[str, Any]] = []
+    numbers: dict[str, Any] = {}
+    for store in stores:
+        own = store.attributes | provenance.provenance_noted_by_workers(store)
+        hosts += [host for host in own.get("hosts", []) if host not in hosts]
+        numbers |= own.get(provenance.ATTRIBUTE, {})
+        merged.append({"store": str(store)})
+        merged[-1] |= {key: own[key] for key in ("versions", "merged") if key in own}
+    return {"hosts": hosts, "merged": merged, provenance.ATTRIBUTE: numbers}
+
+
+# --- which rows are taken --------------------------------------------------------------------
+
+
+class _Rows:
+    """Runs or references of a group of a source.
+
+    Attributes
+    ----------
+    ids : ndarray of bytes, shape (rows,)
+    whole : ndarray of bool, shape (rows,)
+        Whether all samples of a row are computed, or the run has failed.
+    """
+
+    def __init__(self, store: Store, group: str, samples: int) -> None:
+        self.store, self.samples, unfolded = store, samples, store.unfolded(group)
+        self.arrays = {  # by their own metadata: copies of these are older where a store grew
+            file.parent.name: files.ArrayFiles.read(file.parent, unfolded)
+            for place in (group, files.end_checkpoints_group_name(group))
+            for file in (store.place / place).glob(f"*/{METADATA}")
+        }
+        for array in self.arrays.values():
+            if dict(zip(array.dims, array.shape, strict=True)).get("time", samples) != samples:
+                raise StoreError(f"{store} was left while it grew; `sweep run` mends it")
+        if (ends := self.arrays.get(CHECKPOINT.name)) is not None:
+            of_group = files.read_zarr_metadata(ends.directory.parent)["attributes"]
+            if of_group.get("code") != checkpoint_code_hash():
+                del self.arrays[CHECKPOINT.name]
+        ids = self.values("run_id").astype("S16")
+        gap = ids == b""  # rows from there on were never brought up
+        self.ids = ids[: int(np.argmax(gap)) if gap.any() else len(ids)]
+        counts = self.values(schema.SAMPLE_COUNT.name)
+        status = self.values("status") if "status" in self.arrays else np.zeros_like(counts)
+        self.whole = files.are_runs_computed_to_sample(counts, status, samples)[: len(self.ids)]
+
+    def values(self, name: str) -> np.ndarray:
+        """All of a one-dimensional array."""
+        return self.arrays[name].values()
+
+    def columns(
+        self, arrays: Mapping[str, ArrayFiles], rows: NDArray[np.intp]
+    ) -> dict[str, np.ndarray]:
+        """Values of rows for arrays of another store, which may have shorter or longer states."""
+        found = {}
+        for name, array in arrays.items():
+            shape = (len(rows), *array.row_shape(self.samples))
+            found[name] = np.full(shape, array.fill, array.dtype)
+            if name in self.arrays:
+                values = self.arrays[name].read_rows(rows)
+                common = _common_extent(values, found[name])
+                found[name][common] = values[common]
+        return found
+
+
+def _common_extent(one: np.ndarray, other: np.ndarray) -> tuple[slice, ...]:
+    return tuple(slice(min(sizes)) for sizes in zip(one.shape, other.shape, strict=True))
+
+
+def _blocks(
+    rows: NDArray[np.intp], arrays: Mapping[str, ArrayFiles], samples: int
+) -> Iterator[NDArray[np.intp]]:
+    """Parts of some rows, of a size that memory has room for."""
+    shapes = [(array.dtype.itemsize, *array.row_shape(samples)) for array in arrays.values()]
+    length = max(1, BLOCK_BYTES // max(1, sum(map(math.prod, shapes))))
+    return (rows[first : first + length] for first in range(0, len(rows), length))
+
+
+class _Choice:
+    """From which source each run, or reference, of a group is taken.
+
+    Parameters
+    ----------
+    stores : sequence of Store
+    group : str
+    ids : ndarray of bytes, shape (runs,)
+    samples : int
+
+    Attributes
+    ----------
+    parts : list of _Rows
+        What the sources that have the group have of it.
+    part, row : ndarray of int, shape (runs,)
+        The first of these in which it is whole, -1 if there is none, and its row there.
+    again : list of tuple
+        What another part has, too, of runs that are taken from one: the two parts, the runs, and
+        their rows in the other one.
+    """
+
+    def __init__(
+        self, stores: Sequence[Store], group: str, ids: NDArray[np.bytes_], samples: int
+    ) -> None:
+        self.group, self.ids = group, ids
+        having = [store for store in stores if (store.place / group).is_dir()]
+        self.parts = [_Rows(store, group, samples) for store in having]
+        self.part, self.row = np.full((2, len(ids)), -1)
+        self.again: list[tuple[_Rows, _Rows, NDArray[np.intp], NDArray[np.intp]]] = []
+        for number, other in enumerate(self.parts):
+            whole = np.flatnonzero(other.whole)
+            _, runs, rows = np.intersect1d(ids, other.ids[whole], True, return_indices=True)
+            order = np.argsort(runs)
+            runs, rows = runs[order], whole[rows[order]]
+            for earlier, one in enumerate(self.parts[:number]):
+                mine = self.part[runs] == earlier
+                self.again.append((one, other, runs[mine], rows[mine]))
+            new = self.part[runs] < 0
+            self.part[runs[new]], self.row[runs[new]] = number, rows[new]
+
+
+def _choose_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _Choice:
+    """Choose the runs of an experiment; refuse sources with runs that their study lacks."""
+    name, ids = experiment.name, expand_experiment(experiment).run_id.astype("S16")
+    choice = _Choice(stores, name, ids, len(experiment.times))
+    for part in choice.parts:
+        asked = part.ids[part.values("in_study")[: len(part.ids)]]
+        if lacking := len(np.setdiff1d(asked, ids)):
+            raise StoreError(
+                f"{part.store} has {lacking:,} runs of experiment {name!r} that its study does not "
+                "give any more: a file of initial states may have changed; files are looked for in "
+                "the current directory. Merge where they are as they were"
+            )
+    return choice
+
+
+def _compare_and_count(
+    stores: Sequence[Store], choices: Sequence[_Choice], prefer_first: bool
+) -> list[Share]:
+    """The `Share` of each experiment; refuses runs that differ unless the first are preferred."""
+    shares, first = [], ""
+    for choice in choices:
+        differing = 0
+        for one, other, runs, rows in choice.again:
+            apart = _differing_rows(one, choice.row[runs], other, rows)
+            differing += int(apart.sum())
+            if apart.any() and not first:
+                run, row = runs[np.argmax(apart)], rows[np.argmax(apart)]
+                first = (
+                    f"run {choice.ids[run].decode()} of experiment {choice.group!r}, row "
+                    f"{choice.row[run]} of {one.store} and {row} of {other.store}"
+                )
+        taken = {part.store: int(np.sum(choice.part == k)) for k, part in enumerate(choice.parts)}
+        computed = [part.ids[part.whole] for part in choice.parts]
+        shares.append(
+            Share(
+                experiment=choice.group,
+                runs=len(choice.ids),
+                taken=tuple(taken.get(store, 0) for store in stores),
+                both=sum(len(runs) for _, _, runs, _ in choice.again),
+                differing=differing,
+                pending=int(np.sum(choice.part < 0)),
+                left_out=len(np.setdiff1d(np.concatenate([choice.ids[:0], *computed]), choice.ids)),
+            )
+        )
+    if first and not prefer_first:
+        raise StoreError(
+            f"{sum(share.differing for share in shares):,} of "
+            f"{sum(share.both for share in shares):,} runs that are computed in "
+            f"several of the stores differ; the first is {first}. Other machines or versions may "
+            "be why (sines differ in the last bit): say `prefer_first=True` to take such "
+            "runs from the store that is named first"
+        )
+    return shares
+
+
+def _differing_rows(
+    one: _Rows, own: NDArray[np.intp], other: _Rows, theirs: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Which runs have other results in another source; time and host are not compared."""
+    names = other.arrays.keys() - OWN
+    arrays = {key: of for key, of in written_by_tasks(one.arrays).items() if key in names}
+    found = np.zeros(len(own), dtype=bool)
+    for block in _blocks(np.arange(len(own)), arrays, one.samples):
+        for name, array in arrays.items():
+            pair = array.read_rows(own[block]), other.arrays[name].read_rows(theirs[block])
+            common = _common_extent(*pair)
+            a, b = (np.ascontiguousarray(of[common]).view(f"u{of.itemsize}") for of in pair)
+            found[block] |= (a != b).reshape(len(block), -1).any(axis=1)
+    return found
+
+
+# --- copying ---------------------------------------------------------------------------------
+
+
+def _copy_rows(store: Store, choice: _Choice) -> None:
+    """Copy the rows of a choice into the new store, one row of shards after another."""
+    arrays = written_by_tasks(store.arrays_of_group(choice.group))
+    size = arrays[schema.SAMPLE_COUNT.name].chunks[0]
+    for shard_row, first in enumerate(range(0, len(choice.ids), size)):
+        folder = records.records_folder(store.place, choice.group, shard_row)
+        for number, part in enumerate(choice.parts):
+            rows = first + np.flatnonzero(choice.part[first : first + size] == number)
+            for block in _blocks(rows, arrays, part.samples):
+                name = records.RecordName(
+                    start=int(block[0]), stop=int(block[-1]) + 1, count=len(block), first=0,
+                    last=part.samples, part=0, failed=0, milliseconds=0, session=SESSION,
+                    token=str(number), kind=records.RECORD,
+                )  # fmt: skip
+                columns = part.columns(arrays, choice.row[block])
+                records.write_record(folder, name, arrays, block, columns)
+        fold_group(store, choice.group, SESSION, [shard_row])
+
+
+def _copy_references(stores: Sequence[Store], made: Store, experiment: str) -> None:
+    """Copy the references of an experiment that are complete in a source."""
+    group = files.references_group_name(experiment)
+    if arrays := made.arrays_of_group(group):
+        ids = arrays["run_id"].values().astype("S16")
+        _copy_rows(made, _Choice(stores, group, ids, arrays["states"].shape[1]))

@@ -1,1 +1,0 @@
-"""Stores that were made apart become one."""
