@@ -1,8 +1,8 @@
 """Merge stores of one study into a new one; the sources are only read.
 
-The study of the new store has the tables of all sources, and the store the runs that they ask for. A run that is
-computed is copied from the first source that has it, as a record, which is folded as one of a
-worker. The store is made beside its place, and renamed when it is complete.
+The study of the new store has the tables of all sources, and the store the runs that they ask for.
+A run that is computed is copied from the first source that has it, as a record, which is folded as
+one of a worker. The store is made beside its place, and renamed when it is complete.
 """
 
 from __future__ import annotations

@@ -37,8 +37,7 @@ from sweep.campaign.probe import Cost, Probe, ReferenceProbe, RunProbe, seconds_
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import NamedComponent, Recipe
 from sweep.campaign.worker.reference import DoubleSolver, make_solver
-from sweep.campaign.worker.run_work import MOST_BYTES
-from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, ReferenceTask, RunTask, Task
+from sweep.campaign.worker.tasks import CHECKPOINT_EVERY, MOST_BYTES, ReferenceTask, RunTask, Task
 from sweep.errors import Interrupted
 from sweep.store import create, diff, storage
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout

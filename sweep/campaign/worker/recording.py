@@ -203,13 +203,8 @@ class Recording:
 
     # --- what is written ---------------------------------------------------------------------
 
-    @property
-    def has_uncommitted_rows(self) -> bool:
-        """Whether rows are done that are in no record yet."""
-        return bool(np.any(self.done & ~self._committed))
-
     def commit(self) -> None:
-        """Write records of the rows that are done and in no record yet.
+        """Write records of the rows that are done and in no record yet, if there are any.
 
         Raises
         ------
@@ -217,6 +212,8 @@ class Recording:
             If the session has ended, or another coordinator holds the store by now.
         """
         mine = np.flatnonzero(self.done & ~self._committed)
+        if not len(mine):
+            return
         keys = np.stack([self._shard_row[mine], self.first[mine]])
         for shard_row, first in np.unique(keys, axis=1).T.tolist():
             part = mine[np.all(keys == [[shard_row], [first]], axis=0)]

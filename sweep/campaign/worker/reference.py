@@ -1,4 +1,4 @@
-"""Compute the reference trajectories of a task, one after the other, in segments of steps.
+"""Compute the reference trajectories of a task, one after the other.
 
 A reference resumes from its checkpoint, after an interruption as well as for a longer duration.
 """
@@ -22,7 +22,7 @@ from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import Recording
-from sweep.campaign.worker.run_work import GROWTH
+from sweep.campaign.worker.segments import compute_batches
 from sweep.campaign.worker.tasks import Advance, ReferenceTask
 from sweep.store import checkpoints
 from sweep.study import schema
@@ -81,63 +81,54 @@ class ReferenceWork:
             If the session has ended, or another coordinator holds the store by now.
         """
         made = [make_system(named) for named in self.task.systems]
-        recording, every = self.recording, self.task.checkpoint_every
-        for i in np.flatnonzero(~recording.done).tolist():
-            if not self._compute_reference(i, made[self.task.system[i]]):
-                break
-            recording.done[i] = True
-            if time.perf_counter() - recording.written > every:
-                recording.commit()
-        if recording.has_uncommitted_rows:
-            recording.commit()
-        return bool(recording.done.all())
+        left = np.flatnonzero(~self.recording.done).tolist()
+        batches = (_SegmentedReference(self, i, made[self.task.system[i]]) for i in left)
+        compute_batches(self.task, self.recording, self.attempt, batches)
+        return bool(self.recording.done.all())
 
-    def _compute_reference(self, i: int, system: System) -> bool:
-        """Compute a reference to its end; False if it was stopped before."""
-        times, recording = self.task.times, self.recording
-        count = int(recording.checkpointed[i, 0]) or int(recording.first[i])
+
+class _SegmentedReference:
+    """A reference, a `SegmentedBatch`."""
+
+    def __init__(self, work: ReferenceWork, i: int, system: System) -> None:
+        self.indices = np.array([i])
+        self.task, self.recording, self.system, self._i = work.task, work.recording, system, i
+        known = self.task.precise_starts
+        own = None if known is None else known[i, : system.rows]
+        self._initial = work.initial[i, : system.rows], own  # and the same in double-double
+        recording, self._part = self.recording, 0.0
+        self._count = int(recording.checkpointed[i, 0]) or int(recording.first[i])
         if recording.checkpointed[i, 0]:
             for name, values in recording.checkpoint_state(CHECKPOINT_STATE, [i]).items():
                 recording.columns[name][i] = values[0]
-        self.task.solver.load(system, *self._initial_states(i, system))
-        length = 1
-        while count < len(times):
-            if self.attempt.is_stopped:
-                return False
-            began = time.perf_counter()
-            found = self._advance(i, system, count, length)
-            count += len(found.columns["error"])
-            rate = found.steps / max(time.perf_counter() - began, 1e-9)
-            length = max(1, min(int(self.task.segment * rate), GROWTH * length))
-            if count < len(times) and self._is_checkpoint_due():
-                self._checkpoint(i, count, found.part)
-        recording.columns[schema.SAMPLE_COUNT.name][i] = count
-        return True
+        self.task.solver.load(system, *self._initial)
 
-    def _initial_states(self, i: int, system: System) -> tuple[States, States | None]:
-        """The initial state of a reference, and the same in double-double or None."""
-        known = self.task.precise_starts
-        own = None if known is None else known[i, : system.rows]
-        return self.initial[i, : system.rows], own
+    @property
+    def kind(self) -> int:
+        """What the time of its next steps depends on: the system."""
+        return int(self.task.system[self._i])
 
-    def _is_checkpoint_due(self) -> bool:
-        waited = time.perf_counter() - self.recording.written
-        return self.attempt.is_stopped or waited > self.task.checkpoint_every
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to compute."""
+        return self._count == len(self.task.times)
 
-    def _checkpoint(self, i: int, count: int, part: float) -> None:
-        if self.recording.has_uncommitted_rows:
-            self.recording.commit()
-        columns, mine = self.recording.columns, np.array([i])
-        state = {name: columns[name][mine] for name in CHECKPOINT_STATE}
-        self.recording.checkpoint(mine, count, state, part)
+    def checkpoint(self) -> None:
+        """Write a checkpoint."""
+        state = {name: self.recording.columns[name][self.indices] for name in CHECKPOINT_STATE}
+        self.recording.checkpoint(self.indices, self._count, state, self._part)
 
-    def _advance(self, i: int, system: System, count: int, most: int) -> Advance:
-        """Compute the samples from `count` on, as far as some steps lead, into the columns."""
-        columns, solver = self.recording.columns, self.task.solver
-        size = solver.checkpoint_length(system)
+    def finish(self) -> None:
+        """Say that it is whole."""
+        self.recording.columns[schema.SAMPLE_COUNT.name][self._i] = self._count
+
+    def advance(self, most: int) -> int:
+        """Compute the next samples, as far as some steps lead; returns how many were taken."""
+        i, count, columns, solver = self._i, self._count, self.recording.columns, self.task.solver
+        size = solver.checkpoint_length(self.system)
         checkpoint = columns[CHECKPOINT][i, :size] if count else None
         began = time.thread_time()
-        advance = solver.advance(system, *self._initial_states(i, system), count, checkpoint, most)
+        advance = solver.advance(self.system, *self._initial, count, checkpoint, most)
         found, upto = advance.columns, count + len(advance.columns["error"])
         seconds, before = time.thread_time() - began, columns[schema.CPU_TIME][i]
         columns[schema.CPU_TIME][i] = seconds + (before if count and before > 0 else 0.0)
@@ -147,12 +138,13 @@ class ReferenceWork:
             if np.ndim(values) == 0:
                 columns[name][i] = values
             elif values.ndim > 1:
-                columns[name][i, count:upto, : system.rows] = values
+                columns[name][i, count:upto, : self.system.rows] = values
             else:
                 columns[name][i, count:upto] = values
         columns[schema.HELD_SAMPLES][i] += np.isfinite(found["error"]).sum()
         columns[CHECKPOINT][i, :size] = advance.checkpoint
-        return advance
+        self._count, self._part = upto, advance.part
+        return advance.steps
 
 
 def make_solver(

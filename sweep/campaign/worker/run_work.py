@@ -1,17 +1,10 @@
-"""Compute the runs of a task, in segments of steps.
-
-A segment has as many steps as are expected, by the measured speed, to take `SEGMENT` seconds, and
-ends between two samples too. A checkpoint follows a segment that ends more than half of
-`checkpoint_every` seconds after the last commit or checkpoint; finished rows are committed after
-all of it. If the worker dies, another one resumes from there.
-"""
+"""Compute the runs of a task, in batches of runs that are integrated in lanes."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,19 +13,16 @@ from numpy.typing import NDArray
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.worker.recorder import Recorder, ReferenceStates, RunBatch
 from sweep.campaign.worker.recording import Recording
+from sweep.campaign.worker.segments import compute_batches
 from sweep.campaign.worker.tasks import RunTask
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.study import schema
 
 if TYPE_CHECKING:
-    from sweep.store.files import ArrayFiles, RowNumbers
+    from sweep.store.files import ArrayFiles
     from sweep.store.lease.sessions import Attempt
 
-FIRST = 0.25  # fraction of `SEGMENT` that the first segment of a batch is expected to take
-GROWTH = 64  # of segments, at most: how long a step takes is known from few at first
-LONG = 0.5  # fraction of `checkpoint_every` after which it is worth to write a checkpoint
-MOST_BYTES = 2**26  # of results in memory, about, that are not committed
 CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall", "after")
 LOW = "states_low"  # of references in double-double
 # Reads the reference states, and their errors, of a batch of runs whose states have so many rows.
@@ -54,6 +44,13 @@ class RunWork:
         runs, whose states have so many rows, as `Recorder.advance` takes them; or None.
     attempt : sweep.store.lease.sessions.Attempt
         Where it is stopped, the computation ends after the current segment.
+
+    Attributes
+    ----------
+    resumes : ndarray of bool, shape (rows,)
+        Whether a checkpoint has where each run stands.
+    sample : ndarray of int, shape (rows,)
+        The last known sample of each run, 0 at its start.
     """
 
     def __init__(
@@ -64,16 +61,21 @@ class RunWork:
         attempt: Attempt,
     ) -> None:
         self.task, self.attempt, self.references = task, attempt, references
-        # Steps a second: of a recorder, alone or in lanes, in a stage.
-        self.rates: dict[tuple[Recorder, bool, int], float] = {}
-        self.samples, recipe = len(task.recipe.times), task.recipe
+        recipe = task.recipe
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
+        stored = np.where(task.stored > 1, task.stored, 0)  # with one sample there is but the start
+        if stored.any():
+            self.ends = {name: arrays[name].read_rows(task.rows) for name in END_STATE}
+            stored[~np.isfinite(self.ends[CHECKPOINT.name][:, 0])] = 0
         settings = recipe.record, recipe.statistics, recipe.reference_samples
-        self.ends, stored = self._read_ends(arrays)
         self.recording = Recording(
-            task.store, task.experiment, arrays, task.rows, stored, self.samples, attempt,
+            task.store, task.experiment, arrays, task.rows, stored, len(recipe.times), attempt,
             checkpoint_identity(*settings, times=recipe.times),
         )  # fmt: skip
+        reached, part = self.recording.checkpointed.T
+        self.resumes = (reached > 0) | (part > 0)  # the part alone before the first step
+        known = np.where(self.resumes, reached, self.recording.first)
+        self.sample = np.maximum(known - 1, 0)
 
     def compute(self) -> tuple[np.ndarray, bool]:
         """Compute and commit what is left.
@@ -90,152 +92,114 @@ class RunWork:
         sweep.errors.LeaseLost
             If the session has ended, or another coordinator holds the store by now.
         """
-        recording = self.recording
-        left, size = np.flatnonzero(~recording.done), 0
-        own = sum(column[0].nbytes for column in recording.columns.values())
-        for batch in self._batches(left):
-            if self.attempt.is_stopped or not self._compute_batch(batch):
-                break
-            recording.done[batch] = True
-            size += own * len(batch)
-            due = time.perf_counter() - recording.written > self.task.checkpoint_every
-            if due or size > MOST_BYTES:
-                recording.commit()
-                size = 0
-        if recording.has_uncommitted_rows:
-            recording.commit()
+        recording, left = self.recording, np.flatnonzero(~self.recording.done)
+        compute_batches(self.task, recording, self.attempt, self._batches(left))
         done = left[recording.done[left]]
         return recording.columns["status"][done], len(done) == len(left)
 
-    # --- where runs stand --------------------------------------------------------------------
-
-    def _read_ends(self, arrays: Mapping[str, ArrayFiles]) -> tuple[dict[str, Any], RowNumbers]:
-        """End states of runs that are extended, and the samples of each in the arrays, else 0."""
-        # Of a run with one sample nothing is known but its start.
-        stored = np.where(self.task.stored > 1, self.task.stored, 0)
-        on = np.flatnonzero(stored)
-        if not len(on):
-            return {}, stored
-        values = {name: arrays[name].read_rows(self.task.rows[on]) for name in END_STATE}
-        known = np.isfinite(values[CHECKPOINT.name][:, 0])
-        stored[on[~known]] = 0
-        position = {int(i): k for k, i in enumerate(on) if known[k]}
-        return {"position": position, **values}, stored
-
-    def _standing(self, i: int) -> tuple[int, int, bool]:
-        """The last known sample of a run, 0 at its start; and whether a checkpoint has it.
-
-        Between them what is done of the next sample interval, as `Recording.checkpointed` has it.
-        """
-        reached, part = self.recording.checkpointed[i].tolist()
-        stored = int(self.recording.first[i])
-        known = reached or part  # the part alone where it prepares the first step
-        return (max(0, (reached if known else stored) - 1), part, bool(known))
-
-    def _batches(self, left: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+    def _batches(self, left: NDArray[np.intp]) -> Iterator[_SegmentedRuns]:
         """Batches of at most eight runs of equal method, step and system, equally far.
 
         And of one repeat: a run and its repeats in a batch would all have the same time. An
         adaptive run is a batch by itself: its step size is NaN, which equals no other.
         """
         task = self.task
-        standing = np.array([self._standing(i) for i in left], dtype=float).reshape(-1, 3)
-        keys = np.array([task.integrator, task.system, task.step_size, task.repeat])[:, left]
-        keys = np.concatenate([keys, standing.T, task.rows[left][None] // task.unit])
+        keys = np.array([
+            task.integrator, task.system, task.step_size, task.repeat, task.rows // task.unit,
+            self.resumes, self.sample, self.recording.checkpointed[:, 1],
+        ])[:, left]  # fmt: skip
         changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
         for part in np.split(left, changes):
             for i in range(0, len(part), WIDTH):
-                yield part[i : i + WIDTH]
+                yield _SegmentedRuns(self, part[i : i + WIDTH])
 
-    def _begin_batch(self, batch: NDArray[np.intp], recorder: Recorder) -> RunBatch:
-        """The `RunBatch` of some runs, at their start or where they resume."""
-        task, first, rows = self.task, batch[0], recorder.problem.rows
+
+class _SegmentedRuns:
+    """A batch of runs, a `SegmentedBatch`."""
+
+    def __init__(self, work: RunWork, indices: NDArray[np.intp]) -> None:
+        self.work, self.indices, task = work, indices, work.task
+        first = indices[0]
+        self.recorder = _made_recorder(
+            task.recipe, task.systems[task.system[first]], task.integrators[task.integrator[first]]
+        )
+        self.runs = self._begun_or_resumed()
+        self.references = work.references(indices, self.recorder.problem.rows)
+        self.recorder.compile(lanes=len(indices) > 1)
+
+    def _begun_or_resumed(self) -> RunBatch:
+        """The runs at their start or where they resume."""
+        work, recorder, batch = self.work, self.recorder, self.indices
+        task, first, rows = work.task, batch[0], recorder.problem.rows
         known = None if task.precise_starts is None else task.precise_starts[batch, :rows]
         runs = RunBatch.begin(
-            recorder.starts(self.initial[batch, :rows], known),
+            recorder.starts(work.initial[batch, :rows], known),
             float(task.step_size[first]),
             int(task.steps_per_sample[first]),
             float(task.tolerance[first]),
         )
-        sample, _, from_checkpoint = self._standing(first)
-        if not (sample or from_checkpoint):
-            self.recording.first[batch] = 0  # all samples are computed again, and committed
-            return runs
-        if from_checkpoint:
-            state: dict[str, Any] = self.recording.checkpoint_state(
+        sample = int(work.sample[first])
+        if work.resumes[first]:
+            state: dict[str, Any] = work.recording.checkpoint_state(
                 CHECKPOINT_STATE, batch.tolist()
             )
             return dataclasses.replace(runs, sample=sample, **state)
-        where = [self.ends["position"][i] for i in batch.tolist()]
+        if not sample:
+            work.recording.first[batch] = 0  # all samples are computed again, and committed
+            return runs
+        checkpoint, count, cpu, wall = (work.ends[name][batch] for name in END_STATE)
         return dataclasses.replace(
             runs,
             sample=sample,
-            checkpoints=self.ends[CHECKPOINT.name][where, : recorder.checkpoint_size],
-            valid_samples=self.ends[schema.SAMPLE_COUNT.name][where].astype(np.int64),
-            cpu=self.ends["cpu_time"][where],
-            wall=self.ends["wall_time"][where],
+            checkpoints=checkpoint[:, : recorder.checkpoint_size],
+            valid_samples=count.astype(np.int64),
+            cpu=cpu,
+            wall=wall,
         )
 
-    # --- segments ----------------------------------------------------------------------------
+    @property
+    def kind(self) -> Hashable:
+        """What the time of its next steps depends on."""
+        return self.recorder, len(self.indices) > 1, self.recorder.stage(self.runs)
 
-    def _compute_batch(self, batch: NDArray[np.intp]) -> bool:
-        """Compute a batch into the columns; False if it was stopped before its end."""
-        recorder = _recorder_of_run(self.task, batch[0])
-        runs, columns = self._begin_batch(batch, recorder), self.recording.columns
-        references = self.references(batch, recorder.problem.rows)
-        last, stage, length = self.samples - 1, -1, 1
-        recorder.compile(len(batch) > 1)
-        while True:
-            began = time.perf_counter()
-            if stage != recorder.stage(runs):  # whose steps take another time
-                stage = recorder.stage(runs)
-                kind = recorder, len(batch) > 1, stage
-                length = max(1, int(FIRST * self.task.segment * self.rates.get(kind, 0.0)))
-            if self.task.ends_segments_at_samples:
-                last = min(runs.sample + 1, self.samples - 1)
-            self._store_samples(batch, runs, recorder.advance(runs, last, references, length))
-            if recorder.is_over(runs):
-                break
-            now, stopped = time.perf_counter(), self.attempt.is_stopped
-            self.rates[kind] = runs.tried / max(now - began, 1e-9)
-            length = max(1, min(int(self.task.segment * self.rates[kind]), GROWTH * length))
-            if stopped or now - self.recording.written > LONG * self.task.checkpoint_every:
-                self._checkpoint(batch, runs, recorder)
-            if stopped:
-                return False
-        for name, values in recorder.finish(runs).items():
-            columns[name][batch] = values
-        number = provenance.write_provenance_of_process(self.task.store, self.attempt.session)
-        columns[schema.ENVIRONMENT][batch] = number
-        if recorder.extendable:
-            columns[CHECKPOINT.name][batch, : recorder.checkpoint_size] = runs.checkpoints
-        return True
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to compute."""
+        return self.recorder.is_over(self.runs)
 
-    def _store_samples(
-        self, batch: NDArray[np.intp], runs: RunBatch, sampled: Mapping[str, np.ndarray]
-    ) -> None:
-        """Store the samples of a segment, which end with the last known one, in the columns."""
-        for name, values in sampled.items():
-            column, upto = self.recording.columns[name], runs.sample + 1
+    def advance(self, most: int) -> int:
+        """Take steps, so many at most; returns how many were taken or attempted."""
+        runs, last = self.runs, self.recorder.recipe.time_axis.samples
+        if self.work.task.ends_segments_at_samples:
+            last = min(runs.sample + 1, last)
+        sampled = self.recorder.advance(runs, last, self.references, most)
+        for name, values in sampled.items():  # up to the last known sample
+            column, upto = self.work.recording.columns[name], runs.sample + 1
             where = slice(upto - values.shape[1], upto)
             if values.ndim > 2:
-                column[batch, where, : values.shape[2]] = values
+                column[self.indices, where, : values.shape[2]] = values
             else:
-                column[batch, where] = values
+                column[self.indices, where] = values
+        return runs.tried
 
-    def _checkpoint(self, batch: NDArray[np.intp], runs: RunBatch, recorder: Recorder) -> None:
-        if self.recording.has_uncommitted_rows:
-            self.recording.commit()
+    def checkpoint(self) -> None:
+        """Write a checkpoint."""
+        recording, runs = self.work.recording, self.runs
         state = {name: np.asarray(getattr(runs, name)) for name in CHECKPOINT_STATE}
-        self.recording.columns[schema.CPU_TIME][batch] = runs.cpu
-        samples = runs.sample + 1 if recorder.stage(runs) else 0
-        self.recording.checkpoint(batch, samples, state, runs.part)
+        recording.columns[schema.CPU_TIME][self.indices] = runs.cpu
+        samples = runs.sample + 1 if self.recorder.stage(runs) else 0
+        recording.checkpoint(self.indices, samples, state, runs.part)
 
-
-def _recorder_of_run(task: RunTask, index: int) -> Recorder:
-    return _made_recorder(
-        task.recipe, task.systems[task.system[index]], task.integrators[task.integrator[index]]
-    )
+    def finish(self) -> None:
+        """Compute what depends on the whole runs."""
+        task, columns = self.work.task, self.work.recording.columns
+        number = provenance.write_provenance_of_process(task.store, self.work.attempt.session)
+        for name, values in self.recorder.finish(self.runs).items():
+            columns[name][self.indices] = values
+        columns[schema.ENVIRONMENT][self.indices] = number
+        if self.recorder.extendable:
+            size = self.recorder.checkpoint_size
+            columns[CHECKPOINT.name][self.indices, :size] = self.runs.checkpoints
 
 
 _made_recorder = functools.lru_cache(maxsize=256)(Recorder)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 SEGMENT = 2.0  # seconds that a segment should take at most: a run that is stopped ends with it
 LEAST_SEGMENT = 0.1  # and that it should take at least, unless it has a new sample
+MOST_BYTES = 2**26  # of results in memory, about, that are not committed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,8 +36,8 @@ class Task:
     Parameters
     ----------
     checkpoint_every : float
-        Seconds between two commits of finished rows, or checkpoints of references; unfinished
-        runs are stored after half of it, see `sweep.campaign.worker.run_work`.
+        Seconds between two commits of finished rows; unfinished ones are stored after half of it,
+        see `sweep.campaign.worker.segments`.
     """
 
     checkpoint_every: float = CHECKPOINT_EVERY
