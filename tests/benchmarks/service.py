@@ -54,7 +54,7 @@ def seconds_of(*command, **environment):
 def bare_seconds(starts):
     """CPU seconds of all runs of `starts` initial states by the kernels and diagnostics alone."""
     import systems
-    from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder
+    from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
     from sweep.study.time_axis import TimeAxis
 
     system = systems.get("spherical_pendulum_chain")
@@ -66,11 +66,17 @@ def bare_seconds(starts):
         NamedComponent.of("variational", {}),
     )
     states = system.ensemble(starts, 1, around="lee", spread=1e-2)
-    recorder.run(states[:8], STEP_SIZES[0], 8)  # loads the kernels
+
+    def run(initial, step, steps):
+        runs = RunBatch.begin(initial, step, steps, np.nan)
+        recorder.advance(runs, SAMPLES)
+        recorder.finish(runs)
+
+    run(states[:8], STEP_SIZES[0], 8)  # loads the kernels
     began = time.process_time()
     for step in STEP_SIZES:
         for i in range(0, len(states), 8):
-            recorder.run(states[i : i + 8], step, round(DURATION / SAMPLES / step))
+            run(states[i : i + 8], step, round(DURATION / SAMPLES / step))
     return time.process_time() - began
 
 

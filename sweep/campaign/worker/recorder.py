@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from integrators.method import Integrator
     from integrators.stepping.adaptive import AdaptiveProblem, Solutions
     from integrators.stepping.batch import Batch
-    from integrators.stepping.problem import Problem
     from sweep.study.run_table import States
     from sweep.study.time_axis import TimeAxis
     from systems.base import Quantity, System
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
 EVERY_STEP = "every_step"
 Columns = dict[str, np.ndarray]  # by the names of `sweep.study.schema`, the first axis is the runs
 ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
-StepVariables = dict[str, tuple[str, np.ndarray]]  # by key of the record: variable and values
 
 
 @dataclass(frozen=True)
@@ -209,13 +207,14 @@ class Integrated(NamedTuple):
     batch : integrators.stepping.batch.Batch or integrators.stepping.adaptive.Solutions
     counters : dict of str to ndarray, shape (runs,)
         Steps, evaluations and iterations.
-    steps : dict of str to tuple
-        Step sizes and rejected steps along the runs: variable and values, by key of the record.
+    step_sizes, rejected : ndarray, shape (runs, samples)
+        Step sizes and rejected steps along the runs.
     """
 
     batch: Batch | Solutions
     counters: Columns
-    steps: StepVariables
+    step_sizes: np.ndarray
+    rejected: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -247,28 +246,18 @@ class Recorder:
         return int((self._integrator.counted or self._integrator).order)
 
     @cached_property
-    def problem(self) -> Problem | AdaptiveProblem:
-        """The integrator bound to the system."""
+    def problem(self) -> Any:
+        """The integrator bound to the system: a `Problem` or an `AdaptiveProblem`."""
         return self._integrator.bind(self._system)
-
-    @property
-    def _fixed_step_problem(self) -> Problem:
-        """The problem of an integrator with a fixed step."""
-        return cast("Problem", self.problem)
-
-    @property
-    def adaptive_problem(self) -> AdaptiveProblem:
-        """The problem of an adaptive integrator."""
-        return cast("AdaptiveProblem", self.problem)
 
     @property
     def counted_problem(self) -> AdaptiveProblem:
         """The problem of the adaptive integrator of `steps_of`, which is counted."""
-        solve: Any = self.adaptive_problem.solve
-        return cast("AdaptiveProblem", solve.counted)
+        counted: AdaptiveProblem = self.problem.solve.counted
+        return counted
 
     @cached_property
-    def _problem_in_doubles(self) -> Problem | AdaptiveProblem:
+    def _problem_in_doubles(self) -> Any:
         """The problem in double precision, with the same map but for round-off."""
         return self._integrator.bind(self._system, DOUBLE_PRECISION)
 
@@ -281,7 +270,8 @@ class Recorder:
     def checkpoint_size(self) -> int:
         """Numbers in the checkpoint of a run: of the problem, and of its tangent vectors."""
         followed = self.followed
-        return self.problem.checkpoint_size + (followed.checkpoint_size if followed else 0)
+        own: int = self.problem.checkpoint_size
+        return own + (followed.checkpoint_size if followed else 0)
 
     @cached_property
     def followed(self) -> Followed | None:
@@ -313,30 +303,12 @@ class Recorder:
     @property
     def _element(self) -> Element:
         """Element type of a run's numbers: double or double-double."""
-        return self.problem.elements[0]
+        element: Element = self.problem.elements[0]
+        return element
 
     def _doubles(self, values: np.ndarray) -> np.ndarray:
         """The doubles nearest to numbers in the integrator's arithmetic."""
         return values[..., 0] if self._element.parts else values
-
-    def run(
-        self,
-        initial: States,
-        step_size: float,
-        steps_per_sample: int,
-        reference: ReferenceStates | None = None,
-        tolerance: float = np.nan,
-    ) -> Columns:
-        """Integrate up to eight initial states to the last sample; parameters as of `RunBatch`.
-
-        Returns
-        -------
-        dict of str to ndarray
-            By the names of `sweep.study.schema`; the first axis is the runs.
-        """
-        runs = RunBatch.begin(initial, step_size, steps_per_sample, tolerance)
-        sampled = self.advance(runs, self.recipe.time_axis.samples, reference)
-        return sampled | self.finish(runs)
 
     def advance(
         self,
@@ -367,46 +339,35 @@ class Recorder:
             Variables over time, at the samples after `runs.sample` that are reached; from 0 on at
             the start; none while it prepares the first step.
         """
-        first, times = runs.sample, self._sample_times(slice(runs.sample, last + 1))
-        adaptive = self._integrator.adaptive
-        begun = runs.checkpoints is not None and self.stage(runs) > 0
+        first, span = runs.sample, slice(runs.sample, last + 1)
+        times, is_begun = self._sample_times(span), self.stage(runs) > 0
+        is_begun &= runs.checkpoints is not None  # then its first sample is known
         self.compile(lanes=len(runs.initial) > 1)  # before the clock starts
         known, followed = self._split_checkpoints(runs.checkpoints)
         runs.tried = 0
-        if adaptive:
+        if self._integrator.adaptive:
             known, runs.tried = prepare(
-                self.adaptive_problem, runs.initial, self.recipe.bound, runs.tolerance, known, most
+                self.problem, runs.initial, self.recipe.bound, runs.tolerance, known, most
             )
-            if most is not None and runs.tried:
-                most = 0
-                if not self.adaptive_problem.is_prepared(known):
-                    stood = self.integrate_adaptive(
-                        runs.initial, times, runs.tolerance, known, most=most
-                    )
-                    runs.checkpoints, runs.part = known, stood.batch.part
-                    return {}
+            most = 0 if most is not None and runs.tried else most
         wall, cpu = time.perf_counter(), time.thread_time()
-        if adaptive:
-            batch, runs.counters, steps = self.integrate_adaptive(
-                runs.initial, times, runs.tolerance, known, most=most
-            )
+        if self._integrator.adaptive:
+            found = self.integrate_adaptive(runs.initial, times, runs.tolerance, known, most=most)
+            if not self.problem.is_prepared(known):
+                runs.checkpoints, runs.part = known, found.batch.part
+                return {}
         else:
-            marks = self.recipe.time_axis.marks[first : last + 1]
-            batch, runs.counters, steps = self.integrate_fixed(
-                runs.initial,
-                runs.step_size,
-                runs.steps_per_sample * np.diff(marks),
-                known,
-                self._exact_step(runs),
-                most,
+            counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
+            found = self.integrate_fixed(
+                runs.initial, runs.step_size, counts, known, self._exact_step(runs), most
             )
+        batch, runs.counters = found.batch, found.counters
         runs.tried += batch.tried
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
         raw, upto = batch.states, first + batch.states.shape[1] - 1
         raw[:, 0] = to_stepped_states(self.problem, runs.initial)
         ends = to_stored_states(self.problem, raw)  # quantities change from the first one on
-        states = self._doubles(ends)
         valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
         valid &= runs.alive[:, None]
         if self._checks_invariants:
@@ -418,24 +379,21 @@ class Recorder:
         sampled |= self._reference_errors(ends, reference, where)
         chaos, followed = self._tangent_series(runs, times, raw.shape[1], known, followed, most)
         sampled |= chaos
-        for key, (name, values) in steps.items():
-            if key in self.recipe.record:
-                sampled[name] = values
+        if "step_size" in self.recipe.record:
+            sampled[schema.CURRENT_STEP_SIZE] = found.step_sizes
+        if "rejected_steps" in self.recipe.record:
+            sampled[schema.REJECTED_SO_FAR] = found.rejected
+        if "state" in self.recipe.record:
+            sampled["state"] = self._doubles(ends)
         for values in sampled.values():
             values[~valid] = np.nan
-        if "state" in self.recipe.record:
-            sampled["state"] = np.where(valid[:, :, None, None], states, np.nan)
-        new = slice(begun, None)
+        new = slice(int(is_begun), None)
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
-        runs.alive = valid[:, -1]
-        runs.sample = upto
-        runs.part, runs.status = batch.part, batch.report[:, status_of.STATUS_ROW]
+        runs.alive, runs.sample, runs.part = valid[:, -1], upto, batch.part
+        runs.status = batch.report[:, status_of.STATUS_ROW]
         runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
         if first == self.recipe.time_axis.samples:
-            if self._goes_back:
-                self._go_back(runs, most)
-            elif self._measures_map:
-                self._measure_map(runs, most)
+            self._follow_up(runs, most)
         return {name: values[:, new] for name, values in sampled.items()}
 
     def _conserving(
@@ -449,7 +407,7 @@ class Recorder:
         for i, (states, steps) in enumerate(zip(raw, runs.counters["steps"], strict=True)):
             there = int(valid[i].sum())
             count = conserving_samples(
-                self._system, self.adaptive_problem, states[0], states[1:there], times[1:there],
+                self._system, self.problem, states[0], states[1:there], times[1:there],
                 runs.tolerance, int(steps),
             )  # fmt: skip
             kept[i, : 1 + count] = True
@@ -459,9 +417,9 @@ class Recorder:
         """Compile, or load, the kernels of one run alone, or of several side by side in lanes."""
         element = self.problem.elements[lanes]
         if self._integrator.adaptive:
-            self.adaptive_problem.kernels(element)
+            self.problem.kernels(element)
         else:
-            self._fixed_step_problem.trajectory(element)
+            self.problem.trajectory(element)
 
     def _split_checkpoints(
         self, checkpoints: np.ndarray | None
@@ -489,69 +447,33 @@ class Recorder:
         """
         if self.followed is None:
             return {}, np.zeros((len(runs.initial), 0))
-        found = np.full((len(runs.initial), reached, self.followed.count + 1), np.nan)
-        ends = np.full((len(runs.initial), self.followed.checkpoint_size), np.nan)
-        if not self._integrator.adaptive:
-            marks = self.recipe.time_axis.marks[runs.sample : runs.sample + len(times)]
-            counts = runs.steps_per_sample * np.diff(marks)
+        count, size = self.followed.count, self.followed.checkpoint_size
+        found = np.full((len(runs.initial), reached, count + 1), np.nan)
+        ends = np.full((len(runs.initial), size), np.nan)
         for i, state in enumerate(runs.initial):
+            try:
+                directions = first_directions(self._system.form, state, count)
+            except InputError:  # an equilibrium has no tangent plane
+                continue
             known = None if checkpoints is None else checkpoints[i]
             if self._integrator.adaptive:
                 own = None if stood is None else stood[i]
-                series = self.chaos_of_adaptive_run(
-                    self.followed, state, runs.tolerance, times, own, known, most
+                steps, until, _ = steps_taken(
+                    self.problem, state, times, runs.tolerance, own, self.recipe.bound, most
                 )
+                series = self.followed.run_along(state, directions, steps, until, known)
             else:
-                series = self.chaos_of_run(
-                    self.followed, state, runs.step_size, counts, known, most
+                marks = self.recipe.time_axis.marks[runs.sample : runs.sample + len(times)]
+                counts = runs.steps_per_sample * np.diff(marks)
+                series = self.followed.run(
+                    state, directions, runs.step_size, counts, known, most=most
                 )
-            found[i, 1:], ends[i] = series
+            found[i, 1:], ends[i], _ = series
         exponents = structure.exponents_of_record(self.recipe.record)
         columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
         if schema.MEGNO in self.recipe.record:
             columns[schema.MEGNO] = found[:, :, -1]
         return columns, ends
-
-    def chaos_of_run(
-        self,
-        followed: Followed,
-        state: States,
-        step_size: float,
-        counts: np.ndarray,
-        checkpoint: np.ndarray | None = None,
-        most: int | None = None,
-    ) -> tuple[np.ndarray | float, np.ndarray | float]:
-        """Series and checkpoint of `Followed.run`; NaN where the state has no tangent plane."""
-        start = self._first_directions(followed, state)
-        if start is None:
-            return np.nan, np.nan
-        return followed.run(state, start, step_size, counts, checkpoint, most=most)[:2]
-
-    def chaos_of_adaptive_run(
-        self,
-        followed: Followed,
-        state: States,
-        tolerance: float,
-        times: np.ndarray,
-        stood: np.ndarray | None = None,
-        checkpoint: np.ndarray | None = None,
-        most: int | None = None,
-    ) -> tuple[np.ndarray | float, np.ndarray | float]:
-        """As `chaos_of_run`, along the steps of an adaptive run from its checkpoint `stood`."""
-        start = self._first_directions(followed, state)
-        if start is None:
-            return np.nan, np.nan
-        steps, ends, _ = steps_taken(
-            self.adaptive_problem, state, times, tolerance, stood, self.recipe.bound, most
-        )
-        return followed.run_along(state, start, steps, ends, checkpoint)[:2]
-
-    def _first_directions(self, followed: Followed, state: States) -> np.ndarray | None:
-        """Initial tangent vectors of a run; None where there is no tangent plane."""
-        try:
-            return first_directions(self._system.form, state, followed.count)
-        except InputError:  # an equilibrium
-            return None
 
     def finish(self, runs: RunBatch) -> Columns:
         """Variables over runs, such as counters and status, of runs at their last sample."""
@@ -569,11 +491,7 @@ class Recorder:
             "cpu_time": runs.cpu,
             "wall_time": runs.wall,
         }
-        back = None
-        if self._goes_back:
-            if not self.is_over(runs):
-                self._go_back(runs, None)
-            back = self._states_of_checkpoints(runs.after)
+        back = self._states_of_checkpoints(runs.after) if self._goes_back else None
         maps = self.maps(runs.initial, runs.tolerance, runs.after)
         measured = self.measure_structure(runs.initial, back, self._exact_step(runs), maps)
         failed = status > status_of.COMPLETE
@@ -598,7 +516,7 @@ class Recorder:
         """Which steps runs take next: those before their first, to the last sample, after it."""
         if runs.sample == self.recipe.time_axis.samples:
             return 2
-        return int(self.extendable or self.adaptive_problem.is_prepared(runs.checkpoints))
+        return int(self.extendable or self.problem.is_prepared(runs.checkpoints))
 
     def is_over(self, runs: RunBatch) -> bool:
         """Whether runs are at the last sample, and nothing follows, or it is done."""
@@ -620,30 +538,31 @@ class Recorder:
         """
         if not self._measures_map:
             return []
-        problem = cast("AdaptiveProblem", self._problem_in_doubles)
         return [
-            AdaptiveMap(problem, state, self.recipe.times[1], tolerance, stood, most)
+            AdaptiveMap(
+                self._problem_in_doubles, state, self.recipe.times[1], tolerance, stood, most
+            )
             for state, stood in zip(self._doubles(initial), after, strict=True)
         ]
 
-    def _measure_map(self, runs: RunBatch, most: int | None) -> None:
-        """Compute what the symplectic defect of an adaptive run needs, or some steps of that."""
-        (own,) = maps = self.maps(runs.initial, runs.tolerance, runs.after, most)
-        with contextlib.suppress(Unfinished):
-            self.measure_structure(runs.initial, None, np.nan, maps)
-        runs.after, runs.part = own.standing[np.newaxis], own.part
-        runs.tried += own.tried
-
-    def _go_back(self, runs: RunBatch, most: int | None) -> None:
-        """Lead runs back from the last sample to the start, or some steps of the way."""
-        steps, h = self.recipe.time_axis.intervals * runs.steps_per_sample, self._exact_step(runs)
-        own, _ = self._split_checkpoints(runs.checkpoints)
-        batch = run_batch(
-            self._fixed_step_problem, self._states_of_checkpoints(own), -h, steps, 1,
-            start_time=steps * h, checkpoints=runs.after if runs.after.size else None, most=most,
-        )  # fmt: skip
-        runs.after, runs.part = batch.checkpoints, batch.part
-        runs.tried += batch.tried
+    def _follow_up(self, runs: RunBatch, most: int | None) -> None:
+        """Compute what follows the last sample, or some steps of that."""
+        if self._measures_map:
+            (image,) = maps = self.maps(runs.initial, runs.tolerance, runs.after, most)
+            with contextlib.suppress(Unfinished):
+                self.measure_structure(runs.initial, None, np.nan, maps)
+            runs.after, runs.part = image.standing[np.newaxis], image.part
+            runs.tried += image.tried
+        elif self._goes_back:
+            steps = self.recipe.time_axis.intervals * runs.steps_per_sample
+            own, _ = self._split_checkpoints(runs.checkpoints)
+            h, known = self._exact_step(runs), runs.after if runs.after.size else None
+            batch = run_batch(
+                self.problem, self._states_of_checkpoints(own), -h, steps, 1, start_time=steps * h,
+                checkpoints=known, most=most,
+            )  # fmt: skip
+            runs.after, runs.part = batch.checkpoints, batch.part
+            runs.tried += batch.tried
 
     def _states_of_checkpoints(self, checkpoints: np.ndarray | None) -> States:
         """The states of runs, shape (runs, rows, 3), in checkpoints of the problem."""
@@ -730,19 +649,14 @@ class Recorder:
         -------
         Integrated
         """
-        problem = self._fixed_step_problem
         batch = run_batch(
-            problem, initial, step_size if exact is None else exact, counts, len(counts),
+            self.problem, initial, step_size if exact is None else exact, counts, len(counts),
             statistics=self._keeps_statistics, checkpoints=checkpoints, most=most,
         )  # fmt: skip
-        counters = counters_of(
-            self._integrator, self._fixed_step_problem, batch.report, batch.steps, step_size
-        )
+        counters = counters_of(self._integrator, self.problem, batch.report, batch.steps, step_size)
         counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
         shape = batch.states.shape[:2]
-        return Integrated(
-            batch, counters, _step_variables_along_runs(np.full(shape, step_size), np.zeros(shape))
-        )
+        return Integrated(batch, counters, np.full(shape, step_size), np.zeros(shape))
 
     def integrate_adaptive(
         self,
@@ -757,17 +671,12 @@ class Recorder:
 
         In double-double `times` are precise numbers, or floats that `to_precise` converts.
         """
-        if self._element is not DOUBLE:
-            times = to_precise(times)
         found = run_adaptive(
-            self.adaptive_problem, initial, times, tolerance, self._keeps_statistics,
-            checkpoints=checkpoints, bound=bound or self.recipe.bound, most=most,
+            self.problem, initial, times if self._element is DOUBLE else to_precise(times),
+            tolerance, self._keeps_statistics, checkpoints=checkpoints,
+            bound=bound or self.recipe.bound, most=most,
         )  # fmt: skip
-        return Integrated(
-            found,
-            found.counters,
-            _step_variables_along_runs(found.step_sizes, found.rejected_so_far),
-        )
+        return Integrated(found, found.counters, found.step_sizes, found.rejected_so_far)
 
     def _sample_times(self, where: slice | np.ndarray) -> np.ndarray:
         """Times of samples: floats, or precise numbers of an integrator in double-double."""
@@ -838,7 +747,8 @@ class Recorder:
     def _parameters_of(self, quantity: Quantity) -> np.ndarray:
         """Parameters that a quantity reads: packed by the form; for an observable as given."""
         if not isinstance(quantity, systems.Observable):
-            return self.problem.parameters
+            packed: np.ndarray = self.problem.parameters
+            return packed
         if self._element is DOUBLE:
             return np.array(self._system.form.parameters, dtype=float)
         form = form_in_precise_numbers(
@@ -848,7 +758,7 @@ class Recorder:
 
     def _step_statistics(self, batch: Batch | Solutions) -> Columns:
         """Statistics over the steps of the interval that ends at each sample; NaN at time 0."""
-        if self.recipe.statistics != EVERY_STEP:
+        if not self._keeps_statistics:
             return {}
         values = {}
         for quantity in self._system.quantities:
@@ -880,14 +790,6 @@ class Recorder:
             columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
             columns[schema.REFERENCE_ERROR][:, upto] = own_error
         return columns
-
-
-def _step_variables_along_runs(step_sizes: np.ndarray, rejected: np.ndarray) -> StepVariables:
-    """Step sizes and rejected steps along runs: variable and values, by key of the record."""
-    return {
-        "step_size": (schema.CURRENT_STEP_SIZE, step_sizes),
-        "rejected_steps": (schema.REJECTED_SO_FAR, rejected),
-    }
 
 
 def starts_in_double_double(system: System, initial: States, known: States | None = None) -> States:

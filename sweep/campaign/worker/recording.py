@@ -107,9 +107,9 @@ class Recording:
         self.checkpointed = np.zeros((len(rows), 2), dtype=np.int64)
         # Of rows that resume: the state in their checkpoint, and the index of each row in it.
         self._states: dict[int, tuple[dict[str, np.ndarray], int]] = {}
-        # By indices of rows: checkpoints of this attempt, each with its number n, and the number of
+        # By indices of rows: the checkpoints of this attempt by their number n, and the number of
         # samples at checkpoint n, where that of number 0 is `first`.
-        self._chains: dict[tuple[int, ...], tuple[list[tuple[int, Record]], list[int]]] = {}
+        self._chains: dict[tuple[int, ...], tuple[dict[int, Record], list[int]]] = {}
         # Rows and checkpoints of the attempts from which rows resume.
         self._resumed: list[tuple[RowNumbers, Sequence[Record]]] = []
         self.written = time.perf_counter()
@@ -215,9 +215,9 @@ class Recording:
         if not len(mine):
             return
         keys = np.stack([self._shard_row[mine], self.first[mine]])
-        for shard_row, first in np.unique(keys, axis=1).T.tolist():
-            part = mine[np.all(keys == [[shard_row], [first]], axis=0)]
-            self._write_record(shard_row, part, list(self._arrays), first, self.samples, RECORD)
+        for key in np.unique(keys, axis=1).T:
+            part = mine[np.all(keys == key[:, None], axis=0)]
+            self._write_record(part, list(self._arrays), (int(key[1]), self.samples), RECORD)
         self._committed[mine] = True
         self._remove_checkpoints()
 
@@ -242,58 +242,54 @@ class Recording:
             Part of the interval after the last of these samples that is done there, below 1.
         """
         records, marks = self._chains.setdefault(
-            tuple(indices.tolist()), ([], [int(self.first[indices[0]])])
+            tuple(indices.tolist()), ({}, [int(self.first[indices[0]])])
         )
-        since = len(marks) & (len(marks) - 1)
+        number = len(marks)
+        since = number & (number - 1)
         names = [name for name, array in self._arrays.items() if "time" in array.dims]
         if marks[since] == samples:  # no new ones: the state is all
             names = []
-        shard_row = int(self._shard_row[indices[0]])
         new = self._write_record(
-            shard_row, indices, names, marks[since], samples, CHECKPOINT, state, int(part * PARTS)
+            indices, names, (marks[since], samples), CHECKPOINT, state, int(part * PARTS)
         )
-        superseded = [record for number, record in records if number > since]
-        records[:] = [own for own in records if own[0] <= since] + [(len(marks), new)]
+        for old in [old for old in records if old > since]:
+            if (superseded := records.pop(old)).name != new.name:  # a run may hardly have moved
+                superseded.remove()
+        records[number] = new
         marks.append(samples)
-        for record in superseded:
-            if record.name != new.name:  # which it is if the run has hardly moved
-                record.remove()
 
     def _write_record(
         self,
-        shard_row: int,
         indices: NDArray[np.intp],
         names: Sequence[str],
-        first: int,
-        last: int,
+        samples: tuple[int, int],
         kind: str,
         state: Mapping[str, np.ndarray] | None = None,
         part: int = 0,
     ) -> Record:
+        """Write a record of rows, all in one row of shards, with a half-open range of samples."""
         self._attempt.check()
-        columns = {}
+        columns, span = {}, (slice(None), slice(*samples))
         for name in names:
             values = self.columns[name][indices]
-            over_time = "time" in self._arrays[name].dims
-            columns[name] = values[:, first:last] if over_time else values
-        rows = self.rows[indices]
-        committed = kind == RECORD
-        status = self.columns["status"][indices] if committed and "status" in self.columns else 0
-        seconds = np.nansum(self.columns[schema.CPU_TIME][indices])
+            columns[name] = values[span] if "time" in self._arrays[name].dims else values
+        failed = columns["status"] > 0 if "status" in columns else np.zeros(0)
+        rows, seconds = self.rows[indices], self.columns[schema.CPU_TIME][indices]
         record_name = RecordName(
             start=int(rows[0]),
             stop=int(rows[-1]) + 1,
             count=len(rows),
-            first=first,
-            last=last,
+            first=samples[0],
+            last=samples[1],
             part=part,
-            failed=int(np.sum(np.asarray(status) > 0)),
-            milliseconds=round(1e3 * float(seconds)),
+            failed=int(np.sum(failed)),
+            milliseconds=round(1e3 * float(np.nansum(seconds))),
             session=self._attempt.session.name,
             token=self._attempt.token,
             kind=kind,
         )
-        folder = records_folder(self._store.place, self._group, shard_row)
+        row = int(self._shard_row[indices[0]])
+        folder = records_folder(self._store.place, self._group, row)
         record = write_record(
             folder, record_name, self._arrays, rows, columns, self._identity, state
         )
@@ -304,7 +300,7 @@ class Recording:
         """Remove checkpoints whose rows are all committed, those of earlier attempts as well."""
         for indices, (numbered, _) in list(self._chains.items()):
             if self._committed[list(indices)].all():
-                for _, record in numbered:
+                for record in numbered.values():
                     record.remove()
                 del self._chains[indices]
         resumed, committed = self._resumed, self.rows[self._committed]

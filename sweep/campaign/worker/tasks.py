@@ -7,7 +7,7 @@ worker reads from the store. Results go into the store too: a receipt says only 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from sweep.store.files import references_group_name
 from sweep.store.store import Store
 
 if TYPE_CHECKING:
+    from sweep.campaign.worker.precise_reference import PreciseSolver
+    from sweep.campaign.worker.reference import DoubleSolver
     from sweep.store.files import RowNumbers
-    from sweep.study.run_table import States
-    from systems.base import System
+
+    ReferenceSolver: TypeAlias = DoubleSolver | PreciseSolver
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 SEGMENT = 2.0  # seconds that a segment should take at most: a run that is stopped ends with it
@@ -53,14 +55,6 @@ class Task:
             """Name of the experiment."""
 
         @property
-        def group(self) -> str:
-            """The group that has its rows."""
-
-        @property
-        def key(self) -> tuple[str, str, int]:
-            """Unique key of the task among those of a run."""
-
-        @property
         def rows(self) -> RowNumbers | range:
             """Its rows, ascending, all in one row of shards."""
 
@@ -68,8 +62,21 @@ class Task:
         def cost(self) -> float:
             """Expected seconds."""
 
-        def build(self) -> RunTask | ReferenceTask:
-            """The task as it is sent to a worker."""
+    kind: ClassVar[str] = "runs"
+
+    @property
+    def group(self) -> str:
+        """Name of the group that has its rows: that of the experiment, or of its references."""
+        return self.experiment
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Unique key of the task among those of a run."""
+        return self.experiment, self.kind, int(self.rows[0])
+
+    def build(self) -> Task:
+        """The task as it is sent to a worker: itself, unless it is only planned."""
+        return self
 
     @property
     def seconds_to_stop(self) -> float:
@@ -141,20 +148,6 @@ class RunTask(Task):
     unit: int
     cost: float
 
-    @property
-    def group(self) -> str:
-        """Name of the group in the store: that of the experiment."""
-        return self.experiment
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """Unique key of the task among those of a run."""
-        return self.experiment, "runs", int(self.rows[0])
-
-    def build(self) -> RunTask:
-        """The task as it is sent to a worker: itself."""
-        return self
-
 
 class Advance(NamedTuple):
     """How far a reference was computed.
@@ -177,47 +170,6 @@ class Advance(NamedTuple):
     steps: int
 
 
-class ReferenceSolver(Protocol):
-    """Computes the references of an experiment, see `sweep.campaign.worker.reference`."""
-
-    @property
-    def identity(self) -> object:
-        """Settings, by their `repr`, on which references depend besides system, state and times."""
-
-    def checkpoint_length(self, system: System) -> int:
-        """Numbers in the checkpoint of a reference."""
-
-    def load(self, system: System, initial: States, known: States | None) -> None:
-        """Load the kernels, or compile those that the disk cache lacks."""
-
-    def rehearse(self, system: System, initial: States, known: States | None) -> None:
-        """Compile all kernels."""
-
-    def advance(
-        self,
-        system: System,
-        initial: States,
-        known: States | None,
-        first: int,
-        checkpoint: NDArray[np.float64] | None = None,
-        most: int | None = None,
-    ) -> Advance:
-        """Compute a reference from sample `first` on, to the last one or for some steps.
-
-        Parameters
-        ----------
-        system : systems.System
-        initial : ndarray, shape (rows, 3)
-        known : ndarray, shape (rows, 3, 2), optional
-            The initial state in double-double, where it is known to more digits.
-        first : int
-        checkpoint : ndarray, optional
-            At sample ``first - 1`` or on the way to `first`; needed unless `first` is 0.
-        most : int, optional
-            Number of steps after which to stop, between two samples too.
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class ReferenceTask(Task):
     """Reference trajectories, `rows` of the references' table.
@@ -236,20 +188,12 @@ class ReferenceTask(Task):
     stored: RowNumbers
     precise_starts: NDArray[np.float64] | None
     cost: float
+    kind: ClassVar[str] = "references"
 
     @property
     def group(self) -> str:
-        """Name of the group in the store: that of the references."""
+        """Name of the group that has its rows: that of the references."""
         return references_group_name(self.experiment)
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """Unique key of the task among those of a run."""
-        return self.experiment, "references", int(self.rows[0])
-
-    def build(self) -> ReferenceTask:
-        """The task as it is sent to a worker: itself."""
-        return self
 
 
 @dataclass(frozen=True)
