@@ -121,11 +121,6 @@ class Recipe:
         """Times of the samples, shape (samples + 1,)."""
         return self.time_axis.times
 
-    def for_pilot(self, time_axis: TimeAxis) -> Recipe:
-        """The recipe of a pilot over another time axis, without structure and reference errors."""
-        record = tuple(name for name in self.record if name not in schema.MEASURED)
-        return Recipe(time_axis, record, self.statistics, 0, self.max_steps)
-
 
 @dataclass(eq=False)
 class RunBatch:
@@ -365,36 +360,51 @@ class Recorder:
         runs.tried += batch.tried
         runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
         runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
-        raw, upto = batch.states, first + batch.states.shape[1] - 1
-        raw[:, 0] = to_stepped_states(self.problem, runs.initial)
-        ends = to_stored_states(self.problem, raw)  # quantities change from the first one on
-        valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
-        valid &= runs.alive[:, None]
-        if self._checks_invariants:
-            valid &= self._conserving(raw, times, runs, valid)
-        where = np.concatenate([[0], np.arange(first + 1, upto + 1)])
-        at = self._sample_times(where)
-        at = to_double_doubles(at) if self._element.numbers else at
-        sampled = self._recorded_quantities(raw, at) | self._step_statistics(batch)
-        sampled |= self._reference_errors(ends, reference, where)
-        chaos, followed = self._tangent_series(runs, times, raw.shape[1], known, followed, most)
+        valid, sampled = self._record(runs, found, times, reference)
+        reached = valid.shape[1]
+        chaos, followed = self._tangent_series(runs, times, reached, known, followed, most)
         sampled |= chaos
-        if "step_size" in self.recipe.record:
-            sampled[schema.CURRENT_STEP_SIZE] = found.step_sizes
-        if "rejected_steps" in self.recipe.record:
-            sampled[schema.REJECTED_SO_FAR] = found.rejected
-        if "state" in self.recipe.record:
-            sampled["state"] = self._doubles(ends)
         for values in sampled.values():
             values[~valid] = np.nan
         new = slice(int(is_begun), None)
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
-        runs.alive, runs.sample, runs.part = valid[:, -1], upto, batch.part
+        runs.alive, runs.sample, runs.part = valid[:, -1], first + reached - 1, batch.part
         runs.status = batch.report[:, status_of.STATUS_ROW]
         runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
         if first == self.recipe.time_axis.samples:
             self._follow_up(runs, most)
         return {name: values[:, new] for name, values in sampled.items()}
+
+    def _record(
+        self,
+        runs: RunBatch,
+        found: Integrated,
+        times: np.ndarray,
+        reference: ReferenceStates | None,
+    ) -> tuple[NDArray[np.bool_], Columns]:
+        """Which samples of an integration are valid, and the variables over time at all of them.
+
+        The first sample is the initial state, from which quantities change.
+        """
+        raw, record = found.batch.states, self.recipe.record
+        raw[:, 0] = to_stepped_states(self.problem, runs.initial)
+        states = to_stored_states(self.problem, raw)
+        valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
+        valid &= runs.alive[:, None]
+        if self._checks_invariants:
+            valid &= self._conserving(raw, times, runs, valid)
+        where = np.concatenate([[0], runs.sample + np.arange(1, raw.shape[1])])
+        at = self._sample_times(where)
+        at = to_double_doubles(at) if self._element.numbers else at
+        sampled = self._recorded_quantities(raw, at) | self._step_statistics(found.batch)
+        sampled |= self._reference_errors(states, reference, where)
+        if "step_size" in record:
+            sampled[schema.CURRENT_STEP_SIZE] = found.step_sizes
+        if "rejected_steps" in record:
+            sampled[schema.REJECTED_SO_FAR] = found.rejected
+        if "state" in record:
+            sampled["state"] = self._doubles(states)
+        return valid, sampled
 
     def _conserving(
         self, raw: States, times: np.ndarray, runs: RunBatch, valid: NDArray[np.bool_]

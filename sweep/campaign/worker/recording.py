@@ -40,7 +40,6 @@ from sweep.store.commit.records import (
 from sweep.study import schema
 
 if TYPE_CHECKING:
-    from sweep.store.backends.places import Place
     from sweep.store.files import ArrayFiles, RowNumbers
     from sweep.store.lease.sessions import Attempt
     from sweep.store.store import Store
@@ -57,8 +56,7 @@ class Recording:
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the group, by name.
     rows : ndarray of int
-        Rows of the group, ascending. A task's lie in one row of shards, which is not needed here:
-        rows of several are read and committed one row of shards after the other.
+        Rows of the group, ascending, all in one row of shards.
     stored : ndarray of int, shape (rows,)
         Number of samples of each row that are in the arrays.
     samples : int
@@ -95,42 +93,42 @@ class Recording:
         attempt: Attempt,
         identity: str,
     ) -> None:
-        self._store, self._group, self._arrays = store, group, written_by_tasks(arrays)
-        self._attempt, self._identity = attempt, identity
+        self._arrays, self._attempt, self._identity = written_by_tasks(arrays), attempt, identity
+        shard_rows = self._arrays[schema.SAMPLE_COUNT.name].chunks[0]
+        self._folder = records_folder(store.place, group, int(rows[0]) // shard_rows)
         self.rows, self.samples, self.first = rows, samples, stored.copy()
         self.columns = {
             name: np.full((len(rows), *array.row_shape(samples)), array.fill, array.dtype)
             for name, array in self._arrays.items()
         }
-        self._shard_row = rows // self._arrays[schema.SAMPLE_COUNT.name].chunks[0]
         self.done, self._committed = np.zeros((2, len(rows)), dtype=bool)
         self.checkpointed = np.zeros((len(rows), 2), dtype=np.int64)
         # Of rows that resume: the state in their checkpoint, and the index of each row in it.
         self._states: dict[int, tuple[dict[str, np.ndarray], int]] = {}
-        # By indices of rows: the checkpoints of this attempt by their number n, and the number of
-        # samples at checkpoint n, where that of number 0 is `first`.
-        self._chains: dict[tuple[int, ...], tuple[dict[int, Record], list[int]]] = {}
-        # Rows and checkpoints of the attempts from which rows resume.
-        self._resumed: list[tuple[RowNumbers, Sequence[Record]]] = []
+        # By the first of some rows: the number of samples at checkpoint n of this attempt, where
+        # that of number 0 is `first`; and the checkpoints that are there, by n.
+        self._chains: dict[int, tuple[list[int], dict[int, Record]]] = {}
+        # Checkpoints that are of no use once their rows are committed: those of this attempt, and
+        # of those from which it resumed.
+        self._checkpoints: list[tuple[RowNumbers, dict[int, Record]]] = []
         self.written = time.perf_counter()
-        for row in np.unique(self._shard_row).tolist():
-            self._read_records(records_folder(store.place, group, row))
+        self._read_records()
 
     # --- records of earlier attempts ---------------------------------------------------------
 
-    def _read_records(self, folder: Place) -> None:
+    def _read_records(self) -> None:
         """Read which rows are done, and the checkpoints that others resume from.
 
         Another attempt that lives removes files when it commits, or writes its next checkpoint.
         It writes what replaces them first: the folder is listed again where one is gone.
         """
-        listed = list_records(folder)
+        listed = list_records(self._folder)
         while True:
             try:
                 self._read_listed_records(listed)
                 return
             except FileNotFoundError:
-                listed = [found for found in list_records(folder) if place_is_file(found.place)]
+                listed = [own for own in list_records(self._folder) if place_is_file(own.place)]
 
     def _read_listed_records(self, listed: Sequence[Record]) -> None:
         low, high = self.rows[0], self.rows[-1]
@@ -167,7 +165,7 @@ class Recording:
         for record in chain:
             self._read_samples(record, np.flatnonzero(mine), where)
         # All is read: the files may go.
-        self._resumed.append((last.rows, records))
+        self._checkpoints.append((last.rows, dict(enumerate(records))))
         self.first[mine], self.checkpointed[mine] = chain[0].name.first, last.name.reach
         for i, k in zip(np.flatnonzero(mine).tolist(), where.tolist(), strict=True):
             self._states[i] = state, k
@@ -214,10 +212,9 @@ class Recording:
         mine = np.flatnonzero(self.done & ~self._committed)
         if not len(mine):
             return
-        keys = np.stack([self._shard_row[mine], self.first[mine]])
-        for key in np.unique(keys, axis=1).T:
-            part = mine[np.all(keys == key[:, None], axis=0)]
-            self._write_record(part, list(self._arrays), (int(key[1]), self.samples), RECORD)
+        for first in np.unique(self.first[mine]).tolist():
+            part = mine[self.first[mine] == first]
+            self._write_record(part, list(self._arrays), (first, self.samples), RECORD)
         self._committed[mine] = True
         self._remove_checkpoints()
 
@@ -233,7 +230,7 @@ class Recording:
         Parameters
         ----------
         indices : ndarray of int
-            Of the rows, all with equally many samples, in one row of shards.
+            Of the rows, all with equally many samples.
         samples : int
             Number of samples that they have by now.
         state : dict of str to ndarray, shape (indices, …)
@@ -241,9 +238,10 @@ class Recording:
         part : float
             Part of the interval after the last of these samples that is done there, below 1.
         """
-        records, marks = self._chains.setdefault(
-            tuple(indices.tolist()), ({}, [int(self.first[indices[0]])])
-        )
+        if (first := int(indices[0])) not in self._chains:
+            self._chains[first] = [int(self.first[first])], {}
+            self._checkpoints.append((self.rows[indices], self._chains[first][1]))
+        marks, records = self._chains[first]
         number = len(marks)
         since = number & (number - 1)
         names = [name for name, array in self._arrays.items() if "time" in array.dims]
@@ -267,7 +265,7 @@ class Recording:
         state: Mapping[str, np.ndarray] | None = None,
         part: int = 0,
     ) -> Record:
-        """Write a record of rows, all in one row of shards, with a half-open range of samples."""
+        """Write a record of rows with a half-open range of samples."""
         self._attempt.check()
         columns, span = {}, (slice(None), slice(*samples))
         for name in names:
@@ -288,26 +286,19 @@ class Recording:
             token=self._attempt.token,
             kind=kind,
         )
-        row = int(self._shard_row[indices[0]])
-        folder = records_folder(self._store.place, self._group, row)
         record = write_record(
-            folder, record_name, self._arrays, rows, columns, self._identity, state
+            self._folder, record_name, self._arrays, rows, columns, self._identity, state
         )
         self.written = time.perf_counter()
         return record
 
     def _remove_checkpoints(self) -> None:
         """Remove checkpoints whose rows are all committed, those of earlier attempts as well."""
-        for indices, (numbered, _) in list(self._chains.items()):
-            if self._committed[list(indices)].all():
-                for record in numbered.values():
-                    record.remove()
-                del self._chains[indices]
-        resumed, committed = self._resumed, self.rows[self._committed]
-        self._resumed = []
-        for rows, records in resumed:
+        committed, left = self.rows[self._committed], []
+        for rows, records in self._checkpoints:
             if not np.isin(rows, committed).all():
-                self._resumed.append((rows, records))
+                left.append((rows, records))
                 continue
-            for record in records:
+            for record in records.values():
                 record.remove()
+        self._checkpoints = left
