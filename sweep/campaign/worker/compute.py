@@ -18,7 +18,8 @@ import numpy as np
 
 from integrators.compiler import kernels
 from sweep.campaign.worker.reference import ReferenceWork
-from sweep.campaign.worker.run_work import RunWork, make_reference_reader
+from sweep.campaign.worker.run_work import RunWork
+from sweep.campaign.worker.segments import compute_batches
 from sweep.campaign.worker.tasks import Receipt, ReferenceTask, RunTask, Task
 from sweep.errors import Interrupted, LeaseLost
 from sweep.store.commit.records import records_by_group
@@ -103,12 +104,16 @@ def _compute_and_commit_task(
     attempt = Attempt(task.store, session)
     attempt.check()
     arrays = _arrays_of_group(task.store, task.group, session)
+    work: RunWork | ReferenceWork
     if isinstance(task, ReferenceTask):
-        return np.zeros(0, dtype=int), ReferenceWork(task, arrays, attempt).compute()
-    known = {}
-    if len(task.reference):
-        known = _arrays_of_group(task.store, references_group_name(task.experiment), session)
-    return RunWork(task, arrays, make_reference_reader(task, known), attempt).compute()
+        work = ReferenceWork(task, arrays, attempt)
+    else:
+        references = {}
+        if len(task.reference):
+            name = references_group_name(task.experiment)
+            references = _arrays_of_group(task.store, name, session)
+        work = RunWork(task, arrays, references, attempt)
+    return compute_batches(task, work.recording, attempt, work.batches())
 
 
 def recorded_progress_of_task(task: Task) -> tuple[int, int]:

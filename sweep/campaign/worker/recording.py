@@ -201,6 +201,25 @@ class Recording:
 
     # --- what is written ---------------------------------------------------------------------
 
+    def put(
+        self, indices: NDArray[np.intp], samples: int, values: Mapping[str, np.ndarray]
+    ) -> None:
+        """Put values of rows over time into the columns.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Of the rows.
+        samples : int
+            Number of samples that they have by now, the last of which are those of the values.
+        values : dict of str to ndarray, shape (indices, samples, …)
+            By array, which may have longer states.
+        """
+        for name, own in values.items():
+            span = slice(samples - own.shape[1], samples)
+            at: tuple[Any, ...] = indices, span, *(slice(size) for size in own.shape[2:])
+            self.columns[name][at] = own
+
     def commit(self) -> None:
         """Write records of the rows that are done and in no record yet, if there are any.
 

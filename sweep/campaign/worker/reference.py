@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,14 +22,14 @@ from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
 from sweep.campaign.worker.recording import Recording
-from sweep.campaign.worker.segments import compute_batches
-from sweep.campaign.worker.tasks import Advance, ReferenceTask
+from sweep.campaign.worker.tasks import Advance
 from sweep.store import checkpoints
 from sweep.study import schema
 from sweep.study.experiment import PreciseReference, Reference
 
 if TYPE_CHECKING:
     from integrators.stepping.adaptive import AdaptiveProblem
+    from sweep.campaign.worker.tasks import ReferenceTask
     from sweep.store.files import ArrayFiles
     from sweep.store.lease.sessions import Attempt
     from sweep.study.experiment import ResolvedExperiment
@@ -57,7 +57,7 @@ class ReferenceWork:
     def __init__(
         self, task: ReferenceTask, arrays: Mapping[str, ArrayFiles], attempt: Attempt
     ) -> None:
-        self.task, self.attempt = task, attempt
+        self.task = task
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
         known = {name: arrays[name].read_rows(task.rows) for name in CHECKPOINT_STATE}
         stored = np.where(np.isfinite(known[CHECKPOINT][:, 0]), task.stored, 0)
@@ -72,19 +72,11 @@ class ReferenceWork:
         for name, values in known.items():
             columns[name][on] = values[on]
 
-    def compute(self) -> bool:
-        """Compute and commit what is left; False if it was stopped before all was done.
-
-        Raises
-        ------
-        sweep.errors.LeaseLost
-            If the session has ended, or another coordinator holds the store by now.
-        """
+    def batches(self) -> Iterator[_SegmentedReference]:
+        """Those that are left, each by itself."""
         made = [make_system(named) for named in self.task.systems]
-        left = np.flatnonzero(~self.recording.done).tolist()
-        batches = (_SegmentedReference(self, i, made[self.task.system[i]]) for i in left)
-        compute_batches(self.task, self.recording, self.attempt, batches)
-        return bool(self.recording.done.all())
+        for i in np.flatnonzero(~self.recording.done).tolist():
+            yield _SegmentedReference(self, i, made[self.task.system[i]])
 
 
 class _SegmentedReference:
@@ -134,13 +126,10 @@ class _SegmentedReference:
         columns[schema.CPU_TIME][i] = seconds + (before if count and before > 0 else 0.0)
         if not count:
             columns[schema.REFERENCE_END][i] = columns[schema.HELD_SAMPLES][i] = 0
-        for name, values in found.items():
-            if np.ndim(values) == 0:
-                columns[name][i] = values
-            elif values.ndim > 1:
-                columns[name][i, count:upto, : self.system.rows] = values
-            else:
-                columns[name][i, count:upto] = values
+        series = {name: values[None] for name, values in found.items() if np.ndim(values)}
+        self.recording.put(self.indices, upto, series)
+        for name in found.keys() - series.keys():
+            columns[name][i] = found[name]
         columns[schema.HELD_SAMPLES][i] += np.isfinite(found["error"]).sum()
         columns[CHECKPOINT][i, :size] = advance.checkpoint
         self._count, self._part = upto, advance.part

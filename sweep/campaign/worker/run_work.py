@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +13,17 @@ from numpy.typing import NDArray
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.worker.recorder import Recorder, ReferenceStates, RunBatch
 from sweep.campaign.worker.recording import Recording
-from sweep.campaign.worker.segments import compute_batches
-from sweep.campaign.worker.tasks import RunTask
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.study import schema
 
 if TYPE_CHECKING:
+    from sweep.campaign.worker.tasks import RunTask
     from sweep.store.files import ArrayFiles
     from sweep.store.lease.sessions import Attempt
 
 CHECKPOINT_STATE = ("checkpoints", "valid_samples", "alive", "cpu", "wall", "after")
 LOW = "states_low"  # of references in double-double
-# Reads the reference states, and their errors, of a batch of runs whose states have so many rows.
-ReferenceReader = Callable[[NDArray[np.intp], int], ReferenceStates | None]
 # Arrays from which an extended run resumes.
 END_STATE = (CHECKPOINT.name, schema.SAMPLE_COUNT.name, "cpu_time", "wall_time")
 
@@ -39,9 +36,8 @@ class RunWork:
     task : sweep.campaign.worker.tasks.RunTask
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the experiment, by name.
-    references : callable
-        ``references(batch, rows)`` gives the reference states and errors of some of the task's
-        runs, whose states have so many rows, as `Recorder.advance` takes them; or None.
+    references : dict of str to sweep.store.files.ArrayFiles
+        Arrays of the references, by name; empty without any.
     attempt : sweep.store.lease.sessions.Attempt
         Where it is stopped, the computation ends after the current segment.
 
@@ -57,11 +53,10 @@ class RunWork:
         self,
         task: RunTask,
         arrays: Mapping[str, ArrayFiles],
-        references: ReferenceReader,
+        references: Mapping[str, ArrayFiles],
         attempt: Attempt,
     ) -> None:
-        self.task, self.attempt, self.references = task, attempt, references
-        recipe = task.recipe
+        self.task, self.attempt, recipe = task, attempt, task.recipe
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
         stored = np.where(task.stored > 1, task.stored, 0)  # with one sample there is but the start
         if stored.any():
@@ -76,33 +71,29 @@ class RunWork:
         self.resumes = (reached > 0) | (part > 0)  # the part alone before the first step
         known = np.where(self.resumes, reached, self.recording.first)
         self.sample = np.maximum(known - 1, 0)
+        if references:
+            rows, self._reference = np.unique(task.reference, return_inverse=True)
+            high, self._errors, *low = (
+                references[name].read_rows(rows)
+                for name in ("states", "error", LOW)
+                if name in references
+            )
+            self._states = np.stack([high, *low], axis=-1) if low else high
 
-    def compute(self) -> tuple[np.ndarray, bool]:
-        """Compute and commit what is left.
+    def reference(self, batch: NDArray[np.intp], rows: int) -> ReferenceStates | None:
+        """Reference states and errors of runs whose states have so many rows, if there are any."""
+        if not len(self.task.reference):
+            return None
+        which = self._reference[batch]
+        return self._states[which][:, :, :rows], self._errors[which]
 
-        Returns
-        -------
-        status : ndarray of int
-            Of the runs that were computed.
-        whole : bool
-            Whether nothing is left; not if it was stopped.
-
-        Raises
-        ------
-        sweep.errors.LeaseLost
-            If the session has ended, or another coordinator holds the store by now.
-        """
-        recording, left = self.recording, np.flatnonzero(~self.recording.done)
-        compute_batches(self.task, recording, self.attempt, self._batches(left))
-        done = left[recording.done[left]]
-        return recording.columns["status"][done], len(done) == len(left)
-
-    def _batches(self, left: NDArray[np.intp]) -> Iterator[_SegmentedRuns]:
+    def batches(self) -> Iterator[_SegmentedRuns]:
         """Batches of at most eight runs of equal method, step and system, equally far.
 
         And of one repeat: a run and its repeats in a batch would all have the same time. An
         adaptive run is a batch by itself: its step size is NaN, which equals no other.
         """
+        left = np.flatnonzero(~self.recording.done)
         task = self.task
         keys = np.array([
             task.integrator, task.system, task.step_size, task.repeat, task.rows // task.unit,
@@ -124,7 +115,7 @@ class _SegmentedRuns:
             task.recipe, task.systems[task.system[first]], task.integrators[task.integrator[first]]
         )
         self.runs = self._begun_or_resumed()
-        self.references = work.references(indices, self.recorder.problem.rows)
+        self.reference = work.reference(indices, self.recorder.problem.rows)
         self.recorder.compile(lanes=len(indices) > 1)
 
     def _begun_or_resumed(self) -> RunBatch:
@@ -172,14 +163,8 @@ class _SegmentedRuns:
         runs, last = self.runs, self.recorder.recipe.time_axis.samples
         if self.work.task.ends_segments_at_samples:
             last = min(runs.sample + 1, last)
-        sampled = self.recorder.advance(runs, last, self.references, most)
-        for name, values in sampled.items():  # up to the last known sample
-            column, upto = self.work.recording.columns[name], runs.sample + 1
-            where = slice(upto - values.shape[1], upto)
-            if values.ndim > 2:
-                column[self.indices, where, : values.shape[2]] = values
-            else:
-                column[self.indices, where] = values
+        sampled = self.recorder.advance(runs, last, self.reference, most)
+        self.work.recording.put(self.indices, runs.sample + 1, sampled)
         return runs.tried
 
     def checkpoint(self) -> None:
@@ -203,26 +188,3 @@ class _SegmentedRuns:
 
 
 _made_recorder = functools.lru_cache(maxsize=256)(Recorder)
-
-
-def make_reference_reader(task: RunTask, arrays: Mapping[str, ArrayFiles]) -> ReferenceReader:
-    """Make the function by which a task's runs get their reference states and errors.
-
-    Parameters
-    ----------
-    task : sweep.campaign.worker.tasks.RunTask
-    arrays : dict of str to sweep.store.files.ArrayFiles
-        Arrays of the references, by name; empty without any.
-
-    Returns
-    -------
-    callable
-        See `ReferenceReader`; it returns None where the task has no references.
-    """
-    if not len(task.reference):
-        return lambda batch, rows: None
-    distinct, index = np.unique(task.reference, return_inverse=True)
-    states, errors = (arrays[name].read_rows(distinct) for name in ("states", "error"))
-    if LOW in arrays:
-        states = np.stack([states, arrays[LOW].read_rows(distinct)], axis=-1)
-    return lambda batch, rows: (states[index[batch]][:, :, :rows], errors[index[batch]])

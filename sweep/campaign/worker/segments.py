@@ -58,8 +58,15 @@ class SegmentedBatch(Protocol):
 
 def compute_batches(
     task: Task, recording: Recording, attempt: Attempt, batches: Iterable[SegmentedBatch]
-) -> None:
+) -> tuple[np.ndarray, bool]:
     """Compute and commit batches, until all are done or the attempt is stopped.
+
+    Returns
+    -------
+    status : ndarray of int
+        Of the runs that were computed; none of references.
+    whole : bool
+        Whether nothing is left; not if it was stopped.
 
     Raises
     ------
@@ -68,6 +75,7 @@ def compute_batches(
     """
     rates: dict[Hashable, float] = {}  # steps a second
     row_bytes, size = sum(column[0].nbytes for column in recording.columns.values()), 0
+    left = ~recording.done
     for batch in batches:
         if attempt.is_stopped or not _compute_batch(task, recording, attempt, batch, rates):
             break
@@ -77,6 +85,9 @@ def compute_batches(
             recording.commit()
             size = 0
     recording.commit()
+    every = recording.columns.get("status")
+    status = np.zeros(0, dtype=int) if every is None else every[left & recording.done]
+    return status, bool(recording.done.all())
 
 
 def _compute_batch(
