@@ -3,6 +3,6 @@
 from integrators.lazy import lazy
 
 _HOMES = {
-    "warnings_before_runs": "sweep.campaign.foresight",
+    "warnings_before_runs": "sweep.study.warnings",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

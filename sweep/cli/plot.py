@@ -19,7 +19,7 @@ from sweep.cli.common import (
 from sweep.cli.summary import default_plot_directory
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
-from sweep.study.toml.nodes import parse_toml
+from sweep.study.text import parse_toml
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -280,7 +280,7 @@ def _approved_plot_plugins(store: str) -> "tuple[Plugin, ...]":
     """The approved plugins with plots that the studies of a store name."""
     try:
         attributes = Store.at(store).attributes
-        texts = (parse_toml(text, str(store)).value for text in attributes.get("studies", []))
+        texts = (parse_toml(text, str(store)).data for text in attributes.get("studies", []))
         named = [name for text in texts for name in text.get("plugins", [])]
         kept = attributes.get("plugins", {})
         # Drawing runs no other plugin: results are taken from the store.

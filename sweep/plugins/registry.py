@@ -29,7 +29,7 @@ from systems import Observable, Quantity, System
 
 
 class StudySource(Protocol):
-    """What is needed of a `sweep.study.toml.nodes.Source`."""
+    """What is needed of a `sweep.study.text.StudyText`."""
 
     @property
     def plugins(self) -> Mapping[str, Plugin] | None:
@@ -43,8 +43,8 @@ class StudySource(Protocol):
         """``file:line: key.path``."""
 
 
-class StudyNode(Protocol):
-    """What is needed of a `sweep.study.toml.nodes.Node`."""
+class StudyPlace(Protocol):
+    """What is needed of a `sweep.study.text.Place`."""
 
     @property
     def path(self) -> tuple[str | int, ...]:
@@ -54,11 +54,12 @@ class StudyNode(Protocol):
     def source(self) -> StudySource:
         """The text."""
 
-    def label(self) -> str:
-        """The value as a string that things can be called by."""
+    @property
+    def value(self) -> Any:
+        """The value as it is written."""
 
-    def elements(self, least: int = 1) -> Sequence["StudyNode"]:
-        """The nodes of an array."""
+    def elements(self) -> Sequence["StudyPlace"]:
+        """The places of the elements of an array."""
 
     def error(self, message: str) -> StudyError:
         """The error that says where the value stands."""
@@ -256,19 +257,19 @@ def _built_in_names(kind: str) -> list[str]:
     return [m.name for m in integrators.ALL_INTEGRATORS] if kind == "integrator" else []
 
 
-def read_plugin_library(node: StudyNode) -> Library:
+def read_plugin_library(node: StudyPlace) -> Library:
     """The `Library` of a study's array of plugins.
 
     Parameters
     ----------
-    node : sweep.study.toml.nodes.Node
+    node : sweep.study.text.Place
 
     Raises
     ------
     StudyError
         If a plugin cannot be used, or what one adds has a name that is taken.
     """
-    nodes = node.elements(least=0)
+    nodes = node.elements()
     read = read_nodes_gathering_problems(_run_plugin_node, nodes)
     check_distinct_nodes(nodes, [plugin.name for plugin in read], "plugin")
     library = Library(read)
@@ -280,12 +281,12 @@ def read_plugin_library(node: StudyNode) -> Library:
     return library
 
 
-def read_plugins_of_study(node: StudyNode) -> tuple[Plugin, ...]:
+def read_plugins_of_study(node: StudyPlace) -> tuple[Plugin, ...]:
     """The plugins of a study's array of them; their source is read and not run.
 
     Parameters
     ----------
-    node : sweep.study.toml.nodes.Node
+    node : sweep.study.text.Place
 
     Returns
     -------
@@ -296,11 +297,11 @@ def read_plugins_of_study(node: StudyNode) -> tuple[Plugin, ...]:
     StudyError
         If one cannot be read.
     """
-    return read_nodes_gathering_problems(_read_plugin_node, node.elements(least=0))
+    return read_nodes_gathering_problems(_read_plugin_node, node.elements())
 
 
-def _read_plugin_node(node: StudyNode) -> Plugin:
-    name, kept = node.label(), node.source.plugins
+def _read_plugin_node(node: StudyPlace) -> Plugin:
+    name, kept = node.value, node.source.plugins
     with node.context():
         if kept is None:
             return plugins.read_plugin_source(name, node.source.directory)
@@ -309,14 +310,14 @@ def _read_plugin_node(node: StudyNode) -> Plugin:
         return kept[name]
 
 
-def _run_plugin_node(node: StudyNode) -> Plugin:
+def _run_plugin_node(node: StudyPlace) -> Plugin:
     plugin = _read_plugin_node(node)
     with node.context():
         _ = plugin.exported_names
     return plugin
 
 
-def _check_distinct_plugin_names(nodes: Sequence[StudyNode], library: Library) -> None:
+def _check_distinct_plugin_names(nodes: Sequence[StudyPlace], library: Library) -> None:
     """Refuse a name that something built in has, or that stands in two plugins."""
     kinds = ("system", "integrator")
     taken = {(kind, name): "is built in" for kind in kinds for name in _built_in_names(kind)}
@@ -331,7 +332,7 @@ def _check_distinct_plugin_names(nodes: Sequence[StudyNode], library: Library) -
             taken[pair] = f"is added by {plugin.name!r}"
 
 
-def _check_systems_of_observables(node: StudyNode, plugin: Plugin, library: Library) -> None:
+def _check_systems_of_observables(node: StudyPlace, plugin: Plugin, library: Library) -> None:
     known = [*systems.names(), *(system.name for system in library.systems)]
     with node.context():
         for observable in plugin.observables:
@@ -340,7 +341,7 @@ def _check_systems_of_observables(node: StudyNode, plugin: Plugin, library: Libr
 
 
 def family_without_observable_clashes(
-    table: StudyNode,
+    table: StudyPlace,
     family: tuple[System, ...],
     library: Library,
     names_of: Callable[[Observable], set[str]],
@@ -350,7 +351,7 @@ def family_without_observable_clashes(
 
     Parameters
     ----------
-    table : Node
+    table : Place
         Of the experiment.
     family : tuple of systems.System
     library : Library

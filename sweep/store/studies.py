@@ -29,10 +29,10 @@ from sweep.study.initial_conditions.from_store import StoreStarts
 from sweep.study.limits import MOST_TEXT
 from sweep.study.model import Study, parse_study, unite_studies
 from sweep.study.model import load_study_file as load_study_file
-from sweep.study.reader import read_time_axis
+from sweep.study.resolve import time_axes
 from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.text import parse_toml
 from sweep.study.time_axis import TimeAxis
-from sweep.study.toml.nodes import Node, parse_toml
 from sweep.text import read_regular_file
 
 # First words of the comment before a table that `sweep decide`, or `sweep extend`, adds.
@@ -189,13 +189,7 @@ def time_axes_in_text(text: str) -> Iterator[tuple[str, float, TimeAxis]]:
     Of those where no plugin is needed to know them.
     """
     with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
-        top = parse_toml(text, "the study").table(required=("experiment",))
-        for table in top["experiment"].elements():
-            table = dataclasses.replace(table, fallback=top.get("defaults", None))
-            with contextlib.suppress(InputError):
-                name = table.table(required=("name",))["name"].string()
-                axis = read_time_axis(table)
-                yield name, table.optional("time_unit", Node.real, 1.0), axis
+        yield from time_axes(parse_toml(text, "the study"))
 
 
 def resolve_study_and_store(
@@ -260,7 +254,7 @@ def _store_that_study_was_run_into(
     if store is None:
         try:
             text = read_regular_file(Path(study), MOST_TEXT, "a study").decode("utf-8-sig")
-            name = parse_toml(text, str(study))["name"].string()
+            name = parse_toml(text, str(study)).data["name"]
         except (OSError, ValueError, KeyError):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"

@@ -4,14 +4,14 @@ from integrators.lazy import lazy
 
 _HOMES = {
     "Study": "sweep.study.model",
-    "remarks_on_parameters": "sweep.study.system_defaults",
-    "steps_beyond_stability_limit": "sweep.study.stability",
+    "remarks_on_parameters": "sweep.study.warnings",
+    "steps_beyond_stability_limit": "sweep.study.warnings",
     "plugins_of_study": "sweep.study.model",
     "fitting_methods": "sweep.study.system_defaults",
     "packaged_study_names": "sweep.study.model",
-    "study_schema": "sweep.study.toml.json_schema",
+    "study_schema": "sweep.study.json_schema",
     "Axis": "sweep.study.experiment",
-    "Experiment": "sweep.study.model",
+    "Experiment": "sweep.study.format",
     "FamilyStarts": "sweep.study.initial_conditions.families",
     "FileStarts": "sweep.study.initial_conditions.base",
     "GivenStart": "sweep.study.initial_conditions.base",

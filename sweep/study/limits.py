@@ -15,8 +15,9 @@ MOST_TEXT = 1_000_000  # bytes of a study; what is longer is data and belongs in
 MOST_DEPTH = 32  # of nested arrays and tables; the deepest that mean something have 7
 MOST_STRING = 10_000  # characters
 MOST_LABEL = 200  # characters; each run has its own, and names of experiments are those of files
+MOST_EXPERIMENTS = 1000
 MOST_VALUES = 100_000  # of a range
-MOST_STATES = 50_000  # of families and lattices, each of which is made and checked
+MOST_STATES = 50_000  # of a family or lattice, each of which is made and checked
 MOST_PER_DECADE = 10_000  # samples, of which no pixel shows more
 MOST_SAMPLES = 10_000_000  # of a run: 10,000 chunks of each variable
 MOST_RUNS = 10_000_000  # planned within 500 MB and a minute
@@ -42,48 +43,35 @@ class Limit:
     def error(self, amount: float) -> InputError:
         """The `InputError` of a study that asks for too much."""
         return InputError(
-            f"comes to {amount:,} {self.what}; at most {self.most:,} are possible: {self.remedy}"
+            f"comes to {self.in_words(amount)} {self.what}; at most {self.in_words(self.most)} are "
+            f"possible: {self.remedy}"
         )
+
+    def in_words(self, amount: float) -> str:
+        """An amount, for messages."""
+        return f"{amount:,}"
 
 
 class MemoryLimit(Limit):
     """A `Limit` in bytes."""
 
-    def error(self, amount: float) -> InputError:
-        """The `InputError` of a study that asks for too much."""
-        return InputError(
-            f"would take {byte_size_in_words(amount)} of memory for {self.what}, at most "
-            f"{byte_size_in_words(self.most)} are possible: {self.remedy}"
-        )
+    def in_words(self, amount: float) -> str:
+        """An amount in gigabytes."""
+        return f"{amount / 1e9:,.3g} GB"
 
 
-EXPERIMENTS = Limit(1000, "experiments", "write several studies")
-INTEGRATORS = Limit(5000, "integrators in all experiments", "write several studies")
-STARTS = Limit(
-    10_000, "entries of initial conditions in all experiments", "put states into a NumPy file"
-)
-NUMBERS = Limit(
-    300_000, "values on the axes of all experiments", "give fewer, or write several studies"
-)
-SYSTEMS = Limit(
+RUNS = Limit(MOST_RUNS, "runs in all experiments", "write several studies, each with its own store")
+MEMORY = MemoryLimit(
+    MOST_MEMORY, "of memory for systems and initial states",
+    "take fewer bodies, starts or scanned values, or write several studies",
+)  # fmt: skip
+SYSTEMS = Limit(  # each is made
     20_000, "systems, combinations of scanned values, in all experiments",
     "scan fewer values, or write several studies",
 )  # fmt: skip
-PAIRS = Limit(
+PAIRS = Limit(  # each is checked
     200_000, "pairs of a system with an integrator or a start",
     "scan fewer values, or write several studies",
-)  # fmt: skip
-ROWS = Limit(
-    2_000_000, "rows in the states of all systems", "take fewer bodies, or scan fewer values"
-)
-STATES = Limit(
-    MOST_STATES, "states of families and lattices, over all systems",
-    "give fewer values, or write several studies",
-)  # fmt: skip
-RUNS = Limit(MOST_RUNS, "runs in all experiments", "write several studies, each with its own store")
-MEMORY = MemoryLimit(
-    MOST_MEMORY, "systems and initial states",
-    "take fewer bodies, starts or scanned values, or write several studies",
 )  # fmt: skip
 
 
@@ -93,18 +81,9 @@ class Budget:
     def __init__(self) -> None:
         self._taken: collections.Counter[Limit] = collections.Counter()
 
-    def take_from_budget(self, limit: Limit, amount: int) -> None:
+    def take(self, limit: Limit, amount: int) -> None:
         """Count an amount; `InputError` where it exceeds the `Limit` with all that was taken."""
         total = self._taken[limit] + amount
         if total > limit.most:
             raise limit.error(total)
         self._taken[limit] = total
-
-
-def byte_size_in_words(count: float) -> str:
-    """A number of bytes in the unit that suits it: ``7.8 GB``."""
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.0f} PB"

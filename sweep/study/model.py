@@ -1,95 +1,31 @@
 """Studies: what a researcher asks for, in Python or as a TOML file."""
 
 import dataclasses
-import functools
 import importlib.resources
-import inspect
 import math
 import reprlib
 import tomllib
 from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sweep
-from integrators.errors import InputError, suggest_nearest
+from integrators.errors import suggest_nearest
 from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
+from sweep.study.format import FORMAT, Experiment, as_written
 from sweep.study.limits import MOST_TEXT
-from sweep.study.reader import FORMAT, read_study
+from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
-from sweep.study.toml.nodes import parse_toml
+from sweep.study.text import Place, StudyText, parse_toml
 from sweep.study.toml.writer import text_with_experiments, write_study_text
 from sweep.text import read_regular_file
 
-Kind = TypeVar("Kind")
 OF_TIME = ("duration", "samples", "reference")  # keys that all tables of an experiment agree on
-
-
-def _refusing_unknown_keywords(kind: type[Kind]) -> type[Kind]:
-    """A dataclass that refuses keywords which are none of its fields as the reader refuses keys."""
-    make, known = kind.__init__, list(inspect.signature(kind).parameters)
-
-    @functools.wraps(make)
-    def checked(self: Any, *arguments: Any, **given: Any) -> None:
-        for key in given:
-            if key not in known:
-                raise StudyError(
-                    f"sweep.{kind.__name__}: unknown keyword {key!r}.{suggest_nearest(key, known)}"
-                )
-        try:
-            make(self, *arguments, **given)
-        except TypeError as error:  # what is missing, or too much
-            said = str(error).removeprefix(f"{kind.__name__}.__init__() ")
-            raise StudyError(f"sweep.{kind.__name__}: {said}") from None
-
-    changed: Any = kind
-    changed.__init__ = checked
-    return kind
-
-
-@_refusing_unknown_keywords
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """An experiment as Python asks for it: the keys of an ``[[experiment]]`` table.
-
-    Every value is given as in a study's file, lists, numbers, texts and tables as dicts; arrays of
-    NumPy do as lists. It is read, and checked, with the `Study` that it is given to.
-
-    Parameters
-    ----------
-    name, system : str
-    integrators : list of (str or dict)
-    initial_condition : str, list or dict
-    duration : float or str
-    samples : int or dict
-    step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
-max_steps, time_unit : optional
-        ``sweep guide study`` says what each of them can be.
-    """
-
-    name: str
-    system: str
-    integrators: list[str | dict[str, Any]]
-    initial_condition: str | list[Any] | dict[str, Any]
-    duration: float | str
-    samples: int | dict[str, Any]
-    step_size: float | str | list[float] | dict[str, Any] | None = None
-    tolerance: float | list[float] | dict[str, Any] | None = None
-    parameters: dict[str, Any] | None = None
-    scan: dict[str, Any] | None = None
-    zip: list[list[str]] | None = None
-    exclude: list[dict[str, Any]] | None = None
-    record: list[str | dict[str, Any]] | None = None
-    statistics: str | None = None
-    reference: dict[str, Any] | bool | None = None
-    repeat: int | None = None
-    max_steps: int | None = None
-    time_unit: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,33 +70,28 @@ class Study:
     library: Library = BUILT_IN
 
     def __post_init__(self, plugins: Sequence[str | Path], directory: str | Path) -> None:
-        own = self.experiments
+        own: Any = self.experiments
         if isinstance(own, tuple | list) and set(map(type, own)) == {
             ResolvedExperiment
         }:  # it was read
             return
-        text = self._study_text(plugins)
-        read = read_study(parse_toml(text, f"study {self.name!r}", directory, has_lines=False))
-        for key, value in (read | {"text": text}).items():
-            object.__setattr__(self, key, value)
-
-    def _study_text(self, plugins: Sequence[str | Path]) -> str:
-        """The text of the study that the arguments describe."""
-        top = {"format": FORMAT, "name": self.name, "description": self.description}
-        if plugins:
-            top["plugins"] = list(plugins)
-        if isinstance(self.experiments, Experiment):
+        if isinstance(own, Experiment):
             raise StudyError(f"study {self.name!r}: expected a list of experiments, got one")
-        for experiment in self.experiments:
-            if not isinstance(experiment, Experiment):
+        for one in own:
+            if not isinstance(one, Experiment):
                 raise StudyError(
                     f"study {self.name!r}: expected each experiment as a sweep.Experiment, got "
-                    f"{reprlib.repr(experiment)}"
+                    f"{reprlib.repr(one)}"
                 )
-        try:
-            return write_study_text(top, list(map(vars, self.experiments)))
-        except InputError as error:
-            raise StudyError(f"study {self.name!r}: {error}") from None
+        top = {"format": FORMAT, "name": self.name, "description": self.description}
+        if plugins:
+            top["plugins"] = as_written(list(plugins))
+        tables = [one.model_dump(exclude_unset=True, warnings=False) for one in own]
+        data = top | {"experiment": tables}
+        source = StudyText(f"study {self.name!r}", data, directory=Path(directory))
+        for key, value in resolve_study(source).items():
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "text", write_study_text(top, tables))
 
     def toml(self) -> str:
         """The study as the text of a file, which `load_study` reads."""
@@ -399,7 +330,8 @@ def parse_study(
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = read_study(parse_toml(text, source, directory, plugins, kept, trust_plugins))
+    settings = {"plugins": plugins, "kept": kept, "trust_plugins": trust_plugins}
+    read = resolve_study(parse_toml(text, source, directory, **settings))
     return Study(**read, text=text)
 
 
@@ -445,8 +377,8 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
     if isinstance(study, Study):
         return study.library.plugins
     text, source, directory = _text_of_study(study)
-    top = parse_toml(text, source, directory)
-    return tuple(read_plugins_of_study(top["plugins"])) if "plugins" in top else ()
+    top = Place(parse_toml(text, source, directory))
+    return read_plugins_of_study(top.at("plugins")) if top.has("plugins") else ()
 
 
 def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:

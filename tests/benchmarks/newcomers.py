@@ -20,7 +20,7 @@ from pathlib import Path
 
 import sweep
 from integrators.errors import InputError
-from sweep.campaign.foresight import warnings_before_runs
+from sweep.study.warnings import warnings_before_runs
 
 STUDIES = Path(__file__).resolve().parent / "newcomers"
 AT_ONCE, IN_THE_END = 0.10, 0.03  # of the orders, at most

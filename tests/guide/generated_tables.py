@@ -234,16 +234,10 @@ def _problems(text):
     return ""
 
 
-def shape_of_a_key(name):
-    """What the schema says of a key of an experiment: of one of its values, not of a list."""
-    keys = sweep.study.study_schema()["properties"]["experiment"]["items"]["properties"]
-    return keys[name]["anyOf"][0 if name == "initial_condition" else 1]["anyOf"]
-
-
 def study_keys():
     """Every key of a study, in which table it stands, and what it means."""
     found = {kind: accepted(study) for kind, study in PROBES.items()}
-    *_, entry = shape_of_a_key("integrators")[0]["else"]["anyOf"]
+    entry = sweep.study.study_schema()["definitions"]["Entry"]
     found[ENTRY] = [*entry["properties"], STEPS_OF, ARITHMETIC], entry["required"]
     of_defaults, _ = accepted(TOP + "[defaults]\n" + GAP + _experiment().removeprefix(TOP))
     rows = []

@@ -2,24 +2,21 @@
 
 import dataclasses
 import hashlib
-import math
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from integrators.precision import DOUBLE_DOUBLE
-from sweep.study.limits import MEMORY, MOST_STATES
+from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES
 from sweep.text import open_regular_file
 from systems import System
 from systems.checking import check_members
 
-MOST_FILE = MEMORY.most  # bytes
 SHOWN = 5  # names of arrays that a message has
 States = NDArray[np.float64]  # their last axes are rows and components
 
@@ -396,10 +393,11 @@ def _load_state_array(path: Path) -> States:
             key="file",
         )
     try:
-        with open_regular_file(path, MOST_FILE, "an array of states") as file:
-            values = (
-                _read_npy_array(file) if path.suffix == ".npy" else _name_of_only_array(path, file)
-            )
+        with open_regular_file(path, MOST_MEMORY, "an array of states") as file:
+            if path.suffix == ".npz":
+                values = _only_array(path, file)
+            else:  # whose header is believed only as far as there are bytes
+                values = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InputError(
             f"there is no file {path.absolute()}; a path is relative to the study's directory",
@@ -419,36 +417,18 @@ def _load_state_array(path: Path) -> States:
             "(members, rows, 3), the rows being those of a state",
             key="file",
         )
-    return np.ascontiguousarray(values, dtype=float)
+    return np.array(values, dtype=float, order="C")
 
 
-def _name_of_only_array(path: Path, file: BinaryIO) -> np.ndarray:
+def _only_array(path: Path, file: BinaryIO) -> np.ndarray:
     with zipfile.ZipFile(file) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
         if len(names) != 1:
             shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
             raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
-        with archive.open(archive.namelist()[0]) as member:
-            return _read_npy_array(member, archive.infolist()[0].file_size)
-
-
-def _read_npy_array(file: IO[bytes], size: int | None = None) -> np.ndarray:
-    """The array of an open ``.npy``; its header is believed only as far as there are bytes."""
-    size = os.fstat(file.fileno()).st_size if size is None else size
-    version = np.lib.format.read_magic(file)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if read_header is None:
-        raise ValueError(f"expected NumPy's format 1.0 or 2.0, got {version}")
-    shape, fortran, dtype = read_header(file)
-    claimed = math.prod(shape) * dtype.itemsize
-    if claimed > MOST_FILE:
-        raise MEMORY.error(claimed)
-    if dtype.hasobject:
-        raise ValueError("it holds Python's objects")
-    if claimed > size or any(extent < 0 for extent in shape):
-        raise ValueError(f"it has {size:,} bytes, and its header says {dtype} of shape {shape}")
-    data = np.frombuffer(file.read(claimed), dtype)
-    return data.reshape(shape, order="F" if fortran else "C")
+        size = archive.infolist()[0].file_size
+        if size > MOST_MEMORY:
+            raise MEMORY.error(size)
+    file.seek(0)
+    array: np.ndarray = np.load(file, allow_pickle=False)[names[0]]
+    return array

@@ -1,16 +1,15 @@
 """Values as TOML: the text of a study that was built in Python."""
 
-import os
 import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tomlkit
-from tomlkit.items import AoT, Item
+from tomlkit.items import Item
 
 from integrators.errors import InputError
+from sweep.study.format import as_written
 
 
 def write_study_text(top: Mapping[str, Any], experiments: Sequence[Mapping[str, Any]]) -> str:
@@ -74,42 +73,22 @@ def text_with_experiments(
 
 def _toml_item_of_key(key: str, value: Any) -> Item:
     try:
-        return as_toml_item(value)
+        return _as_toml_item(as_written(value))
     except TypeError as error:
         raise InputError(f"{key}: {error}") from None
 
 
-def as_toml_item(value: Any) -> Item:
-    """A value as TOML: arrays and tables inline, since they stand within a table.
-
-    Parameters
-    ----------
-    value : bool, int, float, str, PathLike, list, tuple, dict, ndarray or NumPy scalar
-
-    Returns
-    -------
-    tomlkit.items.Item
-
-    Raises
-    ------
-    TypeError
-        If it is another kind of value.
-    """
-    if isinstance(value, Item) and not isinstance(value, AoT):
-        return value
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.tolist()
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
+def _as_toml_item(value: Any) -> Item:
+    """A value as TOML: arrays and tables inline, since they stand within a table."""
     if isinstance(value, dict):
         table = tomlkit.inline_table()
         for key, of in value.items():
-            table[key] = as_toml_item(of)
+            table[key] = _as_toml_item(of)
         return table
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         array = tomlkit.array()
         for of in value:
-            array.append(as_toml_item(of))
+            array.append(_as_toml_item(of))
         return array.multiline(len(value) > 4 and any(isinstance(of, dict) for of in value))
     if not isinstance(value, (bool, int, float, str)):
         raise TypeError(f"expected a number, text, list or dict, got {reprlib.repr(value)}")

@@ -158,7 +158,10 @@ def test_an_extended_run_is_the_long_one(cluster, tmp_path):
         ),
         ({"record": '[{ name = "lyapunov", count = 0 }]'}, "[0].count: expected 1 or more, got 0"),
         ({"record": '[{ name = "lyapunov" }]'}, "[0]: the key 'count' is missing"),
-        ({"record": '[{ name = "lyapunof" }]'}, "[0].name: unknown quantity with a count"),
+        (
+            {"record": '[{ name = "lyapunof", count = 2 }]'},
+            "[0].name: unknown quantity with a count",
+        ),
         ({"record": '[{ name = "megno", count = 2 }]'}, "[0].name: unknown quantity with a count"),
         ({"record": '["lyapunof"]'}, "[0]: unknown quantity"),
         (

@@ -1,6 +1,5 @@
 """The JSON Schema of studies takes what the reader takes, and refuses mistakes in a value."""
 
-import dataclasses
 import json
 import tomllib
 
@@ -150,6 +149,6 @@ def test_every_system_and_integrator_is_offered(schema):
 def test_it_has_the_keys_of_an_experiment(schema):
     properties = schema.schema["properties"]
     assert set(properties) == {"format", "name", "description", "plugins", "defaults", "experiment"}
-    keys = {field.name for field in dataclasses.fields(sweep.Experiment)}
+    keys = set(sweep.Experiment.model_fields)
     assert set(properties["experiment"]["items"]["properties"]) == keys
     assert set(properties["defaults"]["properties"]) < keys

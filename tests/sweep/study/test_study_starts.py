@@ -224,7 +224,7 @@ def assert_refused(written, message, **changes):
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (f"{{ around = 7, {ABOUT} }}", ".around: …table"),
+        (f"{{ around = 7, {ABOUT} }}", ".around: …string…7"),
         (f'{{ around = {{ name = "le" }}, {ABOUT} }}', ".around.name: …Did you mean 'lee'?"),
         (f"{{ around = {{ lattice = 9 }}, {ABOUT} }}", ".around: …one state…9"),
         ("{ lattice = 0 }", ".lattice: …1 to 50,000…0"),

@@ -3,6 +3,10 @@
 import pytest
 from study_runs import write
 
+from sweep.analysis.convergence import slopes
+from sweep.analysis.drift import estimators
+from sweep.study import warnings as warnings_module
+
 TEXT = """\
 format = 1
 name = "doubtful"
@@ -133,3 +137,8 @@ def test_experiments_with_the_same_doubt_share_a_line(warnings):
     again = text.partition("[[experiment]]")[2].replace('"pendulum"', '"again"')
     (line,) = warnings(text + "[[experiment]]" + again)
     assert line.startswith("pendulum, again: no drift of ")
+
+
+def test_what_is_too_few_is_too_few_for_the_answers():
+    assert warnings_module.FEWEST_STEP_SIZES == slopes.FEWEST
+    assert warnings_module.FEWEST_SAMPLES == estimators.FEWEST

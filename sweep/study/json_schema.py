@@ -4,7 +4,8 @@ Editors complete and check by it while a study is written. It refuses nothing th
 accepts; what takes a look at several values together, the reader alone finds.
 """
 
-import copy
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -16,19 +17,11 @@ from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.study.experiment import ENTRY_KEYS
-from sweep.study.reader import BESIDES, DEFAULTS, EXPERIMENT, STUDY
-from sweep.study.system_defaults import ALL
-from sweep.study.toml.shapes import (
-    INTEGER,
-    NUMBER,
-    STRING,
-    Shape,
-    any_of,
-    choice_of,
-    list_of,
-)
+from sweep.study.format import ALL, Defaults, ExperimentTable, StudyTable
+from sweep.study.resolve import BESIDES
 
 DIALECT = "http://json-schema.org/draft-07/schema#"  # which editors of TOML know
+Shape = dict[str, Any]
 
 
 def study_schema() -> Shape:
@@ -43,18 +36,27 @@ def study_schema() -> Shape:
     """
     library = with_installed_plugins(BUILT_IN, "system")
     library = with_installed_plugins(library, "integrator")
-    schema, kinds = copy.deepcopy(STUDY.shape), _all_systems(library)
-    experiment = schema["properties"]["experiment"]["items"]
+    tables = (StudyTable, Defaults, ExperimentTable)
+    top, defaults, experiment = (
+        table.model_json_schema(ref_template="#/definitions/{model}") for table in tables
+    )
+    definitions = defaults.pop("$defs") | experiment.pop("$defs")
     for key, known in (("system", _known_systems), ("integrators", _known_integrators)):
         offered = experiment["properties"][key]
-        experiment["properties"][key] = any_of(known(library), offered)  # editors offer them
-    experiment["allOf"] = [_experiment_shape_of_system(kind, library) for kind in kinds]
+        experiment["properties"][key] = _any_of(known(library), offered)  # editors offer them
+    required = experiment["required"]  # which may stand in the defaults
+    experiment["required"] = [key for key in required if key not in Defaults.model_fields]
+    experiment["allOf"] = [
+        _experiment_shape_of_system(kind, library) for kind in _all_systems(library)
+    ]
+    top["properties"] |= {"defaults": defaults, "experiment": _list_of(experiment, 1)}
     return {
+        **top,
         "$schema": DIALECT,
         "title": "A study of Geosweep",
-        **schema,
+        "definitions": definitions,
         "allOf": [
-            *map(_required_key_shape, EXPERIMENT.required),
+            *map(_required_key_shape, required),
             {
                 "if": {"properties": {"plugins": {"maxItems": 0}}},
                 "then": _names_shape(library),
@@ -63,17 +65,29 @@ def study_schema() -> Shape:
     }
 
 
+def _list_of(shape: Shape, least: int = 0) -> Shape:
+    return {"type": "array", "items": shape, "minItems": least}
+
+
+def _any_of(*shapes: Shape) -> Shape:
+    return {"anyOf": list(shapes)}
+
+
+def _choice_of(names: Iterable[str]) -> Shape:
+    return {"enum": list(names)}
+
+
 def _required_key_shape(key: str) -> Shape:
     """Shape of a study in which each experiment, or the defaults, have a required key."""
     in_each = {"properties": {"experiment": {"items": {"required": [key]}}}}
-    if key not in DEFAULTS:
+    if key not in Defaults.model_fields:
         return in_each
     in_defaults = {"required": ["defaults"], "properties": {"defaults": {"required": [key]}}}
-    return any_of(in_defaults, in_each)
+    return _any_of(in_defaults, in_each)
 
 
 def _known_systems(library: Library) -> Shape:
-    return choice_of(kind.name for kind in _all_systems(library))
+    return _choice_of(kind.name for kind in _all_systems(library))
 
 
 def _all_systems(library: Library) -> list[type[systems.System]]:
@@ -82,7 +96,7 @@ def _all_systems(library: Library) -> list[type[systems.System]]:
 
 def _known_integrators(library: Library) -> Shape:
     made = [method.name for method in integrators.ALL_INTEGRATORS if method.made_of is not None]
-    return choice_of([ALL, *integrators.names(library.methods), *made])
+    return _choice_of([ALL, *integrators.names(library.methods), *made])
 
 
 def _names_shape(library: Library) -> Shape:
@@ -104,10 +118,10 @@ def _shape_of_one_or_list(word: Shape, table: Shape) -> Shape:
 def _entry_shape_of_method(method: integrators.Method) -> Shape:
     """What an entry of an integrator may say, if it is of this method."""
     options = {key: _option_shape(option) for key, option in method.options.items()}
-    options |= {STEPS_OF: STRING, ARITHMETIC: choice_of(ARITHMETICS)}
+    options |= {STEPS_OF: {"type": "string"}, ARITHMETIC: _choice_of(ARITHMETICS)}
     if method.made_of is not None:  # its options are those of what they make
         options = {}
-    known = {"propertyNames": choice_of([*ENTRY_KEYS, *options])} if options else {}
+    known = {"propertyNames": _choice_of([*ENTRY_KEYS, *options])} if options else {}
     return {
         "if": {"properties": {"name": {"pattern": f"^{method.name}(\\+|$)"}}},
         "then": {"properties": options} | known,
@@ -118,8 +132,8 @@ def _option_shape(option: Option) -> Shape:
     if option.read is not None:
         return {}
     if option.choices:
-        return choice_of(option.choices)
-    shape = dict(INTEGER if option.whole else NUMBER)
+        return _choice_of(option.choices)
+    shape: Shape = {"type": "integer" if option.whole else "number"}
     if not option.positive and np.isfinite(option.least):
         shape["minimum"] = option.least
     if option.positive:
@@ -139,15 +153,15 @@ def _experiment_shape_of_system(kind: type[systems.System], library: Library) ->
         recorded = [quantity.name for quantity in library.quantities(kind())]
     except InputError:  # with the defaults there is none
         recorded = []
-    known = any_of(choice_of([*recorded, *BESIDES]), {})  # parameters and plugins add others
+    known = _any_of(_choice_of([*recorded, *BESIDES]), {})  # parameters and plugins add others
     return {
         "if": {"properties": {"system": {"const": kind.name}}},
         "then": {
             "properties": {
                 "parameters": of_parameters,
                 "scan": of_parameters,
-                "initial_condition": _shape_of_one_or_list(choice_of(starts), {}),
-                "record": list_of(known, 0),
+                "initial_condition": _shape_of_one_or_list(_choice_of(starts), {}),
+                "record": _list_of(known),
             }
         },
     }

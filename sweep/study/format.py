@@ -1,0 +1,587 @@
+"""Format 1 of studies: the tables that a study has, their keys, and what each key takes.
+
+The same models read files and what is built in Python, and give the JSON Schema. They look at each
+value alone; what takes systems and integrators to know is found by `sweep.study.resolve`. In a
+location that pydantic tells, a part in ``<…>`` is the kind of a value that has several, and no key.
+"""
+
+import itertools
+import os
+import re
+import reprlib
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+)
+from pydantic_core import CoreSchema, core_schema
+from typing_extensions import TypeAliasType
+
+from integrators.errors import InputError, check_known
+from integrators.stepping.adaptive import MOST_STEPS
+from sweep.errors import MOST_PROBLEMS, Gathered, StudyError
+from sweep.study.experiment import ENTRY_KEYS
+from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
+from sweep.study.text import KeyPath, Place, format_key_path
+from sweep.study.time_axis import spaced_values
+
+FORMAT = 1
+STUDY_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # as for a file
+ALL, DECLARED = "all", "declared"
+
+
+# --- values -----------------------------------------------------------------------------------
+
+_TYPES: dict[type, str] = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+_TYPES |= {list: "an array", dict: "a table"}
+_TYPES |= dict.fromkeys((date, datetime, time), "a date or time")
+
+
+def expected(what: str, value: object) -> InputError:
+    """The error of a value of the wrong type or size."""
+    kind = _TYPES.get(type(value), type(value).__name__)
+    shown = value if isinstance(value, date | time) else reprlib.repr(value)
+    return InputError(f"expected {what}, got {kind}: {shown}")
+
+
+def _within_64_bits(value: int) -> int:
+    if abs(value) >= 2**63:  # which is what TOML promises
+        raise expected("an integer of at most 64 bits", value)
+    return value
+
+
+def _as_written(value: Any, check: Callable[[Any], float]) -> float:
+    """A number, checked; an integer stays one."""
+    check(value)
+    return _within_64_bits(value) if isinstance(value, int) else float(value)
+
+
+def _without_null(value: str) -> str:
+    if "\0" in value:
+        raise expected("a string without null characters", value)
+    return value
+
+
+def _format(value: int) -> int:
+    if value != FORMAT:
+        raise InputError(f"this version reads format {FORMAT}, got {value}")
+    return value
+
+
+def _study_name(value: str) -> str:
+    if not re.fullmatch(STUDY_NAME, value):
+        raise InputError(
+            f"expected letters, digits, '_', '-' and '.', as for a file, got {value!r}"
+        )
+    return value
+
+
+def _tables(value: object) -> object:
+    if type(value) is dict:
+        raise InputError("expected an array of tables, got a table; write [[experiment]]")
+    return value
+
+
+def _vector(value: object) -> object:
+    if type(value) is not list or len(value) != 3:
+        raise expected("a vector of 3 numbers", value)
+    return value
+
+
+def _group_of_axes(value: object) -> object:
+    if type(value) is not list or len(value) < 2:
+        raise expected('an array of the names of at least two axes: zip = [["a", "b"]]', value)
+    return value
+
+
+def _counted_name(value: object) -> object:
+    check_known("quantity with a count", value, ("lyapunov",))
+    return value
+
+
+def _no_vector(value: object) -> object:
+    if type(value) is list:
+        raise InputError('a vector needs a label: write { label = "…", value = […] }')
+    return value
+
+
+Number = Annotated[float, Strict(), AllowInfNan(False), WrapValidator(_as_written)]
+Integer = Annotated[int, Strict(), AfterValidator(_within_64_bits)]
+String = Annotated[
+    str, Strict(), Field(min_length=1, max_length=MOST_STRING), AfterValidator(_without_null)
+]
+Label = Annotated[  # by which runs, files or directories can be called
+    str, Strict(), Field(min_length=1, max_length=MOST_LABEL), AfterValidator(_without_null)
+]
+Boolean = Annotated[bool, Strict()]
+SomeNumbers = Annotated[list[Number], Field(min_length=1)]
+Vector = Annotated[list[Number], BeforeValidator(_vector), Field(min_length=3, max_length=3)]
+Vectors = Annotated[list[Vector], Field(min_length=1)]
+
+
+class OneOf:
+    """Annotation of a value that is of one of several kinds.
+
+    Parameters
+    ----------
+    kind : callable, optional
+        From a value to the name of its kind; unless given it is told by its type: ``text``,
+        ``many`` for a list, ``table``, or the first for any other.
+    **kinds
+        Types by name.
+    """
+
+    def __init__(self, kind: Callable[[Any], str] | None = None, **kinds: Any) -> None:
+        self._kind, self.kinds = kind or self._by_type, kinds
+
+    def _by_type(self, value: object) -> str:
+        names = {"text": str, "many": list, "table": dict}
+        found = (name for name in self.kinds if type(value) is names.get(name))
+        return next(found, next(iter(self.kinds)))
+
+    def _tag(self, name: str) -> str:
+        """The part of a location: of a table its class, by which its keys are found."""
+        kind = self.kinds[name]
+        return f"<{kind.__name__ if isinstance(kind, type) else name}>"
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        made = {self._tag(name): handler.generate_schema(kind) for name, kind in self.kinds.items()}
+        return core_schema.tagged_union_schema(made, lambda value: self._tag(self._kind(value)))
+
+
+def _one_or_many(one: Any) -> OneOf:
+    """Of a value, or of a list of such values."""
+    many = Annotated[list[one], Field(min_length=1)]
+    return OneOf(lambda value: "many" if type(value) is list else "one", one=one, many=many)
+
+
+def _kind_of_scan(value: object) -> str:
+    """Of values of a scanned parameter: the first says what the others have to be."""
+    if type(value) is not list or not value:
+        return "table" if type(value) is dict else "many"
+    first = type(value[0])
+    return "texts" if first is str else "Labelled" if first is dict else "many"
+
+
+def _kind_of_start(value: object) -> str:
+    if type(value) is not dict:
+        return "text"
+    kinds = ("name", "random", "lattice", "file", "store")
+    return next((kind for kind in kinds if kind in value), "given")
+
+
+def _kind_of_entry(value: object) -> str:
+    if type(value) is not dict:
+        return "text"
+    return "all" if value.get("name") == ALL else "table"
+
+
+Scalar = Annotated[Any, OneOf(one=Number, text=String)]
+_setting, _option = OneOf(one=Number, text=String), OneOf(one=Number, text=String)
+Setting = TypeAliasType("Setting", Annotated[Any, _setting])  # of a system's parameter
+OptionValue = TypeAliasType("OptionValue", Annotated[Any, _option])  # of an integrator
+_setting.kinds["many"] = Annotated[list[Setting], Field(min_length=1)]
+_option.kinds |= {"many": list[OptionValue], "table": dict[str, OptionValue]}
+
+
+# --- tables within an experiment --------------------------------------------------------------
+
+
+class Table(BaseModel):
+    """Base of all tables: a key that it does not have is a mistake."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Range(Table):
+    """Numbers from one to another."""
+
+    start: Number
+    stop: Number
+    count: Integer
+    spacing: Literal["linear", "log"] = "linear"
+
+    def numbers(self) -> tuple[float, ...]:
+        """All of them; `InputError` where there are none."""
+        return spaced_values(self.start, self.stop, self.count, self.spacing)
+
+
+class PerDecade(Table):
+    """Samples that thin out."""
+
+    per_decade: Integer
+    first: Number | None = None
+
+
+class Labelled(Table):
+    """A value of a scanned parameter, with its label."""
+
+    label: Label
+    value: Setting
+
+
+Declarable = Annotated[Any, OneOf(one=Number, text=Literal[DECLARED])]
+Values = Annotated[Any, OneOf(one=Number, many=SomeNumbers, table=Range)]
+StepSizes = Annotated[Any, OneOf(one=Number, text=Literal[DECLARED], many=SomeNumbers, table=Range)]
+Scanned = Annotated[
+    Any,
+    OneOf(
+        _kind_of_scan,
+        table=Range,
+        many=Annotated[list[Annotated[Number, BeforeValidator(_no_vector)]], Field(min_length=1)],
+        texts=list[Label],
+        Labelled=list[Labelled],
+    ),
+]
+
+
+class Entry(Table):
+    """An integrator; the keys that it does not name are options of its method."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, OptionValue] = Field(init=False)
+
+    name: Annotated[String, Field(json_schema_extra={"not": {"const": ALL}})]
+    label: Label | None = None
+    step_size: StepSizes | None = None
+    tolerance: Values | None = None
+    relative_tolerance: Values | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the method, lists as tuples."""
+        return {key: as_tuples(value) for key, value in (self.model_extra or {}).items()}
+
+
+assert tuple(Entry.model_fields) == ENTRY_KEYS
+
+
+class AllEntries(Table):
+    """All integrators that fit."""
+
+    name: Literal["all"]
+    order: Scalar | None = None
+    arithmetic: Literal["double", "double-double"] | None = None
+
+
+class NameStart(Table):
+    """A named start, or a family of starts, whose axes are further keys."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={"additionalProperties": {"type": ["number", "array", "object"]}},
+    )
+
+    name: String
+    label: Label | None = None
+
+
+class RandomStart(Table):
+    """Random states; what they are about takes a system to read."""
+
+    random: Integer
+    seed: Integer
+    around: Annotated[Any, OneOf(text=String, table=dict[str, Any])] = None
+    spread: Number | None = None
+    label: Label | None = None
+
+
+class LatticeStart(Table):
+    """States on a lattice."""
+
+    lattice: Integer
+    body: Integer = 0
+    around: String | None = None
+    label: Label | None = None
+
+
+class FileStart(Table):
+    """States of a file."""
+
+    file: String
+    normalize: Boolean = False
+    label: Label | None = None
+
+
+class StoreStart(Table):
+    """End states of a store's runs."""
+
+    store: String
+    experiment: String = ""
+    where: String = ""
+    normalize: Boolean = False
+    label: Label | None = None
+
+
+class GivenStart(Table):
+    """A state that is written out, by the names of its parts, which are further keys."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "additionalProperties": TypeAdapter(Vector | Vectors).json_schema(),
+            "minProperties": 1,
+        },
+    )
+
+    normalize: Boolean = False
+    label: Label | None = None
+
+
+class Counted(Table):
+    """A quantity of which there are several."""
+
+    name: Annotated[Literal["lyapunov"], BeforeValidator(_counted_name)]
+    count: Integer
+
+
+class ReferenceTable(Table):
+    """The trajectory that errors are measured against."""
+
+    integrator: String
+    arithmetic: Literal["double", "double-double"] | None = None
+    tolerance: Number | None = None
+    until: Number | None = None
+
+
+AnyEntry = Annotated[Any, OneOf(_kind_of_entry, text=String, table=Entry, all=AllEntries)]
+AnyStart = Annotated[
+    Any,
+    OneOf(
+        _kind_of_start,
+        text=String,
+        name=NameStart,
+        random=RandomStart,
+        lattice=LatticeStart,
+        file=FileStart,
+        store=StoreStart,
+        given=GivenStart,
+    ),
+]
+
+
+# --- tables of a study ------------------------------------------------------------------------
+
+
+class ExperimentTable(Table):
+    """An ``[[experiment]]``, with what it has of the defaults."""
+
+    name: Label
+    system: String
+    parameters: dict[str, Setting] = {}
+    scan: dict[str, Scanned] = {}
+    zip: Annotated[
+        list[Annotated[list[String], BeforeValidator(_group_of_axes), Field(min_length=2)]],
+        Field(min_length=1),
+    ] = []
+    exclude: list[Annotated[dict[str, Scalar], Field(min_length=1)]] = []
+    integrators: Annotated[Any, _one_or_many(AnyEntry)]
+    step_size: StepSizes | None = None
+    tolerance: Values | None = None
+    initial_condition: Annotated[Any, _one_or_many(AnyStart)]
+    duration: Declarable
+    samples: Annotated[Any, OneOf(one=Integer, table=PerDecade)]
+    record: list[Annotated[Any, OneOf(text=String, table=Counted)]] | None = None
+    statistics: Literal["every_step", "none"] = "every_step"
+    reference: Annotated[Any, OneOf(one=Literal[False], table=ReferenceTable)] = None
+    repeat: Integer = 1
+    max_steps: Integer = MOST_STEPS
+    time_unit: Annotated[Number, Field(gt=0)] = 1.0
+
+
+_NO_DEFAULTS = ("name", "system", "parameters", "scan", "zip", "exclude")
+_defaults: dict[str, Any] = {
+    key: (kind | None, None)
+    for key, kind in ExperimentTable.__annotations__.items()
+    if key not in _NO_DEFAULTS
+}
+Defaults = create_model("Defaults", __base__=Table, **_defaults)  # for all experiments
+
+
+class Experiment(ExperimentTable):
+    """An experiment as Python asks for it: the keys of an ``[[experiment]]`` table.
+
+    Every value is given as in a study's file, lists, numbers, texts and tables as dicts; arrays of
+    NumPy do as lists. What systems and integrators say of it is checked with the `sweep.Study` that
+    it is given to.
+
+    Parameters
+    ----------
+    name, system : str
+    integrators : list of (str or dict)
+    initial_condition : str, list or dict
+    duration : float or str
+    samples : int or dict
+    step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
+max_steps, time_unit : optional
+        ``sweep guide study`` says what each of them can be.
+
+    Raises
+    ------
+    StudyError
+        With every keyword that it does not have or lacks, and every value of a wrong type.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    def __init__(self, **given: Any) -> None:
+        written = {key: as_written(value) for key, value in given.items() if value is not None}
+        try:
+            super().__init__(**written)
+        except ValidationError as error:
+            found = problems_of_table(ExperimentTable, error)
+            shown = (f"{format_key_path(path)}: {said}".removeprefix(": ") for path, said in found)
+            raise StudyError(*(f"sweep.Experiment: {problem}" for problem in shown)) from None
+
+
+class StudyTable(Table):
+    """The top table of a study; its experiments are read one by one."""
+
+    format: Annotated[Integer, AfterValidator(_format), WithJsonSchema({"const": FORMAT})]
+    name: Annotated[
+        Label,
+        AfterValidator(_study_name),
+        WithJsonSchema({"type": "string", "pattern": f"^{STUDY_NAME}$"}),
+    ]
+    description: Annotated[str, Strict(), Field(max_length=MOST_STRING)] = ""
+    plugins: list[Label] = []
+    defaults: dict[str, Any] = {}
+    experiment: Annotated[
+        list[dict[str, Any]],
+        BeforeValidator(_tables),
+        Field(min_length=1, max_length=MOST_EXPERIMENTS),
+    ]
+
+
+def as_written(value: Any) -> Any:
+    """A value as TOML has it: lists for arrays of NumPy and tuples, text for paths."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, dict):
+        return {key: as_written(item) for key, item in value.items()}
+    return list(map(as_written, value)) if isinstance(value, (list, tuple)) else value
+
+
+def as_tuples(value: Any) -> Any:
+    """A value with tuples for its lists."""
+    if isinstance(value, dict):
+        return {key: as_tuples(item) for key, item in value.items()}
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+_EXPECTED = {
+    "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "a positive number",
+    "string_type": "a string that is not empty",
+    "string_too_short": "a string that is not empty",
+    "bool_type": "true or false",
+    "list_type": "an array",
+    "too_short": "an array that is not empty",
+}
+_TABLES = {f"<{kind.__name__}>": kind for kind in Table.__subclasses__()}
+
+
+def problems_of_table(kind: type[Table], error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
+    """What pydantic has found in a table: key path and message; first what is wrong with keys."""
+    order = {"extra_forbidden": 0, "missing": 1}
+    for found in sorted(error.errors(), key=lambda found: order.get(found["type"], 2)):
+        path = tuple(part for part in found["loc"] if not str(part).startswith("<"))
+        if found["type"] == "missing":
+            yield path[:-1], f"the key {path[-1]!r} is missing"
+            continue
+        try:
+            _raise_problem(kind, found["type"], found["loc"], found["input"], found.get("ctx", {}))
+        except ValueError as problem:
+            yield path, str(problem)
+
+
+def _raise_problem(
+    table: type[Table], kind: str, location: KeyPath, value: Any, about: dict[str, Any]
+) -> None:
+    match kind:
+        case "value_error":
+            raise about["error"]
+        case "extra_forbidden":
+            kinds = (_TABLES[part] for part in reversed(location) if part in _TABLES)
+            check_known("key", location[-1], next(kinds, table).model_fields)
+        case "literal_error":
+            valid = re.findall("'([^']*)'", about["expected"])
+            if not valid or not isinstance(value, str):
+                raise expected(about["expected"].lower(), value)
+            key = next(part for part in reversed(location) if not str(part).startswith("<"))
+            check_known(str(key), value, valid)
+        case "string_too_long":
+            raise expected(f"at most {about['max_length']:,} characters, not {len(value):,}", value)
+        case "too_short" if value == {}:
+            raise expected("a table of conditions", value)
+        case "too_long":
+            most = f"at most {about['max_length']:,} are possible"
+            raise InputError(f"has {len(value):,} elements; {most}")
+        case _:
+            raise expected(_EXPECTED.get(kind, "a table"), value)
+
+
+def read_table(kind: type[Table], table: Any, place: Place, gather: Gathered) -> dict[str, Any]:
+    """The values of all keys of a table; `Gathered.FAILED` of those that are wrong.
+
+    Parameters
+    ----------
+    kind : type of Table
+    table : dict
+        As it is written, with the defaults.
+    place : Place
+        Where it stands.
+    gather : Gathered
+        To which what is wrong with it is added.
+
+    Returns
+    -------
+    dict
+    """
+    try:
+        return dict(kind.model_validate(table))
+    except ValidationError as error:
+        gather.problems += _problems_at(kind, error, place)
+        wrong = {found["loc"][0] for found in error.errors() if found["loc"]}
+    right, fields = kind.model_construct(), kind.model_fields
+    for key in table if type(table) is dict else ():
+        if key in fields and key not in wrong:
+            kind.__pydantic_validator__.validate_assignment(right, key, table[key])
+    return {
+        key: Gathered.FAILED if key in wrong else getattr(right, key, Gathered.FAILED)
+        for key in fields
+    }
+
+
+def read_value(kind: Any, value: object, place: Place) -> Any:
+    """A value of a kind of this module; `StudyError` with all that is wrong with it."""
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise StudyError(*_problems_at(Table, error, place)) from None
+
+
+def _problems_at(kind: type[Table], error: ValidationError, place: Place) -> list[str]:
+    found = itertools.islice(problems_of_table(kind, error), MOST_PROBLEMS + 1)
+    return [f"{place.at(*path).where}: {said}" for path, said in found]

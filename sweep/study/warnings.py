@@ -1,0 +1,268 @@
+"""What is said of a study before any work: what it may not have meant, and what it cannot answer.
+
+Remarks are about parameters. Warnings are about step sizes beyond the linear stability limit of
+their integrator; about step sizes, tolerances and durations outside the ranges that systems
+declare; and about verdicts that can only be undecided. Such runs are computed all the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from integrators.diagnostics.stability import (
+    explain_step_beyond_limit,
+    frequencies,
+    has_stability_limit,
+    largest_step,
+)
+from integrators.method import EXACT
+from sweep.study import schema
+
+if TYPE_CHECKING:
+    from integrators.method import Integrator
+    from sweep.study.experiment import ResolvedExperiment
+    from sweep.study.run_table import RunTable
+    from systems.base import Convergence
+
+FEWEST_STEP_SIZES, FEWEST_SAMPLES = 3, 8  # of an order and of a drift, in `sweep.analysis`
+LATE = 10.0  # times the declared horizon: errors measured first after it may have grown by chaos
+NEAR = 1.1  # times a declared step size: those of ranges are snapped to what divides an interval
+
+
+def remarks_on_parameters(tables: Iterable[RunTable]) -> list[str]:
+    """Remarks on the parameters of experiments, worth reading before they run.
+
+    They are the systems' own remarks, and parameters left at a default that may surprise.
+
+    Parameters
+    ----------
+    tables : iterable of RunTable
+        One of each experiment.
+
+    Returns
+    -------
+    list of str
+        A line each, with the names of the experiments that it is about.
+    """
+    return _lines_on_experiments(tables, _remarks_on_experiment)
+
+
+def warnings_before_runs(tables: Iterable[RunTable]) -> list[str]:
+    """Warnings on experiments that are unlikely to be decisive, with values that would be.
+
+    Parameters
+    ----------
+    tables : iterable of RunTable
+        One of each experiment.
+
+    Returns
+    -------
+    list of str
+        A line each, with the names of the experiments that it is about.
+    """
+    return _lines_on_experiments(tables, _warnings_on_experiment)
+
+
+def _lines_on_experiments(
+    tables: Iterable[RunTable], say: Callable[[RunTable], Iterator[str]]
+) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for table in tables:
+        for text in dict.fromkeys(say(table)):
+            found.setdefault(text, []).append(table.experiment.name)
+    return [f"{', '.join(names)}: {text}" for text, names in found.items()]
+
+
+def _remarks_on_experiment(table: RunTable) -> Iterator[str]:
+    for made in table.systems:
+        yield from made.remarks
+    experiment = table.experiment
+    system = experiment.library.system_class(experiment.system)
+    given = {*experiment.parameters, *(axis.name for axis in experiment.scan)}
+    defaults = {field.name: field.default for field in dataclasses.fields(system)}
+    for name, why in system.surprising_defaults.items():
+        if name not in given:
+            yield f"{name} is not given: {defaults[name]:g} {system.parameter_units[name]}, {why}"
+
+
+# --- step sizes beyond the stability limit ----------------------------------------------------
+
+
+def steps_beyond_stability_limit(
+    table: RunTable, among: NDArray[np.bool_] | None = None
+) -> list[str]:
+    """Find the integrators and step sizes of a run table that are beyond a stability limit.
+
+    Only some methods have one, on systems of spins; the gradient at every initial state says how
+    fast the spins turn there. See `integrators.diagnostics.stability`.
+
+    Parameters
+    ----------
+    table : sweep.study.run_table.RunTable
+    among : ndarray of bool, shape (runs,), optional
+        The runs to look at; all unless given.
+
+    Returns
+    -------
+    list of str
+        A warning each, in the order of the table: integrators, then step sizes.
+    """
+    entries = table.experiment.integrators
+    made = [entry.integrator() for entry in entries]
+    limited = np.array([bool(has_stability_limit(own, table.systems[0])) for own in made])
+    count = sum(condition.size for condition in table.experiment.initial_conditions)
+    known = np.full((len(table.systems), count), np.nan) if limited.any() else np.empty((0, 0))
+    found: dict[int, tuple[int, int, float]] = {}  # by method: runs beyond it, all, the worst
+    for runs, part in table.slabs() if limited.any() else ():
+        mine = limited[part.integrator_index] & (True if among is None else among[runs])
+        systems, starts, methods = part.system_index, part.start_index, part.method
+        for system in np.unique(systems[mine]).tolist():
+            here = starts[mine & (systems == system)]
+            new = np.unique(here[np.isnan(known[system, here])])
+            if len(new):
+                states = table.starts.states_of_starts(system, new)
+                known[system, new] = frequencies(table.systems[system], states)
+        for method in np.unique(methods[mine]).tolist():
+            chosen = mine & (methods == method)
+            own = known[systems[chosen], starts[chosen]]
+            integrator = made[table.methods.integrator[method]]
+            outside = own[table.methods.step_size[method] >= largest_step(integrator, own)]
+            many, of, worst = found.get(method, (0, 0, 0.0))
+            worst = max(worst, outside.max(initial=0.0))
+            found[method] = many + len(outside), of + len(own), worst
+    warnings = []
+    for method, (many, of, worst) in sorted(found.items()):
+        index, size = table.methods.integrator[method], float(table.methods.step_size[method])
+        if many:
+            warnings.append(
+                f"Warning: {entries[index].where} ({entries[index].label!r}): {many:,} of {of:,} "
+                "runs begin beyond its linear stability limit: "
+                f"{explain_step_beyond_limit(made[index], size, float(worst))}"
+            )
+    return warnings
+
+
+# --- what will hardly be answered -------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Steps:
+    """An integrator with its distinct step sizes, ascending."""
+
+    label: str
+    integrator: Integrator
+    sizes: NDArray[np.float64]
+
+
+def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
+    experiment, methods = table.experiment, table.methods
+    used = table.occurring_methods()
+    steps = []
+    for index, entry in enumerate(experiment.integrators):
+        own = used[methods.integrator[used] == index]
+        if len(own) and not entry.adaptive:
+            sizes = np.unique(methods.step_size[own])
+            steps.append(_Steps(entry.label, entry.integrator(), sizes))
+    ordered = [one for one in steps if experiment.reference and len(one.sizes) > 1]
+    default = experiment.library.system_class(experiment.system)()
+    if default.convergence is not None and table.systems == (default,):
+        yield from _outside_declared_ranges(experiment, steps, ordered, default.convergence)
+    if few := [one for one in ordered if len(one.sizes) < FEWEST_STEP_SIZES]:
+        yield (
+            f"the order of {_labels_in_words(few, ordered)} can only stay undecided: "
+            f"{len(few[0].sizes)} step sizes, {FEWEST_STEP_SIZES} are needed"
+        )
+    enough = [one for one in steps if len(one.sizes) >= FEWEST_STEP_SIZES]
+    if enough and experiment.reference is None and "state" not in experiment.record:
+        yield (
+            f"no order of {_labels_in_words(enough, steps)} can be measured, since nothing tells "
+            'the error of a state: reference = { integrator = "dop853" }, or record = ["state"]'
+        )
+    if experiment.reference is not None:
+        tolerances = methods.tolerance[used]
+        least = np.min(tolerances, where=np.isfinite(tolerances), initial=np.inf)
+        if least < experiment.reference.tolerance:
+            yield (
+                f"tolerances down to {least:g} are below the reference's "
+                f"{experiment.reference.tolerance:g}, whose own error hides theirs"
+            )
+    if not ordered:
+        yield from _drifts_left_undecided(table)
+
+
+def _outside_declared_ranges(
+    experiment: ResolvedExperiment,
+    steps: Sequence[_Steps],
+    ordered: Sequence[_Steps],
+    convergence: Convergence,
+) -> Iterator[str]:
+    """Step sizes, and times, at which the system declares no order to show."""
+
+    def declared(one: _Steps) -> tuple[float, float]:
+        order = one.integrator.order
+        order = order if isinstance(order, int) else 2
+        longest, shortest, _ = convergence.steps(order, one.integrator.arithmetic)
+        return max(longest, convergence.longest_step), shortest
+
+    def is_too_long(one: _Steps) -> bool:
+        longest, interval = declared(one)[0], experiment.time_axis.interval
+        snapped = interval / max(1, round(interval / longest))
+        return bool(one.sizes[-1] > max(NEAR * longest, snapped))
+
+    if beyond := [one for one in steps if is_too_long(one)]:
+        worst = max(one.sizes[-1] for one in beyond)
+        yield (
+            f"step sizes up to {worst:g} of {_labels_in_words(beyond, steps)} are longer than "
+            f"{convergence.longest_step:g}, from which on down the system declares errors to fall "
+            "as a power of it"
+        )
+    windows: dict[tuple[int | str, str, int, int], list[_Steps]] = {}
+    for one in ordered:
+        longest, shortest = declared(one)
+        inside = int(np.sum((one.sizes >= shortest / NEAR) & (one.sizes <= longest * NEAR)))
+        if inside < FEWEST_STEP_SIZES <= len(one.sizes) and one.integrator.order != EXACT:
+            window = f"{shortest:.2g} – {longest:.2g}"
+            key = one.integrator.order, window, inside, len(one.sizes)
+            windows.setdefault(key, []).append(one)
+    for (order, window, inside, total), those in windows.items():
+        yield (
+            f"{inside} of the {total} step sizes of {_labels_in_words(those, ordered)} lie within "
+            f"{window}, where the system declares order {order} to show: "
+            f"{FEWEST_STEP_SIZES} there can measure it"
+        )
+    first = float(experiment.times[1])
+    if ordered and first > LATE * convergence.duration:
+        count = int(np.ceil(experiment.duration / convergence.duration))
+        yield (
+            f"the first sample is at t = {first:g}, and the system declares orders to show until "
+            f"t = {convergence.duration:g}: of samples = {count} or more one is earlier"
+        )
+
+
+def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
+    """Quantities with too few samples for a drift."""
+    experiment = table.experiment
+    quantities = [
+        variable.name.removesuffix("_error")
+        for variable in schema.sampled_variables(experiment, table.systems)
+        if variable.name.endswith("_error")
+        and not schema.STATE_ERROR.items() <= variable.attributes.items()
+    ]
+    if quantities and 1 < experiment.samples < FEWEST_SAMPLES:  # of 1 the end is asked for
+        yield (
+            f"no drift of {', '.join(quantities)} can be measured of {experiment.samples} sample "
+            f"intervals: samples = {FEWEST_SAMPLES} or more"
+        )
+
+
+def _labels_in_words(those: Sequence[_Steps], among: Sequence[_Steps]) -> str:
+    """Labels of integrators as a list in words, shortened where they are many."""
+    if len(those) == len(among) > 3:
+        return f"all {len(those)} integrators"
+    shown = ", ".join(repr(one.label) for one in those[:3])
+    return f"{shown} and {len(those) - 3} more" if len(those) > 3 else shown
