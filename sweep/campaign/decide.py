@@ -21,8 +21,9 @@ from sweep.analysis.convergence.order_verdicts import UNDECIDED
 from sweep.analysis.drift.estimators import FEWEST, UNSTEADY
 from sweep.analysis.rows import Rows
 from sweep.analysis.runs.selection import complete_runs
-from sweep.campaign import coordinator
 from sweep.campaign.extend import Additions, exact_multiple_of_unit, tables_with_additions
+from sweep.campaign.run import Outcome
+from sweep.campaign.run import run as run_study
 from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import Counter, Progress
@@ -459,7 +460,7 @@ class Decisions:
     cpu_seconds: float
     budget: float
     stopped: str
-    outcome: coordinator.Outcome | None
+    outcome: Outcome | None
 
     @property
     def opened(self) -> int:
@@ -539,9 +540,9 @@ def decide(
     store, outcome = Store.at(store).absolute(), None
     ends = math.inf if max_time is None else time.monotonic() + max_time
 
-    def run(study: Study) -> coordinator.Outcome:
+    def run(study: Study) -> Outcome:
         left = None if ends == math.inf else max(ends - time.monotonic(), 1e-3)
-        return coordinator.run(study, store, max_time=left, trust_plugins=trust_plugins, **options)
+        return run_study(study, store, max_time=left, trust_plugins=trust_plugins, **options)
 
     state = first = _State.read(store.anew(), names, kinds, trust_plugins)
     added, tried = dict[QuestionKey, list[Addition]](), set[tuple[QuestionKey, str]]()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import integrators
 from integrators.errors import InputError, check_known, check_number, check_whole, short_repr
 from integrators.precision import ARITHMETIC
-from sweep.campaign import coordinator
+from sweep.campaign.run import Outcome, run
 from sweep.store.store import Store
 from sweep.store.studies import EXTENDED, stored_study, study_with_longer_duration
 from sweep.study.experiment import ENTRY_KEYS
@@ -87,7 +87,7 @@ def extend(
     experiments: str | Sequence[str] = (),
     trust_plugins: bool = False,
     **options: Any,
-) -> coordinator.Outcome:
+) -> Outcome:
     """Continue all runs of a store to a longer duration, add runs, or both.
 
     Parameters
@@ -116,14 +116,14 @@ def extend(
 
     Returns
     -------
-    sweep.campaign.coordinator.Outcome
+    sweep.campaign.run.Outcome
 
     Raises
     ------
     InputError
         If there is nothing to extend, or an experiment cannot be extended; and as `sweep.run`.
     """
-    known = {*signature(extend).parameters, *signature(coordinator.run).parameters}
+    known = {*signature(extend).parameters, *signature(run).parameters}
     for name in options:
         check_known("argument", name, sorted(known - {"options", "study"}), key=name)
     entries = tuple(map(_integrator_entry, _as_tuple(integrators)))
@@ -150,7 +150,7 @@ def extend(
         study = stored_study(store, trust_plugins=trust_plugins, text=text)
     if duration is not None:
         study = study_with_longer_duration(study, duration, samples, experiments)
-    return coordinator.run(study, store, **options)
+    return run(study, store, **options)
 
 
 def _as_tuple(values: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.query import ask_each_experiment, runs_where_expression_holds
-from sweep.campaign import coordinator
+from sweep.campaign.run import Outcome, run
 from sweep.store import diff
 from sweep.store.commit import fold
 from sweep.store.failures import failure_status_names
@@ -77,7 +77,7 @@ def retry(
     chosen: Callable[[RowsByExperiment], object] = lambda rows: None,
     trust_plugins: bool = False,
     **options: Any,
-) -> coordinator.Outcome | None:
+) -> Outcome | None:
     """Mark failed runs as not computed, and run the study of the store.
 
     The lease is released in between: the run acquires it as any other does. Where another process
@@ -99,7 +99,7 @@ def retry(
 
     Returns
     -------
-    sweep.campaign.coordinator.Outcome or None
+    sweep.campaign.run.Outcome or None
         None if no run is to be computed again, and none is pending from before.
 
     Raises
@@ -121,4 +121,4 @@ def retry(
         fold.end_session(store, lease.check, holder=lease.holder)
         for name, mine in rows.items():
             mark_runs_not_computed(store, name, mine, lease.check)
-    return coordinator.run(study, store, **options)
+    return run(study, store, **options)

@@ -19,13 +19,12 @@ from integrators.errors import InputError, check_known
 from sweep.cli.streams import holds_all_characters, raw_terminal_stream
 from sweep.clusters.spec import ClusterSpec
 from sweep.clusters.stop import process_age
-from sweep.text import escape_control_characters, escape_controls_in_lines, value_for_json
+from sweep.text import escape_controls_in_lines, value_for_json
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
     from _typeshed import DataclassInstance
-    from click._termui_impl import ProgressBar
     from numpy.typing import NDArray
 
     from sweep.plugins.plots import PlotKind
@@ -507,16 +506,6 @@ def echo_document(text: str) -> None:
         click.echo(text.replace("\r\n", "\n").expandtabs())
     else:
         click.echo(text, file=raw_terminal_stream(sys.stdout))
-
-
-def progress_bar(length: int, label: str) -> "ProgressBar[int]":
-    """A `click.progressbar` on standard error, hidden unless that is a terminal."""
-    return click.progressbar(
-        length=max(1, length),
-        label=escape_control_characters(label),
-        file=raw_terminal_stream(sys.stderr),  # it moves the cursor
-        hidden=not sys.stderr.isatty(),
-    )
 
 
 def save_experiment_plots(

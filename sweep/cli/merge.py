@@ -1,21 +1,15 @@
 """`sweep merge`: unite stores of one study that were computed apart."""
 
-import contextlib
 import dataclasses
 import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress, TaskID
 
 import sweep
 from sweep.cli.common import echo_json, json_option, trust_option
-from sweep.cli.streams import raw_terminal_stream
-from sweep.text import escape_control_characters
+from sweep.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from sweep.campaign.merge import Share
@@ -44,10 +38,11 @@ def command(
     Example:
       sweep merge laptop.zarr cluster.zarr -o both.zarr
     """
-    with _showing_progress() as progress:
+    with ProgressLine(only_on_terminal=True) as line:
         merged = sweep.merge(
-            stores, out, prefer_first=prefer_first, trust_plugins=trust_plugins, progress=progress
-        )
+            stores, out, prefer_first=prefer_first, trust_plugins=trust_plugins,
+            progress=lambda stage, done, total: line.show(stage, done / max(1, total)),
+        )  # fmt: skip
     if as_json:
         shares = [dataclasses.asdict(share) for share in merged.shares]
         echo_json({"store": str(merged.store), "kinds": merged.kinds, "experiments": shares})
@@ -80,18 +75,3 @@ def _sentence_on_experiment(share: "Share", stores: Sequence[str]) -> str:
     if share.left_out:
         text += f"; {share.left_out:,} that no study asks for any more are left out"
     return text
-
-
-@contextlib.contextmanager
-def _showing_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Within ``with``, a function that shows how much of a stage is done, on a terminal."""
-    console = Console(file=raw_terminal_stream(sys.stderr))  # it moves the cursor
-    tasks: dict[str, TaskID] = {}
-    with Progress(console=console, disable=not sys.stderr.isatty()) as bars:
-
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(escape(escape_control_characters(stage)))
-            bars.update(tasks[stage], completed=done, total=total)
-
-        yield show

@@ -14,7 +14,7 @@ from sweep.cli.common import (
     study_argument,
     trust_option,
 )
-from sweep.cli.progress import StatusLine
+from sweep.cli.progress import ProgressLine
 from sweep.cli.status import checkpoint_progress_lines
 from sweep.store.progress import Counter
 from sweep.store.store import Store
@@ -22,7 +22,7 @@ from sweep.study import schema
 from sweep.text import about_duration, count_with_noun, format_duration, format_table
 
 if TYPE_CHECKING:
-    from sweep.campaign.plan import ExperimentPlan, Preparation
+    from sweep.campaign.plan import ExperimentPlan
 
 
 @click.command("plan")
@@ -47,12 +47,11 @@ def command(
     Example:
       sweep plan quickstart
     """
-    with StatusLine() as line:
-
-        def show(now: "Preparation") -> None:
-            line.show(str(now), now.done / now.of, at_once=True)
-
-        planned = sweep.plan(study, store, workers, trust_plugins, show)
+    with ProgressLine() as line:
+        planned = sweep.plan(
+            study, store, workers, trust_plugins,
+            lambda now: line.show(str(now), now.done / now.of),
+        )  # fmt: skip
     entries = [plan.entry for plan in planned.experiments]
     print_warnings_before_runs([e.table for e in entries], [e.pending for e in entries])
     if as_json:

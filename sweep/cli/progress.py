@@ -1,34 +1,38 @@
-"""A line of progress, redrawn on a terminal, and printed now and then elsewhere."""
+"""A line of progress, by `rich` on a terminal, and printed now and then elsewhere."""
 
-import shutil
 import sys
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sweep.cli.streams import raw_terminal_stream
 from sweep.text import escape_control_characters
 
-REDRAW_SECONDS = 0.1  # between two lines on a terminal, at least
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 # Elsewhere a line is printed after so many seconds, or sooner with that much more work done.
 PRINT_SECONDS, SOONEST_PRINT_SECONDS, PRINT_SHARE = 10.0, 2.0, 0.05
 BAR_WIDTH = 20  # characters
 
 
-class StatusLine:
+class ProgressLine:
     """A line of progress on standard error; a context manager, which closes it at the end.
 
     Parameters
     ----------
+    only_on_terminal : bool
+        Whether nothing is printed elsewhere.
     clock : callable, optional
         Returns the time in seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._stream = clock, sys.stderr
-        self._terminal = sys.stderr.isatty()
-        self._shown, self._share = clock(), 0.0
-        self._is_drawn = False
+    def __init__(
+        self, only_on_terminal: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._only_on_terminal, self._clock = only_on_terminal, clock
+        self._printed, self._share = clock(), 0.0
+        self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -36,45 +40,38 @@ class StatusLine:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def show(self, text: str, share: float | None = None, at_once: bool = False) -> None:
-        """Show a text and the share of the work that is done, unless the last line is too recent.
-
-        Parameters
-        ----------
-        text : str
-        share : float, optional
-            From 0 to 1.
-        at_once : bool
-            Redraw the line on a terminal however recent the last one is.
-        """
-        now = self._clock()
-        passed = now - self._shown
-        if self._terminal:
-            if not (at_once or passed >= REDRAW_SECONDS):
-                return
-        elif passed < PRINT_SECONDS:
-            has_advanced = (share or 0.0) >= self._share + PRINT_SHARE
-            if passed < SOONEST_PRINT_SECONDS or not has_advanced:
-                return
-        self._shown, self._share = now, share or 0.0
+    def show(self, text: str, share: float) -> None:
+        """Show a text and the share of the work that is done, from 0 to 1."""
         text = escape_control_characters(text)
-        if share is not None:
-            text = f"{share:4.0%} {text}"
-        if not self._terminal:
-            print(text, file=self._stream, flush=True)
-            return
-        if share is not None:
-            full = round(BAR_WIDTH * min(share, 1.0))
-            text = f"[{'#' * full}{'-' * (BAR_WIDTH - full)}] {text}"
-        stream = raw_terminal_stream(self._stream)
-        stream.write(f"\r\x1b[2K{text[: shutil.get_terminal_size().columns - 1]}")
-        stream.flush()
-        self._is_drawn = True
+        if sys.stderr.isatty():
+            self._bar = bar = self._bar or _started_bar()  # another thread may close it meanwhile
+            bar.update(bar.task_ids[0], description=text, completed=share)
+        elif not self._only_on_terminal and self._is_due(share):
+            self._printed, self._share = self._clock(), share
+            print(f"{share:4.0%} {text}", file=sys.stderr, flush=True)
+
+    def _is_due(self, share: float) -> bool:
+        passed = self._clock() - self._printed
+        advanced = share >= self._share + PRINT_SHARE
+        return passed >= (SOONEST_PRINT_SECONDS if advanced else PRINT_SECONDS)
 
     def close(self) -> None:
         """Erase the line from a terminal, so that others can be printed."""
-        if self._is_drawn:
-            stream = raw_terminal_stream(self._stream)
-            stream.write("\r\x1b[2K")
-            stream.flush()
-            self._is_drawn = False
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.stop()
+
+
+def _started_bar() -> "Progress":
+    """A bar of `rich` on standard error, of one task, which goes away when it is stopped."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    bar = Progress(
+        BarColumn(BAR_WIDTH), TaskProgressColumn(), TextColumn("{task.description}", markup=False),
+        console=Console(file=raw_terminal_stream(sys.stderr)),
+        transient=True, redirect_stdout=False, redirect_stderr=False,
+    )  # fmt: skip
+    bar.add_task("", total=1.0)
+    bar.start()
+    return bar

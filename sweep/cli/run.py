@@ -3,7 +3,6 @@
 import contextlib
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import click
 
 import sweep
 from integrators.errors import InputError
+from sweep.campaign.watch import Watcher
 from sweep.cli.common import (
     budget_option,
     echo_json,
@@ -24,21 +24,19 @@ from sweep.cli.common import (
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.plan import format_plan_table
-from sweep.cli.progress import StatusLine
+from sweep.cli.progress import ProgressLine
 from sweep.cli.status import checkpoint_progress_lines
 from sweep.cli.summary import decisions_for_json, print_decisions, print_run_summary
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
 from sweep.store.store import Store
-from sweep.text import count_with_noun, format_duration
+from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
-    from sweep.campaign.coordinator import Outcome
     from sweep.campaign.decide import Decisions
-    from sweep.campaign.plan import ExperimentPlan, Preparation
-    from sweep.campaign.worker.tasks import Receipt, ReferenceTask, RunTask
+    from sweep.campaign.plan import ExperimentPlan
+    from sweep.campaign.run import Outcome
     from sweep.store.diff import Entry
-    from sweep.store.lease.holder import LeaseHolder
 
 
 @click.command("run")
@@ -180,8 +178,8 @@ def _failure_status_in_words(meaning: str) -> str:
     }[meaning]
 
 
-class Terminal:
-    """A `sweep.campaign.coordinator.Watcher` that prints the comparison, the plan and progress.
+class Terminal(Watcher):
+    """Prints the comparison, the plan and the progress of a run.
 
     Parameters
     ----------
@@ -192,15 +190,11 @@ class Terminal:
     """
 
     def __init__(self, name: str | None, err: bool = False) -> None:
-        self._name, self._err = name, err
-        self._line, self._stopping = StatusLine(), False
-        self._began, self._runs, self._done = 0.0, 0, 0
-        self._expected, self._past = 0.0, 0.0  # CPU seconds
-        self._left: float | None = None  # seconds
+        self._name, self._err, self._line = name, err, ProgressLine()
 
-    def _echo(self, text: str) -> None:
+    def _echo(self, text: str, err: bool) -> None:
         self._line.close()
-        click.echo(text, err=self._err)
+        click.echo(text, err=err)
 
     def compared(self, entries: "Sequence[Entry]") -> None:
         """Print how many runs are new, kept, continued and no longer in the study; and warnings."""
@@ -209,86 +203,27 @@ class Terminal:
         gone = sum(entry.gone for entry in entries)
         waiting = sum(int(entry.pending.sum()) for entry in entries)
         longer = sum(int((entry.standing[entry.pending] > 0).sum()) for entry in entries)
-        text = f"Study {self._name}: {new:,} new run{'s' * (new != 1)}, {kept:,} kept"
+        text = f"Study {self._name}: {count_with_noun(new, 'new run')}, {kept:,} kept"
         left = {"go on": longer, "not computed yet": waiting - new - longer}
         if unfinished := ", ".join(f"{count:,} {what}" for what, count in left.items() if count):
             text += f" ({unfinished.replace(' ', ' of them ', 1)})"
-        self._echo(text + (f", {gone:,} no longer in the study" if gone else ""))
-        if not waiting:
-            self._echo("Nothing to compute.")
+        text += f", {gone:,} no longer in the study" * bool(gone)
+        self._echo(text + "\nNothing to compute." * (not waiting), self._err)
         print_warnings_before_runs([e.table for e in entries], [e.pending for e in entries])
-
-    def mixed(self, kinds: Sequence[str]) -> None:
-        """Print a warning that results may differ in their last bits between kinds of CPU."""
-        self._echo_to_stderr(
-            "Warning: the runs of this store are from different kinds of machines, whose sines may "
-            f"differ in the last bit: {'; '.join(kinds)}"
-        )
 
     def planned(self, plans: "Sequence[ExperimentPlan]", tasks: int, workers: int) -> None:
         """Print the plan."""
-        self._echo(format_plan_table(plans, tasks) + f", {workers} worker{'s' * (workers > 1)}")
+        text = f"{format_plan_table(plans, tasks)}, {count_with_noun(workers, 'worker')}"
+        self._echo(text, self._err)
 
-    def preparing(self, now: "Preparation") -> None:
-        """Show what is measured, or which kernel compiles for it."""
-        self._line.show(str(now), now.done / now.of, at_once=True)
+    def said(self, text: str) -> None:
+        """Print a text to standard error."""
+        self._echo(text, err=True)
 
-    def compiling(self, workers: int) -> None:
-        """Print that the workers compile the kernels."""
-        self._echo_to_stderr(f"Compiling kernels on {workers} worker{'s' * (workers > 1)}")
+    def progressed(self, text: str, share: float) -> None:
+        """Show the progress."""
+        self._line.show(text, share)
 
-    def began(self, runs: int, seconds: float) -> None:
-        """Begin to count runs and expected CPU seconds, by which progress is measured."""
-        self._began, self._runs, self._done = time.perf_counter(), runs, 0
-        self._expected, self._past, self._left = seconds, 0.0, None
-
-    def added(self, seconds: float) -> None:
-        """Add expected CPU seconds of work that was planned meanwhile."""
-        self._expected += seconds
-
-    def running(self, tasks: "Sequence[RunTask | ReferenceTask]", seconds_left: float) -> None:
-        """Show the progress and the time left."""
-        self._left = seconds_left if seconds_left == seconds_left else None  # not known yet
-        self._show_runs(tasks[0].experiment if tasks else "")
-
-    def progressed(self, task: "RunTask | ReferenceTask", receipt: "Receipt") -> None:
-        """Count the runs that a task has committed, and show the progress."""
-        self._done += receipt.runs
-        self._past += task.cost if receipt.whole else 0.0
-        self._show_runs(task.experiment)
-
-    def _show_runs(self, experiment: str) -> None:
-        if self._stopping:  # the rest will not be computed now
-            return
-        rate = self._done / (time.perf_counter() - self._began)
-        text = f"{self._done:,}/{self._runs:,} runs, {rate:.3g}/s"
-        if self._left is not None:
-            text += f", {format_duration(self._left)} left"
-        share = min(self._past / self._expected, 1.0) if self._expected else 0.0
-        text = f"of the CPU time; running {experiment}: {text}"
-        self._line.show(text, share, at_once=self._done >= self._runs)
-
-    def _echo_to_stderr(self, text: str) -> None:
-        self._line.close()
-        click.echo(text, err=True)
-
-    def waiting(self, holder: "LeaseHolder", seconds: float) -> None:
-        """Print which process holds the store, and how long it is watched for a sign of life."""
-        self._echo_to_stderr(
-            f"Held by {holder} since {holder.since}; watching for up to {seconds:.0f} s whether it "
-            "is alive"
-        )
-
-    def connecting(self, text: str) -> None:
-        """Print which workers it waits for."""
-        self._echo_to_stderr(text)
-
-    def draining(self, reason: str) -> None:
-        """Print that the run ends when its running tasks have committed."""
-        self._stopping = True
-        text = f"\nStopping when running tasks have committed ({reason})"
-        self._echo_to_stderr(f"{text}; Ctrl-C gives up")
-
-    def ended(self) -> None:
+    def ended(self, text: str, share: float) -> None:
         """Erase the line of progress."""
         self._line.close()

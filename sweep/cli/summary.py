@@ -12,7 +12,7 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import open_experiments_for_command, save_experiment_plots
-from sweep.cli.progress import StatusLine
+from sweep.cli.progress import ProgressLine
 from sweep.store.store import Store
 from sweep.tables.answers import ANSWERS
 
@@ -32,7 +32,7 @@ def print_run_summary(store: Store) -> None:
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
         click.echo("\n\n".join(_answers_in_text(dataset)))
-    with StatusLine() as line:
+    with ProgressLine() as line:
         _save_summary_plots(store, datasets, line)
 
 
@@ -69,14 +69,14 @@ def print_decisions(decisions: "Decisions", proposed: bool = False) -> None:
 
 
 def _save_summary_plots(
-    store: Store, datasets: "Mapping[str, xr.Dataset]", line: StatusLine
+    store: Store, datasets: "Mapping[str, xr.Dataset]", line: ProgressLine
 ) -> None:
     """Write the plots, or print why they cannot be written: the run is complete all the same."""
     directory = default_plot_directory(store)
     left_out: list[str] = []
     try:
         for done, (name, dataset) in enumerate(datasets.items()):
-            line.show(f"Pictures of {name}", done / len(datasets), at_once=True)
+            line.show(f"Pictures of {name}", done / len(datasets))
 
             def note_why_not_drawn(
                 kind: str,

@@ -3,14 +3,15 @@
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 import sweep
-from sweep.cli.common import echo_json, json_option, progress_bar, store_argument, trust_option
+from sweep.cli.common import echo_json, json_option, store_argument, trust_option
 from sweep.cli.main import DOES_NOT_HOLD
+from sweep.cli.progress import ProgressLine
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
@@ -18,8 +19,6 @@ from sweep.store.upkeep.verify import Finding
 from sweep.text import count_with_noun, format_table
 
 if TYPE_CHECKING:
-    from click._termui_impl import ProgressBar
-
     from sweep.store.files import RowNumbers
 
 SHOWN = 20
@@ -50,19 +49,26 @@ def command(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> Non
     opened = Store.at(store)
     marked: Mapping[str, int] = {}
     left: Sequence[Finding] = ()
-    with _ReadingProgressBar() as bar:
+    files = 0
+    with ProgressLine(only_on_terminal=True) as line:
+
+        def show(done: int, total: int) -> None:
+            nonlocal files
+            files = total
+            line.show("Reading", done / max(1, total))
+
         if repair:
-            mended = sweep.repair(opened, trust_plugins, bar.progress)
+            mended = sweep.repair(opened, trust_plugins, show)
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
             if (writer := lease_holder_of_store(opened)) is not None:
                 click.echo(f"{opened} is written meanwhile, by {writer}", err=True)
-            findings = sweep.verify(opened, bar.progress, writer)
+            findings = sweep.verify(opened, show, writer)
     if as_json:
         echo_json(
             {
                 "store": str(opened),
-                "files": bar.files,
+                "files": files,
                 "sound": not findings,
                 "findings": [_finding_as_dict(finding) for finding in findings],
                 "marked": marked,
@@ -70,9 +76,9 @@ def command(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> Non
             }
         )
     elif not findings:
-        click.echo(f"{opened} is sound: {bar.files:,} files read.")
+        click.echo(f"{opened} is sound: {files:,} files read.")
     else:
-        _print_findings(opened, bar.files, findings)
+        _print_findings(opened, files, findings)
         if repair:
             _print_repaired(opened, findings, marked, left)
         else:
@@ -183,35 +189,3 @@ def _print_repaired(
         again = f" To compute the runs: {shlex.join(['sweep', 'run', str(store)])}"
         needed = runs or _experiments_that_are_gone(findings)
         click.echo(f"All is mended.{again if needed else ''}")
-
-
-class _ReadingProgressBar:
-    """A progress bar over the files of a store, which begins anew when they are read again.
-
-    Attributes
-    ----------
-    files : int
-        Their number, once reading has begun.
-    """
-
-    def __init__(self) -> None:
-        self.files = 0
-        self._bar: ProgressBar[int] | None = None
-        self._done = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-
-    def progress(self, done: int, total: int) -> None:
-        """Show how many of the files are read."""
-        if self._bar is None or done < self._done:
-            self.__exit__()
-            self._done, self.files = 0, total
-            self._bar = progress_bar(total, "Reading")
-            self._bar.__enter__()
-        self._bar.update(done - self._done)
-        self._done = done

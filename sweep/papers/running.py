@@ -9,7 +9,7 @@ import xarray as xr
 
 from integrators.errors import InputError, check_known, check_number
 from sweep.analysis.rows import Rows
-from sweep.campaign import coordinator
+from sweep.campaign.run import run
 from sweep.clusters.connect import local_cluster_client
 from sweep.clusters.stop import Drain
 from sweep.errors import Interrupted
@@ -85,13 +85,13 @@ def _compute_studies_of_paper(
 ) -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
     """Each study's name and its datasets by experiment, one after the other."""
     end = None if max_time is None else time.monotonic() + max_time
-    with Drain(max_time=max_time) as drain, local_cluster_client(workers) as client:
+    with Drain(max_time=max_time) as stop, local_cluster_client(workers) as client:
         for study in studies:
-            drain.check()
+            stop.check()
             told(study.name)
             store = directory / f"{study.name}.zarr"
             left = None if end is None else max(end - time.monotonic(), 1e-3)
-            outcome = coordinator.run(study, store, client, max_time=left)
+            outcome = run(study, store, client, max_time=left)
             if not outcome.complete:
                 raise Interrupted(outcome.stopped)
             tree = open_study(store)

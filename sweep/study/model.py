@@ -137,7 +137,7 @@ class Study:
 
         Returns
         -------
-        sweep.campaign.coordinator.Outcome
+        sweep.campaign.run.Outcome
         """
         return sweep.run(self, store, client, **options)
 

@@ -47,7 +47,7 @@ statistics = "none"
 # --- what runs in processes of its own -------------------------------------------------------
 
 
-def slept(task, *session):
+def slept(task):
     """In the place of `compute_task`: sleeps as long as the task should."""
     from distributed import get_worker
 
@@ -59,6 +59,13 @@ def slept(task, *session):
     with open(os.environ[LOG], "a") as log:  # at once, being short
         log.write(f"{get_worker().name} {began} {ended}\n")
     return Receipt(task.experiment, len(task.rows), 0, ended - began)
+
+
+def slept_and_reported(task, session):
+    """In the place of `hand_out.compute_and_report`, which is sent to workers by name."""
+    from sweep.campaign import hand_out
+
+    hand_out.report(slept(task), session)
 
 
 def serve(address, first, count, folder):
@@ -80,26 +87,31 @@ def serve(address, first, count, folder):
 
 def coordinate(study, store, address, seconds, max_time=None):
     """Run a study whose tasks sleep; prints when its work began and ended, and what was planned."""
-    from sweep.campaign import coordinator as runner
+    from sweep.campaign import hand_out
     from sweep.campaign import plan as planning
-    from sweep.campaign import task_window
+    from sweep.campaign import run as runner
+    from sweep.campaign.watch import Watcher
     from sweep.store.studies import load_study_file
 
     planning.MOST_TASK = seconds
     planning.LEAST_TASK = min(planning.LEAST_TASK, seconds)
-    assert callable(task_window.compute_task)  # or something else is to be replaced
-    task_window.compute_task = slept
+    assert callable(hand_out.compute_and_report)  # or something else is to be replaced
+    hand_out.compute_and_report = slept_and_reported
+    handed_out = runner.hand_out
 
-    class Clock(runner.Watcher):
+    def hand_out_and_note(*arguments):
+        clock.began_at = clock.began_at or time.monotonic()
+        handed_out(*arguments)
+
+    runner.hand_out = hand_out_and_note
+
+    class Clock(Watcher):
         began_at = ended_at = tasks = files = 0
 
         def planned(self, plans, tasks, workers):
             self.tasks, self.files = tasks, sum(plan.files for plan in plans)
 
-        def began(self, runs, seconds):
-            self.began_at = time.monotonic()
-
-        def ended(self):
+        def ended(self, text, share):
             self.ended_at = time.monotonic()
 
     clock = Clock()

@@ -54,20 +54,21 @@ def study_of(seconds):
 
 def timed_run(study, store, client):
     """Seconds from the first task to the end of the last, and what a task writes in MB."""
-    from sweep.campaign import coordinator
+    import sweep
+    from sweep.campaign.watch import Watcher
     from sweep.store.store import Store
 
-    class Watcher(coordinator.Watcher):
-        def began(self, runs, seconds):
+    class Clock(Watcher):
+        def planned(self, plans, tasks, workers):
             self.start = time.perf_counter()
 
-        def ended(self):
+        def ended(self, text, share):
             self.seconds = time.perf_counter() - self.start
 
-    watcher = Watcher()
-    assert coordinator.run(study, store, client, watcher=watcher).complete
+    clock = Clock()
+    assert sweep.run(study, store, client, watcher=clock).complete
     group = Store.at(store).group("states")
-    return watcher.seconds, group["state"].chunks[0]
+    return clock.seconds, group["state"].chunks[0]
 
 
 def raw_speed(store, rounds=5):

@@ -260,31 +260,36 @@ def answers(folder, given):
 ORCHESTRATION = """
 import sys, time, sweep
 from pathlib import Path
-from sweep.campaign import coordinator, plan
+from sweep.campaign import plan, run
+from sweep.campaign.watch import Watcher
 from sweep.store import studies
 
 plan.LEAST_TASK = plan.MOST_TASK = 1.0
+handed_out = run.hand_out
 
 
-class Clock(coordinator.Watcher):
+class Clock(Watcher):
     work, tasks = 0.0, 0
 
     def planned(self, plans, tasks, workers):
         self.workers = workers
-
-    def began(self, runs, seconds):
         self.start, self.cpu = time.perf_counter(), time.process_time()
 
-    def progressed(self, task, receipt):
-        self.work, self.tasks = self.work + receipt.seconds, self.tasks + 1
-
-    def ended(self):
+    def ended(self, text, share):
         self.wall = time.perf_counter() - self.start
         self.own = time.process_time() - self.cpu
 
 
+def hand_out(client, tasks, session, stop, on_receipt, *others):
+    def count(task, receipt):
+        clock.work, clock.tasks = clock.work + receipt.seconds, clock.tasks + 1
+        on_receipt(task, receipt)
+
+    handed_out(client, tasks, session, stop, count, *others)
+
+
 if __name__ == "__main__":
-    clock = Clock()
+    clock, run.hand_out = Clock(), hand_out
     sweep.run(studies.load_study_file(sys.argv[1]), sys.argv[2], watcher=clock)
     print(clock.tasks, clock.work, clock.wall * clock.workers, clock.own)
 """

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from integrators.errors import InputError
 from integrators.precision import DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCES
-from sweep.campaign import coordinator
 from sweep.campaign.recommend.bounds import GLOBAL
 from sweep.campaign.recommend.confidence import rare_error
+from sweep.campaign.run import run
+from sweep.campaign.watch import Watcher
 from sweep.clusters.stop import TIME_IS_UP
 from sweep.errors import Interrupted
 from sweep.store.open import open_study
@@ -249,9 +250,9 @@ class Bench:
         left = self._ends - time.monotonic()
         if left <= 0:
             raise OutOfBudget
-        outcome = coordinator.run(
+        outcome = run(
             unite_studies(self._asked), self.store, self._client, max_time=left,
-            watcher=coordinator.Watcher(),
+            watcher=Watcher(),
         )  # fmt: skip
         if not outcome.complete:
             if outcome.stopped == TIME_IS_UP:

@@ -22,7 +22,7 @@ How results come into a store, and stay right whatever dies meanwhile:
 
 So `sweep run` repeated is all that is ever needed to complete a study. The parts are in
 `sweep.store.lease`, `sweep.store.commit`, which has the steps of a commit one by one,
-`sweep.campaign.worker.recording` and `sweep.campaign.task_window`; `sweep.store.store` lists the
+`sweep.campaign.worker.recording` and `sweep.campaign.hand_out`; `sweep.store.store` lists the
 files.
 """
 
@@ -35,7 +35,7 @@ import math
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,10 +44,10 @@ from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from integrators.html import html_text
 from sweep.analysis.rows import Rows
-from sweep.campaign.notebook import NotebookProgress, is_notebook
+from sweep.campaign.hand_out import count_task_slots, hand_out, noticing_scheduler_loss
 from sweep.campaign.plan import Planner, count_tasks, make_tasks
 from sweep.campaign.probe import Rehearsal
-from sweep.campaign.task_window import count_task_slots, execute_tasks, noticing_scheduler_loss
+from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
 from sweep.campaign.worker.compute import compile_rehearsed_kernels
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
 from sweep.clusters.connect import starting_or_connecting
@@ -76,6 +76,7 @@ from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
 from sweep.store.upkeep.mark import mark_runs_not_computed
 from sweep.study import Study, schema
+from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,8 +84,8 @@ if TYPE_CHECKING:
     import pandas
     from distributed import Client
 
-    from sweep.campaign.plan import ExperimentPlan, PlannedTask, Preparation
-    from sweep.campaign.worker.tasks import Receipt, ReferenceTask, Task
+    from sweep.campaign.plan import ExperimentPlan
+    from sweep.campaign.worker.tasks import Receipt, Task
     from sweep.clusters.connect import Connect
     from sweep.clusters.spec import ClusterSpec
     from sweep.clusters.workers import Worker
@@ -92,8 +93,6 @@ if TYPE_CHECKING:
     from sweep.store.commit.records import Unfolded
     from sweep.store.diff import Entry
     from sweep.store.lease.holder import LeaseHolder
-
-    Part = tuple[list[ReferenceTask], list[PlannedTask]]  # tasks of references, and of runs
 
 
 @dataclass(frozen=True)
@@ -162,59 +161,6 @@ class Outcome:
         ended = f"Stopped ({self.stopped})" if self.stopped else "Incomplete"
         said = f"{'Complete' if self.complete else ended}: {self.store}"
         return html_text(said) + self.rows._repr_html_()
-
-
-class Watcher:
-    """Callbacks of `run`, with its progress; a subclass shows what it overrides.
-
-    The command line and notebooks have one each.
-    """
-
-    def waiting(self, holder: LeaseHolder, seconds: float) -> None:
-        """The holder of the lease may be dead, which is certain after `seconds` at most."""
-
-    def connecting(self, text: str) -> None:
-        """The run waits for the workers of a cluster; `text` says so to a user."""
-
-    def compared(self, entries: Sequence[Entry]) -> None:
-        """The study was compared with its store: an `Entry` for each experiment."""
-
-    def mixed(self, kinds: Sequence[str]) -> None:
-        """The runs of the store were computed on several kinds of CPU."""
-
-    def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
-        """All experiments are planned, as so many tasks for so many workers."""
-
-    def preparing(self, now: Preparation) -> None:
-        """A measurement begins, or the compilation of a kernel for it."""
-
-    def compiling(self, workers: int) -> None:
-        """Workers begin to compile the kernels, one on each host and kind of CPU."""
-
-    def began(self, runs: int, seconds: float) -> None:
-        """The first task is about to begin: so many runs, expected to take so many CPU seconds."""
-
-    def running(self, tasks: Sequence[Task], seconds_left: float) -> None:
-        """These tasks run, and so many seconds are expected to be left; called once a second."""
-
-    def progressed(self, task: Task, receipt: Receipt) -> None:
-        """A task has ended, and committed the runs that its receipt counts."""
-
-    def added(self, seconds: float) -> None:
-        """Another experiment was planned while runs are computed: so many CPU seconds more."""
-
-    def draining(self, reason: str) -> None:
-        """A graceful shutdown begins: running tasks commit, then the run ends.
-
-        `reason` is Ctrl-C, SIGTERM, the time limit, a cancellation or the loss of the lease.
-        """
-
-    def ended(self) -> None:
-        """The last task has ended."""
-
-
-class NotebookWatcher(NotebookProgress, Watcher):
-    """A watcher that shows the progress in a notebook."""
 
 
 def run(
@@ -289,21 +235,30 @@ def run(
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)
+
+    def say_stop(reason: str) -> None:
+        text = f"\nStopping when running tasks have committed ({reason}); Ctrl-C gives up"
+        watcher.said(text)
+
+    def say_wait(holder: LeaseHolder, seconds: float) -> None:
+        text = f"Held by {holder} since {holder.since}; watching for up to {seconds:.0f} s whether"
+        watcher.said(f"{text} it is alive")
+
     with (
-        Drain(watcher.draining, max_time) as drain,
-        checking(drain.check),
-        sessions.calling_when_process_leaves(drain.request),
-        acquire_lease(store, drain.request, drain.check, watcher.waiting) as lease,
-        requests.watching_for_cancellation(store, (lease.token, name), drain.request),
+        Drain(say_stop, max_time) as stop,
+        checking(stop.check),
+        sessions.calling_when_process_leaves(stop.request),
+        acquire_lease(store, stop.request, stop.check, say_wait) as lease,
+        requests.watching_for_cancellation(store, (lease.token, name), stop.request),
     ):
         presence = Presence(store)
-        coordinator = _Coordinator(store, study, lease, drain, watcher, checkpoint_every, presence)
-        with _interrupting_if_not_storable(store), presence.noticed(), store.naming_damage():
+        coordinator = _Coordinator(store, study, lease, stop, watcher, checkpoint_every, presence)
+        with _stopping_if_not_storable(store), presence.noticed(), store.naming_damage():
             return coordinator.run(client, spec)
 
 
 @contextlib.contextmanager
-def _interrupting_if_not_storable(store: Store) -> Iterator[None]:
+def _stopping_if_not_storable(store: Store) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -312,17 +267,21 @@ def _interrupting_if_not_storable(store: Store) -> Iterator[None]:
         raise Interrupted(explain_storage_failure(store.place, error)) from error
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Coordinator:
     """A run of a study, in the process that holds the lease; parameters as in `run`."""
 
     store: Store
     study: Study
     lease: Lease
-    drain: Drain
+    stop: Drain
     watcher: Watcher
     checkpoint_every: float
     presence: Presence
+    # Of what is computed, known once there is a cluster.
+    client: Client = field(init=False)
+    session: Session = field(init=False)
+    workers: dict[str, Worker] = field(init=False)
 
     def run(self, client: Client | None, spec: ClusterSpec) -> Outcome:
         """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
@@ -334,178 +293,155 @@ class _Coordinator:
         if not sessions.is_process_computing_tasks():  # else whoever submitted it has approved them
             approvals.approve_plugins(self.study.library.plugins)
         self.watcher.compared(entries)
-        pending = any(entry.pending.any() for entry in entries)
+        connecting: contextlib.AbstractContextManager[Connect]
+        if client is None:
+            connecting = starting_or_connecting(spec, self.stop.check, self.watcher.said)
+        else:
+            connecting = contextlib.nullcontext(lambda tasks: client)
         try:
-            with _connecting_if_pending(
-                client, spec, pending, self.drain, self.watcher
-            ) as connected:
-                store = self.store.anew()  # to be read once it is created or extended
-                stopped = self._compute_pending(store, entries, connected)
-                return fold_and_tally_store(store, entries, stopped, self.lease)
+            if any(entry.pending.any() for entry in entries):
+                with connecting as connected:
+                    stopped = self._compute_pending(entries, connected)
+                    return _fold_and_tally(self.store, entries, stopped, self.lease)
+            self._create_or_grow_store(entries, {})
+            return _fold_and_tally(self.store, entries, "", self.lease)
         # Before anything was computed; or the lease was lost when all was, and the tallies are
         # those of the beginning.
         except Interrupted as reason:
-            return Outcome(
-                self.store.place, tuple(_tally_of_entry(entry) for entry in entries), str(reason)
+            tallies = tuple(
+                Tally(entry.name, entry.table.size, int((~entry.pending).sum()), ())
+                for entry in entries
             )
+            return Outcome(self.store.place, tallies, str(reason))
 
-    def _compute_pending(
-        self, store: Store, entries: Sequence[Entry], connected: Connect | None
-    ) -> str:
-        """Grow the store and compute what is pending, if there is a client.
-
-        Returns why the run ended early; empty if it did not.
-        """
-        if connected is None:
-            noted = _attributes_of_workers({}, {})
-            create.create_or_grow_store(self.store, self.study, entries, self.lease.check, noted)
-            return ""
-        session = Session(uuid.uuid4().hex, self.lease.token, code_hash())
-        with Planner(entries, self.drain.check, self.watcher.preparing) as planner:
+    def _compute_pending(self, entries: Sequence[Entry], connected: Connect) -> str:
+        """Create or grow the store and compute what is pending; returns why it stopped, or none."""
+        self.session = Session(uuid.uuid4().hex, self.lease.token, code_hash())
+        with Planner(
+            entries,
+            self.stop.check,
+            lambda now: self.watcher.progressed(str(now), now.done / now.of),
+        ) as planner:
             plans = planner.next_plans()
             cores = os.cpu_count() or 1
-            client = connected(count_tasks(plans, cores) if planner.ended else cores)
-            with noticing_scheduler_loss(client):
-                workers = inspect_workers(client, self.store, self.lease.token, self.drain)
-                self.drain.check()
-                self._compile(client, session, workers, plans)
-            noted = _attributes_of_workers({}, workers)
-            self._forget(entries)
-            is_new = create.create_or_grow_store(
-                self.store, self.study, entries, self.lease.check, noted
-            )
+            self.client = connected(count_tasks(plans, cores) if planner.ended else cores)
+            with noticing_scheduler_loss(self.client):
+                self.workers = inspect_workers(self.client, self.store, self.lease.token, self.stop)
+                self.stop.check()
+                self._compile(plans)
+            anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
+            if anew:  # a worker that wakes may have records of it
+                fold.end_session(self.store, self.lease.check, holder=self.lease.holder)
+            for group, rows in anew.items():
+                mark_runs_not_computed(self.store, group, rows, self.lease.check)
+            is_new = self._create_or_grow_store(entries, self.workers)
             begun = fold.begin_session(
-                store, session.name, self.lease.check, is_new, self.lease.holder
+                self.store, self.session.name, self.lease.check, is_new, self.lease.holder
             )
             self.presence.begun(begun)
-            with noticing_scheduler_loss(client):
-                return self._compute(store, client, session, workers, planner)
+            with noticing_scheduler_loss(self.client):
+                return self._compute(planner)
 
-    def _forget(self, entries: Sequence[Entry]) -> None:
-        """Mark as not computed what is computed again."""
-        anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
-        if anew:  # a worker that wakes may have records of it
-            fold.end_session(self.store, self.lease.check, holder=self.lease.holder)
-        for group, rows in anew.items():
-            mark_runs_not_computed(self.store, group, rows, self.lease.check)
+    def _create_or_grow_store(
+        self, entries: Sequence[Entry], workers: Mapping[str, Worker]
+    ) -> bool:
+        """Create or grow the store, which is read anew from then on; whether it is a new one."""
+        noted = _attributes_of_workers({}, workers)
+        is_new = create.create_or_grow_store(
+            self.store, self.study, entries, self.lease.check, noted
+        )
+        self.store = self.store.anew()
+        return is_new
 
-    def _compile(
-        self,
-        client: Client,
-        session: Session,
-        workers: dict[str, Worker],
-        plans: Sequence[ExperimentPlan],
-    ) -> None:
+    def _compile(self, plans: Sequence[ExperimentPlan]) -> None:
         """Compile the kernels once on each host and kind of CPU, unless the planner has done it."""
-        if addresses := first_worker_of_each_kind(workers):
-            self.watcher.compiling(len(addresses))
+        if addresses := first_worker_of_each_kind(self.workers):
+            self.watcher.said(f"Compiling kernels on {count_with_noun(len(addresses), 'worker')}")
             rehearsal = Rehearsal(tuple(probe for plan in plans for probe in plan.probes))
-            compiling = functools.partial(compile_rehearsed_kernels, rehearsal, session)
+            compiling = functools.partial(compile_rehearsed_kernels, rehearsal, self.session)
             try:
-                call_on_workers(client, addresses, compiling, self.drain)
+                call_on_workers(self.client, addresses, compiling, self.stop)
             except (Interrupted, KeyboardInterrupt):
-                stop_session_on_workers(client, session)
+                stop_session_on_workers(self.client, self.session)
                 raise
 
-    def _compute(
-        self,
-        store: Store,
-        client: Client,
-        session: Session,
-        workers: dict[str, Worker],
-        planner: Planner,
-    ) -> str:
-        """Compute all that is pending; returns why it ended early, empty if it did not."""
-        kinds = _record_workers(store, workers, self.lease.check)
+    def _compute(self, planner: Planner) -> str:
+        """Compute all that is pending; returns why it stopped, if it did."""
+        kinds = _record_workers(self.store, self.workers, self.lease.check)
         if len(kinds) > 1:
-            self.watcher.mixed(kinds)
-        parts = self._tasks_of_plans(client, session, workers, planner)
+            self.watcher.said(
+                "Warning: the runs of this store are from different kinds of machines, whose sines "
+                f"may differ in the last bit: {'; '.join(kinds)}"
+            )
+        progress = Progress(sum(int(entry.pending.sum()) for entry in planner.entries))
         try:
-            with ending_workers_in_order(client, session, self.drain.check):
-                for part in parts:
-                    self._compute_part(store, client, session, part, planner.ended)
+            with ending_workers_in_order(self.client, self.session, self.stop.check):
+                for tasks, later in self._tasks_of_plans(planner, progress):
+                    self._hand_out(tasks, later, progress)
         except Interrupted as reason:
             self.presence.check()
             return str(reason)
         finally:
-            self.watcher.ended()
+            self.watcher.ended(progress.in_the_end, progress.done / progress.runs)
         self.presence.ended()
         return ""
 
     def _tasks_of_plans(
-        self, client: Client, session: Session, workers: dict[str, Worker], planner: Planner
-    ) -> Iterator[Part]:
-        """Tasks of the references and of the runs of experiments, as soon as these are planned."""
+        self, planner: Planner, progress: Progress
+    ) -> Iterator[tuple[Sequence[Task], float]]:
+        """Tasks that can be computed now, and seconds of those that follow; NaN if not known.
+
+        As soon as experiments are planned: references and runs that wait for none, then the others.
+        """
         known = any(entry.known for entry in planner.entries)
         counted = Counter(self.store).count() if known else ()
         before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
-        slots = count_task_slots(client, self.drain.check)
-        plans, tasks = planner.plans, 0
+        slots = count_task_slots(self.client, self.stop.check)
+        plans, count = planner.plans, 0
         while plans:
             references, runs = make_tasks(self.store, plans, slots, self.checkpoint_every)
-            first, tasks = not tasks, tasks + len(references) + len(runs)
+            count += len(references) + len(runs)
             if planner.ended:
-                self.watcher.planned(planner.plans, tasks, slots)
-            self._note_prediction(planner.plans, before)
-            seconds = sum(task.cost for task in (*references, *runs))
-            if first:
-                pending = sum(int(entry.pending.sum()) for entry in planner.entries)
-                self.watcher.began(pending, seconds)
-            else:
-                self.watcher.added(seconds)
-            yield references, runs
+                self.watcher.planned(planner.plans, count, slots)
+            found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in planner.plans}
+            write_plan_predictions(self.store, _predict_cpu_time(planner.plans, before), found)
+            progress.expected += sum(task.cost for task in (*references, *runs))
+            waiting = {task.experiment for task in references}
+            measured = [task for task in runs if task.experiment in waiting]
+            others = [task for task in runs if task.experiment not in waiting]
+            end = 0.0 if planner.ended else math.nan
+            yield [*references, *others], end + sum(task.cost for task in measured)
+            if measured:
+                yield measured, end
             try:
                 if plans := planner.next_plans():
-                    self._compile(client, session, workers, plans)
-            except KeyboardInterrupt:  # as in a shutdown while tasks run: there are results
-                raise Interrupted(self.drain.reason) from None
+                    self._compile(plans)
+            except KeyboardInterrupt:  # as in a stop while tasks run: there are results
+                raise Interrupted(self.stop.reason) from None
 
-    def _compute_part(
-        self, store: Store, client: Client, session: Session, part: Part, is_last: bool
-    ) -> None:
-        """Compute the references of some experiments, then their runs; other runs meanwhile."""
-        references, runs = part
-        waiting = {task.experiment for task in references}
-        measured = [task for task in runs if task.experiment in waiting]
-        others = [task for task in runs if task.experiment not in waiting]
-        parts: list[tuple[Sequence[Task], float]] = [
-            ([*references, *others], sum(task.cost for task in measured)),
-            (measured, 0.0),
-        ]
-        for tasks, later in parts:
-            folding = fold.BackgroundFolding(store, session.name, self.lease.check, tasks)
-            with InFlight(self.store) as flight, folding:
-                # What follows is not known before all experiments are planned.
-                left = later if is_last else math.nan
-                self._execute(client, tasks, session, flight, folding, left)
+    def _hand_out(self, tasks: Sequence[Task], later: float, progress: Progress) -> None:
+        """Compute tasks, and fold their records; `later` are seconds of those that follow."""
 
-    def _execute(
-        self,
-        client: Client,
-        tasks: Sequence[Task],
-        session: Session,
-        flight: InFlight,
-        folding: fold.BackgroundFolding,
-        later: float,
-    ) -> None:
         def on_running(running: Sequence[Task], seconds_left: float) -> None:
             self.presence.check()
             flight.note(running)
-            self.watcher.running(running, seconds_left)
+            progress.running, progress.seconds_left = running, seconds_left
+            self._show(progress)
 
         def on_receipt(task: Task, receipt: Receipt) -> None:
-            self.watcher.progressed(task, receipt)
+            progress.note_receipt(task, receipt)
+            if progress.is_due():
+                self._show(progress)
             if receipt.whole:
                 folding.committed(task)
 
-        execute_tasks(client, tasks, session, self.drain, on_receipt, on_running, later)
+        folding = fold.BackgroundFolding(self.store, self.session.name, self.lease.check, tasks)
+        with InFlight(self.store) as flight, folding:
+            hand_out(self.client, tasks, self.session, self.stop, on_receipt, on_running, later)
 
-    def _note_prediction(
-        self, plans: Sequence[ExperimentPlan], before: Mapping[str, float]
-    ) -> None:
-        """Store the expected CPU time, and that of earlier runs, for `sweep status`."""
-        found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in plans}
-        write_plan_predictions(self.store, _predict_cpu_time(plans, before), found)
+    def _show(self, progress: Progress) -> None:
+        if not self.stop.requested:  # or the rest will not be computed now
+            self.watcher.progressed(str(progress), progress.share)
 
 
 def _predict_cpu_time(plans: Sequence[ExperimentPlan], before: Mapping[str, float]) -> Prediction:
@@ -541,20 +477,7 @@ def _record_workers(store: Store, workers: Mapping[str, Worker], check: WriteChe
     return sorted({host["kind"] for host in found["hosts"] if "kind" in host})
 
 
-def _connecting_if_pending(
-    client: Client | None, spec: ClusterSpec, pending: bool, drain: Drain, watcher: Watcher
-) -> contextlib.AbstractContextManager[Connect | None]:
-    """A context with a function that gives the client; with None if nothing is pending."""
-    if not pending:
-        return contextlib.nullcontext()
-    if client is not None:
-        return contextlib.nullcontext(lambda tasks: client)
-    return starting_or_connecting(spec, drain.check, watcher.connecting)
-
-
-def fold_and_tally_store(
-    store: Store, entries: Sequence[Entry], stopped: str, lease: Lease
-) -> Outcome:
+def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease: Lease) -> Outcome:
     """Fold all records and end a complete session, if the lease is held; count what is done.
 
     A request to stop that finds all done has stopped nothing; who has lost the lease says so.
@@ -600,8 +523,3 @@ def _tally_experiment(store: Store, entry: Entry, unfolded: Unfolded | None) -> 
         if value > 0
     )
     return Tally(entry.name, entry.table.size, int(done.sum()), failed)
-
-
-def _tally_of_entry(entry: Entry) -> Tally:
-    done = int((~entry.pending).sum())
-    return Tally(entry.name, entry.table.size, done, ())

@@ -26,7 +26,8 @@ from distributed import Client, Reschedule, fire_and_forget, get_client, secede
 from distributed.protocol import pickle
 
 from integrators.errors import InputError, check_number
-from sweep.campaign import coordinator
+from sweep.campaign.run import Outcome, run
+from sweep.campaign.watch import Watcher
 from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
 from sweep.clusters.connect import start_or_connect
 from sweep.clusters.jobs import (
@@ -295,7 +296,7 @@ def coordinate_on_cluster(study: Study, store: Store, name: str, options: dict[s
     _note_end(store, name, attempt, outcome)
 
 
-def _note_end(store: Store, name: str, attempt: str, outcome: coordinator.Outcome) -> None:
+def _note_end(store: Store, name: str, attempt: str, outcome: Outcome) -> None:
     """Note how a coordinator has ended; remove its note if the study is complete."""
     if outcome.complete and not outcome.failed:
         requests.remove_submission_note(store)
@@ -311,7 +312,7 @@ def _run_when_store_is_free(
     attempt: str,
     client: Client | None,
     options: dict[str, Any],
-) -> coordinator.Outcome | None:
+) -> Outcome | None:
     """Run the study once the lease is free; None if it was cancelled or replaced before."""
     again = False
     while True:
@@ -324,7 +325,7 @@ def _run_when_store_is_free(
             return None
         try:
             watcher = _SubmissionWatcher(store, name, attempt)
-            return coordinator.run(study, store, client, watcher=watcher, name=name, **options)
+            return run(study, store, client, watcher=watcher, name=name, **options)
         except StoreError:
             # Where it failed for the first time, the holder may have ended just now.
             if lease_holder_of_store(store) is None and again:
@@ -333,7 +334,7 @@ def _run_when_store_is_free(
         time.sleep(AGAIN_SECONDS)
 
 
-class _SubmissionWatcher(coordinator.Watcher):
+class _SubmissionWatcher(Watcher):
     """Notes in the submission that the coordinator runs, once it holds the lease."""
 
     def __init__(self, store: Store, name: str, attempt: str) -> None:

@@ -1,0 +1,322 @@
+"""Hand tasks out to the workers of a Dask cluster, a few at a time, and take their receipts.
+
+Dask keeps nothing that is needed: results go into the store, as `sweep.campaign.run` says. So a
+task whose worker was lost is computed again, and resumes from its last checkpoint. Dask does that
+by itself, until more than ``allowed-failures`` workers of a task have died. Then it is handed out
+again here, with checkpoints twice as often, unless `MOST_DEATHS` workers died with nothing
+recorded. A lost scheduler ends the run, which `sweep run` resumes.
+
+A receipt is an event of its worker, which arrives before Dask's message that the task is done:
+nothing is fetched from a worker, which may be suspended or lost by then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+from distributed import KilledWorker, as_completed, get_worker
+
+from sweep.campaign.worker.compute import compute_task, recorded_progress_of_task
+from sweep.campaign.worker.tasks import Receipt
+from sweep.clusters.jobs import tell_work_left
+from sweep.clusters.stop import TIME_IS_UP
+from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
+from sweep.errors import Damaged, Interrupted, TaskFailed
+from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
+
+if TYPE_CHECKING:
+    from dask.typing import Key
+    from distributed import Client, Future
+
+    from sweep.campaign.worker.tasks import ReferenceTask, RunTask, Task
+    from sweep.clusters.spec import Check
+    from sweep.clusters.stop import Drain
+    from sweep.store.lease.sessions import Session
+
+    TaskKey = tuple[str, str, int]
+
+TASKS_A_SLOT = 2  # handed out for each thread of a worker: one runs, one waits
+GONE = "the scheduler is gone"
+MOST_ROWS = 2**16  # of tasks that are handed out at once, some MB: Dask warns of more
+LOOK_SECONDS = 1.0  # between two looks how many workers there are
+TOGETHER_SECONDS = 0.1  # within which tasks have ended that are replaced together
+MOST_DEATHS = 150  # in a row, with nothing recorded, before the coordinator gives up too
+LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
+
+
+@contextlib.contextmanager
+def noticing_scheduler_loss(client: Client) -> Iterator[None]:
+    """Turn exceptions within this, after the loss of the scheduler, into `Interrupted`."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        raise
+    except (Exception, CancelledError) as error:
+        if client.status == "running":
+            raise
+        raise Interrupted(GONE) from error
+
+
+def count_task_slots(client: Client, check: Check) -> int:
+    """Number of threads of all workers; `check` is called while this waits, and may raise."""
+    threads: Mapping[str, int] = ask_cluster_with_retries(client, client.nthreads, check)
+    return max(1, sum(threads.values()))
+
+
+def compute_and_report(task: RunTask | ReferenceTask, session: Session) -> None:
+    """Compute a task and send its receipt, the function that Dask calls on a worker."""
+    report(compute_task(task, session), session)
+
+
+def report(receipt: Receipt, session: Session) -> None:
+    """Send the receipt of the task that this thread of a worker computes to the coordinator."""
+    worker = get_worker()
+    said = [worker.get_current_task(), dataclasses.astuple(receipt)]
+    worker.log_event(_topic(session), said)
+
+
+@contextlib.contextmanager
+def _receiving(client: Client, session: Session, receipts: dict[Key, Receipt]) -> Iterator[None]:
+    """Put the receipts of a session into a dict, within ``with``."""
+
+    def note_receipt(event: tuple[float, tuple[Key, Sequence[Any]]]) -> None:
+        _, (key, receipt) = event
+        receipts[key] = Receipt(*receipt)
+
+    client.subscribe_topic(_topic(session), note_receipt)
+    try:
+        yield
+    finally:
+        if client.status == "running":
+            client.unsubscribe_topic(_topic(session))
+
+
+def _topic(session: Session) -> str:
+    return f"geosweep-{session.name}"
+
+
+def hand_out(
+    client: Client,
+    tasks: Sequence[Task],
+    session: Session,
+    stop: Drain,
+    on_receipt: Callable[[Task, Receipt], object],
+    on_running: Callable[[Sequence[Task], float], object] = lambda running, left: None,
+    later: float = 0.0,
+) -> None:
+    """Compute tasks on the cluster, in order.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    tasks : list of PlannedTask or ReferenceTask
+    session : sweep.store.lease.sessions.Session
+    stop : sweep.clusters.stop.Drain
+        Once it is requested, no further task is handed out, and those that run end after their
+        current segments. None is handed out whose first segment would end after the deadline.
+    on_receipt : callable
+        Called with each task that has ended and its `Receipt`.
+    on_running : callable
+        Called about once a second with the running tasks and the seconds left of all tasks.
+    later : float
+        Expected seconds of the tasks that follow these.
+
+    Raises
+    ------
+    Interrupted
+        If a stop leaves tasks undone, or the disk is full.
+    Damaged
+        If a task met a file of the store that is.
+    TaskFailed
+        If a task raised anything else. All of these after those that run have ended.
+    """
+    own = _HandedOut(client, tasks, session, stop)
+    stop.when_requested(lambda: stop_session_on_workers(client, session))
+    with _receiving(client, session, own.receipts):
+        while True:
+            looked = own.look()
+            own.fill()
+            if not own.tasks:
+                break
+            if looked:
+                on_running(own.running, own.seconds_left(later))
+            for task, receipt in own.ended():
+                on_receipt(task, receipt)
+    tell_work_left(client, 0.0, 0)
+    if own.failure is not None:
+        task, error = own.failure
+        if is_storage_full_or_failing(error):
+            raise Interrupted(explain_storage_failure(task.store.place, error))
+        if isinstance(error, Damaged):
+            raise error
+        raise TaskFailed(_explain_task_failure(task, error)) from error
+    if own.waiting or own.stopped:
+        raise Interrupted(stop.reason or TIME_IS_UP)
+
+
+class _HandedOut:
+    """The tasks of `hand_out`: those that wait here, and those that Dask has.
+
+    Attributes
+    ----------
+    waiting : deque of Task
+    tasks : dict of Key to Task
+        That Dask has, in the order in which it got them, by the key of their future.
+    failure : (Task, BaseException), optional
+        The first task that raised, with what it raised.
+    stopped : int
+        Number of tasks that were stopped before they were done.
+    receipts : dict of Key to Receipt
+        That have come, of tasks that Dask has.
+    """
+
+    def __init__(
+        self, client: Client, tasks: Sequence[Task], session: Session, stop: Drain
+    ) -> None:
+        self.waiting, self.stopped = deque(tasks), 0
+        self.tasks: dict[Key, Task] = {}
+        self.receipts: dict[Key, Receipt] = {}
+        self.failure: tuple[Task, BaseException] | None = None
+        self._client, self._session, self._stop = client, session, stop
+        self._completed = as_completed(loop=client.loop)
+        self._slots, self._looked, self._took_receipts = 1, 0.0, 0.0
+        self._began: dict[Key, float] = {}  # when the tasks that run did
+        self._expected = self._took = 0.0  # seconds, of the tasks that are done
+        self._deaths = 0  # of workers in a row, with nothing recorded
+        # What was recorded of tasks whose workers died.
+        self._recorded: dict[TaskKey, tuple[int, int]] = {}
+
+    def look(self) -> bool:
+        """Count the threads of all workers once in `LOOK_SECONDS`; whether it did."""
+        if (now := time.monotonic()) < self._looked + LOOK_SECONDS:
+            return False
+        self._looked = now
+        with contextlib.suppress(OSError):  # the scheduler may be gone: its futures will say so
+            slots = sum(self._client.nthreads().values())
+            if not slots and self._stop.requested:
+                raise Interrupted(self._stop.reason)  # no worker is left to end its task
+            self._slots = max(1, slots)
+        left = [*self.tasks.values(), *(() if self._is_over else self.waiting)]
+        seconds = self._slowness * sum(task.cost for task in left)
+        tell_work_left(self._client, seconds, len(left))
+        return True
+
+    def fill(self) -> None:
+        """Hand out as many tasks as the workers have room for."""
+        while tasks := self._next_tasks():
+            sent = [task.build() for task in tasks]
+            sessions = [self._session] * len(sent)
+            futures = self._client.map(compute_and_report, sent, sessions, pure=False)
+            self.tasks |= {future.key: task for future, task in zip(futures, tasks, strict=True)}
+            self._completed.update(futures)
+
+    def _next_tasks(self) -> list[Task]:
+        """Take waiting tasks for which there is room, as many as go into one message."""
+        tasks: list[Task] = []
+        room, rows = TASKS_A_SLOT * self._slots - len(self.tasks), 0
+        while self.waiting and len(tasks) < room and rows < MOST_ROWS:
+            until = time.monotonic() + self.waiting[0].seconds_to_stop
+            if self._is_over or until > self._stop.deadline:
+                break
+            tasks.append(self.waiting.popleft())
+            rows += tasks[-1].runs
+        return tasks
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no further task is handed out."""
+        return self._stop.requested or self.failure is not None
+
+    @property
+    def running(self) -> list[Task]:
+        """The tasks that run, as far as this process knows without asking the scheduler."""
+        now = time.monotonic()
+        running = list(self.tasks.items())[: self._slots]
+        self._began = {key: self._began.get(key, now) for key, _ in running}
+        return [task for _, task in running]
+
+    @property
+    def _slowness(self) -> float:
+        """Ratio of the seconds that tasks took to the expected ones."""
+        return self._took / self._expected if self._expected else 1.0
+
+    def seconds_left(self, later: float) -> float:
+        """Seconds until these tasks, and others that take `later` seconds, are expected to end."""
+        now, slowness = time.monotonic(), self._slowness
+        running = [
+            max(0.0, slowness * self.tasks[key].cost - (now - began))
+            for key, began in self._began.items()
+            if key in self.tasks
+        ]
+        handed_out = [task.cost for key, task in self.tasks.items() if key not in self._began]
+        others = sum(handed_out) + sum(task.cost for task in self.waiting) + later
+        return max([(sum(running) + slowness * others) / self._slots, *running])
+
+    def ended(self) -> Iterator[tuple[Task, Receipt]]:
+        """Wait for tasks to end, `LOOK_SECONDS` at most; those that have, with their receipts.
+
+        One that was lost with its worker, or that its worker stopped before it was done, waits
+        again.
+        """
+        with (news := self._completed.thread_condition):
+            if not self._completed.has_ready():
+                news.wait(LOOK_SECONDS)
+        # Several tasks in one message cost the scheduler hardly more than one.
+        time.sleep(max(0.0, self._took_receipts + TOGETHER_SECONDS - time.monotonic()))
+        self._took_receipts = time.monotonic()
+        for future in self._completed.next_batch(block=False):
+            task = self.tasks.pop(future.key)
+            receipt, error = self.receipts.pop(future.key, None), _error_of(future)
+            future.release()
+            if receipt is not None:
+                self._note_receipt(task, receipt)
+                yield task, receipt
+            elif isinstance(error, KilledWorker) and self._may_repeat(task, error):
+                every = max(LEAST_BETWEEN, task.checkpoint_every / 2)
+                self.waiting.appendleft(dataclasses.replace(task, checkpoint_every=every))
+            elif error is not None:
+                self.failure = self.failure or (task, error)
+            elif self._client.status != "running":
+                raise Interrupted(GONE)
+            else:
+                self.waiting.appendleft(task)
+
+    def _note_receipt(self, task: Task, receipt: Receipt) -> None:
+        self._deaths = 0
+        if receipt.whole:
+            self._expected += task.cost
+            self._took += receipt.seconds
+        if receipt.fenced_off:
+            self._stop.request("another process has taken the store over")
+        if not receipt.whole and self._stop.requested:
+            self.stopped += 1
+        elif not receipt.whole:
+            self.waiting.appendleft(task)
+
+    def _may_repeat(self, task: Task, error: KilledWorker) -> bool:
+        """Whether fewer than `MOST_DEATHS` workers died since something of a task was recorded."""
+        before, now = self._recorded.get(task.key, (0, 0)), recorded_progress_of_task(task)
+        self._recorded[task.key] = now
+        self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
+        return self._deaths < MOST_DEATHS
+
+
+def _error_of(future: Future[None]) -> BaseException | None:
+    with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
+        return future.exception() if future.status == "error" else None
+    return None
+
+
+def _explain_task_failure(task: Task, error: BaseException) -> str:
+    if isinstance(error, KilledWorker):
+        return (
+            f"a task of experiment {task.experiment!r} ended its workers again and again: too "
+            "little memory, or a crash in a kernel"
+        )
+    return f"a task of experiment {task.experiment!r} failed: {type(error).__name__}: {error}"
