@@ -4,7 +4,7 @@ It is an ordinary coordinator: it holds the lease of the store while it works, a
 stays. On a running cluster it is a task. If its worker dies, Dask runs the task again on another
 one, which resumes from the store, once the lease of the first is free: two never work at once. In a
 batch system it is a job, which also runs the scheduler and submits the jobs of the workers; where
-its time limit ends it, it submits itself again.
+its time limit stops it, it submits itself again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import base64
 import contextlib
 import dataclasses
 import math
+import os
 import platform
-import secrets
 import sys
 import time
 import zlib
@@ -118,139 +118,66 @@ def submit(
         worker has another version of the code, or does not see the store; if a coordinator is
         queued already.
     """
-    job: tuple[ClusterSpec, Profile] | None = None
-    connecting: contextlib.AbstractContextManager[Client]
+    options = {"checkpoint_every": check_number("checkpoint_every", checkpoint_every, above=0.0)}
+    if max_time is not None:
+        options["max_time"] = check_number("max_time", max_time, above=0.0)
     if isinstance(cluster, Client):
-        connecting = contextlib.nullcontext(cluster)
-    elif isinstance(cluster, ClusterSpec):
-        spec, profile = resolve_cluster_spec(cluster)
-        connecting = start_or_connect(spec)
-        if profile is not None:
-            check_coordinator_profile(profile)
-            job = cluster, profile
-    else:
+        return _submit_task(*resolve_study_and_store(study, store, trust_plugins), cluster, options)
+    if not isinstance(cluster, ClusterSpec):
         raise InputError(
             f"cluster = {cluster!r}; expected the client of a running scheduler, such as "
             "ClusterSpec(scheduler='tcp://host:8786'), or the profile of a batch system, such as "
             "ClusterSpec(profile='slurm', workers=64)",
             key="cluster",
         )
-    options = {"checkpoint_every": check_number("checkpoint_every", checkpoint_every, above=0.0)}
-    if max_time is not None:
-        options["max_time"] = check_number("max_time", max_time, above=0.0)
+    spec, profile = resolve_cluster_spec(cluster)
+    if profile is not None:
+        check_coordinator_profile(profile)
     study, store = resolve_study_and_store(study, store, trust_plugins)
-    if job is not None:
-        submission = _submit_coordinator_job(study, store, *job, options)
-    else:
-        with connecting as client:
-            submission = _submit_coordinator(study, store, client, options)
-    return Submitted(submission.name, submission.scheduler, store.place)
+    if profile is not None:
+        return _submit_job(study, store, profile, cluster, options)
+    with start_or_connect(spec) as client:
+        return _submit_task(study, store, client, options)
 
 
-def _submit_coordinator_job(
-    study: Study, store: Store, spec: ClusterSpec, profile: Profile, options: dict[str, Any]
-) -> Submission:
-    """Submit the coordinator of a study to a batch system; returns its `Submission`."""
+def _submit_job(
+    study: Study, store: Store, profile: Profile, spec: ClusterSpec, options: dict[str, Any]
+) -> Submitted:
+    """Submit the coordinator of a study to a batch system."""
     submission = Submission.here(study.name, f"{profile.kind}, as profile {profile.name!r} says")
-    with Drain() as drain, acquire_lease(store, drain.request, drain.check):
-        diff.diff_store_against_study(store, study)
-        approvals.approve_plugins(study.library.plugins)
+    with Drain() as stop, acquire_lease(store, stop.request, stop.check):
         before = submission_of_store(store)
-        if before is not None and before.state == QUEUED:
-            raise InputError(
-                f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
-            )
-        requests.withdraw_cancellation(store)
-        requests.note_submission(store, submission)  # before the job may look for it
+        is_queued = before is not None and before.state == QUEUED
+        # Noted before the job may look for it.
+        _note_new_submission(study, store, submission, before if is_queued else None)
         try:
-            job = _CoordinatorJob(study, store, submission.name, spec, options).submit(profile)
+            coordinator = _Coordinator(study, store, submission.name, options, spec)
+            job = coordinator.submit_job(profile)
         except InputError:
             requests.remove_submission_note(store)
             raise
         submission = dataclasses.replace(submission, scheduler=f"{profile.kind} as job {job}")
         requests.note_submission(store, submission)  # the job cannot have begun: the lease is ours
-    return submission
+    return Submitted(submission.name, submission.scheduler, store.place)
 
 
-@dataclass(frozen=True)
-class _CoordinatorJob:
-    """A coordinator in a batch job; parameters as in `submit`, `round` is the number of its job."""
-
-    study: Study
-    store: Store
-    name: str
-    spec: ClusterSpec
-    options: dict[str, Any]
-    round: int = 1
-
-    def submit(self, profile: Profile) -> str:
-        """Submit the job; returns its id."""
-        text = base64.b64encode(zlib.compress(pickle.dumps(self))).decode()
-        function = f"{__name__}:coordinate_in_batch_job"
-        return submit_coordinator_job(profile, f"geosweep-{self.study.name}", function, text)
-
-    def coordinate(self) -> None:
-        """Run the study until it is complete, or the time of the job is up."""
-        attempt = secrets.token_hex(8)
-        try:
-            _, profile = resolve_cluster_spec(self.spec)
-            if profile is None:
-                raise InputError("a scheduler that runs has no job for a coordinator")
-            seconds = seconds_of_coordinator_job(profile)
-            limit = seconds - min(MOST_MARGIN, MARGIN * seconds) if seconds < math.inf else seconds
-            limit = min(limit, self.options.get("max_time", math.inf))
-            options = self.options | ({"max_time": limit} if limit < math.inf else {})
-            outcome = _run_when_store_is_free(
-                self.study, self.store, self.name, attempt, None, {"cluster": self.spec, **options}
-            )
-            if outcome is None:
-                return
-            print(outcome.stopped or f"complete, {outcome.failed:,} runs failed")
-            again = not outcome.complete and outcome.stopped.startswith(TIME_IS_UP)
-            if again and "max_time" not in self.options and self.round < JOB_ROUNDS:
-                _mark_submission(self.store, self.name, state=QUEUED)
-                job = dataclasses.replace(self, round=self.round + 1).submit(profile)
-                print(f"It goes on in job {job}")
-                return
-        except Exception as error:
-            _mark_submission_ended(
-                self.store, self.name, attempt, f"{type(error).__name__}: {error}"
-            )
-            raise
-        _note_end(self.store, self.name, attempt, outcome)
-
-
-def coordinate_in_batch_job() -> None:
-    """Run the coordinator that a batch job has as its standard input; see `submit`."""
-    pickle.loads(zlib.decompress(base64.b64decode(sys.stdin.buffer.read()))).coordinate()
-
-
-def _submit_coordinator(
-    study: Study, store: Store, client: Client, options: dict[str, Any]
-) -> Submission:
-    """Submit the coordinator of a study to a running cluster; returns its `Submission`."""
+def _submit_task(study: Study, store: Store, client: Client, options: dict[str, Any]) -> Submitted:
+    """Submit the coordinator of a study to a running cluster."""
     scheduler: Any = client.scheduler  # which a connected client has
     submission = Submission.here(study.name, scheduler.address)
-    with Drain() as drain, acquire_lease(store, drain.request, drain.check) as lease:
-        diff.diff_store_against_study(store, study)
-        approvals.approve_plugins(study.library.plugins)
-        inspect_workers(client, store, lease.token, drain)
+    with Drain() as stop, acquire_lease(store, stop.request, stop.check) as lease:
+        inspect_workers(client, store, lease.token, stop)
         before = submission_of_store(store)
-        if before is not None and _scheduler_has_task(client, before.name):
-            raise InputError(
-                f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
-            )
-        requests.withdraw_cancellation(store)
-        requests.note_submission(store, submission)
+        is_queued = before is not None and _scheduler_has_task(client, before.name)
+        _note_new_submission(study, store, submission, before if is_queued else None)
     future = client.submit(
-        coordinate_on_cluster, study, store, submission.name, options,
+        coordinate_on_cluster, _Coordinator(study, store, submission.name, options),
         key=submission.name, priority=PRIORITY, pure=False,
     )  # fmt: skip
     fire_and_forget(future)
     deadline = time.monotonic() + ACCEPTED_SECONDS
-    while not _scheduler_has_task(client, submission.name):  # this process may end as soon as it is
-        if future.done():
-            break
+    # This process may end as soon as the scheduler has it.
+    while not (_scheduler_has_task(client, submission.name) or future.done()):
         if time.monotonic() > deadline:
             requests.remove_submission_note(store)
             raise InputError(
@@ -258,7 +185,21 @@ def _submit_coordinator(
                 f"{ACCEPTED_SECONDS:.0f} s: see whether it works, and repeat the command"
             )
         time.sleep(0.05)
-    return submission
+    return Submitted(submission.name, submission.scheduler, store.place)
+
+
+def _note_new_submission(
+    study: Study, store: Store, submission: Submission, queued: Submission | None
+) -> None:
+    """Note a submission, after all checks; `queued` is another one that has not begun."""
+    diff.diff_store_against_study(store, study)
+    approvals.approve_plugins(study.library.plugins)
+    if queued is not None:
+        raise InputError(
+            f"{store}: a coordinator is there already, {queued}. `sweep cancel {store}` ends it"
+        )
+    requests.withdraw_cancellation(store)
+    requests.note_submission(store, submission)
 
 
 def _scheduler_has_task(client: Client, key: str) -> bool:
@@ -268,98 +209,144 @@ def _scheduler_has_task(client: Client, key: str) -> bool:
     return status.get(key) in ("queued", "no-worker", "waiting", "processing")
 
 
-def coordinate_on_cluster(study: Study, store: Store, name: str, options: dict[str, Any]) -> None:
-    """Run a study on the cluster of this worker: the task that `submit` submits.
+def coordinate_on_cluster(coordinator: _Coordinator) -> None:
+    """Run a submitted study on the cluster of this worker, as a task of it."""
+    client = get_client()
+    secede()  # frees the slot of this worker for tasks that compute
+    with sessions.marking_thread_as_computing():
+        coordinator.run(client)
+
+
+def coordinate_in_batch_job() -> None:
+    """Run a submitted study, which this batch job has as its standard input."""
+    pickle.loads(zlib.decompress(base64.b64decode(sys.stdin.buffer.read()))).run()
+
+
+@dataclass(frozen=True)
+class _Coordinator:
+    """A submitted coordinator, as it is sent to where it runs.
 
     Parameters
     ----------
-    study, store, options
-        As in `submit`.
+    study, store
     name : str
         Name of the submission.
+    options : dict
+        Arguments of `sweep.run`.
+    spec : ClusterSpec, optional
+        The cluster that its batch job starts.
+    round : int
+        Number of the job.
     """
-    client = get_client()
-    secede()  # frees the slot of this worker for tasks that compute
-    attempt = secrets.token_hex(8)
-    try:
-        with sessions.marking_thread_as_computing():
-            outcome = _run_when_store_is_free(study, store, name, attempt, client, options)
-    except Exception as error:
-        if sessions.is_process_leaving() and isinstance(error, Interrupted):
-            raise Reschedule from None
-        _mark_submission_ended(store, name, attempt, f"{type(error).__name__}: {error}")
-        raise
-    if outcome is None:
-        return
-    if sessions.is_process_leaving() and not outcome.complete:
-        raise Reschedule  # on another worker
-    _note_end(store, name, attempt, outcome)
 
+    study: Study
+    store: Store
+    name: str
+    options: dict[str, Any]
+    spec: ClusterSpec | None = None
+    round: int = 1
 
-def _note_end(store: Store, name: str, attempt: str, outcome: Outcome) -> None:
-    """Note how a coordinator has ended; remove its note if the study is complete."""
-    if outcome.complete and not outcome.failed:
-        requests.remove_submission_note(store)
-    else:
-        why = outcome.stopped or f"complete, {outcome.failed:,} runs failed"
-        _mark_submission_ended(store, name, attempt, why)
+    def submit_job(self, profile: Profile) -> str:
+        """Submit it as a batch job; returns the id of that."""
+        text = base64.b64encode(zlib.compress(pickle.dumps(self))).decode()
+        function = f"{__name__}:coordinate_in_batch_job"
+        return submit_coordinator_job(profile, f"geosweep-{self.study.name}", function, text)
 
-
-def _run_when_store_is_free(
-    study: Study,
-    store: Store,
-    name: str,
-    attempt: str,
-    client: Client | None,
-    options: dict[str, Any],
-) -> Outcome | None:
-    """Run the study once the lease is free; None if it was cancelled or replaced before."""
-    again = False
-    while True:
-        if reason := requests.cancellation_reason(store, name):
-            _mark_submission_ended(store, name, attempt, reason)
-            requests.withdraw_cancellation(store)
-            return None
-        found = submission_of_store(store)
-        if found is None or found.name != name:
-            return None
+    def run(self, client: Client | None = None) -> None:
+        """Run the study until it is complete, cancelled or the time is up, and note the end."""
         try:
-            watcher = _SubmissionWatcher(store, name, attempt)
-            return run(study, store, client, watcher=watcher, name=name, **options)
-        except StoreError:
-            # Where it failed for the first time, the holder may have ended just now.
-            if lease_holder_of_store(store) is None and again:
-                raise
-        again = True
-        time.sleep(AGAIN_SECONDS)
+            outcome = self._run_in_job() if self.spec else self._run_when_store_is_free(client)
+        except Exception as error:
+            if sessions.is_process_leaving() and isinstance(error, Interrupted):
+                raise Reschedule from None
+            self._note_end(f"{type(error).__name__}: {error}")
+            raise
+        if outcome is None:
+            return
+        if sessions.is_process_leaving() and not outcome.complete:
+            raise Reschedule  # on another worker
+        if outcome.complete and not outcome.failed:
+            requests.remove_submission_note(self.store)
+        else:
+            self._note_end(outcome.stopped or f"complete, {outcome.failed:,} runs failed")
+
+    def _run_in_job(self) -> Outcome | None:
+        """Run the study in this job, and submit the next one if the time of this one is up."""
+        assert self.spec is not None
+        _, profile = resolve_cluster_spec(self.spec)
+        if profile is None:
+            raise InputError("a scheduler that runs has no job for a coordinator")
+        seconds = seconds_of_coordinator_job(profile)
+        limit = seconds - min(MOST_MARGIN, MARGIN * seconds) if seconds < math.inf else seconds
+        limit = min(limit, self.options.get("max_time", math.inf))
+        limited = {"max_time": limit} if limit < math.inf else {}
+        outcome = self._run_when_store_is_free(None, cluster=self.spec, **limited)
+        if outcome is None:
+            return None
+        print(outcome.stopped or f"complete, {outcome.failed:,} runs failed")
+        is_over = outcome.stopped == TIME_IS_UP and "max_time" not in self.options
+        if outcome.complete or not is_over or self.round >= JOB_ROUNDS:
+            return outcome
+        self._note(state=QUEUED)
+        job = dataclasses.replace(self, round=self.round + 1).submit_job(profile)
+        print(f"It goes on in job {job}")
+        return None
+
+    def _run_when_store_is_free(self, client: Client | None, **options: Any) -> Outcome | None:
+        """Run the study once the lease is free; None if it was cancelled or replaced before."""
+        again = False
+        while True:
+            if reason := requests.cancellation_reason(self.store, self.name):
+                self._note_end(reason)
+                requests.withdraw_cancellation(self.store)
+                return None
+            if self._submission is None:
+                return None
+            try:
+                return run(
+                    self.study, self.store, client, watcher=_Noting(self), name=self.name,
+                    **(self.options | options),
+                )  # fmt: skip
+            except StoreError:
+                # Where it failed for the first time, the holder may have ended just now.
+                if lease_holder_of_store(self.store) is None and again:
+                    raise
+            again = True
+            time.sleep(AGAIN_SECONDS)
+
+    @property
+    def _submission(self) -> Submission | None:
+        """What the store notes of it; None if there is another one by now."""
+        found = submission_of_store(self.store)
+        return found if found is not None and found.name == self.name else None
+
+    def note_begin(self) -> None:
+        """Note that it holds the lease, and runs in this process."""
+        self._note(state=RUNNING, host=platform.node(), attempt=_this_process())
+
+    def _note_end(self, why: str) -> None:
+        # Another worker that took it over notes its own end.
+        found = self._submission
+        is_ours = found is not None and found.attempt in ("", _this_process())
+        if is_ours or lease_holder_of_store(self.store) is None:
+            self._note(state=ENDED, host=platform.node(), why=why)
+
+    def _note(self, **changes: Any) -> None:
+        if (found := self._submission) is not None:
+            with contextlib.suppress(OSError):
+                requests.note_submission(self.store, dataclasses.replace(found, **changes))
 
 
-class _SubmissionWatcher(Watcher):
-    """Notes in the submission that the coordinator runs, once it holds the lease."""
+def _this_process() -> str:
+    return f"{platform.node()} {os.getpid()}"
 
-    def __init__(self, store: Store, name: str, attempt: str) -> None:
-        self._store, self._name, self._attempt = store, name, attempt
+
+class _Noting(Watcher):
+    """Notes that a submitted coordinator runs."""
+
+    def __init__(self, coordinator: _Coordinator) -> None:
+        self._coordinator = coordinator
 
     def compared(self, entries: Sequence[Entry]) -> None:
         """Note that this process holds the lease, and runs the study."""
-        now = {"state": RUNNING, "host": platform.node(), "attempt": self._attempt}
-        _mark_submission(self._store, self._name, **now)
-
-
-def _mark_submission(store: Store, name: str, **changes: Any) -> None:
-    if (found := submission_of_store(store)) is not None and found.name == name:
-        _update_submission(store, found, **changes)
-
-
-def _mark_submission_ended(store: Store, name: str, attempt: str, why: str) -> None:
-    found = submission_of_store(store)
-    if found is None or found.name != name:
-        return
-    # Another worker that took it over notes its own end.
-    if found.attempt in ("", attempt) or lease_holder_of_store(store) is None:
-        _update_submission(store, found, state=ENDED, host=platform.node(), why=why)
-
-
-def _update_submission(store: Store, found: Submission, **changes: Any) -> None:
-    with contextlib.suppress(OSError):
-        requests.note_submission(store, dataclasses.replace(found, **changes))
+        self._coordinator.note_begin()

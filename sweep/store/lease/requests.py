@@ -45,8 +45,7 @@ class Submission:
     host : str
         Where it runs, or ran last.
     attempt : str
-        Token of the process that coordinates it, or did last; another one than that of the
-        attempts at tasks.
+        The process that coordinates it, or did last.
     why : str
         How it ended.
     """
