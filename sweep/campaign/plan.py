@@ -840,7 +840,6 @@ class PlannedTask(Task):
             stored=entry.standing[runs].astype(np.int64),
             reference=rows_of_references,
             precise_starts=entry.table.precise_starts(runs),
-            unit=batches.shard_rows,
             cost=self.cost,
             checkpoint_every=self.checkpoint_every,
         )

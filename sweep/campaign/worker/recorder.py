@@ -235,11 +235,6 @@ class Recorder:
         made = self.integrator
         return made.library.integrator(made.name, dict(made.settings))
 
-    @property
-    def order(self) -> int:
-        """Order of the integrator that chooses the steps: itself, or the one of `steps_of`."""
-        return int((self._integrator.counted or self._integrator).order)
-
     @cached_property
     def problem(self) -> Any:
         """The integrator bound to the system: a `Problem` or an `AdaptiveProblem`."""
@@ -347,13 +342,13 @@ class Recorder:
             most = 0 if most is not None and runs.tried else most
         wall, cpu = time.perf_counter(), time.thread_time()
         if self._integrator.adaptive:
-            found = self.integrate_adaptive(runs.initial, times, runs.tolerance, known, most=most)
+            found = self._integrate_adaptive(runs.initial, times, runs.tolerance, known, most)
             if not self.problem.is_prepared(known):
                 runs.checkpoints, runs.part = known, found.batch.part
                 return {}
         else:
             counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
-            found = self.integrate_fixed(
+            found = self._integrate_fixed(
                 runs.initial, runs.step_size, counts, known, self._exact_step(runs), most
             )
         batch, runs.counters = found.batch, found.counters
@@ -630,7 +625,7 @@ class Recorder:
         axis = self.recipe.time_axis
         return to_precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
 
-    def integrate_fixed(
+    def _integrate_fixed(
         self,
         initial: States,
         step_size: float,
@@ -668,23 +663,22 @@ class Recorder:
         shape = batch.states.shape[:2]
         return Integrated(batch, counters, np.full(shape, step_size), np.zeros(shape))
 
-    def integrate_adaptive(
+    def _integrate_adaptive(
         self,
         initial: States,
         times: np.ndarray,
         tolerance: float,
-        checkpoints: np.ndarray | None = None,
-        bound: StepBound | None = None,
-        most: int | None = None,
+        checkpoints: np.ndarray | None,
+        most: int | None,
     ) -> Integrated:
-        """As `integrate_fixed`, by an adaptive integrator up to sample times.
+        """As `_integrate_fixed`, by an adaptive integrator up to sample times.
 
         In double-double `times` are precise numbers, or floats that `to_precise` converts.
         """
         found = run_adaptive(
             self.problem, initial, times if self._element is DOUBLE else to_precise(times),
             tolerance, self._keeps_statistics, checkpoints=checkpoints,
-            bound=bound or self.recipe.bound, most=most,
+            bound=self.recipe.bound, most=most,
         )  # fmt: skip
         return Integrated(found, found.counters, found.step_sizes, found.rejected_so_far)
 

@@ -96,8 +96,8 @@ class RunWork:
         left = np.flatnonzero(~self.recording.done)
         task = self.task
         keys = np.array([
-            task.integrator, task.system, task.step_size, task.repeat, task.rows // task.unit,
-            self.resumes, self.sample, self.recording.checkpointed[:, 1],
+            task.integrator, task.system, task.step_size, task.repeat, self.resumes, self.sample,
+            self.recording.checkpointed[:, 1],
         ])[:, left]  # fmt: skip
         changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
         for part in np.split(left, changes):

@@ -124,8 +124,6 @@ class RunTask(Task):
         Row of the reference of each of `rows`; empty without one.
     precise_starts : ndarray, or None
         As `sweep.study.run_table.RunTable.precise_starts`.
-    unit : int
-        Number of consecutive rows within which runs are integrated together.
     cost : float
         Expected seconds.
     """
@@ -145,7 +143,6 @@ class RunTask(Task):
     stored: RowNumbers
     reference: RowNumbers
     precise_starts: NDArray[np.float64] | None
-    unit: int
     cost: float
 
 
