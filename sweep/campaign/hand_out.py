@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import KilledWorker, as_completed, get_worker
 
 from sweep.campaign.worker.compute import compute_task, recorded_progress_of_task
-from sweep.campaign.worker.tasks import Receipt
+from sweep.campaign.worker.task import Receipt
 from sweep.clusters.jobs import tell_work_left
 from sweep.clusters.stop import TIME_IS_UP
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dask.typing import Key
     from distributed import Client, Future
 
-    from sweep.campaign.worker.tasks import ReferenceTask, RunTask, Task
+    from sweep.campaign.worker.task import ReferenceTask, RunTask, Task
     from sweep.clusters.spec import Check
     from sweep.clusters.stop import Drain
     from sweep.store.lease.sessions import Session

@@ -21,8 +21,8 @@ from integrators.diagnostics.structure import Unfinished
 from integrators.method import STEPS_OF
 from integrators.stepping.adaptive import run_adaptive
 from sweep.campaign.worker.precise_reference import PreciseSolver
-from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch, make_system
 from sweep.campaign.worker.reference import DoubleSolver
+from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe, make_system
 from sweep.study import schema
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ class RunProbe:
 
     Parameters
     ----------
-    recipe : sweep.campaign.worker.recorder.Recipe
-    system, integrator : sweep.campaign.worker.recorder.NamedComponent
+    recipe : sweep.campaign.worker.trajectory.Recipe
+    system, integrator : sweep.campaign.worker.trajectory.NamedComponent
     initial : ndarray, shape (runs, rows, 3)
         In doubles.
     step_size, tolerance : float
@@ -147,29 +147,29 @@ class RunProbe:
 
     def compile(self) -> None:
         """Compile all kernels that such a batch needs, by a step."""
-        recorder = self._recorder()
-        self._advance(recorder, 1)
-        if not recorder.extendable:
-            self._count_steps(recorder, 0.0)
+        integration = self._integration()
+        self._advance(integration, 1)
+        if not integration.extendable:
+            self._count_steps(integration, 0.0)
             twin = self._with_equal_steps(1)
-            twin._advance(twin._recorder(), 1)
-        self._measure_structure(recorder)
+            twin._advance(twin._integration(), 1)
+        self._measure_structure(integration)
 
     def cost(self, seconds: float) -> Cost:
         """Measure the `Cost` of such batches by so many seconds of integration."""
         self.compile()
-        recorder = self._recorder()
-        if not recorder.extendable:
-            counted = self._count_steps(recorder, seconds)
+        integration = self._integration()
+        if not integration.extendable:
+            counted = self._count_steps(integration, seconds)
             steps = counted.steps / counted.done
             cost = self._with_equal_steps(steps).cost(seconds)
             beside = counted.seconds / counted.done / (cost.call + cost.unit * self.work)
             return replace(cost, steps=steps / self.work, beside=cost.beside + beside)
-        first, last = _measure(lambda most: self._advance(recorder, most), seconds, REPEATS)
+        first, last = _measure(lambda most: self._advance(integration, most), seconds, REPEATS)
         call, whole = _line(first, last)
         runs, samples = len(self.initial), last.samples - first.samples
         run, sample, beside = first.besides, 0.0, 0.0
-        if recorder.followed is not None:
+        if integration.followed is not None:
             run, beside = 0.0, last.besides / max(last.seconds, 1e-9)
         elif samples:
             sample = max(last.besides - first.besides, 0.0) / samples
@@ -177,20 +177,20 @@ class RunProbe:
             call=call,
             unit=whole / self.work,
             steps=1.0 if math.isnan(self.tolerance) else last.steps / last.done / self.work,
-            run=run / runs + self._measure_structure(recorder),
+            run=run / runs + self._measure_structure(integration),
             sample=sample / runs,
-            beside=beside + self._integrations_at_end(recorder),
+            beside=beside + self._integrations_at_end(integration),
         )
 
-    def _recorder(self) -> Recorder:
-        return Recorder(self.recipe, self.system, self.integrator)
+    def _integration(self) -> Integration:
+        return Integration(self.recipe, self.system, self.integrator)
 
-    def _advance(self, recorder: Recorder, most: int) -> Part:
+    def _advance(self, integration: Integration, most: int) -> Part:
         """Take some steps from the start, and record them."""
-        times, initial = self.recipe.times, recorder.starts(self.initial)
-        runs = RunBatch.begin(initial, self.step_size, self.steps_per_sample, self.tolerance)
+        times, initial = self.recipe.times, integration.starts(self.initial)
+        runs = Batch.begin(initial, self.step_size, self.steps_per_sample, self.tolerance)
         began = time.thread_time()
-        recorder.advance(runs, len(times) - 1, None, most)
+        integration.advance(runs, len(times) - 1, None, most)
         taken, seconds = time.thread_time() - began, float(runs.cpu.sum())
         done = times[runs.sample]
         if runs.sample + 1 < len(times):
@@ -199,20 +199,20 @@ class RunProbe:
             seconds=seconds,
             besides=max(taken - seconds, 0.0),
             done=max(float(done / times[-1]), 1e-12),
-            steps=int(runs.counters["steps"][0]) if recorder.extendable else 0,
+            steps=int(runs.counters["steps"][0]) if integration.extendable else 0,
             samples=runs.sample,
         )
 
     # --- steps that are counted before the run ---------------------------------------------
 
-    def _count_steps(self, recorder: Recorder, seconds: float) -> Part:
+    def _count_steps(self, integration: Integration, seconds: float) -> Part:
         """Take the steps of the adaptive integrator whose number the run takes."""
-        initial, end = recorder.starts(self.initial), float(self.recipe.times[-1])
+        initial, end = integration.starts(self.initial), float(self.recipe.times[-1])
 
         def take(most: int) -> Part:
             began = time.thread_time()
             found = run_adaptive(
-                recorder.counted_problem, initial, [0.0, end], self.tolerance,
+                integration.counted_problem, initial, [0.0, end], self.tolerance,
                 bound=self.recipe.bound, most=most,
             )  # fmt: skip
             done = 1.0 if found.states.shape[1] > 1 else max(found.part, 1e-12)
@@ -236,19 +236,19 @@ class RunProbe:
 
     # --- what follows the last step --------------------------------------------------------
 
-    def _measure_structure(self, recorder: Recorder) -> float:
+    def _measure_structure(self, integration: Integration) -> float:
         """Measure the structure of a run as if it were over; of an adaptive one, begin to.
 
         Returns the CPU seconds.
         """
-        state = recorder.starts(self.initial[:1])
-        maps = recorder.maps(state, self.tolerance, np.zeros((1, 0)), 1)
+        state = integration.starts(self.initial[:1])
+        maps = integration.maps(state, self.tolerance, np.zeros((1, 0)), 1)
         began = time.thread_time()
         with contextlib.suppress(Unfinished):
-            recorder.measure_structure(state, state, self.step_size, maps)
+            integration.measure_structure(state, state, self.step_size, maps)
         return time.thread_time() - began
 
-    def _integrations_at_end(self, recorder: Recorder) -> float:
+    def _integrations_at_end(self, integration: Integration) -> float:
         """What follows the last step, in integrations of the batch."""
         record, times = self.recipe.record, self.recipe.times
         if math.isnan(self.tolerance):
@@ -263,7 +263,7 @@ class ReferenceProbe:
 
     Parameters
     ----------
-    system : sweep.campaign.worker.recorder.NamedComponent
+    system : sweep.campaign.worker.trajectory.NamedComponent
     solver : DoubleSolver or PreciseSolver
     initial : ndarray, shape (rows, 3)
     known : ndarray, shape (rows, 3, 2), or None

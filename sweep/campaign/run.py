@@ -22,7 +22,7 @@ How results come into a store, and stay right whatever dies meanwhile:
 
 So `sweep run` repeated is all that is ever needed to complete a study. The parts are in
 `sweep.store.lease`, `sweep.store.commit`, which has the steps of a commit one by one,
-`sweep.campaign.worker.recording` and `sweep.campaign.hand_out`; `sweep.store.store` lists the
+`sweep.campaign.worker.commit` and `sweep.campaign.hand_out`; `sweep.store.store` lists the
 files.
 """
 
@@ -49,7 +49,7 @@ from sweep.campaign.plan import Planner, count_tasks, make_tasks
 from sweep.campaign.probe import Rehearsal
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
 from sweep.campaign.worker.compute import compile_rehearsed_kernels
-from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
+from sweep.campaign.worker.task import CHECKPOINT_EVERY
 from sweep.clusters.connect import starting_or_connecting
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.stop import Drain
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sweep.campaign.plan import ExperimentPlan
-    from sweep.campaign.worker.tasks import Receipt, Task
+    from sweep.campaign.worker.task import Receipt, Task
     from sweep.clusters.connect import Connect
     from sweep.clusters.spec import ClusterSpec
     from sweep.clusters.workers import Worker

@@ -28,7 +28,7 @@ from distributed.protocol import pickle
 from integrators.errors import InputError, check_number
 from sweep.campaign.run import Outcome, run
 from sweep.campaign.watch import Watcher
-from sweep.campaign.worker.tasks import CHECKPOINT_EVERY
+from sweep.campaign.worker.task import CHECKPOINT_EVERY
 from sweep.clusters.connect import start_or_connect
 from sweep.clusters.jobs import (
     check_coordinator_profile,

@@ -13,7 +13,7 @@ from sweep.text import count_with_noun, format_duration
 
 if TYPE_CHECKING:
     from sweep.campaign.plan import ExperimentPlan
-    from sweep.campaign.worker.tasks import Receipt, Task
+    from sweep.campaign.worker.task import Receipt, Task
     from sweep.store.diff import Entry
 
 SHOWN_SECONDS = 0.1  # between two texts, at least

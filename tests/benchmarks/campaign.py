@@ -25,7 +25,7 @@ from timing import Case, Comparison, columns, compile_cpp
 from integrators.compiler.elements import aligned
 from sweep.analysis.drift.estimators import measure_drift, window_weights
 from sweep.campaign.plan import Batches
-from sweep.campaign.worker.recorder import Recorder, RunBatch
+from sweep.campaign.worker.trajectory import Batch, Integration
 from sweep.store import diff, studies
 from sweep.store.store import Store
 
@@ -50,29 +50,29 @@ class Figure:
 
 
 def campaign(steps):
-    """The campaign's run, of so many steps: its recorder, step size and initial state."""
+    """The campaign's run, of so many steps: its integration, step size and initial state."""
     entries = diff.diff_store_against_study(Store.at("none.zarr"), studies.load_study_file(STUDY))
     batches = Batches.of(next(entry for entry in entries if entry.name == RUN))
     table, axis = batches.entry.table, batches.entry.experiment.time_axis
     step_size = float(table.step_size[0])
     axis = dataclasses.replace(axis, duration=steps * step_size)
     recipe = dataclasses.replace(batches.recipe, time_axis=axis)
-    recorder = Recorder(recipe, batches.systems[0], batches.integrators[0])
-    return recorder, step_size, table.initial_state(0)
+    integration = Integration(recipe, batches.systems[0], batches.integrators[0])
+    return integration, step_size, table.initial_state(0)
 
 
 class Ours:
     """The run in segments, as `sweep.campaign.worker.run_work` computes it."""
 
     def __init__(self, steps):
-        self.recorder, self.step_size, initial = campaign(steps)
-        self.samples = self.recorder.recipe.time_axis.samples
-        self.runs = RunBatch.begin(initial[None], self.step_size, steps // self.samples, np.nan)
+        self.integration, self.step_size, initial = campaign(steps)
+        self.samples = self.integration.recipe.time_axis.samples
+        self.runs = Batch.begin(initial[None], self.step_size, steps // self.samples, np.nan)
         self.errors = []
 
     def turn(self, number):
         """The next part of the run."""
-        sampled = self.recorder.advance(self.runs, self.samples * (number + 1) // TURNS)
+        sampled = self.integration.advance(self.runs, self.samples * (number + 1) // TURNS)
         self.errors.append(sampled["energy_error"][0])
 
 
@@ -91,7 +91,7 @@ def figures(steps, springs):
     """All that is measured; `springs` is the C++."""
     Ours(SHORT).turn(0)  # compiled before the clock starts
     run = Ours(steps)
-    problem, y = run.recorder.problem, aligned(run.runs.initial[0].shape)
+    problem, y = run.integration.problem, aligned(run.runs.initial[0].shape)
     case = Case(problem, run.runs.initial[0], run.step_size, steps)
     cpp = case.theirs(springs, problem.parameters)
     Comparison("four springs", case, cpp).difference()
@@ -99,7 +99,7 @@ def figures(steps, springs):
     ours, theirs = in_turn(run.turn, lambda number: cpp.timed(y, steps // TURNS))
     errors = np.concatenate(run.errors)
     q = problem.layout.parts(run.runs.checkpoints)["y"][0][: len(y) // 2]
-    times = run.recorder.recipe.times
+    times = run.integration.recipe.times
     weights = window_weights(times)
     means = (errors[None, 1:] + errors[None, :-1]) / 2
     drift = measure_drift((times[1:] + times[:-1]) / 2 @ weights, means @ weights)

@@ -7,7 +7,7 @@ file has the pid of each worker that has come up.
 
 import os
 
-from sweep.campaign.worker.recorder import Recorder
+from sweep.campaign.worker.trajectory import Integration
 
 LOG, PIDS = "GEOSWEEP_STEPS_LOG", "GEOSWEEP_PIDS_LOG"
 
@@ -31,5 +31,5 @@ def _counted(self, runs, last, reference=None):
     return self.uncounted(runs, last, reference)
 
 
-if LOG in os.environ and not hasattr(Recorder, "uncounted"):  # Dask loads it twice
-    Recorder.uncounted, Recorder.advance = Recorder.advance, _counted
+if LOG in os.environ and not hasattr(Integration, "uncounted"):  # Dask loads it twice
+    Integration.uncounted, Integration.advance = Integration.advance, _counted

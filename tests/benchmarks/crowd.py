@@ -51,7 +51,7 @@ def slept(task):
     """In the place of `compute_task`: sleeps as long as the task should."""
     from distributed import get_worker
 
-    from sweep.campaign.worker.tasks import Receipt
+    from sweep.campaign.worker.task import Receipt
 
     began = time.monotonic()  # one clock for all processes of a host
     time.sleep(task.cost)

@@ -25,7 +25,7 @@ import sweep
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.recommend.recommend import SEARCHED
 from sweep.campaign.recommend.rounds import LARGEST_TOLERANCE, MOST_STEPS, SMALLEST_TOLERANCE
-from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
+from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe
 from sweep.clusters.connect import local_cluster_client
 from sweep.store.studies import parse_study
 from sweep.study.system_defaults import fitting_integrators
@@ -103,7 +103,8 @@ class Direct:
         )
         of = NamedComponent.of(self.system.name, self.system.parameters, library)
         self._recorders = {
-            own: Recorder(recipe, of, NamedComponent.of(own, {}, library)) for own in self.fitting
+            own: Integration(recipe, of, NamedComponent.of(own, {}, library))
+            for own in self.fitting
         }
         self.seconds = 0.0
 
@@ -113,13 +114,13 @@ class Direct:
 
     def run(self, name, size, starts):
         """The errors of runs, and the CPU seconds of eight side by side."""
-        recorder, adaptive = self._recorders[name], self.fitting[name].adaptive
+        integration, adaptive = self._recorders[name], self.fitting[name].adaptive
         errors, seconds = [], []
         for begin in range(0, len(starts), 1 if adaptive else WIDTH):
             some = starts[begin : begin + (1 if adaptive else WIDTH)]
             step, steps = (np.nan, 0) if adaptive else (size, round(self.until / size))
-            runs = RunBatch.begin(some, step, steps, size if adaptive else np.nan)
-            sampled = recorder.advance(runs, 1)
+            runs = Batch.begin(some, step, steps, size if adaptive else np.nan)
+            sampled = integration.advance(runs, 1)
             self.seconds += runs.cpu.sum()
             seconds.append(runs.cpu.mean() * WIDTH)
             found = [sampled[f"{own}_error_abs_max"][:, 1] for own in self._quantities]

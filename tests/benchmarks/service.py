@@ -54,13 +54,13 @@ def seconds_of(*command, **environment):
 def bare_seconds(starts):
     """CPU seconds of all runs of `starts` initial states by the kernels and diagnostics alone."""
     import systems
-    from sweep.campaign.worker.recorder import NamedComponent, Recipe, Recorder, RunBatch
+    from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe
     from sweep.study.time_axis import TimeAxis
 
     system = systems.get("spherical_pendulum_chain")
     record = ("energy", "momentum", "unit_length", "tangency")
     recipe = Recipe(TimeAxis.uniform(DURATION, SAMPLES), record, "every_step", 0)
-    recorder = Recorder(
+    integration = Integration(
         recipe,
         NamedComponent.of(system.name, system.parameters),
         NamedComponent.of("variational", {}),
@@ -68,9 +68,9 @@ def bare_seconds(starts):
     states = system.ensemble(starts, 1, around="lee", spread=1e-2)
 
     def run(initial, step, steps):
-        runs = RunBatch.begin(initial, step, steps, np.nan)
-        recorder.advance(runs, SAMPLES)
-        recorder.finish(runs)
+        runs = Batch.begin(initial, step, steps, np.nan)
+        integration.advance(runs, SAMPLES)
+        integration.finish(runs)
 
     run(states[:8], STEP_SIZES[0], 8)  # loads the kernels
     began = time.process_time()

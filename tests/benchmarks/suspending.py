@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 
-from sweep.campaign.worker import recording
+from sweep.campaign.worker import commit
 
 STOP = "GEOSWEEP_SUSPENDS"
 CLOSES_SECONDS = 20.0
@@ -18,15 +18,15 @@ def dask_setup(worker):
     """Called by Dask when the worker has loaded all that it needs."""
     if STOP not in os.environ:
         return
-    close, write = worker.close, recording.write_record
+    close, write = worker.close, commit.write_record
 
     async def later(*arguments, **options):
         await asyncio.sleep(CLOSES_SECONDS)
         return await close(*arguments, **options)
 
     def suspended(*arguments):
-        recording.write_record = write
+        commit.write_record = write
         os.kill(os.getpid(), signal.SIGSTOP)
         return write(*arguments)
 
-    worker.close, recording.write_record = later, suspended
+    worker.close, commit.write_record = later, suspended

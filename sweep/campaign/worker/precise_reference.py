@@ -25,12 +25,12 @@ from integrators.errors import InputError
 from integrators.precision import Number, to_doubles, to_precise
 from integrators.stepping.batch import run_batch
 from integrators.stepping.formulations import to_stored_states
-from sweep.campaign.worker.recorder import (
+from sweep.campaign.worker.task import Advance
+from sweep.campaign.worker.trajectory import (
     norms_of_state_errors,
     starts_in_double_double,
     state_differences,
 )
-from sweep.campaign.worker.tasks import Advance
 from sweep.store.checkpoints import REFERENCE_NUMBERS, reference_checkpoint_length
 from sweep.store.failures import ReferenceEnd
 from sweep.study.experiment import PreciseReference

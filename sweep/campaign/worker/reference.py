@@ -18,18 +18,18 @@ import integrators
 from integrators.methods import dormand_prince
 from integrators.status import COMPLETE, NOT_CONSERVED, STATUS, STEP_TOO_SMALL
 from integrators.stepping.adaptive import StepBound, part_of_interval
+from sweep.campaign.worker.commit import TaskRows
 from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
-from sweep.campaign.worker.recorder import make_system, norms_of_state_errors
-from sweep.campaign.worker.recording import Recording
-from sweep.campaign.worker.tasks import Advance
+from sweep.campaign.worker.task import Advance
+from sweep.campaign.worker.trajectory import make_system, norms_of_state_errors
 from sweep.store import checkpoints
 from sweep.study import schema
 from sweep.study.experiment import PreciseReference, Reference
 
 if TYPE_CHECKING:
     from integrators.stepping.adaptive import AdaptiveProblem
-    from sweep.campaign.worker.tasks import ReferenceTask
+    from sweep.campaign.worker.task import ReferenceTask
     from sweep.store.files import ArrayFiles
     from sweep.store.lease.sessions import Attempt
     from sweep.study.experiment import ResolvedExperiment
@@ -48,7 +48,7 @@ class ReferenceWork:
 
     Parameters
     ----------
-    task : sweep.campaign.worker.tasks.ReferenceTask
+    task : sweep.campaign.worker.task.ReferenceTask
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the experiment's references, by name.
     attempt : sweep.store.lease.sessions.Attempt
@@ -65,7 +65,7 @@ class ReferenceWork:
         identity = checkpoints.checkpoint_identity(
             task.solver.identity, CHECKPOINT_STATE, times=task.times
         )
-        self.recording = Recording(
+        self.recording = TaskRows(
             task.store, task.group, arrays, task.rows, stored, len(task.times), attempt, identity
         )
         columns, on = self.recording.columns, stored > 0

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.compiler.lanes import WIDTH
-from sweep.campaign.worker.recorder import Recorder, ReferenceStates, RunBatch
-from sweep.campaign.worker.recording import Recording
+from sweep.campaign.worker.commit import TaskRows
+from sweep.campaign.worker.trajectory import Batch, Integration, ReferenceStates
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.study import schema
 
 if TYPE_CHECKING:
-    from sweep.campaign.worker.tasks import RunTask
+    from sweep.campaign.worker.task import RunTask
     from sweep.store.files import ArrayFiles
     from sweep.store.lease.sessions import Attempt
 
@@ -33,7 +33,7 @@ class RunWork:
 
     Parameters
     ----------
-    task : sweep.campaign.worker.tasks.RunTask
+    task : sweep.campaign.worker.task.RunTask
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the experiment, by name.
     references : dict of str to sweep.store.files.ArrayFiles
@@ -63,7 +63,7 @@ class RunWork:
             self.ends = {name: arrays[name].read_rows(task.rows) for name in END_STATE}
             stored[~np.isfinite(self.ends[CHECKPOINT.name][:, 0])] = 0
         settings = recipe.record, recipe.statistics, recipe.reference_samples
-        self.recording = Recording(
+        self.recording = TaskRows(
             task.store, task.experiment, arrays, task.rows, stored, len(recipe.times), attempt,
             checkpoint_identity(*settings, times=recipe.times),
         )  # fmt: skip
@@ -111,20 +111,20 @@ class _SegmentedRuns:
     def __init__(self, work: RunWork, indices: NDArray[np.intp]) -> None:
         self.work, self.indices, task = work, indices, work.task
         first = indices[0]
-        self.recorder = _made_recorder(
+        self.integration = _made_integration(
             task.recipe, task.systems[task.system[first]], task.integrators[task.integrator[first]]
         )
         self.runs = self._begun_or_resumed()
-        self.reference = work.reference(indices, self.recorder.problem.rows)
-        self.recorder.compile(lanes=len(indices) > 1)
+        self.reference = work.reference(indices, self.integration.problem.rows)
+        self.integration.compile(lanes=len(indices) > 1)
 
-    def _begun_or_resumed(self) -> RunBatch:
+    def _begun_or_resumed(self) -> Batch:
         """The runs at their start or where they resume."""
-        work, recorder, batch = self.work, self.recorder, self.indices
-        task, first, rows = work.task, batch[0], recorder.problem.rows
+        work, integration, batch = self.work, self.integration, self.indices
+        task, first, rows = work.task, batch[0], integration.problem.rows
         known = None if task.precise_starts is None else task.precise_starts[batch, :rows]
-        runs = RunBatch.begin(
-            recorder.starts(work.initial[batch, :rows], known),
+        runs = Batch.begin(
+            integration.starts(work.initial[batch, :rows], known),
             float(task.step_size[first]),
             int(task.steps_per_sample[first]),
             float(task.tolerance[first]),
@@ -142,7 +142,7 @@ class _SegmentedRuns:
         return dataclasses.replace(
             runs,
             sample=sample,
-            checkpoints=checkpoint[:, : recorder.checkpoint_size],
+            checkpoints=checkpoint[:, : integration.checkpoint_size],
             valid_samples=count.astype(np.int64),
             cpu=cpu,
             wall=wall,
@@ -151,19 +151,19 @@ class _SegmentedRuns:
     @property
     def kind(self) -> Hashable:
         """What the time of its next steps depends on."""
-        return self.recorder, len(self.indices) > 1, self.recorder.stage(self.runs)
+        return self.integration, len(self.indices) > 1, self.integration.stage(self.runs)
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to compute."""
-        return self.recorder.is_over(self.runs)
+        return self.integration.is_over(self.runs)
 
     def advance(self, most: int) -> int:
         """Take steps, so many at most; returns how many were taken or attempted."""
-        runs, last = self.runs, self.recorder.recipe.time_axis.samples
+        runs, last = self.runs, self.integration.recipe.time_axis.samples
         if self.work.task.ends_segments_at_samples:
             last = min(runs.sample + 1, last)
-        sampled = self.recorder.advance(runs, last, self.reference, most)
+        sampled = self.integration.advance(runs, last, self.reference, most)
         self.work.recording.put(self.indices, runs.sample + 1, sampled)
         return runs.tried
 
@@ -172,19 +172,19 @@ class _SegmentedRuns:
         recording, runs = self.work.recording, self.runs
         state = {name: np.asarray(getattr(runs, name)) for name in CHECKPOINT_STATE}
         recording.columns[schema.CPU_TIME][self.indices] = runs.cpu
-        samples = runs.sample + 1 if self.recorder.stage(runs) else 0
+        samples = runs.sample + 1 if self.integration.stage(runs) else 0
         recording.checkpoint(self.indices, samples, state, runs.part)
 
     def finish(self) -> None:
         """Compute what depends on the whole runs."""
         task, columns = self.work.task, self.work.recording.columns
         number = provenance.write_provenance_of_process(task.store, self.work.attempt.session)
-        for name, values in self.recorder.finish(self.runs).items():
+        for name, values in self.integration.finish(self.runs).items():
             columns[name][self.indices] = values
         columns[schema.ENVIRONMENT][self.indices] = number
-        if self.recorder.extendable:
-            size = self.recorder.checkpoint_size
+        if self.integration.extendable:
+            size = self.integration.checkpoint_size
             columns[CHECKPOINT.name][self.indices, :size] = self.runs.checkpoints
 
 
-_made_recorder = functools.lru_cache(maxsize=256)(Recorder)
+_made_integration = functools.lru_cache(maxsize=256)(Integration)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.campaign.worker.tasks import MOST_BYTES
+from sweep.campaign.worker.task import MOST_BYTES
 
 if TYPE_CHECKING:
-    from sweep.campaign.worker.recording import Recording
-    from sweep.campaign.worker.tasks import Task
+    from sweep.campaign.worker.commit import TaskRows
+    from sweep.campaign.worker.task import Task
     from sweep.store.lease.sessions import Attempt
 
 FIRST = 0.25  # fraction of a segment that the first one of a batch is expected to take
@@ -28,7 +28,7 @@ LONG = 0.5  # fraction of `checkpoint_every` after which it is worth to write a 
 
 
 class SegmentedBatch(Protocol):
-    """Rows of a task that are computed together; results go into the columns of its `Recording`.
+    """Rows of a task that are computed together; results go into the columns of its `TaskRows`.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class SegmentedBatch(Protocol):
 
 
 def compute_batches(
-    task: Task, recording: Recording, attempt: Attempt, batches: Iterable[SegmentedBatch]
+    task: Task, recording: TaskRows, attempt: Attempt, batches: Iterable[SegmentedBatch]
 ) -> tuple[np.ndarray, bool]:
     """Compute and commit batches, until all are done or the attempt is stopped.
 
@@ -92,7 +92,7 @@ def compute_batches(
 
 def _compute_batch(
     task: Task,
-    recording: Recording,
+    recording: TaskRows,
     attempt: Attempt,
     batch: SegmentedBatch,
     rates: dict[Hashable, float],

@@ -67,7 +67,7 @@ LEDGERS = "folded"  # with a file for each group
 
 
 class HasRows(Protocol):
-    """A task, by the rows that it computes: `sweep.campaign.worker.tasks.Task`."""
+    """A task, by the rows that it computes: `sweep.campaign.worker.task.Task`."""
 
     @property
     def group(self) -> str:

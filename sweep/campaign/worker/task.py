@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.campaign.worker.recorder import NamedComponent, Recipe
+from sweep.campaign.worker.trajectory import NamedComponent, Recipe
 from sweep.store.files import references_group_name
 from sweep.store.store import Store
 
@@ -107,7 +107,7 @@ class RunTask(Task):
     ----------
     store : sweep.store.store.Store
     experiment : str
-    recipe : sweep.campaign.worker.recorder.Recipe
+    recipe : sweep.campaign.worker.trajectory.Recipe
     systems, integrators : tuple of NamedComponent
     rows : ndarray of int
         Of the store, ascending, all in one row of shards.

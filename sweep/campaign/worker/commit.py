@@ -1,10 +1,10 @@
 """Records and checkpoints of a task: what a worker commits, and what it resumes from.
 
-`Recording.commit` writes finished rows as records, `Recording.checkpoint` the new samples of rows
+`TaskRows.commit` writes finished rows as records, `TaskRows.checkpoint` the new samples of rows
 that are not finished, if any, with the state of their integrator. Both are files whose names bear
 the session, and the token of this attempt at the task: two attempts never write the same file.
 
-A new `Recording` first reads the records of its rows. Rows in a record of the session are done;
+A new `TaskRows` first reads the records of its rows. Rows in a record of the session are done;
 others resume from the attempt whose checkpoints reach furthest, even of an earlier session, if they
 are of the same settings, sample times and version of the code. Once rows are committed, the
 checkpoints of this attempt and of those from which it resumed are removed; others stay until the
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sweep.store.store import Store
 
 
-class Recording:
+class TaskRows:
     """Rows of a group that this attempt at a task computes.
 
     Parameters

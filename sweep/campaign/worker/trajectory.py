@@ -1,8 +1,8 @@
 """Integrate runs, and compute from their states what the run table has. No storage here.
 
-A `Recorder` integrates runs of one system by one integrator, up to eight together in lanes, which
-differ in their initial state. It advances them by some steps, or to a sample, from the start or
-from a checkpoint; what it returns, `sweep.campaign.worker.recording` commits.
+An `Integration` integrates runs of one system by one integrator, up to eight together in lanes,
+which differ in their initial state. It advances them by some steps, or to a sample, from the start
+or from a checkpoint; what it returns, `sweep.campaign.worker.commit` commits.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from integrators.compiler.elements import Element
     from integrators.diagnostics.exponents import Followed
     from integrators.method import Integrator
+    from integrators.stepping import batch as stepping
     from integrators.stepping.adaptive import AdaptiveProblem, Solutions
-    from integrators.stepping.batch import Batch
     from sweep.study.run_table import States
     from sweep.study.time_axis import TimeAxis
     from systems.base import Quantity, System
@@ -123,15 +123,15 @@ class Recipe:
 
 
 @dataclass(eq=False)
-class RunBatch:
-    """Up to eight runs of one recorder, and how far they are integrated.
+class Batch:
+    """Up to eight runs of one integration, and how far they are integrated.
 
     They differ in their initial state.
 
     Parameters
     ----------
     initial : ndarray, shape (runs, rows, 3)
-        As `Recorder.starts` gives them.
+        As `Integration.starts` gives them.
     step_size : float
     steps_per_sample : int
         Steps in an interval of the time axis; without meaning for an adaptive integrator.
@@ -162,7 +162,7 @@ class RunBatch:
     part : float
         Part of the way from `sample` to the next one, below 1; after the last one, of what follows.
     tried : int
-        Number of steps that the last call of `Recorder.advance` took or attempted.
+        Number of steps that the last call of `Integration.advance` took or attempted.
     """
 
     initial: np.ndarray
@@ -184,7 +184,7 @@ class RunBatch:
     @classmethod
     def begin(
         cls, initial: States, step_size: float, steps_per_sample: int, tolerance: float
-    ) -> RunBatch:
+    ) -> Batch:
         """Runs at their start; parameters as of the class."""
         count = len(initial)
         no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
@@ -206,14 +206,14 @@ class Integrated(NamedTuple):
         Step sizes and rejected steps along the runs.
     """
 
-    batch: Batch | Solutions
+    batch: stepping.Batch | Solutions
     counters: Columns
     step_sizes: np.ndarray
     rejected: np.ndarray
 
 
 @dataclass(frozen=True)
-class Recorder:
+class Integration:
     """Integrates runs of one system by one integrator, and records their quantities.
 
     Parameters
@@ -302,7 +302,7 @@ class Recorder:
 
     def advance(
         self,
-        runs: RunBatch,
+        runs: Batch,
         last: int,
         reference: ReferenceStates | None = None,
         most: int | None = None,
@@ -314,7 +314,7 @@ class Recorder:
 
         Parameters
         ----------
-        runs : RunBatch
+        runs : Batch
             Changed in place: afterwards it has the sample that is reached.
         last : int
         reference : tuple of ndarray, optional
@@ -372,7 +372,7 @@ class Recorder:
 
     def _record(
         self,
-        runs: RunBatch,
+        runs: Batch,
         found: Integrated,
         times: np.ndarray,
         reference: ReferenceStates | None,
@@ -402,7 +402,7 @@ class Recorder:
         return valid, sampled
 
     def _conserving(
-        self, raw: States, times: np.ndarray, runs: RunBatch, valid: NDArray[np.bool_]
+        self, raw: States, times: np.ndarray, runs: Batch, valid: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """At which samples adaptive runs have kept what the system conserves, to their tolerance.
 
@@ -437,7 +437,7 @@ class Recorder:
 
     def _tangent_series(
         self,
-        runs: RunBatch,
+        runs: Batch,
         times: np.ndarray,
         reached: int,
         stood: np.ndarray | None,
@@ -480,7 +480,7 @@ class Recorder:
             columns[schema.MEGNO] = found[:, :, -1]
         return columns, ends
 
-    def finish(self, runs: RunBatch) -> Columns:
+    def finish(self, runs: Batch) -> Columns:
         """Variables over runs, such as counters and status, of runs at their last sample."""
         lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
         broken = lost & self._checks_invariants  # infinite states end adaptive runs by themselves
@@ -517,13 +517,13 @@ class Recorder:
         """Whether the symplectic defect is one of a map that takes runs to measure."""
         return schema.SYMPLECTIC_DEFECT in self.recipe.record and self._integrator.adaptive
 
-    def stage(self, runs: RunBatch) -> int:
+    def stage(self, runs: Batch) -> int:
         """Which steps runs take next: those before their first, to the last sample, after it."""
         if runs.sample == self.recipe.time_axis.samples:
             return 2
         return int(self.extendable or self.problem.is_prepared(runs.checkpoints))
 
-    def is_over(self, runs: RunBatch) -> bool:
+    def is_over(self, runs: Batch) -> bool:
         """Whether runs are at the last sample, and nothing follows, or it is done."""
         follows = self._goes_back or self._measures_map
         is_at_end = runs.sample == self.recipe.time_axis.samples
@@ -537,7 +537,7 @@ class Recorder:
         Parameters
         ----------
         initial, tolerance, after
-            As of `RunBatch`.
+            As of `Batch`.
         most : int, optional
             As of `AdaptiveMap`.
         """
@@ -550,7 +550,7 @@ class Recorder:
             for state, stood in zip(self._doubles(initial), after, strict=True)
         ]
 
-    def _follow_up(self, runs: RunBatch, most: int | None) -> None:
+    def _follow_up(self, runs: Batch, most: int | None) -> None:
         """Compute what follows the last sample, or some steps of that."""
         if self._measures_map:
             (image,) = maps = self.maps(runs.initial, runs.tolerance, runs.after, most)
@@ -614,7 +614,7 @@ class Recorder:
     def _keeps_statistics(self) -> bool:
         return self.recipe.statistics == EVERY_STEP
 
-    def _exact_step(self, runs: RunBatch) -> Number:
+    def _exact_step(self, runs: Batch) -> Number:
         """The step size of runs in the integrator's arithmetic.
 
         In double-double it is the precise quotient of duration and number of steps, which the
@@ -760,7 +760,7 @@ class Recorder:
         )
         return to_double_doubles(form.parameters)
 
-    def _step_statistics(self, batch: Batch | Solutions) -> Columns:
+    def _step_statistics(self, batch: stepping.Batch | Solutions) -> Columns:
         """Statistics over the steps of the interval that ends at each sample; NaN at time 0."""
         if not self._keeps_statistics:
             return {}
@@ -797,7 +797,7 @@ class Recorder:
 
 
 def starts_in_double_double(system: System, initial: States, known: States | None = None) -> States:
-    """Initial states in double-double; parameters as of `Recorder.starts`."""
+    """Initial states in double-double; parameters as of `Integration.starts`."""
     if known is None:
         return system.refined(initial)
     known = known.copy()
