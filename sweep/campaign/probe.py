@@ -89,10 +89,13 @@ class Part(NamedTuple):
 
 
 def _measure(take: Callable[[int], Part], seconds: float, repeats: int) -> tuple[Part, Part]:
-    """Take one step, and as many as take so many seconds, or all; of repeats the least counts."""
+    """Take one step, and as many as take so many seconds, or all; of repeats the least counts.
+
+    More than one in any case: its time alone may be that of an interruption.
+    """
     most, first = 1, take(1)
     part = first
-    while part.seconds < seconds and part.done < 1.0:
+    while (part.seconds < seconds or most == 1) and part.done < 1.0:
         most *= 2 if part.seconds > seconds / 4 else 8
         part = take(most)
     parts = [part, *(take(most) for _ in range(repeats - 1))]

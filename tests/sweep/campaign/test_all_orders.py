@@ -220,7 +220,7 @@ def test_what_stands_for_all_leaves_out_what_others_have(labels_of):
         ({"chosen": '{ name = "all", arithmetic = "quad" }'}, "unknown arithmetic 'quad'"),
         (
             {"more": 'step_size = "declard"'},
-            "expected a number, got a string",
+            "unknown step_size 'declard'. Did you mean 'declared'?",
         ),
         ({"more": 'step_size = "declared"\ntime_unit = 2.0'}, "in its own unit of time"),
         ({"chosen": '["rk4", "al"]'}, "'al'"),
@@ -232,5 +232,6 @@ def test_mistakes_are_said(changed, message):
 
 def test_a_system_that_declares_nothing_is_said(monkeypatch):
     monkeypatch.setattr(systems.named("free_rigid_body"), "convergence", None)
-    (said,) = problems(text())
-    assert "'free_rigid_body' declares none: give a number" in said
+    of_step_size, of_duration = problems(text())
+    assert "step_size: 'free_rigid_body' declares none: give a number" in of_step_size
+    assert "duration: 'free_rigid_body' declares none: give a number" in of_duration
