@@ -66,7 +66,7 @@ def pytest_configure(config):
 
     Where Python may write no bytecode, and where the home directory cannot be written. No loop is
     compiled with all that it calls into it, which is faster to run, for seconds; but those of
-    `cases.with_own_loops`, and in processes that are started.
+    `cases.with_own_loops`, and in processes that are executed, not forked (see `forking`).
     """
     chosen = any("::" in name for name in config.args)
     cases.everything = bool(_has_second_stage(config) or chosen)

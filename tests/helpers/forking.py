@@ -5,6 +5,10 @@ importing takes most of the time of a small run, and is done once for all of the
 without threads may fork like this: a server, that does nothing else. For the same reason each
 process has a fork of itself from before its first thread, which becomes its fork server if it
 needs one.
+
+Like the process of the tests, all of these step with the kernels that methods share, and compile no
+loop with all that it calls into it: that would take seconds a method and system. What is executed
+does.
 """
 
 import fcntl
@@ -112,6 +116,7 @@ def main(number):
         getattr(sweep, name)
     (program,) = importlib.metadata.entry_points(group="console_scripts", name="sweep")
     program.load()
+    importlib.import_module("integrators.stepping.loop").FEW_ROWS = 0  # see above
     gc.collect()
     gc.freeze()
     request = _serve(asked)
