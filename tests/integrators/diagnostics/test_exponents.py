@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import adaptive_pairings, first_of, parameters
+from cases import adaptive_pairings, first_of, parameters, with_new
 
 import integrators
 import systems
@@ -34,13 +34,9 @@ SWINGING = np.array([[0.8, 0.0, 0.6], [0.0, 1.5, 0.0]])
 
 
 def one_of_each():
-    """Every adaptive integrator with a main method, with its choices, on a system of each kind."""
-    found = {}
-    for pairing in adaptive_pairings():
-        if pairing.integrator.main is not None:
-            space = state_space(pairing.case.system.form)
-            found.setdefault((pairing.name, pairing.options, type(space)), pairing)
-    return list(found.values())
+    """Adaptive integrators with a main method: each with its choices, and each kind of system."""
+    found = [p for p in adaptive_pairings() if p.integrator.main is not None]
+    return with_new(found, lambda p: {(p.name, p.options), type(state_space(p.case.system.form))})
 
 
 ONE_OF_EACH = one_of_each()

@@ -39,10 +39,10 @@ name = "precession-high"
 system = "precession"
 integrators = [
     { name = "splitting+kahan_li8", arithmetic = "double-double" },
-    { name = "implicit_midpoint+kahan_li8", arithmetic = "double-double" },
+    { name = "spherical_midpoint+kahan_li8", arithmetic = "double-double" },
 ]
 initial_condition = { around = "equator", random = 2, spread = 0.1, seed = 7 }
-reference = { integrator = "implicit_midpoint+sofroniou_spaletta10", arithmetic = "double-double", tolerance = 1e-25 }
+reference = { integrator = "spherical_midpoint+sofroniou_spaletta10", arithmetic = "double-double", tolerance = 1e-25 }
 """  # noqa: E501
 
 ONE = """\
