@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import first_of
+from right_systems import DrivenSpin
 
 import integrators
 import systems
@@ -15,20 +16,19 @@ EPSILON = np.finfo(float).eps
 # Pieces: 2 with explicit time in the last, 2, 3, 3 (pairs of four vortices), 1, 2 of which lengths
 # of rows are not kept.
 SPLIT = {
-    "forced body": ("forced_rigid_body", {"epsilon": 0.5}),
-    "chain": ("heisenberg_chain", {"count": 6}),
-    "odd chain": ("heisenberg_chain", {"count": 5, "lengths": "any"}),
-    "vortices": ("point_vortices", {}),
-    "precession": ("precession", {"axis": (0.3, -0.5, 0.7)}),
-    "top": ("heavy_top", {"inertia": (1.0, 1.6, 2.2), "mass": 0.8, "length": 0.4}),
+    "driven spin": DrivenSpin(drive=0.9),
+    "chain": systems.get("heisenberg_chain", count=6),
+    "odd chain": systems.get("heisenberg_chain", count=5, lengths="any"),
+    "vortices": systems.get("point_vortices"),
+    "precession": systems.get("precession", axis=(0.3, -0.5, 0.7)),
+    "top": systems.get("heavy_top", inertia=(1.0, 1.6, 2.2), mass=0.8, length=0.4),
 }
 NAMES = ["splitting", "splitting+triple_jump4", "splitting+blanes_moan6"]
 
 
 def split(name):
     """A system of `SPLIT` and a random state of it."""
-    system_name, parameters = SPLIT[name]
-    system = systems.get(system_name, **parameters)
+    system = SPLIT[name]
     return system, system.ensemble(1, seed=5)[0]
 
 
@@ -85,8 +85,8 @@ def test_steps_are_those_of_the_kernel_between_the_processor_and_its_inverse(nam
 
 
 def test_the_time_of_the_last_piece_is_that_of_its_shares():
-    """By hand with the time standing still in a step the forced body goes elsewhere."""
-    system, state = split("forced body")
+    """By hand with the time standing still in a step the spin goes elsewhere."""
+    system, state = split("driven spin")
     method = integrators.get("splitting+triple_jump4")
     problem, h = method.bind(system), 0.1
     for t0 in (0.0, 1.3):

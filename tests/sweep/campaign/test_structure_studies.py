@@ -160,8 +160,8 @@ def test_where_some_runs_have_it_it_is_recorded(cluster, tmp_path_factory):
     data = stored(one_experiment(**keys), cluster, tmp_path_factory.mktemp("some"))["only"]
     assert np.isnan(data["reversal_error"]).values.tolist() == data["adaptive"].values.tolist()
     many = one_experiment(
-        system='"heisenberg_chain"', scan="{ count = [3, 130] }", integrators='"splitting"',
-        step_size="0.1", initial_condition="{ random = 1, seed = 1 }",
+        system='"heisenberg_chain"', scan="{ count = [3, 130] }", step_size="0.1",
+        integrators='"spherical_midpoint"', initial_condition="{ random = 1, seed = 1 }",
         record='["symplectic_defect"]',
     )  # fmt: skip
     data = stored(many, cluster, tmp_path_factory.mktemp("many"))["only"]

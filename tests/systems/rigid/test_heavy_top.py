@@ -120,22 +120,23 @@ def test_energy_over_6000_steps_of_one_and_a_half_radians(theta, low, high):
 
 
 @pytest.mark.slow
-def test_the_quadratic_formulation_gives_the_same_map():
-    method = integrators.get(SLGI)
+@pytest.mark.parametrize("theta", [0.0, 0.3, 0.5, 1.0])
+def test_the_quadratic_formulation_gives_the_same_map(theta):
+    method = integrators.get(SLGI, theta=theta)
     top, wide = (integrated(s, method, 0.01, 1.0, samples=100) for s in (SPINNING, QUADRATIC))
     np.testing.assert_allclose(wide[:, [0, 1, 2, 4]], top, atol=1e-12)  # found 1.4e-14
     np.testing.assert_array_equal(wide[:, 5], np.tile([0.0, -30.0, 0.0], (101, 1)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", [SPINNING, QUADRATIC], ids=lambda s: s.formulation)
 @pytest.mark.parametrize("theta", [0.0, 0.3, 0.5, 1.0])
-def test_it_is_symplectic_for_every_theta(system, theta):
+def test_it_is_symplectic_for_every_theta(theta):
+    """And with it the map of the quadratic formulation, which is the same."""
     method = integrators.get(SLGI, theta=theta)
-    state = system.start("celledoni")
-    found = integrators.symplectic_defect(system, method, state, step_size=0.01)
+    state = SPINNING.start("celledoni")
+    found = integrators.symplectic_defect(SPINNING, method, state, step_size=0.01)
     assert found.defect <= 5e-15 and found.resolution <= 1e-14  # found 2.4e-15, 5.9e-15
-    back = integrators.reversal_error(system, method, state, step_size=0.01, steps=20)
+    back = integrators.reversal_error(SPINNING, method, state, step_size=0.01, steps=20)
     assert back <= 1e-12 if theta == 0.5 else back > 0.02
 
 
