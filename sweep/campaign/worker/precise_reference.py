@@ -82,6 +82,10 @@ class PreciseSolver:
         axis = experiment.time_axis
         return cls(reference, axis.duration, axis.intervals, axis.marks[:samples])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker gets: the integrator is made there, of compiled functions."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
     @functools.cached_property
     def interval(self) -> Number:
         """Length of an interval, `duration` over `intervals`, as a precise number."""
