@@ -1,5 +1,6 @@
 """Clusters that are started for a run and end with it, running schedulers, and clients of both."""
 
+import asyncio
 import contextlib
 import functools
 import json
@@ -34,6 +35,7 @@ from sweep.clusters.spec import LOCAL, Check, ClusterSpec
 from sweep.clusters.workers import LOOK_SECONDS, ask_cluster_with_retries, wait_for_workers
 
 CONNECT_SECONDS = 10
+ANSWER_SECONDS = 5  # of all workers
 WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
 EXPECTED = (
     "Expected an address such as tcp://host:8786 of a running `dask scheduler` with Dask "
@@ -240,9 +242,18 @@ def _check_dask_versions(client: Client, check: Check) -> None:
 
     Whatever else has another version does no harm, or is in the hash of the code.
     """
-    found = ask_cluster_with_retries(client, client.get_versions, check)
     version = distributed.__version__
     scheduler: Any = client.scheduler  # which a connected client has
+
+    async def asked() -> dict[str, Any]:
+        with contextlib.suppress(TimeoutError):
+            versions: Any = client.get_versions()
+            found: dict[str, Any] = await asyncio.wait_for(versions, ANSWER_SECONDS)
+            return found
+        # A worker is suspended: it is refused when it has to compute.
+        return {"scheduler": await scheduler.versions(), "workers": {}}
+
+    found = ask_cluster_with_retries(client, asked, check)
     for who, answer in {"": found["scheduler"], **found["workers"]}.items():
         if (other := answer["packages"]["distributed"]) != version:
             raise InputError(
