@@ -139,7 +139,10 @@ def _once_for_each_default(problems: Iterable[str]) -> Iterator[str]:
 
 def _unite_grids(name: Place, grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
     """The experiment of all tables of one name; what is wrong is said of the last of them."""
+    most = {grid.max_steps for grid in grids}
     try:
+        if len(most) > 1:
+            raise CannotUnite(f"one has max_steps = {min(most)}, another {max(most)}")
         return unite_experiments(grids)
     except CannotUnite as error:
         raise name.error(

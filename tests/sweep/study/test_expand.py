@@ -61,6 +61,7 @@ def test_tables_of_one_name_are_grids_of_one_experiment():
     ("changes", "message"),
     [
         ({"samples": "5"}, "one has samples = 10, another 5"),
+        ({"max_steps": "9"}, "one has max_steps = 9, another 10000000"),
         ({"parameters": "{ gravity = 2.0 }"}, "one has parameters = {"),
         ({"scan": "{ gravity = [2.0] }"}, "'gravity' is scanned in one and not in another"),
     ],
