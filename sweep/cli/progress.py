@@ -45,7 +45,7 @@ class ProgressLine:
         text = escape_control_characters(text)
         if sys.stderr.isatty():
             self._bar = bar = self._bar or _started_bar()  # another thread may close it meanwhile
-            bar.update(bar.task_ids[0], description=text, completed=share)
+            bar.update(bar.task_ids[0], description=text, completed=share, refresh=True)
         elif not self._only_on_terminal and self._is_due(share):
             self._printed, self._share = self._clock(), share
             print(f"{share:4.0%} {text}", file=sys.stderr, flush=True)
