@@ -117,7 +117,11 @@ def pytest_runtest_makereport(item):
     return report
 
 
-WAITING = ("guide", "service", "sweep/clusters", "sweep/store/buckets", "sweep/campaign", "sweep")
+FIRST = (  # files that take minutes, then folders of which many tests wait
+    "properties/test_precise_runs", "sweep/plugins/test_wrong_plugins",
+    "guide", "service", "sweep/clusters", "sweep/store/buckets", "sweep/campaign",
+    "integrators/diagnostics", "sweep",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(config, items):
@@ -131,8 +135,8 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=slow)
 
     def place(item):
-        folder = item.path.parent.relative_to(ROOT / "tests").as_posix()
-        return next((i for i, name in enumerate(WAITING) if folder.startswith(name)), len(WAITING))
+        file = item.path.relative_to(ROOT / "tests").as_posix()
+        return next((i for i, name in enumerate(FIRST) if file.startswith(name)), len(FIRST))
 
     items.sort(key=place)
 
