@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from dask.typing import Key
     from distributed import Client, Future
 
-    from sweep.campaign.worker.task import ReferenceTask, RunTask, Task
+    from sweep.campaign.worker.reference import ReferenceTask
+    from sweep.campaign.worker.task import RunTask, Task
     from sweep.clusters.spec import Check
     from sweep.clusters.stop import Drain
     from sweep.store.lease.sessions import Session

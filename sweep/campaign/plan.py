@@ -35,8 +35,8 @@ from integrators.html import html_text
 from sweep.analysis.rows import Rows
 from sweep.campaign.probe import Cost, Probe, ReferenceProbe, RunProbe, seconds_of_probes
 from sweep.campaign.worker.precise_reference import PreciseSolver
-from sweep.campaign.worker.reference import DoubleSolver, make_solver
-from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, ReferenceTask, RunTask, Task
+from sweep.campaign.worker.reference import DoubleSolver, ReferenceTask, make_solver
+from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunTask, Task
 from sweep.campaign.worker.trajectory import NamedComponent, Recipe
 from sweep.errors import Interrupted
 from sweep.store import create, diff, storage

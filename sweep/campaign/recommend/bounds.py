@@ -105,7 +105,7 @@ def make_bounds(system: System, asked: Mapping[str, float | None]) -> tuple[Boun
     if not given:
         raise InputError(
             "no error to keep below a bound: give `energy_error=1e-9`, for example, `global_error` "
-            "or momentum_error"
+            "or `momentum_error`"
         )
     return tuple(_make_bound(system, error, most) for error, most in given.items())
 

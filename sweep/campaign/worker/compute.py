@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from integrators.compiler import kernels
-from sweep.campaign.worker.reference import ReferenceWork
+from sweep.campaign.worker.reference import ReferenceTask, ReferenceWork
 from sweep.campaign.worker.run_work import RunWork
 from sweep.campaign.worker.segments import compute_batches
-from sweep.campaign.worker.task import Receipt, ReferenceTask, RunTask, Task
+from sweep.campaign.worker.task import Receipt, RunTask, Task
 from sweep.errors import Interrupted, LeaseLost
 from sweep.store.commit.records import records_by_group
 from sweep.store.files import references_group_name

@@ -9,7 +9,7 @@ import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,18 @@ from integrators.stepping.adaptive import StepBound, part_of_interval
 from sweep.campaign.worker.commit import TaskRows
 from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
-from sweep.campaign.worker.task import Advance
-from sweep.campaign.worker.trajectory import make_system, norms_of_state_errors
+from sweep.campaign.worker.task import Advance, Task
+from sweep.campaign.worker.trajectory import NamedComponent, make_system, norms_of_state_errors
 from sweep.store import checkpoints
+from sweep.store.files import references_group_name
 from sweep.study import schema
 from sweep.study.experiment import PreciseReference, Reference
 
 if TYPE_CHECKING:
     from integrators.stepping.adaptive import AdaptiveProblem
-    from sweep.campaign.worker.task import ReferenceTask
-    from sweep.store.files import ArrayFiles
+    from sweep.store.files import ArrayFiles, RowNumbers
     from sweep.store.lease.sessions import Attempt
+    from sweep.store.store import Store
     from sweep.study.experiment import ResolvedExperiment
     from sweep.study.run_table import States
     from systems.base import System
@@ -43,12 +44,38 @@ CHECKPOINT_STATE = (  # that a reference resumes with
 REHEARSED_TOLERANCE = 1e-3
 
 
+@dataclass(frozen=True, eq=False)
+class ReferenceTask(Task):
+    """Reference trajectories, `rows` of the references' table.
+
+    Parameters as in `RunTask`; `solver` is one of this module's, `system` has an
+    index into `systems` for each of `rows`.
+    """
+
+    store: Store
+    experiment: str
+    times: NDArray[np.float64]
+    solver: DoubleSolver | PreciseSolver
+    systems: tuple[NamedComponent, ...]
+    rows: RowNumbers
+    system: NDArray[np.integer]
+    stored: RowNumbers
+    precise_starts: NDArray[np.float64] | None
+    cost: float
+    kind: ClassVar[str] = "references"
+
+    @property
+    def group(self) -> str:
+        """Name of the group that has its rows: that of the references."""
+        return references_group_name(self.experiment)
+
+
 class ReferenceWork:
     """The computation of a task's references.
 
     Parameters
     ----------
-    task : sweep.campaign.worker.task.ReferenceTask
+    task : ReferenceTask
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the experiment's references, by name.
     attempt : sweep.store.lease.sessions.Attempt

@@ -7,21 +7,16 @@ worker reads from the store. Results go into the store too: a receipt says only 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.campaign.worker.trajectory import NamedComponent, Recipe
-from sweep.store.files import references_group_name
 from sweep.store.store import Store
 
 if TYPE_CHECKING:
-    from sweep.campaign.worker.precise_reference import PreciseSolver
-    from sweep.campaign.worker.reference import DoubleSolver
     from sweep.store.files import RowNumbers
-
-    ReferenceSolver: TypeAlias = DoubleSolver | PreciseSolver
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 SEGMENT = 2.0  # seconds that a segment should take at most: a run that is stopped ends with it
@@ -165,32 +160,6 @@ class Advance(NamedTuple):
     checkpoint: NDArray[np.float64]
     part: float
     steps: int
-
-
-@dataclass(frozen=True, eq=False)
-class ReferenceTask(Task):
-    """Reference trajectories, `rows` of the references' table.
-
-    Parameters as in `RunTask`; `solver` is one of `sweep.campaign.worker.reference`, `system` has
-    an index into `systems` for each of `rows`.
-    """
-
-    store: Store
-    experiment: str
-    times: NDArray[np.float64]
-    solver: ReferenceSolver
-    systems: tuple[NamedComponent, ...]
-    rows: RowNumbers
-    system: NDArray[np.integer]
-    stored: RowNumbers
-    precise_starts: NDArray[np.float64] | None
-    cost: float
-    kind: ClassVar[str] = "references"
-
-    @property
-    def group(self) -> str:
-        """Name of the group that has its rows: that of the references."""
-        return references_group_name(self.experiment)
 
 
 @dataclass(frozen=True)
