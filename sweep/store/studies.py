@@ -37,6 +37,7 @@ from sweep.text import read_regular_file
 
 # First words of the comment before a table that `sweep decide`, or `sweep extend`, adds.
 ADDED, EXTENDED = "# Added to decide ", "# Added by an extension."
+NOTE = r"(?m)^# [\w-]+ was extended to .*; `sweep run STORE` goes on\.\n"
 
 
 def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
@@ -167,7 +168,7 @@ def stored_study_text(store: str | Place | Store) -> str:
     if root is None:
         raise StoreError(f"{store}: there is no store")
     notes = {}
-    text = shown_text(root.attrs["studies"])
+    text = re.sub(NOTE, "", shown_text(root.attrs["studies"]))  # those of a store it was shown of
     for name, unit, axis in time_axes_in_text(text):
         stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
         if stored and stored["duration"] != axis.duration:

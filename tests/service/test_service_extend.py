@@ -195,6 +195,10 @@ def test_thinning_samples_go_on_to_thin_out(run_text, tmp_path, command, arrays,
     shown = command(tmp_path, "show", "study", "test.zarr").stdout
     assert shown.startswith('# only was extended to 900 (samples: {"first": ')
     assert "Nothing to compute" in command(tmp_path, "run", "test.zarr", "--no-summary").stdout
+    (tmp_path / "shown.toml").write_text(shown)
+    again = command(tmp_path, "run", "shown.toml", "test.zarr", "--no-summary").stdout
+    assert "Nothing to compute" in again
+    assert command(tmp_path, "show", "study", "test.zarr").stdout == shown  # and no note twice
 
 
 ADDED = {
