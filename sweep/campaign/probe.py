@@ -88,18 +88,27 @@ class Part(NamedTuple):
     samples: int = 0
 
 
+ENOUGH_STEPS = 64  # of a measurement, unless they take five times as long as it should
+
+
 def _measure(take: Callable[[int], Part], seconds: float, repeats: int) -> tuple[Part, Part]:
     """Take one step, and as many as take so many seconds, or all; of repeats the least counts.
 
-    More than one in any case: its time alone may be that of an interruption.
+    What takes so long once, and not again, was interrupted: then more steps are taken. A few steps
+    tell little where a call takes longer than they do, as on a busy machine.
     """
-    most, first = 1, take(1)
-    part = first
-    while (part.seconds < seconds or most == 1) and part.done < 1.0:
+
+    def least(part: Part, most: int) -> Part:
+        return min([part, *(take(most) for _ in range(repeats - 1))], key=lambda own: own.seconds)
+
+    most = 1
+    first = part = least(take(1), 1)
+    while part.seconds < (seconds if most >= ENOUGH_STEPS else 5 * seconds) and part.done < 1.0:
         most *= 2 if part.seconds > seconds / 4 else 8
         part = take(most)
-    parts = [part, *(take(most) for _ in range(repeats - 1))]
-    return first, min(parts, key=lambda own: own.seconds)
+        if part.seconds >= seconds or part.done >= 1.0:
+            part = least(part, most)
+    return first, part
 
 
 def _line(first: Part, last: Part) -> tuple[float, float]:
