@@ -271,7 +271,7 @@ def _explain_scheduler_failure(address: str, security: Security, error: BaseExce
         causes.append(cause)
     said = next((str(one) for one in reversed(causes) if str(one)), type(error).__name__)
     scheduler, said = f"the scheduler {address!r}", said.splitlines()[0]
-    if isinstance(error, CommClosedError):
+    if isinstance(error, CommClosedError) or "cannot convert to SSL" in said:
         own = security.get_tls_config_for_role("client")
         came = f"with {own['cert']}, and trusts {own['ca_file']}" if own["cert"] else "without any"
         return (
