@@ -19,14 +19,20 @@ from integrators.errors import InputError, check_known, check_number
 from integrators.html import html_text
 from sweep.analysis.convergence.order_verdicts import UNDECIDED
 from sweep.analysis.drift.estimators import FEWEST, UNSTEADY
-from sweep.analysis.rows import Rows
+from sweep.analysis.rows import Rows, grouped
 from sweep.analysis.runs.selection import complete_runs
-from sweep.campaign.extend import Additions, exact_multiple_of_unit, tables_with_additions
+from sweep.campaign.extend import (
+    OWN_STEP_SIZES,
+    Additions,
+    exact_multiple_of_unit,
+    read_draft,
+    tables_with_additions,
+)
 from sweep.campaign.run import Outcome
 from sweep.campaign.run import run as run_study
 from sweep.store import diff
 from sweep.store.open import open_study
-from sweep.store.progress import Counter, Progress
+from sweep.store.progress import Counter
 from sweep.store.store import Store
 from sweep.store.studies import (
     ADDED,
@@ -56,6 +62,7 @@ MOST_ROUNDS = 8  # of additions in one call
 LONGEST = 10  # times the duration that the study asks for, at most
 FAILS = "its runs fail, and neither longer nor further ones would tell"
 ENOUGH_STARTS, MOST_STARTS = 8, 64  # of an ensemble: for statistics over starts, and at most
+NOTHING_RUN = "nothing was run"
 
 
 # --- verdicts, as questions ---------------------------------------------------------------------
@@ -97,7 +104,7 @@ class Question:
         """Whether the verdict is undecided, or holds only for the runs as long as they are."""
         if self.kind == CHAOS:
             return self.row.undecided > 0 or not self.row.starts
-        return _is_open_drift(self.row) if self.kind == DRIFT else self.row.verdict == UNDECIDED
+        return self.row.verdict in ("", UNDECIDED, UNSTEADY)  # none of drifts of too few samples
 
     @property
     def finding(self) -> str:
@@ -119,19 +126,11 @@ class Question:
         return str(self.row.reason if self.kind == ORDER else self.row.in_words)
 
     @property
-    def fails(self) -> bool:
-        """Whether all runs that it is about fail."""
-        return self.kind != ORDER and bool(self.row.starts == self.row.stopped)
-
-    @property
-    def lacks_samples(self) -> bool:
-        """Whether it is about a drift, of too few samples for a rate."""
-        return self.kind == DRIFT and self.row.samples < FEWEST
-
-
-def _is_open_drift(row: Any) -> bool:
-    """Whether a verdict on a drift holds only for the run as long as it is."""
-    return row.verdict in ("", UNSTEADY)  # none is given of fewer than 8 samples
+    def group(self) -> tuple[str, str, str, bool]:
+        """What is the same for questions that one addition may decide."""
+        integrator = self.row.integrator if self.kind == ORDER else ""
+        lacks_samples = self.kind == DRIFT and self.row.samples < FEWEST
+        return self.experiment, self.kind, integrator, lacks_samples
 
 
 def _questions_of_experiments(
@@ -169,92 +168,86 @@ class Addition:
         Such as ``step sizes 0.014 and 0.012``.
     seconds : float
         Expected CPU seconds, from those of earlier runs.
-    additions : Additions
+    additions : dict
         What is added to the axes of the experiment.
     duration : float or None
         To which all its runs are continued, in the study's unit of time.
     """
 
-    questions: tuple[Question, ...]
+    questions: Sequence[Question]
     words: str
     seconds: float
-    additions: Additions = Additions()
+    additions: Additions = dataclasses.field(default_factory=dict)
     duration: float | None = None
 
+    @property
+    def experiment(self) -> str:
+        """Name of the experiment."""
+        return self.questions[0].experiment
 
-@dataclasses.dataclass(frozen=True)
+    @property
+    def keys(self) -> list[QuestionKey]:
+        """Keys of the questions."""
+        return [question.key for question in self.questions]
+
+
 class _State:
     """A store at one moment: its study, its runs, and the verdicts on them.
+
+    Parameters
+    ----------
+    store : Store
+    names : sequence of str
+        Of the experiments that are meant; all if there are none.
+    kinds : sequence of str
+        What is asked of each.
+    trust_plugins : bool
+    before : _State, optional
+        An earlier state: the same is asked again, whatever was added since.
 
     Attributes
     ----------
     study : sweep.study.Study
     datasets : dict of str to xarray.Dataset
-    kinds : dict of str to tuple of str
-        What is asked of each experiment.
-    progress : dict of str to Progress
-    asked : dict of str to float
-        The duration that the study asks for, beyond which the store may have been extended.
     questions : list of Question
+    cpu_seconds : float
+        Of all runs and references.
+    runs : int
+        Their number.
     """
 
-    study: Study
-    datasets: dict[str, xarray.Dataset]
-    kinds: dict[str, Sequence[str]]
-    progress: dict[str, Progress]
-    asked: dict[str, float]
-    questions: list[Question]
-
-    @classmethod
-    def read(
-        cls,
+    def __init__(
+        self,
         store: Store,
         names: Sequence[str],
         kinds: Sequence[str],
         trust_plugins: bool,
         before: _State | None = None,
-    ) -> _State:
-        """The state of a store; it is asked the same as `before`, whatever was added since."""
-        study = stored_study(store, trust_plugins=trust_plugins)
-        datasets: dict[str, xarray.Dataset] = {}
-        children = open_study(store).children
-        for name, node in children.items():
-            table = node.to_dataset()
-            asked = table["in_study"].values.astype(bool)
-            if asked.any() and (not names or name in names):
-                datasets[str(name)] = table.isel(run=asked)
-        for name in names:
-            if name not in datasets:
-                known = ", ".join(map(str, children)) or "none"
-                raise InputError(
-                    f"{store} has no experiment {name!r} with runs; there are {known}",
-                    key="experiments",
-                )
-        if not datasets:
-            raise InputError(f"{store} has no runs", key="experiments")
-        wanted: dict[str, Sequence[str]] = {
-            name: kinds or ((ORDER, CHAOS) if sweep.analysis.is_order_study(table) else KINDS)
-            for name, table in datasets.items()
+    ) -> None:
+        self.study = stored_study(store, trust_plugins=trust_plugins)
+        self._store, self._trust_plugins = store, trust_plugins
+        tables = {str(key): node.to_dataset() for key, node in open_study(store).children.items()}
+        self.datasets = {
+            name: table.isel(run=table["in_study"].values.astype(bool))
+            for name, table in tables.items()
+            if table["in_study"].values.any() and (not names or name in names)
         }
-        wanted |= before.kinds if before else {}
-        return cls(
-            study,
-            datasets,
-            wanted,
-            {one.experiment: one for one in Counter(store).count()},
-            {name: axis.duration for name, _, axis in time_axes_in_text(study.text)},
-            _questions_of_experiments(datasets, wanted),
-        )
-
-    @property
-    def runs(self) -> int:
-        """Number of runs."""
-        return sum(dataset.sizes["run"] for dataset in self.datasets.values())
-
-    @property
-    def cpu_seconds(self) -> float:
-        """CPU seconds of all runs and references."""
-        return sum(one.cpu_seconds for one in self.progress.values())
+        for name in sorted(set(names) - self.datasets.keys()):
+            known = ", ".join(tables) or "none"
+            raise InputError(
+                f"{store} has no experiment {name!r} with runs; there are {known}",
+                key="experiments",
+            )
+        if not self.datasets:
+            raise InputError(f"{store} has no runs", key="experiments")
+        self._kinds: dict[str, Sequence[str]] = {
+            name: kinds or ((ORDER, CHAOS) if sweep.analysis.is_order_study(table) else KINDS)
+            for name, table in self.datasets.items()
+        } | (before._kinds if before else {})
+        self.questions = _questions_of_experiments(self.datasets, self._kinds)
+        self._progress = {one.experiment: one for one in Counter(store).count()}
+        self.cpu_seconds = sum(one.cpu_seconds for one in self._progress.values())
+        self.runs = sum(dataset.sizes["run"] for dataset in self.datasets.values())
 
     def runs_continued_since(self, before: _State) -> int:
         """Number of the runs of an earlier state that are complete, and longer."""
@@ -266,30 +259,31 @@ class _State:
                 found += int(np.sum(complete_runs(now) & old))
         return found
 
-    @property
-    def open_questions(self) -> list[Question]:
-        """The questions that are open."""
-        return [question for question in self.questions if question.open]
+    def additions(
+        self, tried: set[tuple[QuestionKey, str]]
+    ) -> tuple[list[Addition], dict[QuestionKey, str]]:
+        """What would decide the open questions, the cheapest first; and why some have nothing.
 
-    def additions(self) -> tuple[list[Addition], dict[QuestionKey, str]]:
-        """What would decide the open questions, the cheapest first; and why some have nothing."""
+        `tried` are the questions, and words, of additions that changed nothing.
+        """
         found, reasons = list[Addition](), dict[QuestionKey, str]()
-        groups: dict[tuple[str, str, str, bool], list[Question]] = {}
-        for question in self.open_questions:
-            name, kind = question.experiment, question.kind
-            if question.fails:
-                unfinished = self.progress[name].left
-                reasons[question.key] = "its runs are not finished" if unfinished else FAILS
-                continue
-            one = question.row.integrator if kind == ORDER else ""
-            groups.setdefault((name, kind, one, question.lacks_samples), []).append(question)
         experiments = {one.name: one for one in self.study.experiments}
-        for (name, kind, *_), questions in groups.items():
+        going = list[Question]()
+        for question in filter(lambda own: own.open, self.questions):
+            if question.kind == ORDER or question.row.starts > question.row.stopped:
+                going.append(question)
+            else:
+                unfinished = self._progress[question.experiment].left
+                reasons[question.key] = "its runs are not finished" if unfinished else FAILS
+        for (name, kind, *_), questions in grouped(going, lambda own: own.group).items():
+            make = self._further_step_sizes if kind == ORDER else self._further_data
             try:
-                make = self._further_step_sizes if kind == ORDER else self._further_data
-                found.append(make(experiments[name], questions))
+                one = make(experiments[name], questions)
+                if (one.keys[0], one.words) in tried:
+                    raise InputError(f"rules of the study exclude {one.words}")
+                found.append(one)
             except InputError as error:
-                reasons |= dict.fromkeys((one.key for one in questions), str(error))
+                reasons |= {own.key: str(error) for own in questions}
         return sorted(found, key=lambda one: one.seconds), reasons
 
     def _further_step_sizes(
@@ -301,21 +295,19 @@ class _State:
             raise InputError("no step size is known that would decide it")
         if any(part.axis_of_steps is not None for part in experiment.grids):
             raise InputError("its step sizes advance with a scanned parameter")
-        label = questions[0].row.integrator
-        dataset = self.datasets[experiment.name]
-        own = dataset["integrator"].values == label
-        steps, seconds = (dataset[name].values[own] for name in ("steps", "cpu_time"))
+        label, dataset = questions[0].row.integrator, self.datasets[experiment.name]
+        own = dataset.isel(run=dataset["integrator"].values == label)
         with np.errstate(divide="ignore", invalid="ignore"):
-            of_step = np.nan_to_num(np.nanmedian(seconds / steps))
-        runs = np.unique(dataset["step_size"].values[own], return_counts=True)[1].max()
+            of_step = np.nan_to_num(np.nanmedian(own["cpu_time"].values / own["steps"].values))
+        runs = np.unique(own["step_size"].values, return_counts=True)[1].max()
         each = [of_step * experiment.duration / size for size in sizes]
-        in_units = tuple(exact_multiple_of_unit(size, experiment.time_unit) for size in sizes)
+        in_units = [exact_multiple_of_unit(size, experiment.time_unit) for size in sizes]
         shown = join_with_and(f"{size:.4g}" for size in in_units)
         return Addition(
-            tuple(questions),
+            questions,
             f"step size{'s' * (len(sizes) > 1)} {shown}",
             float(runs * sum(each)),
-            Additions(own_step_sizes={label: in_units}),
+            {OWN_STEP_SIZES: {label: in_units}},
         )
 
     def _further_data(
@@ -325,46 +317,41 @@ class _State:
 
         Of too few samples statistics over starts say nothing: then runs become longer.
         """
-        seconds, duration = self.progress[experiment.name].cpu_seconds, experiment.duration
-        most = math.floor(LONGEST * self.asked[experiment.name] / duration * (1 + 1e-9))
-        of_chaos = questions[0].kind == CHAOS
+        progress, duration = self._progress[experiment.name], experiment.duration
+        asked = {name: axis.duration for name, _, axis in time_axes_in_text(self.study.text)}
+        most = math.floor(LONGEST * asked[experiment.name] / duration * (1 + 1e-9))
+        _, kind, _, lacks_samples = questions[0].group
         going_on = [one for one in questions if not one.row.stopped]
         ensembles = [
             start.size for start in experiment.initial_conditions if isinstance(start, RandomStarts)
         ]
         members = max(ENOUGH_STARTS, 2 * max(ensembles, default=0))
         starts = sum(start.size for start in experiment.initial_conditions)
-        of_rate = not of_chaos and not questions[0].lacks_samples
+        of_rate = kind == DRIFT and not lacks_samples
         more = of_rate and ensembles and members <= MOST_STARTS
         if more and (starts < ENOUGH_STARTS or most < 2 or not going_on):
             grown = starts + sum(members - size for size in ensembles)
-            price = seconds * (grown / starts - 1)
-            words = f"random starts up to {members}"
-            return Addition(tuple(questions), words, price, Additions(members=members))
+            price = progress.cpu_seconds * (grown / starts - 1)
+            return Addition(questions, f"random starts up to {members}", price, {"random": members})
         if not going_on:
             raise InputError(FAILS)
-        factor = 2
-        if of_chaos:
-            tell = [one.row.telling / duration for one in going_on]
-            factor = math.ceil(np.nanmax([2, *tell]))
-        if min(factor, most) < 2:
+        if most < 2:
             raise InputError(
                 f"runs are {LONGEST} times as long as the study asks for, and longer ones are left "
                 "to `sweep extend --duration`"
             )
-        factor = min(factor, most)
+        tell = [one.row.telling / duration for one in going_on if kind == CHAOS]
+        factor = min(math.ceil(np.nanmax([2, *tell])), most)
         until = experiment.in_time_units(factor * duration)
         study_with_longer_duration(self.study, until, names=[experiment.name])  # or refuse
-        words = f"all runs until t = {until:g}"
-        return Addition(tuple(going_on), words, seconds * (factor - 1), duration=until)
+        price = progress.cpu_seconds * (factor - 1)
+        return Addition(going_on, f"all runs until t = {until:g}", price, duration=until)
 
-    def study_with(self, store: Store, chosen: Sequence[Addition], trust_plugins: bool) -> Study:
+    def study_with(self, chosen: Sequence[Addition]) -> Study:
         """The study of the store, extended by what is chosen."""
-        text, by_name = self.study.text, dict[str, list[Addition]]()
-        for one in chosen:
-            if one.additions:
-                by_name.setdefault(one.questions[0].experiment, []).append(one)
-        for name, several in by_name.items():
+        text = self.study.text
+        to_axes = (one for one in chosen if one.additions)
+        for name, several in grouped(to_axes, lambda one: one.experiment).items():
             lines = [f"{ADDED}{name}"]
             lines += [
                 f"# {one.words} for the {question.subject} of {question.row.integrator!r}: "
@@ -372,22 +359,18 @@ class _State:
                 for one in several
                 for question in one.questions
             ]
-            together = Additions(
-                members=max(one.additions.members or 0 for one in several) or None,
-                own_step_sizes={
-                    label: sizes
-                    for one in several
-                    for label, sizes in one.additions.own_step_sizes.items()
-                },
-            )
+            own_sizes = [one.additions.get(OWN_STEP_SIZES, {}) for one in several]
+            together = {
+                "random": max(one.additions.get("random", 0) for one in several),
+                OWN_STEP_SIZES: {label: of for sizes in own_sizes for label, of in sizes.items()},
+            }
             heading = "\n".join(" ".join(line.split()) for line in lines)
-            tables = tables_with_additions(self.study, store, together, [name])
+            tables = tables_with_additions(self.study, self._store, together, [name])
             text = text_with_experiments(text, tables, heading)
-        study = stored_study(store, trust_plugins=trust_plugins, text=text)
+        study = read_draft(self._store, text, self._trust_plugins)
         for one in chosen:
             if one.duration is not None:
-                names = [one.questions[0].experiment]
-                study = study_with_longer_duration(study, one.duration, names=names)
+                study = study_with_longer_duration(study, one.duration, names=[one.experiment])
         return study
 
 
@@ -477,9 +460,18 @@ class Decisions:
         """Number of verdicts that were open before and are decided now."""
         return sum(row.opened and not row.open for row in self.rows)
 
+    @property
+    def proposed(self) -> bool:
+        """Whether they are of a dry run: what would be added, and nothing was."""
+        return self.stopped == NOTHING_RUN
+
     def to_dataframe(self) -> pandas.DataFrame:
         """The verdicts that were open before, or are now, as a `pandas.DataFrame`."""
         return Rows(self.rows).to_dataframe()
+
+    def __str__(self) -> str:
+        as_text = "decisions_as_table" if self.rows else "decisions_in_words"
+        return str(getattr(sweep.tables, as_text)(self, self.proposed))
 
     def _repr_html_(self) -> str:
         said = f"{self.decided} of {self.opened} open verdicts decided"
@@ -540,73 +532,72 @@ def decide(
     store, outcome = Store.at(store).absolute(), None
     ends = math.inf if max_time is None else time.monotonic() + max_time
 
-    def run(study: Study) -> Outcome:
+    def read(before: _State | None = None) -> _State:
+        return _State(store.anew(), names, kinds, trust_plugins, before)
+
+    def run_if_pending(study: Study) -> Outcome | None:
+        if not any(own.pending.any() for own in diff.diff_store_against_study(store, study)):
+            return None
         left = None if ends == math.inf else max(ends - time.monotonic(), 1e-3)
         return run_study(study, store, max_time=left, trust_plugins=trust_plugins, **options)
 
-    state = first = _State.read(store.anew(), names, kinds, trust_plugins)
+    state = first = read()
+    if not dry_run and (outcome := run_if_pending(state.study)):
+        state = read(first)  # it was perhaps of a round that was interrupted
     added, tried = dict[QuestionKey, list[Addition]](), set[tuple[QuestionKey, str]]()
-    if not dry_run:
-        study = stored_study(store, trust_plugins=trust_plugins)
-        if _has_pending_runs(store, study):
-            outcome = run(study)  # perhaps of a round that was interrupted
-            state = _State.read(store.anew(), names, kinds, trust_plugins, first)
     for rounds in range(MOST_ROUNDS + 1):
-        spent = state.cpu_seconds - first.cpu_seconds
-        wanted, reasons = state.additions()
-        again = [one for one in wanted if (one.questions[0].key, one.words) in tried]
-        reasons |= {
-            question.key: f"rules of the study exclude {one.words}"
-            for one in again
-            for question in one.questions
-        }
-        wanted = [one for one in wanted if one not in again]
-        chosen, beyond = _within_budget(wanted, budget - spent)
-        stopped = "the budget is spent" if beyond else "nothing more is added"
+        wanted, reasons = state.additions(tried)
+        chosen, beyond = _within_budget(wanted, budget - state.cpu_seconds + first.cpu_seconds)
         reasons |= beyond
+        stopped = "the budget is spent" if beyond else "nothing more is added"
         if rounds == MOST_ROUNDS:
-            stopped = f"{MOST_ROUNDS} rounds were made"
-        going_on = chosen and not dry_run and rounds < MOST_ROUNDS
-        if not going_on or (outcome is not None and not outcome.complete):
-            break
-        tried |= {(question.key, one.words) for one in chosen for question in one.questions}
-        study = state.study_with(store, chosen, trust_plugins)
-        if not _has_pending_runs(store, study):
-            continue
-        outcome = run(study)
+            stopped, chosen = f"{MOST_ROUNDS} rounds were made", []
+        if outcome is not None and not outcome.complete:
+            stopped, chosen = outcome.stopped, []
+        if chosen and not dry_run:
+            tried |= {(key, one.words) for one in chosen for key in one.keys}
+            if not (made := run_if_pending(state.study_with(chosen))):
+                continue
+            outcome, state = made, read(first)
         for one in chosen:
-            for question in one.questions:
-                added.setdefault(question.key, []).append(one)
-        state = _State.read(store.anew(), names, kinds, trust_plugins, first)
-    if dry_run:
-        stopped = "nothing was run"
-        added = {question.key: [one] for one in chosen for question in one.questions}
-    elif outcome is not None and not outcome.complete:
-        stopped = outcome.stopped
+            for key in one.keys:
+                added.setdefault(key, []).append(one)
+        if dry_run or not chosen:
+            break
     before = {question.key: question for question in first.questions}
-    rows = tuple(
-        _decision(was, now, added.get(now.key, ()), reasons.get(now.key, ""))
-        for now in state.questions
-        if (was := before.get(now.key, now)).open or now.open
-    )
+    rows = []
+    for now in state.questions:
+        was, more = before.get(now.key, now), added.get(now.key, ())
+        why = filter(None, (now.why, reasons.get(now.key)))
+        if was.open or now.open:
+            rows.append(
+                Decision(
+                    experiment=now.experiment,
+                    integrator=now.row.integrator,
+                    parameters=now.row.parameters,
+                    subject=now.subject,
+                    before=was.finding,
+                    after=now.finding,
+                    opened=was.open,
+                    open=now.open,
+                    added=tuple(one.words for one in more),
+                    seconds=sum(one.seconds for one in more) if more else math.nan,
+                    why="; ".join(why) if now.open else "",
+                )
+            )
+    if dry_run:
+        stopped = NOTHING_RUN
+    spent = state.cpu_seconds - first.cpu_seconds
     return Decisions(
-        rows=rows,
+        rows=tuple(rows),
         verdicts=len(first.questions),
         runs=state.runs - first.runs,
         continued=state.runs_continued_since(first),
-        cpu_seconds=sum(one.seconds for one in chosen)
-        if dry_run
-        else state.cpu_seconds - first.cpu_seconds,
+        cpu_seconds=sum(one.seconds for one in chosen) if dry_run else spent,
         budget=budget,
         stopped=stopped if any(row.open for row in rows) else "",
         outcome=outcome,
     )
-
-
-def _has_pending_runs(store: Store, study: Study) -> bool:
-    """Whether a study asks for runs that a store lacks."""
-    entries = diff.diff_store_against_study(store, study)
-    return any(entry.pending.any() for entry in entries)
 
 
 def _within_budget(
@@ -623,23 +614,5 @@ def _within_budget(
             f"{one.words} would take {one.seconds:.2g} s of CPU time, {max(budget, 0):.2g} s of "
             "the budget are left"
         )
-        beyond |= dict.fromkeys((question.key for question in one.questions), why)
+        beyond |= dict.fromkeys(one.keys, why)
     return chosen, beyond
-
-
-def _decision(
-    before: Question, now: Question, added: Sequence[Addition], why_none: str
-) -> Decision:
-    return Decision(
-        experiment=now.experiment,
-        integrator=now.row.integrator,
-        parameters=now.row.parameters,
-        subject=now.subject,
-        before=before.finding,
-        after=now.finding,
-        opened=before.open,
-        open=now.open,
-        added=tuple(one.words for one in added),
-        seconds=sum(one.seconds for one in added) if added else math.nan,
-        why="; ".join(filter(None, (now.why, why_none))) if now.open else "",
-    )

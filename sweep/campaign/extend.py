@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-import integrators
 from integrators.errors import InputError, check_known, check_number, check_whole, short_repr
 from integrators.precision import ARITHMETIC
 from sweep.campaign.run import Outcome, run
+from sweep.errors import StudyError
 from sweep.store.store import Store
 from sweep.store.studies import EXTENDED, stored_study, study_with_longer_duration
 from sweep.study.experiment import ENTRY_KEYS
@@ -28,50 +28,24 @@ if TYPE_CHECKING:
     from sweep.study.experiment import ResolvedExperiment
 
 IntegratorAsWritten = str | dict[str, Any]  # its name, or an entry of a study
+# Values to add, by the key of an experiment's table; and, as `OWN_STEP_SIZES`, step sizes of single
+# integrators by their labels. Step sizes are in the study's unit of time.
+Additions = Mapping[str, Any]
 
 EQUAL = 1e-9  # relative difference up to which two step sizes are the same
-
-
-@dataclasses.dataclass(frozen=True)
-class Additions:
-    """Values that are added to the axes of experiments.
-
-    Parameters
-    ----------
-    integrators : tuple of str or dict
-        Names, or entries of a study's `integrators`: a name and options.
-    initial_conditions : tuple of str
-        Names.
-    step_sizes, tolerances : tuple of float
-        For integrators that have none of their own; step sizes in the study's unit of time.
-    members : int or None
-        Size to which random ensembles grow.
-    own_step_sizes : dict of str to tuple of float
-        Step sizes for single integrators, by their labels, in the study's unit of time.
-    """
-
-    integrators: tuple[IntegratorAsWritten, ...] = ()
-    step_sizes: tuple[float, ...] = ()
-    tolerances: tuple[float, ...] = ()
-    initial_conditions: tuple[str, ...] = ()
-    members: int | None = None
-    own_step_sizes: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.by_key)
-
-    @property
-    def by_key(self) -> dict[str, Any]:
-        """Values to add, by the key of the study to which they belong."""
-        found = {
-            "integrators": self.integrators,
-            "step_size": self.step_sizes,
-            "tolerance": self.tolerances,
-            "initial_condition": self.initial_conditions,
-            "random": self.members,
-            "own_step_sizes": self.own_step_sizes,
-        }
-        return {key: values for key, values in found.items() if values}
+OWN_STEP_SIZES = "own_step_sizes"
+ARGUMENTS = {  # of `extend`, by the key to which their values are added
+    "integrators": "integrators",
+    "step_size": "step_sizes",
+    "tolerance": "tolerances",
+    "initial_condition": "initial_conditions",
+    "random": "members",
+}
+TAKERS = {  # what an experiment needs for an addition
+    "step_size": "integrator with a fixed step that takes the experiment's step sizes",
+    "tolerance": "adaptive integrator that takes the experiment's tolerances",
+    "random": "random ensemble: { random = N, seed = … }",
+}
 
 
 def extend(
@@ -126,18 +100,17 @@ def extend(
     known = {*signature(extend).parameters, *signature(run).parameters}
     for name in options:
         check_known("argument", name, sorted(known - {"options", "study"}), key=name)
-    entries = tuple(map(_integrator_entry, _as_tuple(integrators)))
-    additions = Additions(
-        integrators=entries,
-        step_sizes=_positive_numbers("step_sizes", step_sizes),
-        tolerances=_positive_numbers("tolerances", tolerances),
-        initial_conditions=_as_tuple(initial_conditions),
-        members=None if members is None else check_whole("members", members),
-    )
+    additions = {
+        "integrators": [_integrator_entry(one) for one in _as_tuple(integrators)],
+        "step_size": _positive_numbers("step_sizes", step_sizes),
+        "tolerance": _positive_numbers("tolerances", tolerances),
+        "initial_condition": _as_tuple(initial_conditions),
+        "random": None if members is None else check_whole("members", members),
+    }
     samples = None if samples is None else check_whole("samples", samples)
     if duration is None and samples is not None:
         raise InputError("samples are of a longer duration: give that too", key="samples")
-    if duration is None and not additions:
+    if duration is None and not any(additions.values()):
         raise InputError(
             "nothing to extend: give a longer duration, integrators, step sizes, tolerances, "
             "initial conditions or members"
@@ -147,7 +120,7 @@ def extend(
     study = stored_study(store, trust_plugins=trust_plugins)
     if tables := tables_with_additions(study, store, additions, experiments):
         text = text_with_experiments(study.text, tables, EXTENDED)
-        study = stored_study(store, trust_plugins=trust_plugins, text=text)
+        study = read_draft(store, text, trust_plugins)
     if duration is not None:
         study = study_with_longer_duration(study, duration, samples, experiments)
     return run(study, store, **options)
@@ -155,9 +128,7 @@ def extend(
 
 def _as_tuple(values: Any) -> tuple[Any, ...]:
     """Values as a tuple; a single name, number or table is a tuple of one."""
-    if isinstance(values, str | int | float | dict):
-        return (values,)
-    return tuple(values)
+    return (values,) if isinstance(values, str | int | float | dict) else tuple(values)
 
 
 def _positive_numbers(name: str, values: Any) -> tuple[float, ...]:
@@ -183,6 +154,26 @@ def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:
     return given
 
 
+def read_draft(store: Store, text: str, trust_plugins: bool) -> Study:
+    """The study of a store with additions to its text, whose problems name what was added."""
+    try:
+        return stored_study(store, trust_plugins=trust_plugins, text=text)
+    except StudyError as error:  # of a text that nobody has seen: its lines say nothing
+        names = [table["name"] for table in tomllib.loads(text)["experiment"]]
+        problems = dict.fromkeys(_naming_addition(problem, names) for problem in error.problems)
+        raise InputError("\n".join(problems)) from None
+
+
+def _naming_addition(problem: str, names: Sequence[str]) -> str:
+    """A problem with an argument of `extend` and an experiment in the place of line and key."""
+    found = re.match(r".*?: experiment\[(\d+)\](\S*): (.*)", problem, re.DOTALL)
+    if found is None:
+        return problem
+    keys = re.findall(r"\w+", found[2])
+    where = [f"`{ARGUMENTS[key]}`" for key in reversed(keys) if key in ARGUMENTS][:1]
+    return f"{', '.join([*where, f'experiment {names[int(found[1])]!r}'])}: {found[3]}"
+
+
 def tables_with_additions(
     study: Study, store: Store, additions: Additions, names: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
@@ -197,7 +188,7 @@ def tables_with_additions(
         As it was read from its text.
     store : Store
         For messages.
-    additions : Additions
+    additions : dict
         Values that an experiment has already are not added to it.
     names : sequence of str, optional
         Names of the experiments to extend; all that can take the additions unless given.
@@ -214,99 +205,89 @@ def tables_with_additions(
     experiments = {experiment.name: experiment for experiment in study.experiments}
     for name in names:
         check_known("experiment", name, experiments)
-    added = additions.by_key
+    added = {key: values for key, values in additions.items() if values}
     if not added:
         return []
-    asked = {name: list(experiments[name].grids) for name in names or experiments}
-    larger = {name: _without_contained_grids(grids) for name, grids in asked.items()}
+    grids = {name: iter(experiments[name].grids) for name in names or experiments}
+    largest = {name: _largest_grids(experiments[name].grids) for name in grids}
     written = tomllib.loads(study.text)
     made, able = [], {key: set[str]() for key in added}
     for table in written["experiment"]:
-        name = table["name"]
-        if name not in asked:
+        if table["name"] not in grids:
             continue
-        grid, whole = asked[name].pop(0), written.get("defaults", {}) | table
+        grid, whole = next(grids[table["name"]]), written.get("defaults", {}) | table
         changes: dict[str, Any] = {}
         for key in added:
             grown = _grown(whole | changes, grid, key, added)
             if grown is not None:
-                able[key].add(name)
+                able[key].add(grid.name)
                 changes |= grown
         changes = {key: value for key, value in changes.items() if value != whole.get(key)}
-        if changes and grid in larger[name]:
+        if changes and grid in largest[grid.name]:
             made.append(table | changes)
     for key, found in able.items():
         lacking = [name for name in names if name not in found]
         if lacking or not found:
-            who = f"no experiment of {store} has any"
-            if lacking:
-                who = f"experiment {lacking[0]!r} of {store} has no"
-            raise InputError(f"{who} {_TAKERS[key]}", key=key)
+            who = f"experiment {lacking[0]!r} of {store} has no" if lacking else ""
+            who = who or f"no experiment of {store} has any"
+            raise InputError(f"{who} {TAKERS[key]}", key=key)
     return made
 
 
-def _without_contained_grids(grids: Sequence[ResolvedExperiment]) -> list[ResolvedExperiment]:
-    """Grids of one experiment, without those whose runs another one has, too."""
+def _largest_grids(grids: Sequence[ResolvedExperiment]) -> list[ResolvedExperiment]:
+    """Grids of an experiment without those whose runs another has, too; of equal ones the last."""
     if len(grids) == 1:
         return list(grids)
-    kept: list[tuple[set[str], ResolvedExperiment]] = []
-    runs = [(set(expand_experiment(grid).run_id), grid) for grid in reversed(grids)]
-    for ids, grid in sorted(runs, key=lambda one: -len(one[0])):  # of equal ones the last
-        if not any(ids <= others for others, _ in kept):
-            kept.append((ids, grid))
-    return [grid for _, grid in kept]
-
-
-_TAKERS = {
-    "integrators": "integrator",
-    "initial_condition": "start",
-    "step_size": "integrator with a fixed step that takes the experiment's step sizes",
-    "tolerance": "adaptive integrator that takes the experiment's tolerances",
-    "random": "random ensemble: { random = N, seed = … }",
-    "own_step_sizes": "integrator of that label",
-}
-
-
-def _is_adaptive_integrator(entry: IntegratorAsWritten) -> bool:
-    if isinstance(entry, str):
-        return integrators.get(entry).adaptive
-    options = {key: value for key, value in entry.items() if key not in ENTRY_KEYS}
-    return integrators.get(entry["name"], **options).adaptive
+    runs = [set(expand_experiment(grid).run_id) for grid in grids]
+    return [
+        grid
+        for i, grid in enumerate(grids)
+        if not any(runs[i] < other or (runs[i] == other and i < j) for j, other in enumerate(runs))
+    ]
 
 
 def _grown(
-    table: Mapping[str, Any], grid: ResolvedExperiment, key: str, added: Mapping[str, Any]
+    table: Mapping[str, Any], grid: ResolvedExperiment, key: str, added: Additions
 ) -> dict[str, Any] | None:
-    """Keys of an experiment's table with what is added under one of those of `Additions.by_key`.
+    """Keys of an experiment's table with what is added under one of those of `Additions`.
 
     None if its grid, which the table with the defaults describes, can take no such thing.
     """
     values = added[key]
-    if key == "own_step_sizes":
-        if values.keys().isdisjoint(entry.label for entry in grid.integrators):
-            return None
+    if key == OWN_STEP_SIZES:
         return {"integrators": _with_own_step_sizes(table["integrators"], grid, values)}
     if key == "random":
-        if not any(isinstance(start, RandomStarts) for start in grid.initial_conditions):
-            return None
-        return {
-            "initial_condition": _with_larger_ensembles(table["initial_condition"], grid, values)
-        }
+        sizes = [one.size for one in grid.initial_conditions if isinstance(one, RandomStarts)]
+        if values < max(sizes, default=0):
+            raise InputError(
+                f"an ensemble of experiment {grid.name!r} has {max(sizes)} members, and {values} "
+                "are fewer: a store is not cut",
+                key="random",
+            )
+        made = with_members(table["initial_condition"], grid, values)
+        return {"initial_condition": made} if sizes else None
     if key in ("step_size", "tolerance"):
         adaptive = key == "tolerance"
         alike = [entry for entry in grid.integrators if entry.adaptive == adaptive]
         own = [entry.tolerances if adaptive else entry.step_sizes for entry in alike]
-        new = (_is_adaptive_integrator(one) == adaptive for one in added.get("integrators", ()))
-        if None not in own and not any(new):
+        also = added.get("integrators", ())
+        if None not in own and not any(_is_adaptive(one, grid) == adaptive for one in also):
             return None
         known = grid.tolerances if adaptive else _sizes_as_written(grid, grid.step_sizes)
-        before = table[key] if isinstance(table.get(key), list) else known
-        sizes = _new_sizes(values, known)
-        return {key: [*before, *sizes]} if sizes else {}
-    there = _as_list(table[key])
-    bare = [one["name"] if isinstance(one, dict) and set(one) == {"name"} else one for one in there]
-    more = [one for i, one in enumerate(values) if one not in (*bare, *values[:i])]
+        there = table[key] if isinstance(table.get(key), list) else known
+        more = _new_sizes(values, known)
+    else:
+        there = _as_list(table[key])
+        bare = [one["name"] if isinstance(one, dict) and len(one) == 1 else one for one in there]
+        more = [one for i, one in enumerate(values) if one not in (*bare, *values[:i])]
     return {key: [*there, *more]} if more else {}
+
+
+def _is_adaptive(entry: IntegratorAsWritten, grid: ResolvedExperiment) -> bool:
+    """Whether an integrator that is added to a grid is an adaptive one."""
+    entry = {"name": entry} if isinstance(entry, str) else entry
+    options = {key: value for key, value in entry.items() if key not in ENTRY_KEYS}
+    return grid.library.integrator(entry["name"], options).adaptive
 
 
 def _as_list(written: Any) -> list[Any]:
@@ -326,7 +307,7 @@ def _new_sizes(values: Iterable[float], known: Sequence[float]) -> list[float]:
 
 
 def _with_own_step_sizes(
-    written: Any, experiment: ResolvedExperiment, sizes: Mapping[str, tuple[float, ...]]
+    written: Any, experiment: ResolvedExperiment, sizes: Mapping[str, Sequence[float]]
 ) -> list[Any]:
     """Integrators as written, of which some have more step sizes than the experiment.
 
@@ -335,10 +316,8 @@ def _with_own_step_sizes(
     by_label = {label_of_entry(one, experiment.library): one for one in _as_list(written)}
     made = []
     for entry in experiment.integrators:
-        own = by_label.get(entry.label)
-        if own is None:
-            arithmetic = {ARITHMETIC: entry.options[ARITHMETIC]} if entry.is_precise else {}
-            own = {"name": entry.name} | arithmetic
+        arithmetic = {ARITHMETIC: entry.arithmetic} if entry.is_precise else {}
+        own = by_label.get(entry.label, {"name": entry.name} | arithmetic)
         if entry.label in sizes:
             known = _sizes_as_written(experiment, (size for size, _ in experiment.steps_of(entry)))
             own = {"name": own} if isinstance(own, str) else own
@@ -355,17 +334,10 @@ def exact_multiple_of_unit(value: float, unit: float) -> float:
     return next((number for number in candidates if number * unit == value), near)
 
 
-def _with_larger_ensembles(written: Any, experiment: ResolvedExperiment, members: int) -> Any:
+def with_members(written: Any, grid: ResolvedExperiment, members: int) -> Any:
     """Initial conditions as written, with so many members in each random ensemble."""
-    made = list(_as_list(written))
-    for index, start in enumerate(experiment.initial_conditions):
-        if not isinstance(start, RandomStarts):
-            continue
-        if start.size > members:
-            raise InputError(
-                f"the ensemble {start.label!r} of experiment {experiment.name!r} has {start.size} "
-                f"members, and {members} are fewer: a store is not cut",
-                key="random",
-            )
-        made[index] = made[index] | {"random": members}
+    made = [
+        own | {"random": members} if isinstance(start, RandomStarts) else own
+        for own, start in zip(_as_list(written), grid.initial_conditions, strict=True)
+    ]
     return made if isinstance(written, list) else made[0]

@@ -15,7 +15,7 @@ from sweep.cli.common import (
     trust_option,
 )
 from sweep.cli.run import Terminal, exit_by_outcome, print_outcome_and_exit
-from sweep.cli.summary import decisions_for_json, print_decisions
+from sweep.cli.summary import decisions_for_json
 from sweep.store.store import Store
 
 
@@ -72,6 +72,6 @@ def command(
     if as_json:
         echo_json(decisions_for_json(decisions))
     else:
-        print_decisions(decisions, dry_run)
+        click.echo(f"\n{decisions}")
     if decisions.outcome is not None and not decisions.outcome.complete:
         exit_by_outcome(decisions.outcome) if as_json else print_outcome_and_exit(decisions.outcome)

@@ -93,6 +93,9 @@ def test_a_dry_run_names_what_is_open_with_its_price_and_writes_nothing(begun, f
     assert all(0 < row.seconds < 10 for row in rows.values() if row.added)
     priced = {(row.experiment, row.added): row.seconds for row in found.rows if row.added}
     assert found.cpu_seconds <= sum(priced.values()) * len(rows)
+    header, *_, last = str(found).splitlines()
+    assert header.split()[0] == "experiment" and "would be added" in header
+    assert last.endswith("Nothing was run.")
 
 
 def test_open_verdicts_are_decided(decided):

@@ -141,6 +141,14 @@ COMMANDS = {
         ["extend", "test.zarr", "--integrator", f"{{ name = 'rk4', x = {'1' * 5000} }}"],
         "is no inline table of TOML",
     ),
+    "an addition that is none": (
+        ["extend", "test.zarr", "--integrator", "rk4", "--integrator", "rk5"],
+        "Error: --integrator, experiment 'only': unknown integrator 'rk5'",
+    ),
+    "an addition that does not fit": (
+        ["extend", "test.zarr", "--step-size", "0.07"],
+        "Error: --step-size, experiment 'only': the step size 0.07 ",
+    ),
     "nothing to cancel": (["cancel", "test.zarr"], "holds it, and no coordinator waits to begin"),
     "no store to cancel": (["cancel", "none.zarr"], "waits to begin. There is no such store"),
     "a reader of capitals": (["show", "integrator", "RK4"], "Did you mean 'rk4'?"),
