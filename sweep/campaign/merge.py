@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import json
 import math
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], object]  # what is read or written, how much, of how much
 
-KEPT = "that share system, parameters, time axis, record, statistics and reference are merged"
 BLOCK_BYTES = 2**26  # of rows that are compared or copied at once
 SESSION = "merge"  # of the records
 # Arrays that may differ between two computations of a run.
@@ -80,6 +79,19 @@ class Share:
     pending: int
     left_out: int
 
+    def in_words(self, sources: Sequence[str]) -> str:
+        """How many runs came from which source, and what became of the others."""
+        pairs = zip(self.taken, sources, strict=True)
+        taken = ", ".join(f"{count:,} from {source}" for count, source in pairs if count)
+        text = f"{self.experiment}: {taken or 'no computed runs'}"
+        if self.both:
+            text += f"; {self.both:,} of a later store were there already"
+        if self.differing:
+            text += f", {self.differing:,} of them with other results"
+        if self.left_out:
+            text += f"; {self.left_out:,} that no study asks for any more are left out"
+        return text
+
 
 @dataclass(frozen=True)
 class Merged:
@@ -91,16 +103,27 @@ class Merged:
     shares : tuple of Share
     kinds : tuple of str
         Kinds of CPU on which its runs were computed.
+    sources : tuple of str
+        The stores that were merged, as they were named.
     """
 
     store: Place
     shares: tuple[Share, ...]
     kinds: tuple[str, ...]
+    sources: tuple[str, ...]
 
     @property
     def pending(self) -> int:
         """Number of runs that are not computed yet."""
         return sum(share.pending for share in self.shares)
+
+    def __str__(self) -> str:
+        lines = [share.in_words(self.sources) for share in self.shares]
+        lines.append(f"Merged: {sum(share.runs for share in self.shares):,} runs in {self.store}")
+        if self.pending:
+            how = shlex.join(["sweep", "run", str(self.store)])
+            lines.append(f"{self.pending:,} runs are not computed yet. To compute them: {how}")
+        return "\n".join(lines)
 
 
 def merge(
@@ -145,11 +168,10 @@ def merge(
         for store in stores:
             _acquire_source_lease(stack, store)
         lease = stack.enter_context(acquire_lease(target))
-        whole = _united_study(
-            [(store, _verified(store, trust_plugins, progress)) for store in stores]
-        )
+        studies = [_verified_study(store, trust_plugins, progress) for store in stores]
+        whole = _united_study(stores, studies)
         choices = [_choose_runs(stores, experiment) for experiment in whole.experiments]
-        shares = _compare_and_count(stores, choices, prefer_first)
+        shares = _count_and_compare(stores, choices, prefer_first)
         attributes = _attributes_of_sources(stores)
         try:
             with create.creating_store_atomically(target, lease.check) as made:
@@ -164,7 +186,7 @@ def merge(
     progress("Merging", len(choices), len(choices))
     known = attributes[provenance.ATTRIBUTE].values()
     kinds = sorted({provenance.cpu_and_libm_kind(one) for one in known})
-    return Merged(target.place, tuple(shares), tuple(kinds))
+    return Merged(target.place, tuple(shares), tuple(kinds), tuple(map(str, paths)))
 
 
 # --- sources ---------------------------------------------------------------------------------
@@ -204,7 +226,7 @@ def _may_be_leased(store: Store) -> bool:
     return all(os.access(str(place), os.W_OK) for place in (store.place, store.lease_file.parent))
 
 
-def _verified(store: Store, trust_plugins: bool, progress: Progress) -> Study:
+def _verified_study(store: Store, trust_plugins: bool, progress: Progress) -> Study:
     """Read the study of a source, whose plugins run if they are approved; verify the source."""
     study = stored_study(store, trust_plugins=trust_plugins)
     findings = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
@@ -220,39 +242,24 @@ def _verified(store: Store, trust_plugins: bool, progress: Progress) -> Study:
     return study
 
 
-def _united_study(sources: Sequence[tuple[Store, Study]]) -> Study:
+def _united_study(stores: Sequence[Store], studies: Sequence[Study]) -> Study:
     """Unite the studies of all sources; refuse those that differ in more than their runs."""
-    for (one, study), (other, its) in itertools.combinations(sources, 2):
-        if study.name != its.name:
+    whole = studies[0]
+    for store, study in zip(stores[1:], studies[1:], strict=True):
+        if study.name != whole.name:
             raise StoreError(
-                f"{one} is the store of the study {study.name!r}, {other} that of {its.name!r}: "
-                "expected stores of one study"
+                f"{stores[0]} is the store of the study {whole.name!r}, {store} that of "
+                f"{study.name!r}: expected stores of one study"
             )
-        names = [{experiment.name for experiment in of.experiments} for of in (study, its)]
-        for name in sorted(names[0] & names[1]):
-            _check_same_settings(one, other, name)
-    whole = sources[0][1]
-    for store, study in sources[1:]:
         try:
             whole = unite_studies([whole, study])
         except CannotUnite as error:
-            raise StoreError(f"{store} cannot be merged with those before: {error}") from None
-    return whole
-
-
-def _check_same_settings(one: Store, other: Store, experiment: str) -> None:
-    groups = [files.read_zarr_metadata(of.place / experiment)["attributes"] for of in (one, other)]
-    fixed = [json.loads(group["fixed"]) for group in groups]
-    for scanned in {name for group in groups for name in group["scanned"]}:
-        for parts in fixed:  # a coordinate says which value each row has
-            parts["parameters"].pop(scanned, None)
-    for key, value in fixed[0].items():
-        if fixed[1][key] != value:
-            longer = "; `sweep extend` makes the shorter one longer" * (key == "duration")
             raise StoreError(
-                f"{other} cannot be merged with {one}: experiment {experiment!r} has {key} = "
-                f"{fixed[1][key]!r} there, and {value!r} here. Experiments {KEPT}{longer}"
-            )
+                f"{store} cannot be merged with those before: {error}. Experiments that share "
+                "system, parameters, time axis, record, statistics and reference are merged; "
+                "`sweep extend` makes the shorter one longer"
+            ) from None
+    return whole
 
 
 def _attributes_of_sources(stores: Sequence[Store]) -> dict[str, Any]:
@@ -335,51 +342,49 @@ def _blocks(
     return (rows[first : first + length] for first in range(0, len(rows), length))
 
 
+@dataclass(frozen=True, eq=False)
 class _Choice:
-    """From which source each run, or reference, of a group is taken.
+    """Which sources have the runs, or references, of a group.
 
     Parameters
     ----------
-    stores : sequence of Store
     group : str
     ids : ndarray of bytes, shape (runs,)
-    samples : int
-
-    Attributes
-    ----------
     parts : list of _Rows
         What the sources that have the group have of it.
-    part, row : ndarray of int, shape (runs,)
-        The first of these in which it is whole, -1 if there is none, and its row there.
-    again : list of tuple
-        What another part has, too, of runs that are taken from one: the two parts, the runs, and
-        their rows in the other one.
+    rows : ndarray of int, shape (parts, runs)
+        The row of each run in each of these; -1 where it is not whole.
     """
 
-    def __init__(
-        self, stores: Sequence[Store], group: str, ids: NDArray[np.bytes_], samples: int
-    ) -> None:
-        self.group, self.ids = group, ids
-        having = [store for store in stores if (store.place / group).is_dir()]
-        self.parts = [_Rows(store, group, samples) for store in having]
-        self.part, self.row = np.full((2, len(ids)), -1)
-        self.again: list[tuple[_Rows, _Rows, NDArray[np.intp], NDArray[np.intp]]] = []
-        for number, other in enumerate(self.parts):
-            whole = np.flatnonzero(other.whole)
-            _, runs, rows = np.intersect1d(ids, other.ids[whole], True, return_indices=True)
-            order = np.argsort(runs)
-            runs, rows = runs[order], whole[rows[order]]
-            for earlier, one in enumerate(self.parts[:number]):
-                mine = self.part[runs] == earlier
-                self.again.append((one, other, runs[mine], rows[mine]))
-            new = self.part[runs] < 0
-            self.part[runs[new]], self.row[runs[new]] = number, rows[new]
+    group: str
+    ids: NDArray[np.bytes_]
+    parts: list[_Rows]
+    rows: NDArray[np.intp]
+
+    @property
+    def part(self) -> NDArray[np.intp]:
+        """The first part in which each run is whole, -1 if there is none."""
+        there = np.vstack([self.rows >= 0, np.ones_like(self.ids, dtype=bool)])
+        first = there.argmax(axis=0)
+        return np.where(first < len(self.parts), first, -1)
+
+
+def _choose(stores: Sequence[Store], group: str, ids: NDArray[np.bytes_], samples: int) -> _Choice:
+    """The `_Choice` of the rows of a group that have these ids."""
+    having = [store for store in stores if (store.place / group).is_dir()]
+    parts = [_Rows(store, group, samples) for store in having]
+    rows = np.full((len(parts), len(ids)), -1)
+    for own, part in zip(rows, parts, strict=True):
+        whole = np.flatnonzero(part.whole)
+        _, runs, there = np.intersect1d(ids, part.ids[whole], True, return_indices=True)
+        own[runs] = whole[there]
+    return _Choice(group, ids, parts, rows)
 
 
 def _choose_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _Choice:
     """Choose the runs of an experiment; refuse sources with runs that their study lacks."""
     name, ids = experiment.name, expand_experiment(experiment).run_id.astype("S16")
-    choice = _Choice(stores, name, ids, len(experiment.times))
+    choice = _choose(stores, name, ids, len(experiment.times))
     for part in choice.parts:
         asked = part.ids[part.values("in_study")[: len(part.ids)]]
         if lacking := len(np.setdiff1d(asked, ids)):
@@ -391,32 +396,33 @@ def _choose_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _Ch
     return choice
 
 
-def _compare_and_count(
+def _count_and_compare(
     stores: Sequence[Store], choices: Sequence[_Choice], prefer_first: bool
 ) -> list[Share]:
     """The `Share` of each experiment; refuses runs that differ unless the first are preferred."""
     shares, first = [], ""
     for choice in choices:
-        differing = 0
-        for one, other, runs, rows in choice.again:
-            apart = _differing_rows(one, choice.row[runs], other, rows)
-            differing += int(apart.sum())
-            if apart.any() and not first:
-                run, row = runs[np.argmax(apart)], rows[np.argmax(apart)]
+        part, there, differing = choice.part, choice.rows >= 0, 0
+        for (k, one), (m, other) in itertools.combinations(enumerate(choice.parts), 2):
+            runs = np.flatnonzero((part == k) & there[m])
+            mine, theirs = choice.rows[k, runs], choice.rows[m, runs]
+            apart = np.flatnonzero(_differ(one, mine, other, theirs))
+            differing += len(apart)
+            if len(apart) and not first:
                 first = (
-                    f"run {choice.ids[run].decode()} of experiment {choice.group!r}, row "
-                    f"{choice.row[run]} of {one.store} and {row} of {other.store}"
+                    f"run {choice.ids[runs[apart[0]]].decode()} of experiment {choice.group!r}, "
+                    f"row {mine[apart[0]]} of {one.store} and {theirs[apart[0]]} of {other.store}"
                 )
-        taken = {part.store: int(np.sum(choice.part == k)) for k, part in enumerate(choice.parts)}
-        computed = [part.ids[part.whole] for part in choice.parts]
+        taken = {own.store: int(np.sum(part == k)) for k, own in enumerate(choice.parts)}
+        computed = [own.ids[own.whole] for own in choice.parts]
         shares.append(
             Share(
                 experiment=choice.group,
                 runs=len(choice.ids),
                 taken=tuple(taken.get(store, 0) for store in stores),
-                both=sum(len(runs) for _, _, runs, _ in choice.again),
+                both=int(there.sum() - np.sum(part >= 0)),
                 differing=differing,
-                pending=int(np.sum(choice.part < 0)),
+                pending=int(np.sum(part < 0)),
                 left_out=len(np.setdiff1d(np.concatenate([choice.ids[:0], *computed]), choice.ids)),
             )
         )
@@ -431,7 +437,7 @@ def _compare_and_count(
     return shares
 
 
-def _differing_rows(
+def _differ(
     one: _Rows, own: NDArray[np.intp], other: _Rows, theirs: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
     """Which runs have other results in another source; time and host are not compared."""
@@ -453,18 +459,18 @@ def _differing_rows(
 def _copy_rows(store: Store, choice: _Choice) -> None:
     """Copy the rows of a choice into the new store, one row of shards after another."""
     arrays = written_by_tasks(store.arrays_of_group(choice.group))
-    size = arrays[schema.SAMPLE_COUNT.name].chunks[0]
+    size, of_part = arrays[schema.SAMPLE_COUNT.name].chunks[0], choice.part
     for shard_row, first in enumerate(range(0, len(choice.ids), size)):
         folder = records.records_folder(store.place, choice.group, shard_row)
         for number, part in enumerate(choice.parts):
-            rows = first + np.flatnonzero(choice.part[first : first + size] == number)
+            rows = first + np.flatnonzero(of_part[first : first + size] == number)
             for block in _blocks(rows, arrays, part.samples):
                 name = records.RecordName(
                     start=int(block[0]), stop=int(block[-1]) + 1, count=len(block), first=0,
                     last=part.samples, part=0, failed=0, milliseconds=0, session=SESSION,
                     token=str(number), kind=records.RECORD,
                 )  # fmt: skip
-                columns = part.columns(arrays, choice.row[block])
+                columns = part.columns(arrays, choice.rows[number, block])
                 records.write_record(folder, name, arrays, block, columns)
         fold_group(store, choice.group, SESSION, [shard_row])
 
@@ -474,4 +480,4 @@ def _copy_references(stores: Sequence[Store], made: Store, experiment: str) -> N
     group = files.references_group_name(experiment)
     if arrays := made.arrays_of_group(group):
         ids = arrays["run_id"].values().astype("S16")
-        _copy_rows(made, _Choice(stores, group, ids, arrays["states"].shape[1]))
+        _copy_rows(made, _choose(stores, group, ids, arrays["states"].shape[1]))

@@ -1,18 +1,12 @@
 """`sweep merge`: unite stores of one study that were computed apart."""
 
 import dataclasses
-import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 import sweep
 from sweep.cli.common import echo_json, json_option, trust_option
 from sweep.cli.progress import ProgressLine
-
-if TYPE_CHECKING:
-    from sweep.campaign.merge import Share
 
 
 @click.command("merge")
@@ -47,31 +41,10 @@ def command(
         shares = [dataclasses.asdict(share) for share in merged.shares]
         echo_json({"store": str(merged.store), "kinds": merged.kinds, "experiments": shares})
         return
-    for share in merged.shares:
-        click.echo(_sentence_on_experiment(share, stores))
+    click.echo(merged)
     if len(merged.kinds) > 1:
         click.echo(
             "Warning: the runs of this store are from different kinds of machines, whose sines may "
             f"differ in the last bit: {'; '.join(merged.kinds)}",
             err=True,
         )
-    runs = sum(share.runs for share in merged.shares)
-    click.echo(f"Merged: {runs:,} runs in {merged.store}")
-    if merged.pending:
-        how = shlex.join(["sweep", "run", str(merged.store)])
-        click.echo(f"{merged.pending:,} runs are not computed yet. To compute them: {how}")
-
-
-def _sentence_on_experiment(share: "Share", stores: Sequence[str]) -> str:
-    """How many runs of an experiment came from which store, and what became of the others."""
-    parts = [
-        f"{count:,} from {store}" for count, store in zip(share.taken, stores, strict=True) if count
-    ]
-    text = f"{share.experiment}: {', '.join(parts) or 'no computed runs'}"
-    if share.both:
-        text += f"; {share.both:,} of a later store were there already"
-    if share.differing:
-        text += f", {share.differing:,} of them with other results"
-    if share.left_out:
-        text += f"; {share.left_out:,} that no study asks for any more are left out"
-    return text

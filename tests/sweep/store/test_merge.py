@@ -94,6 +94,13 @@ def test_what_is_merged_is_said(place, command, arrays, assert_same_runs):
     ]
 
 
+def test_what_is_merged_can_be_printed(place):
+    only, second, last = str(merged_of(place, "a.zarr", "b.zarr")).splitlines()
+    assert only.startswith(f"only: 9 from {place / 'a.zarr'}, 13 from {place / 'b.zarr'}; 3 of ")
+    assert second == f"second: 4 from {place / 'b.zarr'}"
+    assert last == f"Merged: 26 runs in {place / 'out.zarr'}"
+
+
 @pytest.mark.slow
 def test_runs_that_differ_are_said_with_the_first(place, command, arrays):
     """Times do not count."""
@@ -146,8 +153,8 @@ REFUSED = {
         {"integrators": '[{ name = "rk4", label = "variational" }]'},
         "the label 'variational' stands for two integrators; give one another label",
     ),
-    "a record": ({"record": '["energy"]'}, "has record = ['energy'] there"),
-    "a system": ({"system": '"nbody_sphere"'}, "has system = 'nbody_sphere' there"),
+    "a record": ({"record": '["energy"]'}, "has record = ['energy', 'state'], another ['energy']"),
+    "a system": ({"system": '"nbody_sphere"'}, ", another 'nbody_sphere'"),
     "a parameter": ({"parameters": "{ gravity = 2.0 }"}, "has parameters = "),
     "a duration": ({"duration": "2.0", "samples": "10"}, "`sweep extend` makes the shorter"),
 }
