@@ -2,14 +2,14 @@
 
 import dataclasses
 import os
-import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 import sweep
 from integrators.errors import InputError
+from sweep.analysis.drift.estimators import FEWEST
 from sweep.cli.common import (
     Duration,
     cluster_options,
@@ -20,6 +20,7 @@ from sweep.cli.common import (
 )
 from sweep.cli.plot import PICTURES
 from sweep.store.backends.places import require_local_path
+from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
     from sweep.clusters.spec import ClusterSpec
@@ -119,11 +120,14 @@ def command(
     if as_json:
         echo_json(dataclasses.asdict(recommendation))
     else:
-        click.echo("\n".join(sweep.tables.recommendation_in_sentences(recommendation)))
-        click.echo(f"\n{sweep.tables.recommendation_as_table(recommendation)}")
+        click.echo(recommendation)
     if written is not None:
         written.write_text(recommendation.text, encoding="utf-8")
         click.echo(f"Wrote {shown}. Next: sweep run {shown}", err=as_json)
+        if recommendation.samples < FEWEST:
+            has = count_with_noun(recommendation.samples, "sample")
+            said = f"Its {has} tell whether bounds are kept; no drift, which needs {FEWEST} or more"
+            click.echo(f"{said}: give the file more.", err=as_json)
     if picture is not None:
         sweep.plots.save(sweep.plots.recommendation_picture(recommendation), picture)
         click.echo(f"Wrote {plot}", err=as_json)
@@ -131,12 +135,8 @@ def command(
 
 def _names_files(study: "Study") -> bool:
     """Whether a study names plugins, or files or stores of initial states."""
-    document, starts = tomllib.loads(study.text), list[Any]()
-    for table in (document.get("defaults", {}), *document["experiment"]):
-        value = table.get("initial_condition", [])
-        starts += value if isinstance(value, list) else [value]
-    origins = [start.keys() & {"file", "store"} for start in starts if isinstance(start, dict)]
-    return bool(document.get("plugins")) or any(origins)
+    starts = [own for experiment in study.experiments for own in experiment.initial_conditions]
+    return bool(study.library.plugins) or any(hasattr(own, "file") for own in starts)
 
 
 def _new_file(path: str, option: str) -> Path:

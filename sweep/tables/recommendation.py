@@ -11,8 +11,7 @@ from sweep.tables.base import Column, Table, scientific_cell, table_of_rows
 from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
-    from sweep.campaign.recommend.bounds import Bound
-    from sweep.campaign.recommend.recommendation import Choice, Recommendation
+    from sweep.campaign.recommend.recommendation import Bound, Choice, Recommendation
 
 FAR_BELOW = 100.0  # times that an error is below its bound, from which on a sentence says so
 

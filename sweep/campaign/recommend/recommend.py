@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
+import operator
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,18 +25,20 @@ from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError, check_known, check_number
 from sweep.analysis.efficiency.timing import APART
 from sweep.campaign.extend import exact_multiple_of_unit
-from sweep.campaign.recommend.bounds import ENERGY, GLOBAL, MOMENTUM, make_bounds
 from sweep.campaign.recommend.confidence import (
     CONFIDENCE,
     confidence_of_attempt,
     share_that_keeps,
 )
 from sweep.campaign.recommend.recommendation import (
+    ENERGY,
+    GLOBAL,
     HELD_BACK,
+    MOMENTUM,
     SEARCHED,
-    Choice,
     Recommendation,
     Stage,
+    make_bounds,
 )
 from sweep.campaign.recommend.rounds import (
     MOST_STEPS,
@@ -72,6 +76,7 @@ TIMINGS = 5  # of the last few
 HOPELESS = 4.0  # times the cost that a round begins with, at which none is expected to keep them
 NEAR_ROUND_OFF = 1e6  # times half a unit in the last place, below which errors may fall no further
 AT_FLOOR = 0.5  # power of the inverse cost with which errors fall at least, there
+AMOUNT, RATIO, COST = map(operator.attrgetter, ("amount", "ratio", "seconds"))  # of trials
 
 
 def recommend(
@@ -155,10 +160,12 @@ def recommend(
     fitting = fitting_integrators([system], chosen.library)
     candidates = [Candidate(name, integrator) for name, integrator in fitting.items()]
     with contextlib.ExitStack() as stack:
+        how = f"more: the same search goes on from what {keep} has"
         if keep is None:
             keep = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "search.zarr"
-        client = client or stack.enter_context(start_or_connect(spec))
-        bench = Bench(read, chosen, bounds, Store.at(keep).absolute(), client, ends)
+            how = "more, or a store to `keep` the runs in, with which the same search goes on"
+        connect = functools.cache(lambda: client or stack.enter_context(start_or_connect(spec)))
+        bench = Bench(read, chosen, bounds, Store.at(keep).absolute(), connect, ends)
         search = _Search(bench, duration, say)
         try:
             search.find(candidates)
@@ -166,6 +173,10 @@ def recommend(
         except OutOfBudget:
             search.in_time = False
             say("the budget ended")
+            if not search.finalists:
+                said = "the budget ended before any integrator was timed until the end; expected"
+                raise InputError(f"{said} {how}", key="budget") from None
+        bench.keep_study()
         return search.recommendation(system.time_units)
 
 
@@ -201,7 +212,7 @@ class _Search:
         self._begun: Mapping[Candidate, list[Trial]] = {}  # what the first round tried
         self.finalists: list[Trial] = []
         self.held: Trial | None = None
-        self._until_end: dict[tuple[Candidate, float], Trial] = {}
+        self._until_end: dict[tuple[Candidate, float], Trial] = {}  # by the amount
         self._stages: list[Stage] = []
         self._attempt, self.in_time = 1, True
 
@@ -247,7 +258,7 @@ class _Search:
                 return
             asked = {own.candidate: [own.amount] for own in self.finalists}
             tried = self._follow(self._whole, asked, starts)
-            least = min(map(_cost, _coarsest_of_each(tried)), default=math.inf)
+            least = min(map(COST, _coarsest_of_each(tried)), default=math.inf)
             behind = {
                 own: [own.amount_in(self._whole, last.amount, last.part)]
                 for own, trials in self._begun.items()
@@ -282,7 +293,7 @@ class _Search:
             kept = _coarsest_of_each(tried)
             self._stages.append(Stage(self._time(part), len(tried), len(kept)))
             if kept:
-                return sorted(kept, key=_cost)
+                return sorted(kept, key=COST)
         raise self._no_integrator_does(tried)
 
     def _follow(
@@ -300,19 +311,19 @@ class _Search:
             for trial in self._bench.run(part, asked, starts, repeats=part.repeats):
                 tried[trial.candidate].append(trial)
                 if part is self._whole:
-                    self._until_end[trial.candidate, trial.size] = trial
+                    self._until_end[trial.candidate, trial.amount] = trial
             done = _coarsest_of_each(tried) or [
                 trials[-1] for trials in tried.values() if _is_at_floor(trials)
             ]
             begun = begun or max(own.seconds for trials in tried.values() for own in trials)
-            limit = part.worth * min(least, min(map(_cost, done), default=HOPELESS * begun))
+            limit = part.worth * min(least, min(map(COST, done), default=HOPELESS * begun))
             going = {
                 own: more
                 for own, trials in tried.items()
                 if (more := _next_amounts(own, trials, part, limit))
             }
             # The others wait: perhaps their turn never comes.
-            spent = {own: max(map(_cost, tried[own])) for own in going}
+            spent = {own: max(map(COST, tried[own])) for own in going}
             turn = HOPELESS * min(spent.values(), default=0.0)
             asked = {own: more for own, more in going.items() if spent[own] <= turn}
         return tried
@@ -321,8 +332,8 @@ class _Search:
         """The trials with repeated runs, which alternate; the cheapest first."""
         asked = {own.candidate: [own.amount] for own in kept}
         timed = self._bench.run(self._whole, asked, starts, repeats=TIMINGS)
-        self._until_end |= {(own.candidate, own.size): own for own in timed}
-        return sorted(timed, key=_cost)
+        self._until_end |= {(own.candidate, own.amount): own for own in timed}
+        return sorted(timed, key=COST)
 
     def _no_integrator_does(self, tried: Mapping[Candidate, Sequence[Trial]]) -> InputError:
         """The `InputError` if none keeps the bounds: with the least error until the end, its cost.
@@ -331,72 +342,36 @@ class _Search:
         ------
         OutOfBudget
         """
-        whole = self._whole
-        least = [min(trials, key=lambda own: own.ratio) for trials in tried.values()]
-        least.sort(key=lambda own: own.ratio)
+        whole, bounds = self._whole, self._bench.bounds
+        least = sorted((min(trials, key=RATIO) for trials in tried.values()), key=RATIO)
         asked = {
             own.candidate: [own.candidate.amount_in(whole, own.amount, own.part)]
             for own in least[:BLOCK]
         }
-        found = self._bench.run(whole, asked, SEARCHED)
-        best = min(found, key=lambda own: own.ratios.max())
-        bounds = " and ".join(
-            f"{own.in_words} below {own.in_units(own.most)}" for own in self._bench.bounds
-        )
-        problem = f"no integrator keeps the {bounds} until t = {self._time(whole):g}"
+        best = min(self._bench.run(whole, asked, SEARCHED), key=lambda own: own.ratios.max())
+        kept = " and ".join(f"{own.in_words} below {own.in_units(own.most)}" for own in bounds)
+        problem = f"no integrator keeps the {kept} until t = {self._time(whole):g}"
         if not np.isfinite(best.ratios.max()):
             return InputError(f"{problem}: all runs failed")
-        values = " and ".join(
-            own.in_units(best.errors[own.error].max(), ".1e") for own in self._bench.bounds
-        )
-        choice = self._choice(best)
-        size = f"{'tolerance' if choice.adaptive else 'step size'} {choice.size:.3g}"
+        choice = best.choice
+        values = " and ".join(own.in_units(choice.errors[own.error], ".1e") for own in bounds)
         return InputError(
             f"{problem}: of those run until then the least is {values}, by {choice.integrator} at "
-            f"{size}, in {choice.seconds:.2g} s of CPU time a run"
-        )
-
-    def _choice(self, trial: Trial) -> Choice:
-        """The `Choice` of a trial until the end."""
-        candidate = trial.candidate
-        unit = 1.0 if candidate.adaptive else self._bench.experiment.time_unit
-        return Choice(
-            integrator=candidate.name,
-            order=candidate.integrator.order,
-            adaptive=candidate.adaptive,
-            size=trial.size * unit,
-            seconds=trial.seconds,
-            seconds_next=trial.seconds_next,
-            steps=trial.steps,
-            errors={name: float(values.max()) for name, values in trial.errors.items()},
-            at_largest=not candidate.coarser(trial.amount, self._whole.factor, 1),
+            f"{'tolerance' if choice.adaptive else 'step size'} {choice.size:.3g}, in "
+            f"{choice.seconds:.2g} s of CPU time a run"
         )
 
     def recommendation(self, time_units: str) -> Recommendation:
-        """The `Recommendation`.
-
-        Raises
-        ------
-        InputError
-            If the budget ended before there were finalists.
-        """
+        """The `Recommendation`."""
         bench, whole = self._bench, self._whole
-        if not self.finalists:
-            raise InputError(
-                "the budget ended before any integrator was timed until the end; expected more, or "
-                "a store to `keep` the runs in, with which the same search goes on",
-                key="budget",
-            )
-        best, *others = map(self._choice, self.finalists)
+        best, *others = (own.choice for own in self.finalists)
         told = max(best.seconds_next, best.seconds * (1 + APART))
-        errors = best.errors
+        searched, count, above = len(self.finalists[0].ratios), 0, 0
         if self.held:
-            held = {name: float(own.max()) for name, own in self.held.errors.items()}
-            errors = {name: max(value, held[name]) for name, value in errors.items()}
-        count = len(self.held.ratios) if self.held else 0
-        above = int(np.sum(~(self.held.ratios <= 1.0))) if self.held else 0
-        searched = len(self.finalists[0].ratios)
-        sizes = [(own.candidate, own.size) for own in self.finalists[:BLOCK]]
+            count, above = len(self.held.ratios), int(np.sum(~(self.held.ratios <= 1.0)))
+            held = self.held.choice.errors
+            errors = {name: max(value, held[name]) for name, value in best.errors.items()}
+            best = dataclasses.replace(best, errors=errors)
         return Recommendation(
             study=bench.study.name,
             experiment=bench.experiment.name,
@@ -406,7 +381,7 @@ class _Search:
             time_units=time_units,
             samples=whole.samples,
             every_step=bench.experiment.statistics == "every_step",
-            best=dataclasses.replace(best, errors=errors),
+            best=best,
             others=tuple(dataclasses.replace(own, is_apart=own.seconds > told) for own in others),
             stages=tuple(self._stages),
             searched=searched,
@@ -417,13 +392,9 @@ class _Search:
             together=1 if best.adaptive else min(searched, WIDTH),
             in_time=self.in_time,
             search_seconds=bench.cpu_seconds,
-            points=tuple(map(self._choice, self._until_end.values())),
-            text=bench.answer_text(whole, sizes),
+            points=tuple(own.choice for own in self._until_end.values()),
+            text=bench.answer_text(whole, self.finalists[:BLOCK]),
         )
-
-
-def _cost(trial: Trial) -> float:
-    return trial.seconds
 
 
 def _groups_that_go_on(before: Round, part: Round, kept: Sequence[Trial]) -> Iterator[Asked]:
@@ -449,13 +420,12 @@ def _coarsest_of_each(tried: Mapping[Candidate, Sequence[Trial]]) -> list[Trial]
 
 def _coarsest_kept(trials: Sequence[Trial]) -> Trial | None:
     """The trial of the largest size that keeps the bounds; None if none does."""
-    kept = [own for own in trials if own.keeps]
-    return min(kept, key=lambda own: own.amount, default=None)
+    return min((own for own in trials if own.keeps), key=AMOUNT, default=None)
 
 
 def _is_at_floor(trials: Sequence[Trial]) -> bool:
     """Whether errors no longer fall with the size, near round-off."""
-    known = sorted((own for own in trials if np.isfinite(own.ratio)), key=lambda own: own.amount)
+    known = sorted((own for own in trials if np.isfinite(own.ratio)), key=AMOUNT)
     if len(known) < BLOCK or not known[-1].ratio < NEAR_ROUND_OFF * known[-1].round_off:
         return False
     before, last = known[-BLOCK], known[-1]
@@ -470,7 +440,7 @@ def _next_amounts(
     By factors of two until there are sizes that do and do not keep the bounds, then between these.
     None where these are neighbours, or in vain.
     """
-    finest = max(trials, key=lambda own: own.amount)
+    finest = max(trials, key=AMOUNT)
     if kept := _coarsest_kept(trials):
         larger = max((own.amount for own in trials if own.amount < kept.amount), default=None)
         if larger is None:
@@ -485,14 +455,14 @@ def _next_amounts(
 
 
 def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
-    names = [own.name for own in study.experiments]
-    if name is None and len(names) > 1:
+    known = {own.name: own for own in study.experiments}
+    if name is None and len(known) > 1:
         raise InputError(
-            f"study {study.name!r} has {len(names)} experiments: give one of {', '.join(names)}",
+            f"study {study.name!r} has {len(known)} experiments: give one of {', '.join(known)}",
             key="experiment",
         )
     if name is not None:
-        check_known(f"experiment of {study.name}", name, names, key="experiment")
-    chosen: ResolvedExperiment = study.experiments[names.index(name) if name is not None else 0]
-    expand_experiment(chosen)
+        check_known(f"experiment of {study.name}", name, known, key="experiment")
+    chosen: ResolvedExperiment = study.experiments[0] if name is None else known[name]
+    expand_experiment(chosen)  # or refuse
     return chosen

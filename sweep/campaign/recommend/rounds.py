@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +15,21 @@ from numpy.typing import NDArray
 from integrators.errors import InputError
 from integrators.precision import DOUBLE
 from integrators.stepping.adaptive import SMALLEST_TOLERANCES
-from sweep.campaign.recommend.bounds import GLOBAL
+from sweep.campaign.extend import with_members
 from sweep.campaign.recommend.confidence import rare_error
+from sweep.campaign.recommend.recommendation import GLOBAL, Bound, Choice
 from sweep.campaign.run import run
 from sweep.campaign.watch import Watcher
 from sweep.clusters.stop import TIME_IS_UP
 from sweep.errors import Interrupted
+from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
 from sweep.study import Study, schema
 from sweep.study.experiment import IntegratorEntry, Reference
 from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.model import unite_studies
+from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.time_axis import TimeAxis
 from sweep.study.toml.writer import write_study_text
 
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from integrators.method import Integrator
-    from sweep.campaign.recommend.bounds import Bound
     from sweep.store.store import Store
     from sweep.study.experiment import ResolvedExperiment
 
@@ -100,19 +102,19 @@ class Candidate:
         """Whether its size is a tolerance, not a step size."""
         return self.integrator.adaptive
 
-    @property
-    def _order(self) -> int:
-        return self.integrator.order if isinstance(self.integrator.order, int) else 1
+    def _tolerance(self, amount: float) -> float:
+        order = self.integrator.order if isinstance(self.integrator.order, int) else 1
+        return float(LARGEST_TOLERANCE * amount**-order)
 
     def size(self, amount: float, part: Round) -> float:
         """The step size, in the study's unit of time, or the tolerance."""
         if self.adaptive:
-            return float(LARGEST_TOLERANCE * amount**-self._order)
+            return self._tolerance(amount)
         return part.until / part.samples / amount
 
-    def sizes_as_written(self, sizes: Sequence[float]) -> dict[str, list[float]]:
-        """Sizes by the key that a study has them under."""
-        return {"tolerance" if self.adaptive else "step_size": list(sizes)}
+    def entry(self, sizes: Sequence[float]) -> dict[str, Any]:
+        """Its entry in a study, with these sizes."""
+        return {"name": self.name, "tolerance" if self.adaptive else "step_size": list(sizes)}
 
     def amount_in(self, part: Round, amount: float, before: Round) -> float:
         """The amount in a round that gives the size, or a little less, of that in another one."""
@@ -122,21 +124,24 @@ class Candidate:
         return max(1, math.ceil(amount * interval / other * (1 - 1e-9)))
 
     def finer(self, amount: float, factor: float, count: int) -> list[float]:
-        """The next larger amounts, about a factor apart."""
-        found: list[float] = []
-        for _ in range(count):
-            amount = amount * factor if self.adaptive else max(amount + 1, round(amount * factor))
-            if self.adaptive and LARGEST_TOLERANCE * amount**-self._order < SMALLEST_TOLERANCE:
-                break
-            found.append(amount)
-        return found
+        """The next larger amounts, about a factor apart; fewer where there are no more."""
+        if self.adaptive:
+            return self._next_amounts(amount, count, lambda own: own * factor)
+        return self._next_amounts(amount, count, lambda own: max(own + 1, round(own * factor)))
 
     def coarser(self, amount: float, factor: float, count: int) -> list[float]:
-        """The next smaller amounts; fewer where there are no more."""
+        """The next smaller amounts, as of `finer`."""
+        if self.adaptive:
+            return self._next_amounts(amount, count, lambda own: own / factor)
+        return self._next_amounts(amount, count, lambda own: min(own - 1, round(own / factor)))
+
+    def _next_amounts(
+        self, amount: float, count: int, following: Callable[[float], float]
+    ) -> list[float]:
         found: list[float] = []
         for _ in range(count):
-            amount = amount / factor if self.adaptive else min(amount - 1, round(amount / factor))
-            if amount < 1:
+            amount = following(amount)
+            if amount < 1 or (self.adaptive and self._tolerance(amount) < SMALLEST_TOLERANCE):
                 break
             found.append(amount)
         return found
@@ -150,40 +155,38 @@ class Trial:
     ----------
     candidate : Candidate
     part : Round
-    amount, size : float
+    amount : float
         As of `Candidate`.
     ratios : ndarray, shape (starts,)
         Largest error divided by its bound, the maximum over errors; infinite where a run failed.
     ratio : float
         That which few new initial conditions would exceed; the largest, if none can be drawn.
-    errors : dict of str to ndarray, shape (starts,)
-        Largest value of each error.
-    seconds, seconds_next : float
-        CPU seconds of a run, the least of its repeats and the next to that; medians over starts.
-    steps : float
-        Number of steps of a run, the median.
     round_off : float
         Error of half a unit in the last place, divided by its bound; the maximum over errors.
+    choice : Choice
+        The size, its cost and its errors.
     """
 
     candidate: Candidate
     part: Round
     amount: float
-    size: float
     ratios: NDArray[np.float64]
     ratio: float
-    errors: dict[str, NDArray[np.float64]]
-    seconds: float
-    seconds_next: float
-    steps: float
     round_off: float
+    choice: Choice
 
     @property
     def keeps(self) -> bool:
         """Whether the bounds are kept."""
         return self.ratio <= 1.0
 
+    @property
+    def seconds(self) -> float:
+        """CPU seconds of a run."""
+        return self.choice.seconds
 
+
+@dataclasses.dataclass(eq=False)
 class Bench:
     """Runs candidates on the system of an experiment, within a time budget.
 
@@ -195,29 +198,29 @@ class Bench:
     bounds : tuple of Bound
     store : Store
         Of its own; runs that it has already are not computed again.
-    client : distributed.Client
+    connect : callable
+        The `distributed.Client` to compute on; called where a run is not there yet.
     ends : float
         Of `time.monotonic`.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        experiment: ResolvedExperiment,
-        bounds: tuple[Bound, ...],
-        store: Store,
-        client: Client,
-        ends: float,
-    ) -> None:
-        self.study, self.bounds, self.store = study, bounds, store
-        self.experiment = experiment.grids[0]
-        self._client, self._ends = client, ends
-        self._top, self._table = _own_tables(study, experiment.name)
+    study: Study
+    experiment: ResolvedExperiment
+    bounds: tuple[Bound, ...]
+    store: Store
+    connect: Callable[[], Client]
+    ends: float
+
+    def __post_init__(self) -> None:
+        self.experiment = self.experiment.grids[0]
+        read, name = tomllib.loads(self.study.text), self.experiment.name
+        own = next(table for table in read["experiment"] if table["name"] == name)
+        self._table = read.get("defaults", {}) | own
+        self._plugins = {key: of for key, of in read.items() if key == "plugins"}
         self._asked: list[Study] = []
-        self._quantities = tuple(name for bound in bounds for name in bound.quantities)
-        self._is_referred = any(bound.error == GLOBAL for bound in bounds)
-        conditions = self.experiment.initial_conditions
-        random = sum(isinstance(own, RandomStarts) for own in conditions)
+        self._quantities = tuple(name for bound in self.bounds for name in bound.quantities)
+        self._is_referred = any(bound.error == GLOBAL for bound in self.bounds)
+        random = sum(isinstance(own, RandomStarts) for own in self.experiment.initial_conditions)
         self.drawn, self._ensembles = random > 0, max(1, random)
 
     @property
@@ -246,39 +249,45 @@ class Bench:
             If a reference is not exact enough.
         """
         members, before = (math.ceil(own / self._ensembles) for own in (starts, first))
-        self._asked.append(self._study(part, asked, members, repeats))
-        left = self._ends - time.monotonic()
+        study, left = self._study(part, asked, members, repeats), self.ends - time.monotonic()
         if left <= 0:
             raise OutOfBudget
-        outcome = run(
-            unite_studies(self._asked), self.store, self._client, max_time=left,
-            watcher=Watcher(),
-        )  # fmt: skip
-        if not outcome.complete:
-            if outcome.stopped == TIME_IS_UP:
-                raise OutOfBudget
-            raise Interrupted(outcome.stopped)
-        return self._trials(part, asked, self._labels(members, before), repeats)
+        self._asked.append(study)
+        if any(own.pending.any() for own in diff.diff_store_against_study(self.store, study)):
+            outcome = run(
+                unite_studies(self._asked), self.store, self.connect(), max_time=left,
+                watcher=Watcher(),
+            )  # fmt: skip
+            if not outcome.complete:
+                stopped = outcome.stopped
+                raise OutOfBudget if stopped == TIME_IS_UP else Interrupted(stopped)
+        return self._trials(part, asked, expand_experiment(study.experiments[0]), before)
+
+    def keep_study(self) -> None:
+        """Make the study of all these runs that of the store, which another search may have had."""
+        study = unite_studies(self._asked)
+        if self.store.anew().attributes["studies"] != [study.text]:
+            run(study, self.store, watcher=Watcher())
 
     def _study(
         self, part: Round, asked: Mapping[Candidate, Sequence[float]], members: int, repeats: int
     ) -> Study:
         """The study of some runs, and its text."""
         unit, library = self.experiment.time_unit, self.study.library
-        entries, written = [], []
-        for candidate, amounts in asked.items():
-            sizes = [candidate.size(amount, part) for amount in amounts]
-            written.append({"name": candidate.name} | candidate.sizes_as_written(sizes))
-            entry = IntegratorEntry(
-                candidate.name, candidate.name, candidate.integrator.options, library=library
+        sizes = {own: [own.size(amount, part) for amount in of] for own, of in asked.items()}
+        entries = [
+            IntegratorEntry(
+                own.name,
+                own.name,
+                own.integrator.options,
+                step_sizes=None if own.adaptive else tuple(size * unit for size in of),
+                tolerances=tuple(of) if own.adaptive else None,
+                library=library,
             )
-            entries.append(
-                dataclasses.replace(entry, tolerances=tuple(sizes))
-                if candidate.adaptive
-                else dataclasses.replace(entry, step_sizes=tuple(size * unit for size in sizes))
-            )
-        conditions = self.experiment.initial_conditions
+            for own, of in sizes.items()
+        ]
         axis = TimeAxis.uniform(part.until, part.samples).times_unit(unit)
+        exact = Reference(REFERENCE, SMALLEST_TOLERANCE, axis.duration)
         grid = dataclasses.replace(
             self.experiment,
             name=part.name,
@@ -287,82 +296,69 @@ class Bench:
             tolerances=(),
             initial_conditions=tuple(
                 dataclasses.replace(own, members=members) if isinstance(own, RandomStarts) else own
-                for own in conditions
+                for own in self.experiment.initial_conditions
             ),
             time_axis=axis,
             record=self._quantities,
-            reference=Reference(REFERENCE, SMALLEST_TOLERANCE, axis.duration)
-            if self._is_referred
-            else None,
+            reference=exact if self._is_referred else None,
             exclude=(),
             repeat=repeats,
             max_steps=MOST_STEPS,
         )
-        table = self._experiment_table(part, written, self._quantities, repeats)
-        table["max_steps"] = MOST_STEPS
-        table["initial_condition"] = _with_members(table["initial_condition"], conditions, members)
-        top = {"format": 1, "name": f"{self.study.name}-recommend"} | self._top
-        text = write_study_text(top, [table])
-        return Study(top["name"], (grid,), text=text, library=library)
+        starts = with_members(self._table["initial_condition"], self.experiment, members)
+        changes = {"max_steps": MOST_STEPS, "initial_condition": starts}
+        name = f"{self.study.name}-recommend"
+        text = self._text(name, part, sizes, self._quantities, repeats, **changes)
+        return Study(name, (grid,), text=text, library=library)
 
-    def answer_text(self, part: Round, sizes: Sequence[tuple[Candidate, float]]) -> str:
+    def answer_text(self, part: Round, found: Sequence[Trial]) -> str:
         """The text of a study of some integrators at their sizes, with the starts as asked for."""
-        integrators = [
-            {"name": candidate.name} | candidate.sizes_as_written([size])
-            for candidate, size in sizes
-        ]
-        named = dataclasses.replace(part, name=self.experiment.name)
-        record = self._table.get("record", [])
-        record = [*record, *(own for own in self._quantities if own not in record)]
-        table = self._experiment_table(named, integrators, record, REPEATS)
-        top = {"format": 1, "name": f"{self.study.name}-recommended"} | self._top
-        return write_study_text(top, [table])
+        sizes = {own.candidate: [own.candidate.size(own.amount, part)] for own in found}
+        part = dataclasses.replace(part, name=self.experiment.name)
+        record = dict.fromkeys([*self._table.get("record", []), *self._quantities])
+        return self._text(f"{self.study.name}-recommended", part, sizes, record, REPEATS)
 
-    def _experiment_table(
+    def _text(
         self,
+        name: str,
         part: Round,
-        integrators: Sequence[Mapping[str, Any]],
-        record: Sequence[str],
+        sizes: Mapping[Candidate, Sequence[float]],
+        record: Iterable[str],
         repeats: int,
-    ) -> dict[str, Any]:
-        """An ``[[experiment]]`` on the system and the initial conditions of the study's."""
+        **changes: Any,
+    ) -> str:
+        """The text of a study of some integrators, on the system and from its starts."""
         kept = ("system", "parameters", "time_unit", "initial_condition", "statistics", "max_steps")
         table = {"name": part.name} | {key: self._table[key] for key in kept if key in self._table}
-        table |= {"integrators": list(integrators), "duration": part.until}
-        table |= {"samples": part.samples, "record": list(record), "repeat": repeats}
+        table |= {"integrators": [own.entry(of) for own, of in sizes.items()]}
+        table |= {"duration": part.until, "samples": part.samples, "record": list(record)}
+        table |= {"repeat": repeats} | changes
         if self._is_referred:
             table["reference"] = {
                 "integrator": REFERENCE, "tolerance": SMALLEST_TOLERANCE, "until": part.until
             }  # fmt: skip
-        return table
-
-    def _labels(self, members: int, first: int) -> list[str]:
-        """Labels of the starts; from a member on, where `first` is one, of ensembles alone."""
-        found: list[str] = []
-        for own in self.experiment.initial_conditions:
-            if isinstance(own, RandomStarts):
-                found += own.labels_of_members(range(first, members))
-            elif not first:
-                found += own.labels
-        return found
+        return write_study_text({"format": 1, "name": name} | self._plugins, [table])
 
     def _trials(
         self,
         part: Round,
         asked: Mapping[Candidate, Sequence[float]],
-        labels: Sequence[str],
-        repeats: int,
+        table: RunTable,
+        before: int,
     ) -> list[Trial]:
-        """What the runs of some candidates and starts measured, by candidate and amount.
+        """What the runs of a table measured, by candidate and amount.
 
-        Of no more runs than were asked for, so that a search that resumes decides as before.
+        Those that the store has beside them do not count, so that a search that resumes decides as
+        before; nor do the first members of ensembles, `before` others, and then starts of others.
         """
-        dataset = open_study(self.store)[part.name].to_dataset()
-        wanted = np.isin(dataset["initial_condition"].values, labels)
-        wanted &= np.isin(dataset["integrator"].values, [own.name for own in asked])
-        if "repeat" in dataset.coords:
-            wanted &= dataset["repeat"].values < repeats
-        dataset = dataset.isel(run=np.flatnonzero(wanted))
+        counts = [
+            np.arange(own.size) >= (before if isinstance(own, RandomStarts) else before * own.size)
+            for own in table.experiment.initial_conditions
+        ]
+        ids = table.run_id.reshape(table.experiment.repeat, -1, len(table.starts))
+        ids = ids[:, :, np.concatenate(counts)]
+        dataset = open_study(self.store)[part.name].to_dataset().set_index(run="run_id")
+        dataset = dataset.sel(run=ids.ravel())
         every_step = self.experiment.statistics == "every_step"
         failed = dataset["status"].values > 0
         errors = {
@@ -374,33 +370,25 @@ class Bench:
             self._check_references(dataset["time"].values, known)
         ratios = np.max([errors[bound.error] / bound.most for bound in self.bounds], axis=0)
         round_off = max(bound.round_off(dataset) / bound.most for bound in self.bounds)
-        names, start = dataset["integrator"].values, dataset["initial_condition"].values
-        step = dataset["step_size"].values / self.experiment.time_unit
-        sizes = np.where(dataset["adaptive"].values, dataset["tolerance"].values, step)
-        seconds, steps = dataset["cpu_time"].values, dataset["steps"].values
-        found = []
-        for candidate, amounts in asked.items():
-            own = np.flatnonzero(names == candidate.name)
-            for amount in amounts:
-                size = candidate.size(amount, part)
-                runs = own[np.isclose(sizes[own], size, rtol=1e-9, atol=0.0)]
-                first, place = np.unique(start[runs], return_index=True)[1], np.argsort(start[runs])
-                times = np.sort(seconds[runs][place].reshape(len(first), -1), axis=1)
-                found.append(
-                    Trial(
-                        candidate=candidate,
-                        part=part,
-                        amount=amount,
-                        size=size,
-                        ratios=(own_ratios := ratios[runs[first]]),
-                        ratio=rare_error(own_ratios) if self.drawn else float(own_ratios.max()),
-                        errors={name: values[runs[first]] for name, values in errors.items()},
-                        seconds=float(np.median(times[:, 0])),
-                        seconds_next=float(np.median(times[:, :2][:, -1])),
-                        steps=float(np.median(steps[runs])),
-                        round_off=round_off,
-                    )
-                )
+        unit, found = self.experiment.time_unit, []
+        pairs = [(candidate, amount) for candidate, of in asked.items() for amount in of]
+        methods = np.arange(ids.size).reshape(ids.shape).swapaxes(0, 1)  # their repeats and starts
+        for (candidate, amount), runs in zip(pairs, methods, strict=True):
+            size, own = candidate.size(amount, part), ratios[runs[0]]
+            times = np.sort(dataset["cpu_time"].values[runs], axis=0)
+            choice = Choice(
+                integrator=candidate.name,
+                order=candidate.integrator.order,
+                adaptive=candidate.adaptive,
+                size=size if candidate.adaptive else size * unit,
+                seconds=float(np.median(times[0])),
+                seconds_next=float(np.median(times[:2][-1])),
+                steps=float(np.median(dataset["steps"].values[runs])),
+                errors={name: float(values[runs[0]].max()) for name, values in errors.items()},
+                at_largest=not candidate.coarser(amount, part.factor, 1),
+            )
+            ratio = rare_error(own) if self.drawn else float(own.max())
+            found.append(Trial(candidate, part, amount, own, ratio, round_off, choice))
         return found
 
     def _check_references(self, times: NDArray[np.float64], errors: NDArray[np.float64]) -> None:
@@ -419,20 +407,3 @@ class Bench:
             f"uncertain by {uncertain:.1e}; expected {' or '.join(remedies)}",
             key=GLOBAL,
         )
-
-
-def _own_tables(study: Study, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plugins of a study, and the table of one of its experiments with the defaults."""
-    read = tomllib.loads(study.text)
-    table = next(table for table in read["experiment"] if table["name"] == name)
-    top = {key: read[key] for key in ("plugins",) if key in read}
-    return top, read.get("defaults", {}) | table
-
-
-def _with_members(written: Any, conditions: Sequence[object], members: int) -> list[Any]:
-    """Initial conditions as written, with so many members in each random ensemble."""
-    listed = written if isinstance(written, list) else [written]
-    return [
-        own | {"random": members} if isinstance(start, RandomStarts) else own
-        for own, start in zip(listed, conditions, strict=True)
-    ]

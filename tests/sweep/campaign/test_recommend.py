@@ -218,7 +218,7 @@ def test_the_command_writes_the_answer_a_picture_and_a_study(two, command, tmp_p
     assert "top: valid" in command(tmp_path, "check", "some.toml").stdout
     assert "integrators until t = 2" in done.stderr
     assert "recommended" in (tmp_path / "a.svg").read_text()
-    assert "a.toml" in done.stdout
+    assert "Wrote a.toml" in done.stdout and "bounds are kept; no drift, which" in done.stdout
     assert "top-recommended: valid" in command(tmp_path, "check", "a.toml").stdout
     found = json.loads(command(tmp_path, *asked, "--json", "--keep", "s.zarr").stdout)
     assert found["best"]["integrator"] in ("rk4", "rk2_heun") and found["until"] == 2.0
@@ -311,7 +311,8 @@ def test_what_a_reference_can_tell_is_told(study, recommend):
         ({"energy_error": 1.0, "budget": 0.0}, "budget = 0.0; expected a number > 0"),
         ({"energy_error": 1.0, "until": 0.0}, "until = 0.0; expected a number > 0"),
         ({"energy_error": 1.0, "experiment": "onyl"}, "Did you mean 'only'?"),
-        ({"energy_error": 1.0, "budget": 1e-9}, "the budget ended before any"),
+        ({"energy_error": 1.0, "budget": 1e-9}, "a store to `keep` the runs in, with which"),
+        ({"energy_error": 1.0, "budget": 1e-9, "keep": "s.zarr"}, "goes on from what s.zarr has"),
         pytest.param(
             {"global_error": 1e-15}, "the reference itself is uncertain by", marks=pytest.mark.slow
         ),
