@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -260,11 +260,12 @@ class _State:
         return found
 
     def additions(
-        self, tried: set[tuple[QuestionKey, str]]
-    ) -> tuple[list[Addition], dict[QuestionKey, str]]:
-        """What would decide the open questions, the cheapest first; and why some have nothing.
+        self, budget: float, tried: set[tuple[QuestionKey, str]]
+    ) -> tuple[list[Addition], dict[QuestionKey, str], bool]:
+        """What would decide open questions, the cheapest first, as far as a budget goes.
 
-        `tried` are the questions, and words, of additions that changed nothing.
+        Then why others have nothing, and whether that is the budget. `tried` are the questions, and
+        words, of what changed nothing.
         """
         found, reasons = list[Addition](), dict[QuestionKey, str]()
         experiments = {one.name: one for one in self.study.experiments}
@@ -284,7 +285,18 @@ class _State:
                 found.append(one)
             except InputError as error:
                 reasons |= {own.key: str(error) for own in questions}
-        return sorted(found, key=lambda one: one.seconds), reasons
+        chosen = list[Addition]()
+        for one in sorted(found, key=lambda one: one.seconds):
+            if one.seconds <= budget:
+                chosen.append(one)
+                budget -= one.seconds
+                continue
+            why = (
+                f"{one.words} would take {one.seconds:.2g} s of CPU time, {max(budget, 0):.2g} s "
+                "of the budget are left"
+            )
+            reasons |= dict.fromkeys(one.keys, why)
+        return chosen, reasons, len(chosen) < len(found)
 
     def _further_step_sizes(
         self, experiment: ResolvedExperiment, questions: Sequence[Question]
@@ -546,10 +558,9 @@ def decide(
         state = read(first)  # it was perhaps of a round that was interrupted
     added, tried = dict[QuestionKey, list[Addition]](), set[tuple[QuestionKey, str]]()
     for rounds in range(MOST_ROUNDS + 1):
-        wanted, reasons = state.additions(tried)
-        chosen, beyond = _within_budget(wanted, budget - state.cpu_seconds + first.cpu_seconds)
-        reasons |= beyond
-        stopped = "the budget is spent" if beyond else "nothing more is added"
+        spent = state.cpu_seconds - first.cpu_seconds
+        chosen, reasons, is_spent = state.additions(budget - spent, tried)
+        stopped = "the budget is spent" if is_spent else "nothing more is added"
         if rounds == MOST_ROUNDS:
             stopped, chosen = f"{MOST_ROUNDS} rounds were made", []
         if outcome is not None and not outcome.complete:
@@ -587,7 +598,6 @@ def decide(
             )
     if dry_run:
         stopped = NOTHING_RUN
-    spent = state.cpu_seconds - first.cpu_seconds
     return Decisions(
         rows=tuple(rows),
         verdicts=len(first.questions),
@@ -598,21 +608,3 @@ def decide(
         stopped=stopped if any(row.open for row in rows) else "",
         outcome=outcome,
     )
-
-
-def _within_budget(
-    additions: Iterable[Addition], budget: float
-) -> tuple[list[Addition], dict[QuestionKey, str]]:
-    """Additions that a budget allows together, the cheapest first; and why others are left out."""
-    chosen, beyond = list[Addition](), dict[QuestionKey, str]()
-    for one in additions:
-        if one.seconds <= budget:
-            chosen.append(one)
-            budget -= one.seconds
-            continue
-        why = (
-            f"{one.words} would take {one.seconds:.2g} s of CPU time, {max(budget, 0):.2g} s of "
-            "the budget are left"
-        )
-        beyond |= dict.fromkeys(one.keys, why)
-    return chosen, beyond
