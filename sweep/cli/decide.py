@@ -36,13 +36,11 @@ from sweep.store.store import Store
 @trust_option
 def command(
     store: str,
-    budget: float,
-    only: tuple[str, ...],
     experiment: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
-    trust_plugins: bool,
     options: dict[str, Any],
+    **given: Any,
 ) -> None:
     """Extend STORE by what its open verdicts ask for: step sizes, starts, or longer runs.
 
@@ -63,12 +61,9 @@ def command(
       sweep decide quickstart.zarr --budget 5m
       sweep decide my-study.zarr --only drift
     """
-    settings: dict[str, Any] = {
-        "budget": budget, "only": only, "experiments": experiment, "trust_plugins": trust_plugins,
-    }  # fmt: skip
     if not dry_run and not as_json:
         options["watcher"] = Terminal(Store.at(store).attributes.get("study_name"))
-    decisions = sweep.decide(store, dry_run=dry_run, **settings, **options)
+    decisions = sweep.decide(store, experiments=experiment, dry_run=dry_run, **given, **options)
     if as_json:
         echo_json(decisions_for_json(decisions))
     else:

@@ -53,18 +53,11 @@ from sweep.store.store import Store
 @json_option
 def command(
     store: str,
-    duration: float | None,
-    samples: int | None,
-    integrator: tuple[str, ...],
-    step_size: tuple[float, ...],
-    tolerance: tuple[float, ...],
-    initial_condition: tuple[str, ...],
-    members: int | None,
     experiment: tuple[str, ...],
     summary: bool,
-    trust_plugins: bool,
     as_json: bool,
     options: dict[str, Any],
+    **given: Any,
 ) -> None:
     """Continue every run of STORE, as if it had never stopped, to a longer --duration.
 
@@ -80,14 +73,11 @@ def command(
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
       sweep extend my-study.zarr --integrator '{ name = "rk4", arithmetic = "double-double" }'
     """
-    additions: dict[str, Any] = {
-        "integrators": integrator, "step_sizes": step_size, "tolerances": tolerance,
-        "initial_conditions": initial_condition, "members": members,
-    }  # fmt: skip
-    options |= {"experiments": experiment, "trust_plugins": trust_plugins}
+    for name in ("integrator", "step_size", "tolerance", "initial_condition"):
+        given[f"{name}s"] = given.pop(name)
     opened = Store.at(store)
-    terminal = Terminal(opened.attributes.get("study_name"), as_json)
-    outcome = sweep.extend(opened, duration, samples, watcher=terminal, **additions, **options)
+    options["watcher"] = Terminal(opened.attributes.get("study_name"), as_json)
+    outcome = sweep.extend(opened, experiments=experiment, **given, **options)
     if summary and outcome.complete and not as_json:
         print_run_summary(opened)
     print_outcome_and_exit(outcome, as_json)

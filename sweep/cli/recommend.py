@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,6 @@ from sweep.store.backends.places import require_local_path
 from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
-    from sweep.clusters.spec import ClusterSpec
     from sweep.study.model import Study
 
 
@@ -69,16 +68,11 @@ if TYPE_CHECKING:
 @json_option
 def command(
     study: str,
-    experiment: str | None,
-    until: float | None,
-    budget: float,
-    keep: str | None,
-    cluster: "ClusterSpec",
     plot: str | None,
     shown: str | None,
     trust_plugins: bool,
     as_json: bool,
-    **bounds: float | None,
+    **options: Any,
 ) -> None:
     """Recommend an integrator for the system of STUDY, with its step size or tolerance.
 
@@ -107,16 +101,7 @@ def command(
     home = Path(study).parent if os.path.exists(study) else Path()
     if written is not None and written.parent.resolve() != home.resolve() and _names_files(loaded):
         raise InputError(f"--study {shown}: {study} names files beside it; expected one in {home}")
-    recommendation = sweep.recommend(
-        loaded,
-        until=until,
-        experiment=experiment,
-        budget=budget,
-        keep=keep,
-        cluster=cluster,
-        say=lambda line: click.echo(line, err=True),
-        **bounds,
-    )
+    recommendation = sweep.recommend(loaded, say=lambda line: click.echo(line, err=True), **options)
     if as_json:
         echo_json(dataclasses.asdict(recommendation))
     else:
