@@ -1,6 +1,5 @@
 """Clusters that are started for a run and end with it, running schedulers, and clients of both."""
 
-import asyncio
 import contextlib
 import functools
 import json
@@ -23,12 +22,7 @@ from distributed.versions import VersionMismatchWarning
 
 from integrators.errors import InputError
 from sweep.clusters import tls
-from sweep.clusters.jobs import (
-    SETTINGS,
-    start_batch_jobs,
-    start_failure,
-    start_kubernetes_pods,
-)
+from sweep.clusters.jobs import start_batch_jobs, start_failure, start_kubernetes_pods
 from sweep.clusters.local import start_local_cluster
 from sweep.clusters.profiles import JOBS, KUBERNETES, Profile, resolve_cluster_spec
 from sweep.clusters.spec import LOCAL, Check, ClusterSpec
@@ -71,14 +65,14 @@ def starting_or_connecting(
     InputError
         If what it names cannot be reached or started.
     """
-    with dask.config.set(SETTINGS):
-        spec, profile = resolve_cluster_spec(spec)
-        if profile is None:
-            with _client_of_running_scheduler(spec, check, told) as client:
-                yield lambda tasks=None: client
-            return
-        security = tls.security_of_started_cluster(spec)
-    with _starting(profile, security, check, told) as connected:
+    spec, profile = resolve_cluster_spec(spec)
+    if profile is None:
+        with _client_of_running_scheduler(spec, check, told) as client:
+            yield lambda tasks=None: client
+        return
+    security = tls.security_of(spec, started=True)
+    encrypting = security if security.require_encryption else None
+    with _starting(profile, encrypting, check, told) as connected:
         yield connected
 
 
@@ -111,7 +105,7 @@ def _starting(
 ) -> Iterator[Connect]:
     """As `starting_or_connecting`; what starts does so in a thread."""
     starts = {LOCAL: _start_local_cluster, KUBERNETES: start_kubernetes_pods}
-    said = profile.scale or profile.adapt
+    cores = os.cpu_count() or 1
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
         starting = pool.submit(starts.get(profile.kind, start_batch_jobs), profile, security)
         stack.callback(_close, starting, profile)
@@ -122,9 +116,10 @@ def _starting(
             client: Client = stack.enter_context(Client(cluster))
             if not wait_for_workers(client, check, lambda: told(_waiting_message(profile))):
                 raise start_failure(profile, "its scheduler has ended")
+            needed = min(tasks or cores, cores)
             if profile.kind != LOCAL:
                 _check_dask_versions(client, check)
-            elif not said and len(cluster.worker_spec) < (needed := _worker_count(tasks)):
+            elif not (profile.scale or profile.adapt) and len(cluster.worker_spec) < needed:
                 cluster.scale(needed)
                 wait_for_workers(client, check, lambda: None, WORKERS_SECONDS, needed)
             return client
@@ -137,14 +132,8 @@ def _starting(
 def _start_local_cluster(profile: Profile, security: Security | None) -> SpecCluster:
     """A local cluster; of one worker at first where nothing says how many."""
     said = profile.scale.get("workers") or profile.adapt.get("minimum")
-    most, at_first = said or _worker_count(), said or 1
+    most, at_first = said or os.cpu_count() or 1, said or 1
     return start_local_cluster(most, security, profile.adapt, at_first, **profile.options)
-
-
-def _worker_count(tasks: int | None = None) -> int:
-    """Number of workers for so many tasks, or for any number."""
-    cores = os.cpu_count() or 1
-    return min(tasks or cores, cores)
 
 
 def _started(starting: Future[Any], profile: Profile, check: Check) -> Any:
@@ -218,14 +207,13 @@ def _address_in_file(file: Path, check: Check) -> str:
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            if isinstance(found, dict) and isinstance(found.get("address"), str):
-                return str(found["address"])
-            said, deadline = "has no address", 0.0
+            return str(json.loads(file.read_text(encoding="utf-8"))["address"])
         except FileNotFoundError:
             said = f"is not there, and was not written within {CONNECT_SECONDS} s"
         except ValueError:
             said = "is not JSON"
+        except (LookupError, TypeError):
+            said, deadline = "has no address", 0.0
         except OSError as error:
             said, deadline = f"cannot be read: {error.strerror}", 0.0
         if time.monotonic() > deadline:
@@ -244,16 +232,11 @@ def _check_dask_versions(client: Client, check: Check) -> None:
     """
     version = distributed.__version__
     scheduler: Any = client.scheduler  # which a connected client has
-
-    async def asked() -> dict[str, Any]:
-        with contextlib.suppress(TimeoutError):
-            versions: Any = client.get_versions()
-            found: dict[str, Any] = await asyncio.wait_for(versions, ANSWER_SECONDS)
-            return found
-        # A worker is suspended: it is refused when it has to compute.
-        return {"scheduler": await scheduler.versions(), "workers": {}}
-
-    found = ask_cluster_with_retries(client, asked, check)
+    try:
+        found = ask_cluster_with_retries(client, client.get_versions, check, ANSWER_SECONDS)
+    except InputError:  # a worker is suspended: it is refused when it has to compute
+        versions = ask_cluster_with_retries(client, scheduler.versions, check)
+        found = {"scheduler": versions, "workers": {}}
     for who, answer in {"": found["scheduler"], **found["workers"]}.items():
         if (other := answer["packages"]["distributed"]) != version:
             raise InputError(

@@ -24,10 +24,9 @@ from integrators.errors import InputError, suggest_nearest
 from sweep.clusters.profiles import JOBS, KUBERNETES, Profile
 from sweep.clusters.spec import LOCAL
 
-DEATHS = 5  # of workers, with one task each time, before a cluster that we start hands it back
 SETTINGS = {
     # Dask blames every task that a dying worker held, also those that only waited there.
-    "distributed.scheduler.allowed-failures": DEATHS,
+    "distributed.scheduler.allowed-failures": 5,
     "distributed.logging.distributed": "error",
     "distributed.worker.profile.enabled": False,
 }
@@ -35,6 +34,7 @@ JOB_SECONDS = "60s"  # of work that a further worker is to have: its job queues 
 COORDINATOR = {"cores": 2, "memory": "4GB"}  # its job, with the scheduler
 SIZES = ("cores", "memory", "processes", "job_cpu", "job_mem", "mem", "ncpus", "resource_spec")
 STANDARD_IMAGE = "ghcr.io/dask/dask"
+OF_PODS = ("image", "worker_command", "custom_cluster_spec")
 LOCAL_OPTIONS = ("host", "interface", "memory_limit", "local_directory", "dashboard_address")
 
 
@@ -117,9 +117,11 @@ def start_batch_jobs(profile: Profile, security: Security | None) -> SpecCluster
         with contextlib.suppress(Exception):  # it asserts that all jobs have begun
             cluster.close()
         raise
-    cluster.adapt(
-        Resubmitting, **adapt, worker_key=_batch_job_of_worker if options["processes"] > 1 else None
+    # Jobs of several processes are ended only when all of them are idle.
+    together = (
+        (lambda worker: str(worker.name).rpartition("-")[0]) if options["processes"] > 1 else None
     )
+    cluster.adapt(Resubmitting, **adapt, worker_key=together)
     return cluster
 
 
@@ -132,42 +134,32 @@ async def _submit_batch_jobs(cluster: SpecCluster, jobs: int) -> None:
 
 def _batch_cluster_options(profile: Profile) -> tuple[dict[str, Any], int, dict[str, Any]]:
     """Arguments of the cluster's class, number of jobs to begin with, arguments of ``adapt``."""
-    setting = functools.partial(_jobqueue_setting, profile)
-    options = dict(profile.options)
+    options, setting = dict(profile.options), functools.partial(_jobqueue_setting, profile)
     processes = options.get("processes") or setting("processes")
     # Kernels have one thread; Dask's default is fewer processes of several. It counts them only
     # if it is told so here. Without cores it will refuse to start.
-    options["processes"] = processes or options.get("cores") or setting("cores") or 1
-    if options["processes"] > 1 and options.get("nanny") is False:
+    options["processes"] = processes = processes or options.get("cores") or setting("cores") or 1
+    if processes > 1 and options.get("nanny") is False:
         raise InputError(
-            f"nanny = False in profile {profile.name!r}, with {options['processes']} processes of "
-            "a job; expected processes: 1, or a nanny, which starts several"
+            f"nanny = False in profile {profile.name!r}, with {processes} processes of a job; "
+            "expected processes: 1, or a nanny, which starts several"
         )
     options["scheduler_options"] = {
         "dashboard_address": ":0",  # the default port may be taken
         **(setting("scheduler-options") or {}),
         **options.get("scheduler_options", {}),
     }
-    return options, *_initial_jobs_and_adapt(profile, options["processes"])
-
-
-def _config_name(profile: Profile) -> str:
-    name: str = profile.options.get("config_name", profile.kind)
-    return name
-
-
-def _jobqueue_setting(profile: Profile, key: str) -> Any:
-    return dask.config.get(f"jobqueue.{_config_name(profile)}.{key}", None)
-
-
-def _initial_jobs_and_adapt(profile: Profile, processes: int) -> tuple[int, dict[str, Any]]:
-    """Number of jobs to begin with, and the arguments of ``adapt``."""
     _check_size(profile)
     if scale := profile.scale:
         jobs = scale.get("jobs") or math.ceil(scale["workers"] / processes)
-        return jobs, {"minimum_jobs": jobs, "maximum_jobs": jobs}
+        return options, jobs, {"minimum_jobs": jobs, "maximum_jobs": jobs}
     adapt = {"target_duration": JOB_SECONDS, **profile.adapt}
-    return adapt.get("minimum_jobs") or math.ceil(adapt["minimum"] / processes), adapt
+    return options, adapt.get("minimum_jobs") or math.ceil(adapt["minimum"] / processes), adapt
+
+
+def _jobqueue_setting(profile: Profile, key: str) -> Any:
+    name = profile.options.get("config_name", profile.kind)
+    return dask.config.get(f"jobqueue.{name}.{key}", None)
 
 
 def _check_size(profile: Profile) -> None:
@@ -177,11 +169,6 @@ def _check_size(profile: Profile) -> None:
             "`workers=N`, or scale: N or adapt: {minimum: 1, maximum: N} in "
             f"geosweep.clusters.{profile.name} of Dask's configuration"
         )
-
-
-def _batch_job_of_worker(worker: Any) -> str:
-    """Jobs of several processes are ended only when all of them are idle."""
-    return str(worker.name).rpartition("-")[0]
 
 
 # --- coordinators -----------------------------------------------------------------------------
@@ -301,7 +288,16 @@ def start_kubernetes_pods(profile: Profile, security: Security | None) -> Any:
         )
     _check_size(profile)
     options["n_workers"] = profile.scale.get("workers") or profile.adapt["minimum"]
-    _complete_pod_options(options, profile)
+    own = {key: options.get(key) or dask.config.get(f"kubernetes.{key}", None) for key in OF_PODS}
+    if not own["custom_cluster_spec"]:
+        image = own["image"] or STANDARD_IMAGE
+        if image.startswith(STANDARD_IMAGE):
+            raise InputError(
+                f"profile {profile.name!r} has no image with Geosweep in it, only {image}; "
+                "expected image: in the profile, or kubernetes.image in Dask's configuration"
+            )
+        if own["worker_command"] in (None, "dask-worker"):
+            options["worker_command"] = ["dask-worker", "--nthreads", "1"]
     _check_kubernetes_answers()
     cluster = made(quiet=True, **options)
     if profile.adapt:
@@ -320,30 +316,6 @@ def _check_kubernetes_answers() -> None:
             f"no Kubernetes answers ({type(error).__name__}: {error}); expected one that `kubectl "
             "get daskclusters` reaches, by KUBECONFIG or ~/.kube/config, with Dask's operator"
         ) from None
-
-
-def _complete_pod_options(options: dict[str, Any], profile: Profile) -> None:
-    """Add what the pods need, unless their whole specification is given."""
-
-    def setting(key: str) -> Any:
-        return options.get(key) or dask.config.get(f"kubernetes.{key}", None)
-
-    if setting("custom_cluster_spec"):
-        return
-    image = setting("image") or STANDARD_IMAGE
-    if image.startswith(STANDARD_IMAGE):
-        raise InputError(
-            f"profile {profile.name!r} has no image with Geosweep in it, only {image}; expected "
-            "image: in the profile, or kubernetes.image in Dask's configuration"
-        )
-    if setting("worker_command") in (None, "dask-worker"):
-        options["worker_command"] = ["dask-worker", "--nthreads", "1"]
-    own = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(DEATHS)}
-    env = setting("env") or {}
-    if isinstance(env, dict):
-        options["env"] = {**own, **env}
-    else:
-        options["env"] = [*({"name": key, "value": own[key]} for key in own), *env]
 
 
 # --- scaling ----------------------------------------------------------------------------------

@@ -23,10 +23,10 @@ from sweep.clusters.spec import LOCAL, TLS, ClusterSpec
 
 JOBS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster", "sge": "SGECluster"}
 KUBERNETES, SCHEDULER = "kubernetes", "scheduler"
-KINDS = (LOCAL, *JOBS, KUBERNETES, SCHEDULER)
+STARTED = (LOCAL, *JOBS, KUBERNETES)  # kinds that are profiles by themselves
+KINDS = (*STARTED, SCHEDULER)
 ADDRESS = ("address", "scheduler_file")
-BOUNDS: tuple[str, ...] = ("minimum", "maximum")
-JOB_BOUNDS = ("minimum_jobs", "maximum_jobs")
+BOUNDS = (("minimum", "maximum"), ("minimum_jobs", "maximum_jobs"))
 PACE = ("interval", "wait_count", "target_duration")
 
 
@@ -64,7 +64,8 @@ class Profile:
     def __post_init__(self) -> None:
         where = f"profile {self.name!r}"
         check_known(f"kind in {where}", self.kind, KINDS)
-        if self.coordinator and self.kind not in JOBS:
+        has_jobs = self.kind in JOBS
+        if self.coordinator and not has_jobs:
             raise InputError(
                 f"{where} of kind {self.kind} has a coordinator; expected that only of "
                 f"{', '.join(JOBS)}"
@@ -72,29 +73,26 @@ class Profile:
         if self.scale and self.adapt:
             raise InputError(f"{where} has both scale and adapt; expected one of them")
         if self.kind == SCHEDULER:
-            _check_scheduler_profile(where, self)
+            for key in self.options:
+                check_known(f"key in {where} of kind {SCHEDULER}", key, (*ADDRESS, *TLS))
+            if self.scale or self.adapt:
+                raise InputError(f"{where} is a running scheduler's: expected no scale or adapt")
+            if len(self.options.keys() & {*ADDRESS}) != 1:
+                raise InputError(
+                    f"{where} is a scheduler's: expected an address or a scheduler-file"
+                )
         for key, value in self.scale.items():
-            units = ("workers", "jobs") if self.kind in JOBS else ("workers",)
-            check_known(f"key of scale in {where}", key, units)
+            check_known(f"key of scale in {where}", key, ("workers", "jobs")[: 1 + has_jobs])
             check_whole(f"{where}: scale {key}", value)
+        known = [key for bounds in BOUNDS[: 1 + has_jobs] for key in bounds]
+        known += PACE if self.kind != KUBERNETES else ()
         for key in self.adapt:
-            of_jobs = JOB_BOUNDS if self.kind in JOBS else ()
-            known = BOUNDS if self.kind == KUBERNETES else (*BOUNDS, *of_jobs, *PACE)
             check_known(f"key of adapt in {where}", key, known)
-        for low, high in (BOUNDS, JOB_BOUNDS):
+        for low, high in BOUNDS:
             least = check_whole(f"{where}: {low}", self.adapt.get(low, 0), 0)
             check_whole(f"{where}: {high}", self.adapt.get(high, max(1, least)), max(1, least))
         if self.kind == KUBERNETES and self.adapt and "maximum" not in self.adapt:
             raise InputError(f"{where} has no maximum in adapt, which Kubernetes needs")
-
-
-def _check_scheduler_profile(where: str, profile: Profile) -> None:
-    for key in profile.options:
-        check_known(f"key in {where} of kind {SCHEDULER}", key, (*ADDRESS, *TLS))
-    if profile.scale or profile.adapt:
-        raise InputError(f"{where} is a running scheduler's: expected no scale and no adapt")
-    if len([name for name in ADDRESS if name in profile.options]) != 1:
-        raise InputError(f"{where} is a scheduler's: expected an address or a scheduler-file")
 
 
 def find_cluster_profile(name: str) -> Profile:
@@ -111,15 +109,13 @@ def find_cluster_profile(name: str) -> Profile:
     name = dask.config.canonical_name(name, profiles)
     if name in profiles:
         return _parse_cluster_profile(name, profiles[name])
-    if name in KINDS and name != SCHEDULER:
+    if name in STARTED:
         return Profile(name, name)
-    every = [*dict.fromkeys([*KINDS, *profiles])]
-    every.remove(SCHEDULER)
-    near = suggest_nearest(name, every) if profiles else ""
-    hint = near if "Did you mean" in near else ""
+    near = suggest_nearest(name, [*STARTED, *profiles])
     raise InputError(
-        f"unknown cluster profile {name!r}.{hint} There are: {', '.join(every)}. Add others under "
-        "geosweep.clusters in a YAML file of Dask's configuration, which is read from: "
+        f"unknown cluster profile {name!r}.{near if 'Did you mean' in near else ''} There are: "
+        f"{', '.join(dict.fromkeys((*STARTED, *profiles)))}. Add others under geosweep.clusters in "
+        "a YAML file of Dask's configuration, which is read from: "
         f"{', '.join(map(str, dask.config.paths))}"
     )
 
@@ -165,15 +161,15 @@ def resolve_cluster_spec(spec: ClusterSpec) -> tuple[ClusterSpec, Profile | None
     files = {name: options.pop(name) for name in TLS if name in options}
     if spec.tls_cert:
         files = {name: getattr(spec, name) for name in TLS}
-    if profile.kind != SCHEDULER:
-        scale = {"workers": spec.workers} if spec.workers else profile.scale
-        adapt = {} if scale else profile.adapt
-        started = replace(profile, options=options, scale=scale, adapt=adapt)
-        return ClusterSpec(profile.name, spec.workers, **files), started
-    if spec.workers is not None:
-        raise InputError(
-            f"workers = {spec.workers} is not for a running scheduler's profile, "
-            f"{profile.name!r}: its workers are started apart"
-        )
-    options["scheduler"] = options.pop("address", None)
-    return ClusterSpec(**options, **files), None
+    if profile.kind == SCHEDULER:
+        if spec.workers is not None:
+            raise InputError(
+                f"workers = {spec.workers} is not for a running scheduler's profile, "
+                f"{profile.name!r}: its workers are started apart"
+            )
+        options["scheduler"] = options.pop("address", None)
+        return ClusterSpec(**options, **files), None
+    scale = {"workers": spec.workers} if spec.workers else profile.scale
+    adapt = {} if scale else profile.adapt
+    started = replace(profile, options=options, scale=scale, adapt=adapt)
+    return ClusterSpec(profile.name, spec.workers, **files), started

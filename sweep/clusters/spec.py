@@ -7,6 +7,7 @@ from pathlib import Path
 from integrators.errors import InputError, check_whole
 
 LOCAL = "local"
+RUNNING = ("scheduler", "scheduler_file")
 TLS = ("tls_ca_file", "tls_cert", "tls_key")
 Check = Callable[[], object]  # called again and again while something is waited for; may raise
 
@@ -47,37 +48,35 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         if self.profile == "":
             raise InputError("`profile` is empty; expected the name of a profile, such as local")
-        running = [name for name in ("scheduler", "scheduler_file") if self._has(name)]
+        given = [name for name, value in vars(self).items() if value is not None]
+        running = [name for name in given if name in RUNNING]
         if len(running) == 2:
             raise InputError(
                 "`scheduler` and `scheduler_file` both name a running scheduler: give one of them"
             )
-        if running and self.profile is not None:
+        if running and "profile" in given:
             raise InputError(
                 f"`profile` {self.profile!r} starts a cluster, `{running[0]}` uses a running one: "
                 "give one of them"
             )
-        if running and self.workers is not None:
+        if running and "workers" in given:
             raise InputError(
                 f"`workers` is for a cluster that is started: give it without `{running[0]}`"
             )
-        if self.workers is not None:
+        if "workers" in given:
             check_whole("workers", self.workers)
-        missing = [name for name in TLS[:2] if not self._has(name)]
-        if missing and any(map(self._has, TLS)):
-            given = next(filter(self._has, TLS))
+        files = [name for name in given if name in TLS]
+        missing = [name for name in TLS[:2] if name not in files]
+        if files and missing:
             raise InputError(
-                f"`{given}` without `{missing[0]}`; expected the authority's certificate, the own "
-                "one, and its key unless that is in the same file"
+                f"`{files[0]}` without `{missing[0]}`; expected the authority's certificate, the "
+                "own one, and its key unless that is in the same file"
             )
-
-    def _has(self, name: str) -> bool:
-        return getattr(self, name) is not None
 
     @property
     def is_running(self) -> bool:
         """Whether it is a running scheduler's, which goes on afterwards."""
-        return self._has("scheduler") or self._has("scheduler_file")
+        return self.scheduler is not None or self.scheduler_file is not None
 
 
 def cluster_spec_from_arguments(

@@ -17,59 +17,38 @@ EXPECTED = (
 )
 
 
-def security_of(spec: ClusterSpec) -> Security:
+def security_of(spec: ClusterSpec, started: bool = False) -> Security:
     """The `Security` of a client, by files that a spec or Dask's configuration names.
 
+    Parameters
+    ----------
+    spec : ClusterSpec
+    started : bool, optional
+        Whether it is also that of a scheduler and workers, which are started with it.
+
     Raises
     ------
     InputError
-        If there are files which cannot be loaded.
+        If there are files which cannot be loaded; if scheduler, workers and client would refuse
+        one another by them.
     """
     paths = (spec.tls_ca_file, spec.tls_cert, spec.tls_key)
-    authority, cert, key = (path and os.path.abspath(os.path.expanduser(path)) for path in paths)
-    if authority is None:
-        try:
-            security = Security()
-        except ValueError as error:  # a version of TLS in the configuration
-            raise InputError(f"Dask's configuration: {error}") from None
-    else:
-        roles = ("client", "scheduler", "worker")
-        pairs = {f"tls_{role}_cert": cert for role in roles}
-        pairs |= {f"tls_{role}_key": key for role in roles}
-        security = Security(require_encryption=True, tls_ca_file=authority, **pairs)
+    authority, cert, key = (
+        None if path is None else os.path.abspath(os.path.expanduser(path)) for path in paths
+    )
+    own: dict[str, str | None] = {}
+    for role in ("client", "scheduler", "worker") if authority else ():
+        own |= {"tls_ca_file": authority, f"tls_{role}_cert": cert, f"tls_{role}_key": key}
+    try:
+        security = Security(True if own else None, **own)
+    except ValueError as error:  # a version of TLS in the configuration
+        raise InputError(f"Dask's configuration: {error}") from None
     _check_files(security, "client")
-    return security
-
-
-def security_of_started_cluster(spec: ClusterSpec) -> Security | None:
-    """The `Security` of a cluster to start; None if nothing says that it is to be encrypted.
-
-    Raises
-    ------
-    InputError
-        If there are no files, or scheduler, workers and client would refuse one another by them.
-    """
-    security = security_of(spec)
-    if not security.require_encryption:
-        return None
-    for role in ("scheduler", "worker"):
-        _check_files(security, role)
-    server = security.get_listen_args("scheduler")["ssl_context"]
-    for role in ("worker", "client"):
-        client = security.get_connection_args(role)["ssl_context"]
-        if server is None or client is None:
-            raise InputError(
-                f"a cluster with encryption needs certificates, and has none; {EXPECTED}"
-            )
-        try:
-            _shake_hands(server, client)
-        except ssl.SSLError as error:
-            files = security.get_tls_config_for_role(role)
-            said = getattr(error, "verify_message", error.reason)
-            raise InputError(
-                f"the certificate {files['cert']} with the authority {files['ca_file']} is refused "
-                f"({said}); {EXPECTED}"
-            ) from None
+    if started and security.require_encryption:
+        _check_files(security, "scheduler")
+        _check_files(security, "worker")
+        for role in ("worker", "client"):
+            _check_trust(security, role)
     return security
 
 
@@ -89,10 +68,25 @@ def _check_files(security: Security, role: str) -> None:
         raise InputError(f"{', '.join(files)} cannot be used: {error}; {EXPECTED}") from None
 
 
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
-    """Connect both in memory; raises what either has against the other's certificate."""
+def _check_trust(security: Security, role: str) -> None:
+    """Refuse certificates by which a scheduler and a worker or client would not trust each other.
+
+    They shake hands in memory; otherwise one would wait for processes that never connect.
+    """
+    server = security.get_listen_args("scheduler")["ssl_context"]
+    client = security.get_connection_args(role)["ssl_context"]
+    if server is None or client is None:
+        raise InputError(f"a cluster with encryption needs certificates, and has none; {EXPECTED}")
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
-    for end in ends * 3:  # each speaks twice; the second time of the server it has all it needs
-        with contextlib.suppress(ssl.SSLWantReadError):
-            end.do_handshake()
+    try:
+        for end in ends * 3:  # each speaks twice; the second time of the server it has all it needs
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    except ssl.SSLError as error:
+        files = security.get_tls_config_for_role(role)
+        said = getattr(error, "verify_message", error.reason)
+        raise InputError(
+            f"the certificate {files['cert']} with the authority {files['ca_file']} is refused "
+            f"({said}); {EXPECTED}"
+        ) from None

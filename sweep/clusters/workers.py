@@ -5,7 +5,6 @@ import contextlib
 import math
 import os
 import platform
-import secrets
 import signal
 import threading
 import time
@@ -30,7 +29,6 @@ from sweep.store.lease.sessions import Session
 from sweep.store.store import Store
 
 LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
-IDENTITY = "identity"  # a file of a cache of kernels
 SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
 LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
 SOON = 2.0  # seconds after which one is told that workers are waited for
@@ -52,7 +50,7 @@ class Worker:
     environment : dict
         See `sweep.store.provenance.describe_cpu_libm_and_versions`.
     cache : str
-        Of compiled kernels; equal ones are one directory.
+        Directory of compiled kernels.
     """
 
     host: str
@@ -90,25 +88,8 @@ def describe_this_worker(store: Store, token: str, code: str) -> Worker:
         host=platform.node(),
         system=platform.platform(),
         environment=provenance.describe_cpu_libm_and_versions(),
-        cache=_kernel_cache_identity(),
+        cache=str(cache_root()),
     )
-
-
-def _kernel_cache_identity() -> str:
-    """Identity of this process's cache of kernels, which differs on hosts with equal paths."""
-    file = cache_root() / IDENTITY
-    try:
-        if not file.exists():
-            prepared = file.with_name(f"{IDENTITY}.{secrets.token_hex(4)}")
-            prepared.write_text(secrets.token_hex(8))
-            try:
-                with contextlib.suppress(FileExistsError):
-                    os.link(prepared, file)  # the first one's stays
-            finally:
-                prepared.unlink()
-        return file.read_text()
-    except OSError:  # a file system without links: at worst each host compiles for itself
-        return f"{platform.node()} {file}"
 
 
 def _why_worker_sees_no_lock(store: Store, token: str) -> str:
@@ -158,18 +139,15 @@ def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> d
 
     found: dict[str, Worker] = ask_cluster_with_retries(client, described, drain.check)
     for address, seen in found.items():
+        if isinstance(seen, GeosweepError):
+            raise InputError(f"the worker {address} cannot compute: {seen}")
         if not isinstance(seen, Worker):
-            raise InputError(f"the worker {address} cannot compute: {_explain_refusal(seen)}")
+            raise InputError(
+                f"the worker {address} cannot compute: it cannot load this version of Geosweep "
+                f"({type(seen).__name__}: {seen}). Install the same versions of Geosweep, Python "
+                "and Numba there as here, and start it again"
+            )
     return found
-
-
-def _explain_refusal(error: Exception) -> str:
-    if isinstance(error, GeosweepError):
-        return str(error)
-    return (
-        f"it cannot load this version of Geosweep ({type(error).__name__}: {error}). Install the "
-        "same versions of Geosweep, Python and Numba there as here, and start it again"
-    )
 
 
 # --- calls ------------------------------------------------------------------------------------
@@ -196,7 +174,10 @@ def wait_for_workers(
         So many.
     """
     began, said = time.monotonic(), False
-    while _worker_count(client) < workers:
+    while True:
+        with contextlib.suppress(OSError):  # the scheduler may be gone
+            if len(client.nthreads()) >= workers:
+                return True
         check()
         waited = time.monotonic() - began
         if client.status != "running" or waited > seconds:
@@ -205,18 +186,13 @@ def wait_for_workers(
             told()
             said = True
         time.sleep(LOOK_SECONDS)
-    return True
-
-
-def _worker_count(client: Client) -> int:
-    """Number of the workers that are there; none if the scheduler is gone."""
-    with contextlib.suppress(OSError):
-        return len(client.nthreads())
-    return 0
 
 
 def ask_cluster_with_retries(
-    client: Client, call: Callable[[], Any], check: Check = lambda: None
+    client: Client,
+    call: Callable[[], Any],
+    check: Check = lambda: None,
+    seconds: float = ANSWER_SECONDS,
 ) -> Any:
     """Call a cluster, and repeat the call if a worker is lost during it.
 
@@ -231,6 +207,8 @@ def ask_cluster_with_retries(
         be done again.
     check : callable
         Called again and again while this waits; may raise.
+    seconds : float, optional
+        Within which all workers answer.
 
     Raises
     ------
@@ -241,9 +219,7 @@ def ask_cluster_with_retries(
     """
     for _ in range(MOST_TRIES):
         try:
-            return _ask(client, call, check, ANSWER_SECONDS)
-        except _NoAnswer:
-            raise InputError(_silent_worker_message(client)) from None
+            return _ask(client, call, check, seconds)
         except OSError as error:  # a connection that is lost is one
             lost = error
             if not wait_for_workers(client, check):
@@ -252,12 +228,11 @@ def ask_cluster_with_retries(
     raise lost
 
 
-class _NoAnswer(Exception):
-    """A call took too long, as Dask's do for ever where a worker is suspended."""
-
-
 def _ask(client: Client, call: Callable[[], Any], check: Check, seconds: float) -> Any:
-    """What a call answers, made on the client's event loop; `_NoAnswer` after so many seconds."""
+    """What a call answers, made on the client's event loop.
+
+    `InputError` after so many seconds: where a worker is suspended, Dask waits for ever.
+    """
 
     async def called() -> Any:
         return await call()
@@ -269,19 +244,16 @@ def _ask(client: Client, call: Callable[[], Any], check: Check, seconds: float) 
         while not wait([asked], LOOK_SECONDS).done:
             check()
             if time.monotonic() > deadline:
-                raise _NoAnswer
+                workers = client.scheduler_info(n_workers=-1)["workers"]
+                silent = min(workers, key=lambda at: workers[at]["last_seen"], default="")
+                raise InputError(
+                    f"not all of {len(workers)} workers answered within {seconds:.0f} s, least of "
+                    f"all {silent}: it may be suspended or cut off. End it, or let it go on, and "
+                    "repeat the command"
+                )
         return asked.result()
     finally:
         asked.cancel()
-
-
-def _silent_worker_message(client: Client) -> str:
-    workers = client.scheduler_info(n_workers=-1)["workers"]
-    silent = min(workers, key=lambda address: workers[address]["last_seen"], default="")
-    return (
-        f"not all of {len(workers)} workers answered within {ANSWER_SECONDS:.0f} s, least of all "
-        f"{silent}: it may be suspended or cut off. End it, or let it go on, and repeat the command"
-    )
 
 
 def _tell(client: Client, call: Callable[[], Any]) -> None:
@@ -315,20 +287,21 @@ def hosts_of_workers(workers: Iterable[Worker]) -> list[dict[str, Any]]:
 
 
 def first_worker_of_each_kind(workers: dict[str, Worker]) -> list[str]:
-    """Addresses of workers that compile for others: one for each CPU and cache of kernels.
+    """Addresses of workers that compile for others: one for each host, cache of kernels and CPU.
 
-    None for the CPU and the cache of this process.
+    None for those of this process. Hosts that share a cache may compile the same at the same time,
+    which takes them no longer than to wait for one of them.
 
     Parameters
     ----------
     workers : dict of str to Worker
         By address.
     """
-    own = provenance.describe_cpu_libm_and_versions()["cpu"], _kernel_cache_identity()
-    kinds: dict[tuple[str, str], str | None] = {own: None}
+    cpu = provenance.describe_cpu_libm_and_versions()["cpu"]
+    kinds = {(platform.node(), str(cache_root()), cpu): ""}
     for address, worker in workers.items():
-        kinds.setdefault((worker.environment["cpu"], worker.cache), address)
-    return [address for address in kinds.values() if address is not None]
+        kinds.setdefault((worker.host, worker.cache, worker.environment["cpu"]), address)
+    return list(filter(None, kinds.values()))
 
 
 def call_on_workers(
