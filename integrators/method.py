@@ -213,14 +213,10 @@ class Integrator:
     arithmetic: str = field(default=DOUBLE, repr=False)
 
     def _repr_html_(self) -> str:
-        facts = {
-            "order": self.order,
-            "family": self.family,
-            "symmetric": "yes" if self.symmetric else "no",
-            "adaptive": "yes, takes a tolerance" if self.adaptive else "no",
+        facts = self.facts()
+        names = ("order", "family", "symmetric", "adaptive", "arithmetic", "needs", "preserves")
+        own = {
             "arithmetic": self.arithmetic,
-            "needs": " or ".join(form.__name__ for form in self.method.forms),
-            "preserves": {key: ", ".join(of) or "yes" for key, of in self.preserves.items()},
             "options": {
                 key: f"{self.given[key]!r}"
                 if key in self.given
@@ -228,7 +224,46 @@ class Integrator:
                 for key, option in self.method.options.items()
             },
         }
-        return html_facts(f"{self.name}: {self.method.description}", facts)
+        shown = {name: facts[name] for name in names} | own
+        return html_facts(f"{self.name}: {self.method.description}", shown)
+
+    def facts(self) -> dict[str, Any]:
+        """What the integrator is, by headings: text, or lines of text by name."""
+        made = self.method
+        facts: dict[str, Any] = {
+            "integrator": self.name,
+            "description": made.description,
+            "family": self.family,
+            "order": self.order,
+            "symmetric": "yes" if self.symmetric else "no",
+            "adaptive": "yes, takes a tolerance" if self.adaptive else "no",
+            "arithmetic": " or ".join(ARITHMETICS) if made.precise else DOUBLE,
+            "needs": " or ".join(form.__name__ for form in made.forms)
+            + (f", and {made.condition}" if made.condition else ""),
+            "evaluations": self._evaluations_in_words(),
+            "preserves": {key: ", ".join(of) or "yes" for key, of in self.preserves.items()},
+            "options": {
+                key: f"{'required' if option.read else repr(option.default)}: {option.description}"
+                for key, option in made.options.items()
+            },
+            "modifiers": " ".join(f"+{name}" for name in made.modifiers if not self.modifier)
+            or "none",
+        }
+        if made.stability_limit < float("inf"):
+            composed = " × largest |γ|" if self.composition else ""
+            facts["stable"] = f"for step size × frequency{composed} < {made.stability_limit:g}"
+        if self.composition:
+            facts["composition"] = f"{self.composition.stages} stages; {self.composition.source}"
+        return facts
+
+    def _evaluations_in_words(self) -> str:
+        """How many evaluations of the system's function a step takes, and more a sample."""
+        per_sample = "a sample, or a step of which statistics are kept"
+        if isinstance(self.order, str):  # exact
+            return f"1 {per_sample}"
+        per_step = f"{self.evaluations or 'as many as the solver takes'} a step"
+        processor = getattr(self.composition, "processor_stages", 0)
+        return f"{per_step}, and {processor} {per_sample}" if processor else per_step
 
     @classmethod
     def of(cls, name: str, options: Mapping[str, Any], known: tuple[Method, ...]) -> "Integrator":

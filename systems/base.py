@@ -98,6 +98,10 @@ class Start:
     make: Callable[..., Any]
 
 
+def _tuples_as_lists(value: object) -> object:
+    return [_tuples_as_lists(item) for item in value] if isinstance(value, tuple) else value
+
+
 @dataclass(frozen=True)
 class Family:
     """Named initial states with axes: ``make(system, **values)`` gives one, shape (rows, 3).
@@ -114,6 +118,12 @@ class Family:
     description: str
     axes: Mapping[str, float]
     make: Callable[..., Any]
+
+    @property
+    def in_words(self) -> str:
+        """The description, and the axes with their defaults."""
+        axes = ", ".join(f"{axis} = {value:g}" for axis, value in self.axes.items())
+        return f"{self.description} ({axes})"
 
 
 HIGH = 8  # orders that doubles leave few powers of ten to
@@ -209,21 +219,48 @@ class System(ABC):
         remarks = ()
 
     def _repr_html_(self) -> str:
-        facts = {
-            "parameters": {
-                name: value
-                if isinstance(value, str) or self.parameter_units[name] == "1"
-                else f"{value} {self.parameter_units[name]}"
-                for name, value in self.parameters.items()
-            },
+        facts = self.facts()
+        quantities = {
+            own.name: own.long_name + (f" [{own.units}]" if own.units != "1" else "")
+            for own in self.quantities
+        }
+        shown = {name: facts[name] for name in ("parameters", "state", "starts")}
+        return html_facts(
+            f"{self.name}: {self.description}", shown | {"quantities": quantities}, self.remarks
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """What the system is, by headings: text, or lines of text by name.
+
+        Remarks and families are left out where there are none.
+        """
+        unit = "" if self.time_units == "1" else f" {self.time_units}"
+        convergence: str | dict[str, str] = "declares none"
+        if (own := self.convergence) is not None:
+            steps = f"{own.shortest_step:g} – {own.longest_step:g}{unit}"
+            convergence = {"duration": f"{own.duration:g}{unit}", "step sizes": steps}
+        facts: dict[str, Any] = {
+            "system": self.name,
+            "description": self.description,
+            "form": type(self.form).__name__,
+            "parameters": {name: self._parameter_in_words(name) for name in self.parameters},
             "state": f"({self.rows}, 3): {self.rows_in_words}",
             "starts": {start.name: start.description for start in self.named_starts},
-            "quantities": {
-                own.name: own.long_name + (f" [{own.units}]" if own.units != "1" else "")
-                for own in self.quantities
-            },
         }
-        return html_facts(f"{self.name}: {self.description}", facts, self.remarks)
+        if self.remarks:
+            facts["remarks"] = "; ".join(self.remarks)
+        facts["convergence"] = convergence
+        if self.families:
+            facts["families"] = {family.name: family.in_words for family in self.families}
+        return facts
+
+    def _parameter_in_words(self, name: str) -> str:
+        """A parameter with its unit, unless it is a word; and why its default is surprising."""
+        value, unit, why = self.parameters[name], self.parameter_units[name], ""
+        if name in self.surprising_defaults:
+            why = f" ({self.surprising_defaults[name]})"
+        without_unit = isinstance(value, str) or unit == "1"
+        return f"{_tuples_as_lists(value)}{'' if without_unit else f' {unit}'}{why}"
 
     @property
     @abstractmethod

@@ -14,17 +14,14 @@ import integrators
 import sweep
 import systems
 from integrators.errors import InputError
-from integrators.precision import ARITHMETICS, DOUBLE
 from sweep.cli.common import echo_document, echo_json, json_option, plugin_library_option
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
 from sweep.text import escape_controls_in_lines
 
 if TYPE_CHECKING:
-    from integrators import Integrator
     from sweep.plugins.loader import Plugin
     from sweep.plugins.registry import Library
-    from systems.base import Family
 
 
 class _KindParameter(click.Choice[str]):
@@ -68,17 +65,16 @@ def command(kind: str, name: str, library: "Library", output: str | None, as_jso
       sweep show plugins my-study.zarr --output restored
       sweep show system my_system --study my-study.toml
     """
-    if output is not None:
-        if kind != "plugins":
-            raise click.UsageError("--output is for plugins")
-        _write_plugin_sources(name, output)
-        return
+    if output is not None and kind != "plugins":
+        raise click.UsageError("--output is for plugins")
     if kind == "study":
         _show_study(name, as_json)
-    elif kind == "plugins":
-        _show_plugins(name, as_json)
     elif kind == "citations":
         _show_citations(name, as_json)
+    elif kind == "plugins" and output is not None:
+        _write_plugin_sources(name, output)
+    elif kind == "plugins":
+        _show_plugins(name, as_json)
     else:
         _show_system_or_integrator(kind, name, library, as_json)
 
@@ -88,8 +84,12 @@ def _show_system_or_integrator(kind: str, name: str, library: "Library", as_json
     library = sweep.plugins.with_installed_plugins(library, kind, [plain])
     text: str | None = None
     if kind == "system":
-        facts = _system_facts(name, library)
-        text = inspect.getdoc(inspect.getmodule(library.system_class(name)))
+        made = library.system(name, {})
+        recorded = {
+            q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in library.quantities(made)
+        }
+        facts = made.facts() | {"record": recorded}
+        text = inspect.getdoc(inspect.getmodule(type(made)))
     else:
         facts = _integrator_facts(name, library)
     if source := library.origin(kind, plain):
@@ -99,11 +99,37 @@ def _show_system_or_integrator(kind: str, name: str, library: "Library", as_json
         return
     width = max(map(len, facts))
     for key, value in facts.items():
-        for line in _fact_lines(value):
+        lines = (
+            [f"{of}: {item}" for of, item in value.items()] if isinstance(value, dict) else [value]
+        )
+        for line in lines or ["none"]:
             click.echo(f"{key:<{width}}  {line}")
             key = ""
     if text:
         click.echo(f"\n{text}")
+
+
+def _integrator_facts(name: str, library: "Library") -> dict[str, Any]:
+    """The facts of an integrator, and the systems that it fits with their default parameters."""
+    method, _ = integrators.named(name, library.methods)
+    made = library.integrator(name, method.example)
+    classes: tuple[type[systems.System], ...] = (*systems.ALL_SYSTEMS, *library.systems)
+    fitting = [
+        system.name
+        for system in classes
+        if method.name in sweep.study.fitting_methods(system, library)
+    ]
+    facts: dict[str, Any] = {}
+    for key, value in made.facts().items():
+        facts[key] = value
+        if key == "needs":
+            everything = len(fitting) == len(classes)
+            facts["fits"] = "every system" if everything else ", ".join(fitting) or "none of them"
+    if method.made_of:
+        variable = ("order", "evaluations", *(["adaptive"] if made.adaptive else []))
+        facts |= dict.fromkeys(variable, "as its options say")
+        facts["description"] = method.description
+    return facts
 
 
 def _show_study(name: str, as_json: bool) -> None:
@@ -131,25 +157,23 @@ def _show_plugins(name: str, as_json: bool) -> None:
     approved: set[str] = set()
     with contextlib.suppress(InputError):  # of unreadable approvals, an error when plugins are run
         approved = sweep.plugins.approved_plugin_hashes()
-    rows: list[dict[str, Any]] = [
-        {
-            "name": plugin.name,
-            "sha256": plugin.hash,
-            "approved": plugin.hash in approved,
-            "source": plugin.text,
-        }
-        for plugin in _plugins_of_store_or_study(name)
-    ]
+    plugins = _plugins_of_store_or_study(name)
     if as_json:
-        echo_json(rows)
+        echo_json(
+            [
+                {"name": own.name, "sha256": own.hash, "approved": own.hash in approved}
+                | {"source": own.text}
+                for own in plugins
+            ]
+        )
         return
-    if not rows:
+    if not plugins:
         click.echo(f"{name} has no plugins")
-    for row in rows:
-        approval = "approved" if row["approved"] else "not approved"
-        click.echo(f"# {row['name']}  sha256 {row['sha256']}  {approval}\n")
+    for own in plugins:
+        approval = "approved" if own.hash in approved else "not approved"
+        click.echo(f"# {own.name}  sha256 {own.hash}  {approval}\n")
         # For reading; --output writes the source unchanged.
-        click.echo(row["source"].replace("\r\n", "\n").expandtabs().rstrip())
+        click.echo(own.text.replace("\r\n", "\n").expandtabs().rstrip())
 
 
 def _plugins_of_store_or_study(name: str) -> "Sequence[Plugin]":
@@ -176,121 +200,3 @@ def _write_plugin_sources(name: str, output: str) -> None:
             why = getattr(error, "strerror", error)
             raise InputError(f"{str(path)!r} cannot be written: {why}") from None
         click.echo(f"Wrote {path}")
-
-
-def _declared_convergence_facts(system: "type[systems.System]") -> str | dict[str, str]:
-    """The meaning of ``duration = "declared"`` and ``step_size = "declared"`` for a system."""
-    declared = system.convergence
-    if declared is None:
-        return "declares none"
-    unit = "" if system.units["time"] == "1" else f" {system.units['time']}"
-    steps = f"{declared.shortest_step:g} – {declared.longest_step:g}{unit}"
-    return {"duration": f"{declared.duration:g}{unit}", "step sizes": steps}
-
-
-def _system_facts(name: str, library: "Library") -> dict[str, Any]:
-    system = library.system_class(name)
-    made = library.system(name, {})
-    parameters = {
-        key: _value_with_unit(value, system.parameter_units[key])
-        for key, value in made.parameters.items()
-    }
-    for key, why in system.surprising_defaults.items():
-        parameters[key] += f" ({why})"
-    facts: dict[str, Any] = {
-        "system": name,
-        "description": system.description,
-        "form": type(made.form).__name__,
-        "parameters": parameters,
-        "state": f"({made.rows}, 3): {made.rows_in_words}",
-        "starts": {start.name: start.description for start in system.named_starts},
-        "remarks": "; ".join(made.remarks),
-        "convergence": _declared_convergence_facts(system),
-        "families": {family.name: _state_family_facts(family) for family in system.families},
-        "record": {
-            q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in library.quantities(made)
-        },
-    }
-    for optional in ("families", "remarks"):
-        if not facts[optional]:
-            del facts[optional]
-    return facts
-
-
-def _value_with_unit(value: object, unit: str) -> str:
-    """A parameter's value as text, with its unit unless the value is a word."""
-    unit = "" if isinstance(value, str) or unit == "1" else f" {unit}"
-    return f"{_tuples_as_lists(value)}{unit}"
-
-
-def _state_family_facts(family: "Family") -> str:
-    """The description of a family of states, and its axes with their defaults."""
-    axes = ", ".join(f"{axis} = {value:g}" for axis, value in family.axes.items())
-    return f"{family.description} ({axes})"
-
-
-def _evaluations_in_words(made: "Integrator") -> str:
-    """The number of evaluations of the system's function for a step, and more for a sample."""
-    per_sample = "a sample, or a step of which statistics are kept"
-    if isinstance(made.order, str):  # exact
-        return f"1 {per_sample}"
-    per_step = f"{made.evaluations or 'as many as the solver takes'} a step"
-    processor = getattr(made.composition, "processor_stages", 0)
-    return f"{per_step}, and {processor} {per_sample}" if processor else per_step
-
-
-def _fitting_systems_in_words(name: str, library: "Library") -> str:
-    """The names of the systems that a method fits with their default parameters."""
-    classes: tuple[type[systems.System], ...] = (*systems.ALL_SYSTEMS, *library.systems)
-    method = name.partition("+")[0]
-    fitting = [
-        system.name for system in classes if method in sweep.study.fitting_methods(system, library)
-    ]
-    return "every system" if len(fitting) == len(classes) else ", ".join(fitting) or "none of them"
-
-
-def _integrator_facts(name: str, library: "Library") -> dict[str, Any]:
-    method, _ = integrators.named(name, library.methods)
-    made = library.integrator(name, method.example)
-    facts: dict[str, Any] = {
-        "integrator": made.name,
-        "description": method.description if method.made_of else made.method.description,
-        "family": made.family,
-        "order": made.order,
-        "symmetric": "yes" if made.symmetric else "no",
-        "adaptive": "yes, takes a tolerance" if made.adaptive else "no",
-        "arithmetic": " or ".join(ARITHMETICS) if made.method.precise else DOUBLE,
-        "needs": " or ".join(form.__name__ for form in made.method.forms)
-        + (f", and {made.method.condition}" if made.method.condition else ""),
-        "fits": _fitting_systems_in_words(name, library),
-        "evaluations": _evaluations_in_words(made),
-        "preserves": {key: ", ".join(forms) or "yes" for key, forms in made.preserves.items()},
-        "options": {
-            key: f"{'required' if option.read else repr(option.default)}: {option.description}"
-            for key, option in made.method.options.items()
-        },
-        "modifiers": " ".join(f"+{modifier}" for modifier in made.method.modifiers)
-        if made.method.modifiers and not made.modifier
-        else "none",
-    }
-    if method.made_of:
-        variable = ("order", "evaluations", *(["adaptive"] if made.adaptive else []))
-        facts |= dict.fromkeys(variable, "as its options say")
-    if made.method.stability_limit < float("inf"):
-        facts["stable"] = (
-            f"for step size × frequency{' × largest |γ|' * (made.composition is not None)} < "
-            f"{made.method.stability_limit:g}"
-        )
-    if made.composition:
-        facts["composition"] = f"{made.composition.stages} stages; {made.composition.source}"
-    return facts
-
-
-def _tuples_as_lists(value: object) -> object:
-    return [_tuples_as_lists(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _fact_lines(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return [f"{key}: {item}" for key, item in value.items()] or ["none"]
-    return [value]
