@@ -4,7 +4,9 @@ import errno
 import math
 import os
 import re
+import shutil
 import stat
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -51,7 +53,8 @@ def _escape_of_control_character(match: re.Match[str]) -> str:
 def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) -> str:
     """Text in aligned columns: words to the left, numbers to the right.
 
-    Each cell is one line: what cannot be seen in it is shown, see `escape_control_characters`.
+    Each cell is one line: what cannot be seen in it is shown, see `escape_control_characters`. A
+    terminal that is too narrow for all columns gets fewer, and a line that names the others.
 
     Parameters
     ----------
@@ -68,13 +71,33 @@ def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) ->
     widths = [max(len(cell) for cell in column) for column in columns]
     right = [len(lines) > 1 and all(_is_numeric(cell) for cell in column[1:]) for column in columns]
     lines.insert(1, ["─" * width for width in widths])
-    return "\n".join(
+    shown = _columns_that_fit(lines[0], widths)
+    left_out = [name for number, name in enumerate(lines[0]) if number not in shown]
+    text = "\n".join(
         "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(line, widths, right, strict=True)
+            line[k].rjust(widths[k]) if right[k] else line[k].ljust(widths[k]) for k in shown
         ).rstrip()
         for line in lines
     )
+    return text + f"\n(a wider terminal also shows {', '.join(left_out)})" * bool(left_out)
+
+
+def _columns_that_fit(headers: Sequence[str], widths: Sequence[int]) -> list[int]:
+    """Numbers of the columns that standard output has room for.
+
+    The last ones are left out first, but never the first one, and no verdict.
+    """
+    shown, room = list(range(len(widths))), width_of_output()
+    for number in reversed(shown[1:]):
+        if sum(widths[k] + 2 for k in shown) - 2 > room and headers[number] != "verdict":
+            shown.remove(number)
+    return shown
+
+
+def width_of_output(most: int = sys.maxsize) -> int:
+    """Columns that standard output has: `most`, or fewer where a terminal has no more."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return min(most, shutil.get_terminal_size().columns) if is_terminal else most
 
 
 def _is_numeric(cell: str) -> bool:

@@ -14,6 +14,7 @@ from sweep.text import (
     escape_controls_in_lines,
     format_number,
     format_table,
+    width_of_output,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Table:
 
     def __str__(self) -> str:
         summary = escape_control_characters(self.summary)
-        lines = textwrap.wrap(summary, WIDTH, break_on_hyphens=False)
+        lines = textwrap.wrap(summary, width_of_output(WIDTH), break_on_hyphens=False)
         lines += [escape_controls_in_lines(self.title)] if self.title else []
         lines.append(format_table(self.headers, self.rows))
         notes = map(escape_control_characters, self.notes)

@@ -34,29 +34,25 @@ def command(store: str, no_wait: bool, as_json: bool) -> None:
     opened = Store.at(store)
     with opened.reading():
         holder, submission = lease_holder_of_store(opened), requests.submission_of_store(opened)
-    ended = None
-    if submission is not None and submission.state == requests.ENDED:
-        submission, ended = None, submission
-    names = [token for token in (holder and holder.token, submission and submission.name) if token]
-    if holder is not None:
-        requests.request_cancellation(opened, names)
-    elif submission is not None:
-        requests.request_cancellation(opened, names)
-        begun = submission.state == requests.RUNNING
-        why = "cancelled" if begun else "cancelled before it began"
-        requests.note_submission(
-            opened, dataclasses.replace(submission, state=requests.ENDED, why=why)
-        )
-        text = "its worker is gone; tasks that still run commit" if begun else "it had not begun"
-        _print_whether_ended(as_json, f"Cancelled: {submission.name}, {text}", names, True)
-        return
-    else:
-        waits = f"what was {ended}" if ended else "no coordinator waits to begin"
+    waiting = submission if submission is not None and submission.state != requests.ENDED else None
+    if holder is None and waiting is None:
+        ended = "no coordinator waits to begin" if submission is None else f"what was {submission}"
         far = f"`sweep status {opened}` says how far it is"
         raise InputError(
-            f"nothing runs on {opened}: nobody holds it, and {waits}. "
+            f"nothing runs on {opened}: nobody holds it, and {ended}. "
             f"{far if opened.exists() else 'There is no such store'}"
         )
+    names = [token for token in (holder and holder.token, waiting and waiting.name) if token]
+    requests.request_cancellation(opened, names)
+    if holder is None and waiting is not None:
+        begun = waiting.state == requests.RUNNING
+        why = "cancelled" if begun else "cancelled before it began"
+        noted = dataclasses.replace(waiting, state=requests.ENDED, why=why)
+        requests.note_submission(opened, noted)
+        text = "its worker is gone; tasks that still run commit" if begun else "it had not begun"
+        _print_whether_ended(as_json, f"Cancelled: {waiting.name}, {text}", names, True)
+        return
+    assert holder is not None
     click.echo(f"Asked to end: {holder} since {holder.since}", err=as_json)
     if no_wait:
         _print_whether_ended(as_json, "", names, False)

@@ -1,24 +1,20 @@
 """`sweep chaos`: Lyapunov exponents and MEGNO, and the verdicts on them."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import click
 
-from sweep.cli.common import (
-    experiment_option,
-    format_option,
-    open_experiments_for_command,
-    print_answer,
-    store_argument,
-    where_option,
-)
+from sweep.cli.common import answer_options, print_answer
 from sweep.tables.answers import ANSWERS
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @click.command("chaos")
-@store_argument
-@experiment_option
-@where_option
-@format_option
-def command(store: str, experiment: tuple[str, ...], where: str | None, form: str) -> None:
+@answer_options
+def command(datasets: "Mapping[str, xr.Dataset]", form: str) -> None:
     """Print Lyapunov exponents and MEGNO of the runs in STORE.
 
     They are those of the numerical trajectory, for experiments with record = ["lyapunov",
@@ -33,5 +29,4 @@ def command(store: str, experiment: tuple[str, ...], where: str | None, form: st
     Example:
       sweep chaos pendulum.zarr
     """
-    datasets = open_experiments_for_command(store, experiment, where)
     print_answer(ANSWERS["chaos"], datasets, form)

@@ -14,10 +14,11 @@ from sweep.cli.common import (
     echo_json,
     json_option,
     print_warnings_before_runs,
+    rows_as_text,
     trust_option,
 )
 from sweep.cli.main import BAD_INPUT
-from sweep.text import count_with_noun, format_number, format_table
+from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
     from sweep.study.model import Study
@@ -111,22 +112,18 @@ def _is_used(exported: tuple[str, str], tables: "Sequence[RunTable]") -> bool:
 
 def _echo_study_facts(facts: Mapping[str, Any], title: str) -> None:
     """Print the facts of a valid study: a table of its experiments, remarks, and its plugins."""
-    rows = facts["experiments"]
-    columns = {
-        "experiment": [row["experiment"] for row in rows],
-        "system": [row["system"] for row in rows],
-        "integrators": [str(row["integrators"]) for row in rows],
-        "step sizes": [_range_in_words(row["step_sizes"]) for row in rows],
-        "tolerances": [_range_in_words(row["tolerances"]) for row in rows],
-        "starts": [str(row["starts"]) for row in rows],
-        "scanned": [str(row["scanned"]) for row in rows],
-        "repeats": [str(row["repeats"]) for row in rows],
-        "runs": [f"{row['runs']:,}" for row in rows],
-    }
+    rows = [
+        {
+            key.replace("_", " "): _range_in_words(value) if isinstance(value, list) else str(value)
+            for key, value in row.items()
+        }
+        | {"runs": f"{row['runs']:,}"}
+        for row in facts["experiments"]
+    ]
     for name, nothing in (("step sizes", "–"), ("tolerances", "–"), ("repeats", "1")):
-        if set(columns[name]) == {nothing}:  # a column that few studies need
-            del columns[name]
-    click.echo(format_table(list(columns), list(zip(*columns.values(), strict=True))))
+        if {row[name] for row in rows} == {nothing}:  # a column that few studies need
+            rows = [{key: cell for key, cell in row.items() if key != name} for row in rows]
+    click.echo(rows_as_text(rows, str))
     for line in facts["remarks"]:
         click.echo(line)
     for plugin in facts["plugins"]:

@@ -1,5 +1,6 @@
 """Arguments and lookups that several subcommands share."""
 
+import contextlib
 import csv
 import functools
 import importlib.resources
@@ -7,7 +8,8 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,14 @@ from integrators.errors import InputError, check_known
 from sweep.cli.streams import holds_all_characters, raw_terminal_stream
 from sweep.clusters.spec import ClusterSpec
 from sweep.clusters.stop import process_age
-from sweep.text import escape_controls_in_lines, value_for_json
+from sweep.store.backends.places import require_local_path
+from sweep.text import (
+    escape_control_characters,
+    escape_controls_in_lines,
+    format_number,
+    format_table,
+    value_for_json,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,67 +89,6 @@ budget_option = click.option(
     help="Largest CPU time of the runs added to decide verdicts: 600 (seconds), 10m, 2h.",
 )
 
-_SCHEDULER_OPTIONS = (
-    click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Address of a running Dask scheduler: tcp://host:8786.",
-    ),
-    click.option(
-        "--scheduler-file",
-        metavar="FILE",
-        type=click.Path(),
-        help="File with that address, written by the scheduler.",
-    ),
-    click.option(
-        "--tls-ca-file",
-        metavar="FILE",
-        type=click.Path(),
-        help="For tls://, the authority's certificate; by default as in Dask's configuration.",
-    ),
-    click.option(
-        "--tls-cert",
-        metavar="FILE",
-        type=click.Path(),
-        help="Certificate of this process, signed by that authority.",
-    ),
-    click.option(
-        "--tls-key",
-        metavar="FILE",
-        type=click.Path(),
-        help="Its private key, unless the certificate's file holds that too.",
-    ),
-)
-
-_RUN_OPTIONS = (
-    click.option(
-        "--cluster",
-        metavar="PROFILE",
-        help="Where to start workers: local (the default), slurm, pbs, lsf, sge, kubernetes, or a "
-        "profile in geosweep.clusters of Dask's configuration.",
-    ),
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        help="Number of workers to start. By default one per core locally, but no more than "
-        "there are tasks; elsewhere as the profile says.",
-    ),
-)
-
-_SUBMIT_OPTIONS = (
-    click.option(
-        "--cluster",
-        metavar="PROFILE",
-        help="Batch system: slurm, pbs, lsf, sge, or a profile in geosweep.clusters of Dask's "
-        "configuration, which may also name a running scheduler.",
-    ),
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        help="Number of workers to start in jobs; by default as the profile says.",
-    ),
-)
-
 checkpoint_option = click.option(
     "--checkpoint-every",
     type=click.FloatRange(min=0.0, min_open=True),
@@ -150,36 +98,60 @@ checkpoint_option = click.option(
     help="Time between checkpoints of a task; the task of a killed worker resumes from the last.",
 )
 
-_CLUSTER_FIELDS = (
-    "profile", "workers", "scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key",
-)  # fmt: skip
+
+def _file_option(name: str, text: str) -> Callable[[Command], Command]:
+    return click.option(name, metavar="FILE", type=click.Path(), help=text)
 
 
-def submit_options(command: Command) -> Command:
-    """Decorator that adds the options of `sweep submit` for where the coordinator runs.
+# By the names of the fields of a `ClusterSpec`.
+_CLUSTER_OPTIONS: dict[str, Callable[[Command], Command]] = {
+    "profile": click.option(
+        "--cluster",
+        "profile",
+        metavar="PROFILE",
+        help="Where to start workers: local (the default), slurm, pbs, lsf, sge, kubernetes, or a "
+        "profile in geosweep.clusters of Dask's configuration.",
+    ),
+    "workers": click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        help="Number of workers to start. By default one per core locally, but no more than "
+        "there are tasks; elsewhere as the profile says.",
+    ),
+    "scheduler": click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of a running Dask scheduler: tcp://host:8786.",
+    ),
+    "scheduler_file": _file_option(
+        "--scheduler-file", "File with that address, written by the scheduler."
+    ),
+    "tls_ca_file": _file_option(
+        "--tls-ca-file",
+        "For tls://, the authority's certificate; by default as in Dask's configuration.",
+    ),
+    "tls_cert": _file_option(
+        "--tls-cert", "Certificate of this process, signed by that authority."
+    ),
+    "tls_key": _file_option(
+        "--tls-key", "Its private key, unless the certificate's file holds that too."
+    ),
+}
+
+
+def cluster_options(command: Command) -> Command:
+    """Decorator that adds the options for where to compute.
 
     They become one argument, `cluster`: a `sweep.clusters.spec.ClusterSpec`, whose fields are None
     for options that were not given.
     """
 
     @functools.wraps(command)
-    def command_with_cluster(cluster: str | None, **given: Any) -> None:
-        command(cluster=_pop_cluster_options(given, cluster), **given)
+    def command_with_cluster(**given: Any) -> None:
+        cluster = ClusterSpec(**{name: given.pop(name) for name in _CLUSTER_OPTIONS})
+        command(cluster=cluster, **given)
 
-    return _apply_click_options(command_with_cluster, (*_SUBMIT_OPTIONS, *_SCHEDULER_OPTIONS))
-
-
-def cluster_options(command: Command) -> Command:
-    """Decorator that adds the options of `run_options` for the workers alone.
-
-    They become one argument, `cluster`, as of `submit_options`.
-    """
-
-    @functools.wraps(command)
-    def command_with_cluster(cluster: str | None, **given: Any) -> None:
-        command(cluster=_pop_cluster_options(given, cluster), **given)
-
-    return _apply_click_options(command_with_cluster, (*_RUN_OPTIONS, *_SCHEDULER_OPTIONS))
+    return _with_options(command_with_cluster, _CLUSTER_OPTIONS.values())
 
 
 def run_options(command: Command) -> Command:
@@ -190,34 +162,22 @@ def run_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def command_with_run_options(
-        cluster: str | None, max_time: float | None, checkpoint_every: float, **given: Any
+        cluster: ClusterSpec, max_time: float | None, checkpoint_every: float, **given: Any
     ) -> None:
         options = {
-            "cluster": _pop_cluster_options(given, cluster),
+            "cluster": cluster,
             "max_time": remaining_max_time(max_time),
             "checkpoint_every": checkpoint_every,
         }
         command(options=options, **given)
 
-    return _apply_click_options(
-        command_with_run_options,
-        (*_RUN_OPTIONS, *_SCHEDULER_OPTIONS, max_time_option, checkpoint_option),
+    return cluster_options(
+        _with_options(command_with_run_options, (max_time_option, checkpoint_option))
     )
 
 
-def _pop_cluster_options(given: dict[str, Any], profile: str | None) -> ClusterSpec:
-    """Take the options that describe a cluster out of `given`, as a `ClusterSpec`."""
-    given["profile"] = profile
-    try:
-        return ClusterSpec(**{name: given.pop(name) for name in _CLUSTER_FIELDS})
-    except InputError as error:
-        raise InputError(str(error).replace("`profile`", "`cluster`")) from None
-
-
-def _apply_click_options(
-    command: Command, options: Sequence[Callable[[Command], Command]]
-) -> Command:
-    for option in reversed(options):
+def _with_options(command: Command, options: Collection[Callable[[Command], Command]]) -> Command:
+    for option in reversed([*options]):
         command = option(command)
     return command
 
@@ -282,6 +242,14 @@ where_option = click.option(
 )
 
 
+at_option = click.option(
+    "--at",
+    type=click.Choice(["end", "sup"]),
+    default="end",
+    help="Error at the end of a run, or its supremum over time.",
+)
+
+
 def plugin_library_option(command: Command) -> Command:
     """Decorator that adds ``--study`` and ``--trust-plugins``, which become `library`.
 
@@ -297,7 +265,25 @@ def plugin_library_option(command: Command) -> Command:
         )
         command(library=library, **given)
 
-    return _apply_click_options(command_with_library, (_source_option, trust_option))
+    return _with_options(command_with_library, (_source_option, trust_option))
+
+
+def answer_options(command: Command) -> Command:
+    """Decorator that adds STORE and the options of all commands that answer a question about it.
+
+    They become the arguments `datasets`, its run tables by experiment, and `form`, as of
+    `format_option`.
+    """
+
+    @functools.wraps(command)
+    def command_with_datasets(
+        store: str, experiment: tuple[str, ...], where: str | None, **given: Any
+    ) -> None:
+        command(datasets=open_experiments_for_command(store, experiment, where), **given)
+
+    return _with_options(
+        format_option(command_with_datasets), (store_argument, experiment_option, where_option)
+    )
 
 
 def open_experiments_for_command(
@@ -386,6 +372,13 @@ def json_for_output(value: object, **options: Any) -> str:
 def echo_json(value: object) -> None:
     """Print a value as JSON, with null for NaN and infinities."""
     click.echo(json_for_output(value_for_json(value), indent=2))
+
+
+def rows_as_text(
+    rows: Sequence[Mapping[str, Any]], cell: Callable[[Any], str] = format_number
+) -> str:
+    """Rows with the same keys as a table, with `cell` of each value."""
+    return format_table(rows[0], [[cell(value) for value in row.values()] for row in rows])
 
 
 def print_answer(
@@ -508,23 +501,101 @@ def echo_document(text: str) -> None:
         click.echo(text, file=raw_terminal_stream(sys.stdout))
 
 
-def save_experiment_plots(
-    dataset: "xr.Dataset",
-    directory: Path,
-    name: str,
-    ending: str = ".png",
-    kinds: "Mapping[str, Mapping[str, Any]] | Mapping[PlotKind, Mapping[str, Any]] | None" = None,
-    skipped: Callable[[str, InputError], None] | None = None,
-    drawn: Callable[[str, Any], None] | None = None,
-) -> list[Path]:
-    """Write an experiment's plots by `sweep.plots.save_all`; `InputError` if a file cannot be."""
+@contextlib.contextmanager
+def writing(path: str | Path, key: str | None = None) -> Iterator[None]:
+    """Context in which a file is written; `InputError`, about an argument `key`, where it cannot.
+
+    Also where it exists, and is opened as a new one.
+    """
     try:
-        paths: list[Path] = sweep.plots.save_all(
-            dataset, directory, name, ending, kinds, skipped, drawn
-        )
+        yield
+    except FileExistsError:
+        raise InputError(f"{path} exists; give another path, or remove it first", key=key) from None
     except OSError as error:
-        raise InputError(f"{directory} cannot be written: {error.strerror}") from None
-    return paths
+        raise InputError(f"{path} cannot be written: {error.strerror}", key=key) from None
+
+
+def write_from_template(template: str, path: str, changes: Mapping[str, str]) -> Path:
+    """Write a template of `sweep.cli` to a new file, with texts in the place of others."""
+    folder = importlib.resources.files("sweep").joinpath("cli", "templates")
+    text = folder.joinpath(template).read_text("utf-8")
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    target = require_local_path(path)
+    with writing(path), target.open("x", encoding="utf-8") as file:
+        file.write(text)
+    return target
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, or why there is none.
+
+    Parameters
+    ----------
+    name : str
+        Name of its experiment, or what it compares.
+    kind : str
+    figure : matplotlib.figure.Figure or None
+    error : InputError, optional
+        What is missing for it.
+    """
+
+    name: str
+    kind: str
+    figure: Any
+    error: InputError | None = None
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not drawn, in words."""
+        return ": ".join(filter(None, (self.name, self.kind, str(self.error))))
+
+    @property
+    def file_stem(self) -> str:
+        """Name of its file, without an ending."""
+        return f"{escape_control_characters(self.name).replace(' ', '-')}-{self.kind}"
+
+    def save(self, path: Path) -> Path:
+        """Write it to a file, whose directory is made; `InputError` where that cannot be."""
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sweep.plots.save(self.figure, path)
+        return path
+
+
+def draw_pictures(
+    datasets: "Mapping[str, xr.Dataset]",
+    kinds: "Mapping[PlotKind, Mapping[str, Any]]",
+    where: str | None = None,
+) -> Iterator[Picture]:
+    """Draw experiments.
+
+    Parameters
+    ----------
+    datasets : dict of str to xarray.Dataset
+        By experiment.
+    kinds : dict of PlotKind to dict
+        Kinds of pictures, with the options of each.
+    where : str, optional
+        Only the runs for which this expression holds.
+
+    Yields
+    ------
+    Picture
+        Of each experiment and kind.
+    """
+    for name, dataset in datasets.items():
+        try:
+            runs = dataset if where is None else sweep.query(dataset, where)
+        except InputError as error:
+            yield Picture(name, "", None, error)
+            continue
+        for kind, options in kinds.items():
+            try:
+                yield Picture(name, kind.name, sweep.plots.picture(kind, runs, **options))
+            except InputError as error:
+                yield Picture(name, kind.name, None, error)
 
 
 def print_warnings_before_runs(

@@ -1,27 +1,23 @@
 """`sweep drift`: errors of invariants and constraints, and their drift."""
 
 import functools
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import (
-    experiment_option,
-    format_option,
-    open_experiments_for_command,
-    print_answer,
-    store_argument,
-    where_option,
-)
+from sweep.cli.common import answer_options, open_experiments_for_command, print_answer
 from sweep.tables.answers import ANSWERS
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @click.command("drift")
-@store_argument
-@experiment_option
-@where_option
+@answer_options
 @click.option(
     "--quantity", "-q", multiple=True, metavar="NAME", help="Only this: energy, …; repeatable."
 )
@@ -36,11 +32,8 @@ from sweep.tables.answers import ANSWERS
     is_flag=True,
     help="Symplectic defects and reversal errors of runs that recorded them.",
 )
-@format_option
 def command(
-    store: str,
-    experiment: tuple[str, ...],
-    where: str | None,
+    datasets: "Mapping[str, xr.Dataset]",
     quantity: tuple[str, ...],
     all_steps: bool,
     arithmetic: bool,
@@ -92,13 +85,13 @@ def command(
         raise InputError("--arithmetic and --structure are tables of their own: give one of them")
     if structure and quantity:
         raise InputError("--structure is of the map and of no quantity: leave --quantity out")
-    datasets = open_experiments_for_command(store, experiment, where)
     step_sizes = "all" if all_steps else "smallest"
     if structure:
         print_answer(ANSWERS["structure"], datasets, form, step_sizes)
         return
     answer = ANSWERS["arithmetic" if arithmetic else "drift"]
-    if arithmetic:
+    if arithmetic:  # twins may be in experiments that are not asked for
+        store = click.get_current_context().params["store"]
         others = list(open_experiments_for_command(store).values())
         with_twins = functools.partial(sweep.analysis.arithmetic_table, others=others)
         answer = replace(answer, analyse=with_twins)

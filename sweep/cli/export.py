@@ -1,6 +1,7 @@
 """`sweep export`: the results in a file of another format."""
 
 import dataclasses
+from typing import Any
 
 import click
 
@@ -23,7 +24,6 @@ from sweep.store.store import Store
 @where_option
 @click.option(
     "--format",
-    "kind",
     type=click.Choice(["netcdf", "csv", "parquet"]),
     help="By default the one that the ending of OUTPUT says: .nc, .csv or .parquet.",
 )
@@ -43,11 +43,10 @@ def command(
     output: str,
     experiment: tuple[str, ...],
     where: str | None,
-    kind: str | None,
     series: bool,
     columns: tuple[str, ...],
-    force: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Write the results of STORE to OUTPUT, as NetCDF, CSV or Parquet.
 
@@ -67,7 +66,7 @@ def command(
 
     tree = xr.DataTree.from_dict(open_experiments_for_command(store, experiment, where))
     tree.attrs = Store.at(store).attributes
-    written = sweep.export(tree, output, kind, series=series, columns=columns or None, force=force)
+    written = sweep.export(tree, output, series=series, columns=columns or None, **options)
     if as_json:
         echo_json(dataclasses.asdict(written) | {"paths": list(map(str, written.paths))})
         return

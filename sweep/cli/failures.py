@@ -5,14 +5,20 @@ from typing import Any
 
 import click
 
-from sweep.cli.common import echo_json, experiment_option, json_option, store_argument
+from sweep.cli.common import (
+    echo_json,
+    experiment_option,
+    json_option,
+    rows_as_text,
+    store_argument,
+)
 from sweep.store.failures import (
     EarlyReference,
     failed_runs,
     references_that_end_early,
     values_shared_by_failed_runs,
 )
-from sweep.text import escape_control_characters, format_number, format_table
+from sweep.text import escape_control_characters, format_number
 
 SHOWN = 40
 
@@ -65,10 +71,8 @@ def _early_reference_as_dict(early: EarlyReference) -> dict[str, Any]:
 
 def _failures_as_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table, without columns that are empty in all of them."""
+    shown = [{key: format_number(value, 5) for key, value in row.items()} for row in rows]
     wanted = [
-        name
-        for name in rows[0]
-        if name != "experiment" and any(format_number(row[name]) not in ("–", "") for row in rows)
+        key for key in shown[0] if key != "experiment" and {row[key] for row in shown} - {"–", ""}
     ]
-    cells = [[format_number(row[name], 5) for name in wanted] for row in rows]
-    return format_table([name.replace("_", " ") for name in wanted], cells)
+    return rows_as_text([{key.replace("_", " "): row[key] for key in wanted} for row in shown])

@@ -1,12 +1,11 @@
 """`sweep init`: a study file to start from."""
 
-import importlib.resources
 import re
+from pathlib import Path
 
 import click
 
-from integrators.errors import InputError
-from sweep.store.backends.places import require_local_path
+from sweep.cli.common import write_from_template
 
 
 @click.command("init")
@@ -20,18 +19,6 @@ def command(path: str) -> None:
     Example:
       sweep init my-study.toml && sweep check my-study.toml
     """
-    text = (
-        importlib.resources.files("sweep")
-        .joinpath("cli", "templates", "study.toml")
-        .read_text("utf-8")
-    )
-    target = require_local_path(path)
-    try:
-        with target.open("x", encoding="utf-8") as file:
-            name = re.sub("[^A-Za-z0-9_.-]+", "-", target.stem).strip("-_.") or "my-study"
-            file.write(text.replace('"my-study"', f'"{name}"'))
-    except FileExistsError:
-        raise InputError(f"{path} exists; give another path, or remove it first") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    name = re.sub("[^A-Za-z0-9_.-]+", "-", Path(path).stem).strip("-_.") or "my-study"
+    write_from_template("study.toml", path, {'"my-study"': f'"{name}"'})
     click.echo(f"Wrote {path}. Next: sweep check {path}, sweep run {path}")

@@ -4,7 +4,7 @@ import collections
 import inspect
 import string
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,62 +13,17 @@ import integrators
 import sweep
 import systems
 from integrators.errors import check_known
-from sweep.cli.common import echo_json, json_option, plugin_library_option
+from sweep.cli.common import echo_json, json_option, plugin_library_option, rows_as_text
 from sweep.text import format_table
 
 if TYPE_CHECKING:
     from sweep.plugins.registry import Library
 
-KINDS = ("systems", "integrators", "observables", "plots", "studies")
 TERMINAL_WIDTH, LEAST_DESCRIPTION_WIDTH = 80, 20  # columns
 SEE_SYSTEM = "Parameters, starts and what can be recorded: sweep show system NAME"
 ADDITION_IF_NONE = {
     "observables": " besides the quantities of systems, which `sweep show system NAME` lists"
 }
-
-
-@click.command("ls")
-@click.argument(
-    "kind",
-    metavar=f"{{{'|'.join(KINDS)}}}",
-    shell_complete=lambda ctx, param, word: [kind for kind in KINDS if kind.startswith(word)],
-)
-@plugin_library_option
-@json_option
-def command(kind: str, library: "Library", as_json: bool) -> None:
-    """List systems, integrators, observables, kinds of plots or packaged studies.
-
-    Those of installed plugins are included. Observables are recorded in addition to the quantities
-    of a system, which `sweep show system NAME` lists.
-
-    \b
-    Example:
-      sweep ls integrators
-      sweep ls systems --study my-study.toml
-    """
-    check_known("kind", kind, KINDS)
-    if kind == "systems":
-        rows = _list_systems(library)
-    elif kind == "integrators":
-        rows = _list_integrators(library)
-    elif kind == "observables":
-        rows = _list_observables(library)
-    elif kind == "plots":
-        rows = _list_plot_kinds(library)
-    else:
-        rows = _list_packaged_studies()
-    if as_json:
-        echo_json(rows)
-    elif kind == "systems":
-        click.echo(_systems_as_text(rows))
-    elif rows:
-        click.echo(
-            format_table(
-                list(rows[0]), [[_listing_cell_text(v) for v in row.values()] for row in rows]
-            )
-        )
-    else:
-        click.echo(f"There are no {kind}{ADDITION_IF_NONE.get(kind, '')}")
 
 
 def _list_systems(library: "Library") -> list[dict[str, Any]]:
@@ -97,19 +52,20 @@ def _systems_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
     for name, fitted in fitting.items():
         groups[tuple(fitted)].append(name)
     letters = {key: string.ascii_uppercase[i % 26] * (i // 26 + 1) for i, key in enumerate(groups)}
-    cells = []
-    for row in rows:
-        fits = "".join(letter for fitted, letter in letters.items() if row["name"] in fitted)
-        cells.append((row["name"], fits, row["description"]))
-    width = TERMINAL_WIDTH - sum(
-        max(map(len, column)) + 2 for column in list(zip(*cells, strict=True))[:2]
-    )
+    cells = [
+        (
+            row["name"],
+            "".join(letters[of] for of in groups if row["name"] in of),
+            row["description"],
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) + 2 for column in list(zip(*cells, strict=True))[:2]]
+    width = max(TERMINAL_WIDTH - sum(widths), LEAST_DESCRIPTION_WIDTH)
     lines = [
         (name, fits, line) if number == 0 else ("", "", line)
         for name, fits, description in cells
-        for number, line in enumerate(
-            textwrap.wrap(description, max(width, LEAST_DESCRIPTION_WIDTH))
-        )
+        for number, line in enumerate(textwrap.wrap(description, width))
     ]
     legend = [
         textwrap.fill(
@@ -163,7 +119,7 @@ def _list_plot_kinds(library: "Library") -> list[dict[str, Any]]:
     ]
 
 
-def _list_packaged_studies() -> list[dict[str, Any]]:
+def _list_packaged_studies(library: "Library") -> list[dict[str, Any]]:
     return [
         {"name": name, "description": sweep.store.load(name).description}
         for name in sweep.study.packaged_study_names()
@@ -176,3 +132,43 @@ def _listing_cell_text(value: object) -> str:
     if value is None:
         return "any"
     return " ".join(value) if isinstance(value, list) else str(value)
+
+
+KINDS: "dict[str, Callable[[Library], list[dict[str, Any]]]]" = {
+    "systems": _list_systems,
+    "integrators": _list_integrators,
+    "observables": _list_observables,
+    "plots": _list_plot_kinds,
+    "studies": _list_packaged_studies,
+}
+
+
+@click.command("ls")
+@click.argument(
+    "kind",
+    metavar=f"{{{'|'.join(KINDS)}}}",
+    shell_complete=lambda ctx, param, word: [kind for kind in KINDS if kind.startswith(word)],
+)
+@plugin_library_option
+@json_option
+def command(kind: str, library: "Library", as_json: bool) -> None:
+    """List systems, integrators, observables, kinds of plots or packaged studies.
+
+    Those of installed plugins are included. Observables are recorded in addition to the quantities
+    of a system, which `sweep show system NAME` lists.
+
+    \b
+    Example:
+      sweep ls integrators
+      sweep ls systems --study my-study.toml
+    """
+    check_known("kind", kind, KINDS)
+    rows = KINDS[kind](library)
+    if as_json:
+        echo_json(rows)
+    elif kind == "systems":
+        click.echo(_systems_as_text(rows))
+    elif rows:
+        click.echo(rows_as_text(rows, _listing_cell_text))
+    else:
+        click.echo(f"There are no {kind}{ADDITION_IF_NONE.get(kind, '')}")

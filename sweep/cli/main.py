@@ -7,7 +7,6 @@ the service when it runs: help does not wait for Numba and Dask.
 
 import atexit
 import contextlib
-import difflib
 import gc
 import importlib
 import logging
@@ -21,7 +20,7 @@ from typing import NoReturn
 
 import click
 
-from integrators.errors import InputError
+from integrators.errors import InputError, suggest_nearest
 from sweep.cli.streams import OutputFailed, prepare_streams
 from sweep.errors import Damaged, Interrupted, StoreLost, TaskFailed
 from sweep.store.backends.disk import (
@@ -76,9 +75,7 @@ class Commands(click.Group):
                 "explains one, and sweep guide lists what the guide explains."
             )
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0].lower(), COMMANDS, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            ctx.fail(f"No such command {args[0]!r}.{suggest_nearest(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
@@ -107,35 +104,25 @@ def main() -> None:
     # rather than set to a level, since Dask sets their levels when it is imported.
     for name in ("asyncio", "distributed.batched", "tornado.application"):
         logging.getLogger(name).disabled = True
-    exit_hook = _ExitWhileCompiling()
-    atexit.register(exit_hook)
+    codes: list[str | int | None] = []
+    atexit.register(_exit_while_compiling, codes)  # as the first, so that it runs as the last
     try:
         _run_command()
     except SystemExit as end:
-        exit_hook.note(end.code)
+        planner = sys.modules.get("sweep.campaign.plan")
+        if planner is not None and planner.is_planning():
+            atexit.unregister(planner.wait_for_planners)
+            codes.append(end.code)
         raise
 
 
-class _ExitWhileCompiling:
-    """Exit hook that ends the process although a thread of the planner still compiles a kernel."""
-
-    def __init__(self) -> None:
-        self._code: str | int | None = 0
-        self._is_compiling = False
-
-    def note(self, code: str | int | None) -> None:
-        """Note the exit code, and that the planner need not be waited for if it is at work now."""
-        planner = sys.modules.get("sweep.campaign.plan")
-        if planner is not None and planner.is_planning():
-            self._code, self._is_compiling = code, True
-            atexit.unregister(planner.wait_for_planners)
-
-    def __call__(self) -> None:
-        if self._is_compiling and sys.modules["sweep.campaign.plan"].is_planning():
-            with contextlib.suppress(OutputFailed):
-                sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(self._code if isinstance(self._code, int) else int(self._code is not None))
+def _exit_while_compiling(codes: list[str | int | None]) -> None:
+    """End the process with its exit code although a thread of the planner compiles a kernel."""
+    if codes and sys.modules["sweep.campaign.plan"].is_planning():
+        with contextlib.suppress(OutputFailed):
+            sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(int(codes[0] or 0))
 
 
 def _run_command() -> NoReturn:
@@ -148,19 +135,14 @@ def _run_command() -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(BAD_INPUT)
-    except click.Abort:
-        _echo_to_stderr("Interrupted; the same command goes on from what is recorded.")
-        sys.exit(INCOMPLETE)
-    except OutputFailed as failure:
-        if failure.is_closed_pipe:  # whose reader, as `head`, has read what it wanted
-            sys.exit(INTERNAL)
-        _echo_to_stderr(f"Stopped: {failure}. Write to another place, and repeat the command")
-        sys.exit(INCOMPLETE)
-    except Damaged as error:
-        _echo_to_stderr(f"Error: {error}")
-        sys.exit(DOES_NOT_HOLD)
-    except (ValueError, RuntimeError, OSError) as error:
-        _error_message_or_raise(error)
+    except Exception as error:
+        expected = _message_and_exit_code(error)
+        if expected is None:  # a defect of ours
+            raise
+        message, code = expected
+        if message:
+            click.echo(message, err=True, color=True)  # as in a command, whose context has ended
+        sys.exit(code)
 
 
 @contextlib.contextmanager
@@ -176,10 +158,6 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
-def _echo_to_stderr(text: str) -> None:
-    click.echo(text, err=True, color=True)  # as in the context of a command, which has ended
-
-
 def _name_options(message: str) -> str:
     """A message with options for arguments: `name`, `name=value`, or name = at its beginning."""
     options = group.options_by_name()
@@ -192,27 +170,28 @@ def _name_options(message: str) -> str:
     return re.sub(r"`(\w+)(?:=([^`\s]+))?`|^(\w+)(?= = )", option, message)
 
 
-def _error_message_or_raise(error: ValueError | RuntimeError | OSError) -> NoReturn:
-    """Print one message for an expected error and exit; raise any other, a defect of ours."""
-    if str(error).startswith("A dask config file"):  # Dask reads them when it is imported
-        _echo_to_stderr(f"Error: {' '.join(str(error).split())}. Mend that file or move it")
-        sys.exit(BAD_INPUT)
-
+def _message_and_exit_code(error: Exception) -> tuple[str, int] | None:
+    """What an expected error says, and the exit code; None for any other error."""
+    text = str(error)
+    if isinstance(error, click.Abort):
+        return "Interrupted; the same command goes on from what is recorded.", INCOMPLETE
+    if isinstance(error, OutputFailed):
+        if error.is_closed_pipe:  # whose reader, as `head`, has read what it wanted
+            return "", INTERNAL
+        return f"Stopped: {text}. Write to another place, and repeat the command", INCOMPLETE
+    if text.startswith("A dask config file"):  # Dask reads them when it is imported
+        return f"Error: {' '.join(text.split())}. Mend that file or move it", BAD_INPUT
     if isinstance(error, OSError) and is_storage_full_or_failing(error):
-        text = explain_storage_failure(error.filename or ".", error)
-        _echo_to_stderr(f"Stopped: {text}. {remedy_for_full_storage(error)}, and repeat it")
-        sys.exit(INCOMPLETE)
-
+        why = explain_storage_failure(error.filename or ".", error)
+        return f"Stopped: {why}. {remedy_for_full_storage(error)}, and repeat it", INCOMPLETE
+    if isinstance(error, Damaged):
+        return f"Error: {text}", DOES_NOT_HOLD
     if isinstance(error, StoreLost):
-        _echo_to_stderr(f"Error: {error}.")
-        sys.exit(INTERNAL)
+        return f"Error: {text}.", INTERNAL
     if isinstance(error, Interrupted):
-        _echo_to_stderr(f"Stopped ({error}); the same command goes on from what is kept.")
-        sys.exit(INCOMPLETE)
+        return f"Stopped ({text}); the same command goes on from what is kept.", INCOMPLETE
     if isinstance(error, InputError):
-        _echo_to_stderr(f"Error: {_name_options(str(error))}")
-        sys.exit(BAD_INPUT)
+        return f"Error: {_name_options(text)}", BAD_INPUT
     if isinstance(error, TaskFailed):
-        _echo_to_stderr(f"Error: {error}. What is committed stays; the same command goes on.")
-        sys.exit(INTERNAL)
-    raise error
+        return f"Error: {text}. What is committed stays; the same command goes on.", INTERNAL
+    return None

@@ -1,14 +1,13 @@
 """`sweep new`: a plugin to start from, with a system, integrator, observable or kind of plot."""
 
-import importlib.resources
 import re
-from collections.abc import Collection
 
 import click
 
 import integrators
 import systems
 from integrators.errors import InputError
+from sweep.cli.common import write_from_template
 from sweep.store.backends.places import require_local_path
 
 KINDS = ("system", "integrator", "observable", "plot")
@@ -31,20 +30,14 @@ def command(kind: str, name: str) -> None:
       sweep new integrator my_leapfrog && sweep run my_leapfrog.toml
     """
     _check_name(kind, name)
-    folder = importlib.resources.files("sweep").joinpath("cli", "templates")
     paths = {ending: require_local_path(f"{name}.{ending}") for ending in ("py", "toml")}
     for path in paths.values():
         if path.exists():
             raise InputError(f"{path} exists; give another name, or remove it first")
     camel = "".join(part.capitalize() for part in name.split("_"))
     for ending, path in paths.items():
-        text = folder.joinpath(f"{kind}.{ending}.txt").read_text("utf-8")
-        text = text.replace("@name@", name).replace("@Class@", camel)
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}") from None
+        changes = {"@name@": name, "@Class@": camel}
+        write_from_template(f"{kind}.{ending}.txt", str(path), changes)
     click.echo(f"Wrote {paths['py']}, and {paths['toml']}, a study that uses it.")
     after = NEXT_COMMANDS.get(kind, "sweep report {name}.zarr").format(name=name)
     click.echo(f"Next: sweep run {paths['toml']}, {after}. More: sweep guide plugins")
@@ -57,10 +50,7 @@ def _check_name(kind: str, name: str) -> None:
             f"{name!r} is no name of a plugin; expected small letters, digits and '_', the first a "
             "letter, such as my_leapfrog"
         )
-    built_in: Collection[str] = ()
-    if kind == "system":
-        built_in = systems.names()
-    elif kind == "integrator":
-        built_in = [method.name for method in integrators.ALL_INTEGRATORS]
+    methods = [method.name for method in integrators.ALL_INTEGRATORS]
+    built_in = {"system": systems.names(), "integrator": methods}.get(kind, [])
     if name in built_in:
         raise InputError(f"the {kind} {name!r} is built in; expected a name of its own")

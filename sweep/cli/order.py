@@ -7,16 +7,13 @@ import click
 
 import sweep
 from sweep.cli.common import (
+    answer_options,
+    at_option,
     echo_csv,
     echo_json,
     echo_tables,
-    experiment_option,
-    format_option,
     json_answer,
-    open_experiments_for_command,
     print_answer,
-    store_argument,
-    where_option,
 )
 from sweep.tables.answers import ANSWERS
 
@@ -27,15 +24,8 @@ if TYPE_CHECKING:
 
 
 @click.command("order")
-@store_argument
-@experiment_option
-@where_option
-@click.option(
-    "--at",
-    type=click.Choice(["end", "sup"]),
-    default="end",
-    help="Error at the end of a run, or its supremum over time.",
-)
+@answer_options
+@at_option
 @click.option(
     "--error",
     metavar="NAME",
@@ -48,15 +38,8 @@ if TYPE_CHECKING:
     help="One table that compares orders across NAME: experiment, system, a parameter such as "
     "count, or an option of integrators such as formulation.",
 )
-@format_option
 def command(
-    store: str,
-    experiment: tuple[str, ...],
-    where: str | None,
-    at: str,
-    error: str | None,
-    across: str | None,
-    form: str,
+    datasets: "Mapping[str, xr.Dataset]", at: str, error: str | None, across: str | None, form: str
 ) -> None:
     """Print the measured order of each integrator in STORE beside the declared one.
 
@@ -72,11 +55,20 @@ def command(
       sweep order quickstart.zarr --across experiment
       sweep order quickstart.zarr --format latex > orders.tex
     """
-    datasets = open_experiments_for_command(store, experiment, where)
     if across is None:
         print_answer(ANSWERS["order"], datasets, form, error, at, heading=_title_of_orders)
+        return
+    rows = sweep.analysis.orders_across(datasets, across, error, at)
+    estimates = [row.estimate for row in rows]
+    if form == "json":
+        echo_json(json_answer(sweep.analysis.summarize_orders(estimates), rows))
+    elif form == "csv":
+        echo_csv({across: rows})
     else:
-        _print_orders_across(datasets, across, error, at, form)
+        tables = {across: [sweep.tables.orders_across_as_table(rows)]}
+        echo_tables(
+            form, tables, {across: _title_of_orders(f"across {across}", estimates)}, "order"
+        )
 
 
 def _title_of_orders(name: str, rows: "Sequence[OrderEstimate | ToleranceEstimate]") -> str:
@@ -84,20 +76,3 @@ def _title_of_orders(name: str, rows: "Sequence[OrderEstimate | ToleranceEstimat
     names = {sweep.analysis.SELF: "differences between step sizes"}
     errors = dict.fromkeys(names.get(row.error, row.error) for row in rows)
     return f"{name}: order of {' or '.join(errors)}{sweep.tables.error_times_for_title(rows)}"
-
-
-def _print_orders_across(
-    datasets: "Mapping[str, xr.Dataset]", across: str, error: str | None, at: str, form: str
-) -> None:
-    """Print orders side by side, by a property in which experiments or integrators differ."""
-    rows = sweep.analysis.orders_across(datasets, across, error, at)
-    if form == "json":
-        summary = sweep.analysis.summarize_orders([row.estimate for row in rows])
-        echo_json(json_answer(summary, rows))
-    elif form == "csv":
-        echo_csv({across: rows})
-    else:
-        title = _title_of_orders(f"across {across}", [row.estimate for row in rows])
-        echo_tables(
-            form, {across: [sweep.tables.orders_across_as_table(rows)]}, {across: title}, "order"
-        )

@@ -1,20 +1,22 @@
 """`sweep plot`: pictures of a store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import sweep
 from integrators.errors import InputError, check_known
 from sweep.cli.common import (
+    Picture,
+    draw_pictures,
     echo_json,
     experiment_option,
     json_option,
     open_experiments_for_command,
-    save_experiment_plots,
     where_option,
+    writing,
 )
 from sweep.cli.summary import default_plot_directory
 from sweep.store.backends.places import require_local_path
@@ -22,20 +24,11 @@ from sweep.store.store import Store
 from sweep.study.text import parse_toml
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from sweep.plugins.loader import Plugin
     from sweep.plugins.plots import PlotKind
 
 PICTURES = (".pdf", ".svg", ".png", ".eps", ".jpg", ".tif", ".webp")
-
-
-class Drawn(NamedTuple):
-    """A picture: its experiment, or what it compares, its kind, and a Matplotlib figure."""
-
-    name: str
-    kind: str
-    figure: Any
+AXES = ("x", "y", "hue", "col")
 
 
 @click.command("plot")
@@ -78,6 +71,7 @@ class Drawn(NamedTuple):
 @click.option("--data", metavar="FILE.csv", help="Write the numbers of the figures to this file.")
 @click.option(
     "--body",
+    "bodies",
     type=int,
     multiple=True,
     metavar="N",
@@ -122,13 +116,8 @@ def command(
     heading: bool,
     across: str | None,
     data: str | None,
-    body: tuple[int, ...],
-    view: tuple[float, float, float] | None,
-    x: str | None,
-    y: str | None,
-    hue: str | None,
-    col: str | None,
     as_json: bool,
+    **of_kind: Any,
 ) -> None:
     """Plot everything that STORE has results for, or one KIND.
 
@@ -156,8 +145,8 @@ def command(
       sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
     """
     kind, store = _split_kind_and_store_arguments(what)
-    on_axes = {key: name for key, name in {"x": x, "y": y, "hue": hue, "col": col}.items() if name}
-    kinds = _plot_kinds_with_options(kind, store, body, view, on_axes)
+    options = {name: value for name, value in of_kind.items() if value}
+    kinds = _plot_kinds_with_options(kind, store, options)
     datasets = open_experiments_for_command(store, experiment, where if across else None)
     if across is not None and kind != "order":
         raise InputError("--across is of the kind order: `sweep plot order STORE --across NAME`")
@@ -166,41 +155,41 @@ def command(
     one = _is_output_one_picture(path, kind, suffix)
     if not one and (path / "zarr.json").exists():
         raise InputError(f"{path} is a store, and no place for pictures: give another directory")
-    drawn: list[Drawn] = []
-    reasons: list[str] = []
     with sweep.plots.page(width, font, heading):
         if across is not None:
             figure = sweep.plots.convergence_across(datasets, across)
-            drawn.append(Drawn(f"across {across}", "order", figure))
-            path = path if one else path / f"across-{across}-order.{suffix or 'png'}"
-            written = [_save_picture(figure, path)]
-        elif one:
-            ((only_kind, options),) = kinds.items()
-            drawn.append(_write_only_picture(datasets, where, only_kind, options, path))
-            written = [path]
+            found = [Picture(f"across {across}", "order", figure)]
         else:
-            written, reasons = _write_all_pictures(
-                datasets, where, kinds, path, f".{suffix or 'png'}", drawn
+            found = list(draw_pictures(datasets, kinds, where))
+        drawn = [picture for picture in found if picture.figure is not None]
+        reasons = [picture.why_not for picture in found if picture.figure is None]
+        if not drawn:
+            raise InputError("nothing to draw. " + "\n".join(reasons))
+        if one and len(drawn) > 1:
+            raise InputError(
+                f"{path} is one picture, and {len(drawn)} experiments have results for it: "
+                f"{', '.join(picture.name for picture in drawn)}. Choose one with -e NAME, or give "
+                "a directory",
+                key="experiment",
             )
-    if table is not None and drawn:
-        figures = {(name, drawn_kind): figure for name, drawn_kind, figure in drawn}
-        try:
+        ending = f".{suffix or 'png'}"
+        written = [p.save(path if one else path / f"{p.file_stem}{ending}") for p in drawn]
+    if table is not None:
+        figures = {(picture.name, picture.kind): picture.figure for picture in drawn}
+        with writing(table, "data"):
             written.append(sweep.plots.save_numbers(figures, table))
-        except OSError as error:
-            raise InputError(f"{table} cannot be written: {error.strerror}", key="data") from None
     if as_json:
-        if not written:
-            _echo_pictures_not_drawn(written, reasons)
         echo_json({"files": list(map(str, written)), "not_drawn": reasons})
         return
     for file in written:
         click.echo(file)
     if not heading:
-        for name, drawn_kind, figure in drawn:
-            caption = "; ".join(getattr(figure, "caption", []))
-            click.echo(f"Caption of {name}, {drawn_kind}: {caption}", err=True)
-    if not one and across is None and (kind or body or view or where or not written):
-        _echo_pictures_not_drawn(written, reasons)
+        for picture in drawn:
+            caption = "; ".join(getattr(picture.figure, "caption", []))
+            click.echo(f"Caption of {picture.name}, {picture.kind}: {caption}", err=True)
+    if not one and (kind or options or where):
+        for reason in reasons:
+            click.echo(f"Not drawn: {reason}", err=True)
 
 
 def _checked_data_file(name: str) -> Path:
@@ -223,35 +212,28 @@ def _split_kind_and_store_arguments(what: tuple[str, ...]) -> tuple[str | None, 
 
 
 def _plot_kinds_with_options(
-    kind: str | None,
-    store: str,
-    bodies: tuple[int, ...],
-    view: tuple[float, float, float] | None,
-    on_axes: dict[str, str],
+    kind: str | None, store: str, options: dict[str, Any]
 ) -> "Mapping[PlotKind, dict[str, Any]]":
     """The kinds to draw with their options: the named one, the one that has options, or all."""
-    if on_axes:
-        kind = kind or "scan"
-        if kind != "scan" and (kind not in sweep.plots.AGAINST_AN_AXIS or on_axes.keys() != {"x"}):
+    if axes := [name for name in AXES if name in options]:
+        kind, against = kind or "scan", sweep.plots.AGAINST_AN_AXIS
+        if kind != "scan" and (kind not in against or axes != ["x"]):
             raise InputError(
-                f"--{', --'.join(on_axes)} with the kind {kind}: --x is of the kinds "
-                f"{', '.join(sweep.plots.AGAINST_AN_AXIS)}; --y, --hue and --col of scan alone",
+                f"--{', --'.join(axes)} with the kind {kind}: --x is of the kinds "
+                f"{', '.join(against)}; --y, --hue and --col of scan alone",
                 key="kind",
             )
-        return {sweep.plots.KINDS[kind]: on_axes}
-    options: dict[str, Any] = {"bodies": bodies} if bodies else {}
-    options |= {"view": view} if view else {}
-    if options and kind not in (None, "sphere"):
-        raise InputError("--body and --view are about the kind sphere", key="kind")
-    if options:
-        return {sweep.plots.KINDS["sphere"]: options}
-    if kind is not None and kind in sweep.plots.KINDS:
-        return {sweep.plots.KINDS[kind]: {}}
-    offered = sweep.plots.KINDS | _plot_kinds_of_plugins(store, kind)
+    if len(options) > len(axes):
+        kind = kind or "sphere"
+        if kind != "sphere":
+            raise InputError("--body and --view are about the kind sphere", key="kind")
+    offered: dict[str, PlotKind] = sweep.plots.KINDS
+    if kind not in offered:
+        offered = offered | _plot_kinds_of_plugins(store, kind)
     if kind is None:
         return dict.fromkeys(offered.values(), {})
     check_known("kind of plot", kind, offered, key="kind")
-    return {offered[kind]: {}}
+    return {offered[kind]: options}
 
 
 def _plot_kinds_of_plugins(store: str, name: str | None) -> "dict[str, PlotKind]":
@@ -312,93 +294,3 @@ def _is_output_one_picture(path: Path, kind: str | None, suffix: str | None) -> 
             key="output",
         )
     return True
-
-
-def _write_only_picture(
-    datasets: "Mapping[str, xr.Dataset]",
-    where: str | None,
-    kind: "PlotKind",
-    options: Mapping[str, Any],
-    path: Path,
-) -> Drawn:
-    """Write the picture of a kind; `InputError` unless just one experiment has results for it."""
-    figures: dict[str, Any] = {}
-    reasons: list[str] = []
-    for name, dataset in datasets.items():
-        try:
-            figures[name] = sweep.plots.picture(
-                kind, _filter_runs_by_expression(dataset, where), **options
-            )
-        except InputError as error:
-            reasons.append(f"{name}: {error}")
-    if not figures:
-        raise InputError(f"nothing to draw of the kind {kind.name}. " + "\n".join(reasons))
-    if len(figures) > 1:
-        raise InputError(
-            f"{path} is one picture, and {len(figures)} experiments have results for it: "
-            f"{', '.join(figures)}. Choose one with -e NAME, or give a directory",
-            key="experiment",
-        )
-    ((name, figure),) = figures.items()
-    _save_picture(figure, path)
-    return Drawn(name, kind.name, figure)
-
-
-def _save_picture(figure: Any, path: Path) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        saved: Path = sweep.plots.save(figure, path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    return saved
-
-
-def _write_all_pictures(
-    datasets: "Mapping[str, xr.Dataset]",
-    where: str | None,
-    kinds: "Mapping[PlotKind, Mapping[str, Any]]",
-    directory: Path,
-    ending: str,
-    drawn: list[Drawn],
-) -> tuple[list[Path], list[str]]:
-    """Write all pictures of some kinds, appending them to `drawn`.
-
-    Returns
-    -------
-    written : list of Path
-    reasons : list of str
-        Why other pictures are not drawn.
-    """
-    written: list[Path] = []
-    reasons: list[str] = []
-    for name, dataset in datasets.items():
-        try:
-            dataset = _filter_runs_by_expression(dataset, where)
-        except InputError as error:
-            reasons.append(f"{name}: {error}")
-            continue
-
-        def note_why_not_drawn(kind: str, error: InputError, name: str = name) -> None:
-            reasons.append(f"{name}: {kind}: {error}")
-
-        def keep_figure(kind: str, figure: Any, name: str = name) -> None:
-            drawn.append(Drawn(name, kind, figure))
-
-        written += save_experiment_plots(
-            dataset, directory, name, ending, kinds, note_why_not_drawn, keep_figure
-        )
-    return written, reasons
-
-
-def _echo_pictures_not_drawn(written: Sequence[Path], reasons: Sequence[str]) -> None:
-    """Print why pictures are not drawn; `InputError` if none is."""
-    if not written:
-        raise InputError("nothing to draw. " + "\n".join(reasons))
-    for reason in reasons:
-        click.echo(f"Not drawn: {reason}", err=True)
-
-
-def _filter_runs_by_expression(dataset: "xr.Dataset", where: str | None) -> "xr.Dataset":
-    """The runs for which an expression holds; all without one."""
-    runs: xr.Dataset = dataset if where is None else sweep.query(dataset, where)
-    return runs

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
-from sweep.cli.streams import raw_terminal_stream
+from sweep.cli.streams import is_terminal, rich_console
 from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ProgressLine:
     def show(self, text: str, share: float) -> None:
         """Show a text and the share of the work that is done, from 0 to 1."""
         text = escape_control_characters(text)
-        if sys.stderr.isatty():
+        if is_terminal(sys.stderr):
             self._bar = bar = self._bar or _started_bar()  # another thread may close it meanwhile
             bar.update(bar.task_ids[0], description=text, completed=share, refresh=True)
         elif not self._only_on_terminal and self._is_due(share):
@@ -64,13 +64,16 @@ class ProgressLine:
 
 def _started_bar() -> "Progress":
     """A bar of `rich` on standard error, of one task, which goes away when it is stopped."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.table import Column
 
+    console = rich_console(sys.stderr)
+    bars = [BarColumn(BAR_WIDTH)] if console.width >= 3 * BAR_WIDTH else []
+    rest = Column(ratio=1, no_wrap=True)  # what the terminal has room for, in one line
+    text = TextColumn("{task.description}", markup=False, table_column=rest)
     bar = Progress(
-        BarColumn(BAR_WIDTH), TaskProgressColumn(), TextColumn("{task.description}", markup=False),
-        console=Console(file=raw_terminal_stream(sys.stderr)),
-        transient=True, redirect_stdout=False, redirect_stderr=False,
+        *bars, TaskProgressColumn(), text, console=console,
+        transient=True, redirect_stdout=False, redirect_stderr=False, expand=True,
     )  # fmt: skip
     bar.add_task("", total=1.0)
     bar.start()

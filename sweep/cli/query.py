@@ -44,10 +44,9 @@ def command(
     expression: str | None,
     experiment: tuple[str, ...],
     columns: tuple[str, ...],
-    sort: str | None,
-    reverse: bool,
     limit: int | None,
     as_json: bool,
+    **layout: Any,
 ) -> None:
     """Print the runs of STORE for which EXPRESSION holds; all of them without one.
 
@@ -63,10 +62,10 @@ def command(
       sweep query quickstart.zarr -c integrator -c step_size -c global_error@2 --limit 5
     """
     selected = select_runs_for_command(store, experiment, expression)
-    layout: dict[str, Any] = {"columns": columns or None, "sort": sort, "reverse": reverse}
+    layout["columns"] = columns or None
     if as_json:
         for dataset, _ in selected.values():  # unknown columns are an error before any output
-            sweep.tables.chosen_table_columns(dataset, [*columns, *filter(None, [sort])])
+            sweep.tables.chosen_table_columns(dataset, [*columns, *filter(None, [layout["sort"]])])
         _print_runs_as_json(
             {name: dataset for name, (dataset, _) in selected.items()},
             layout | {"limit": limit or None},

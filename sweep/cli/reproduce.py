@@ -1,11 +1,10 @@
 """`sweep reproduce`: numbers printed in a paper beside those computed here."""
 
 import contextlib
-import errno
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,6 @@ from sweep.store.backends.places import require_local_path
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from sweep.papers.claims import Row
 
 
 @click.command("reproduce")
@@ -75,7 +72,10 @@ def command(
             max_time=remaining_max_time(max_time),
             told=lambda name: click.echo(f"Running {name}", err=True),
         )
-        print_paper_comparison(rows, as_json)
+        if as_json:
+            echo_json(sweep.tables.table_rows_for_json(rows))
+        else:
+            click.echo(sweep.papers.claims_as_table(rows))
         if plots:
             for path in _save_paper_plots(paper, datasets, directory):
                 click.echo(path, err=as_json)
@@ -88,26 +88,11 @@ def command(
 
 def _check_output_directory(path: Path) -> None:
     """Raise `InputError` for a directory that cannot be made, before anything is computed."""
-    topmost = path.absolute()  # of the directories that are missing
-    while not topmost.parent.exists():
-        topmost = topmost.parent
-    try:
-        if not path.exists():
-            topmost.mkdir()
-            topmost.rmdir()
-        elif not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, "no permission")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}", key="output") from None
-
-
-def print_paper_comparison(rows: "Sequence[Row]", as_json: bool) -> None:
-    """Print the printed and the computed numbers as a table, or as a list of rows in JSON."""
-    if as_json:
-        echo_json(sweep.tables.table_rows_for_json(rows))
-        return
-
-    click.echo(sweep.papers.claims_as_table(rows))
+    above = path.absolute()
+    while not above.exists():
+        above = above.parent
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise InputError(f"{path} cannot be written: {above} is not writable", key="output")
 
 
 def _save_paper_plots(

@@ -3,8 +3,7 @@
 import click
 
 import sweep
-from integrators.errors import InputError
-from sweep.cli.common import echo_document, json_for_output
+from sweep.cli.common import echo_document, json_for_output, writing
 from sweep.store.backends.places import require_local_path
 
 
@@ -26,8 +25,6 @@ def command(output: str | None) -> None:
         echo_document(text)
         return
     path = require_local_path(output)
-    try:
+    with writing(output):
         path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}") from None
     click.echo(f"Wrote {output}. A study names it in its first line: #:schema {output}")

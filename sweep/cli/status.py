@@ -1,5 +1,6 @@
 """`sweep status`: the progress of a store."""
 
+import collections
 import contextlib
 import sys
 import time
@@ -8,8 +9,8 @@ from typing import Any
 
 import click
 
-from sweep.cli.common import Duration, echo_json, json_option, store_argument
-from sweep.cli.streams import raw_terminal_stream
+from sweep.cli.common import Duration, echo_json, json_option, rows_as_text, store_argument
+from sweep.cli.streams import is_terminal, rich_console
 from sweep.errors import Damaged
 from sweep.store.failures import failed_runs
 from sweep.store.lease.holder import LeaseHolder
@@ -20,9 +21,9 @@ from sweep.store.store import Store
 from sweep.text import (
     about_duration,
     count_with_noun,
+    escape_controls_in_lines,
     format_duration,
     format_number,
-    format_table,
 )
 
 REDRAW_SECONDS, PRINT_SECONDS = 1.0, 30.0  # between updates: on a terminal, and elsewhere
@@ -93,7 +94,7 @@ def command(store: str, failed: bool, watch: bool, every: float | None, as_json:
         }
         echo_json(answer)
         return
-    click.echo(_format_status_table(rows) if rows else f"{opened} has no experiment.")
+    click.echo(rows_as_text(rows, _cell) if rows else f"{opened} has no experiment.")
     if rows and last_plan is not None:
         click.echo(_plan_sentence(last_plan, progresses, predictions))
     if holder is not None:
@@ -103,7 +104,7 @@ def command(store: str, failed: bool, watch: bool, every: float | None, as_json:
     for line in checkpoint_progress_lines(progresses):
         click.echo(line)
     if failed and failures:
-        click.echo("\n" + _format_status_table(failures))
+        click.echo("\n" + rows_as_text(failures, _cell))
     elif failed:
         click.echo("\nNo run failed.")
 
@@ -170,13 +171,7 @@ def _failed_run_rows(store: Store) -> list[dict[str, Any]]:
     return [{name: row[name] for name in names} for row in failed_runs(store)]
 
 
-def _format_status_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    return format_table(
-        list(rows[0]), [[_status_cell_text(v) for v in row.values()] for row in rows]
-    )
-
-
-def _status_cell_text(value: object) -> str:
+def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else format_number(value, 4)
 
 
@@ -185,62 +180,60 @@ def _status_cell_text(value: object) -> str:
 
 def _watch_progress(counter: Counter, every: float | None) -> None:
     """Print the progress until all is done: redraw a table on a terminal, or print lines."""
-    terminal = sys.stdout.isatty()
+    from rich.live import Live
+    from rich.text import Text
+
+    terminal = is_terminal(sys.stdout)
     every = every or (REDRAW_SECONDS if terminal else PRINT_SECONDS)
-    rates: dict[str, Rate] = {}
-    height, troubles = 0, 0
-    while True:
-        try:
-            progresses, troubles = counter.count(), 0
-        except Damaged:  # as while a store grows
-            troubles += 1
-            if troubles > MOST_TROUBLES:
-                raise
-            progresses = []
-        now = time.monotonic()
-        for progress in progresses:
-            rates.setdefault(progress.experiment, Rate()).add(now, progress.done + progress.partly)
-        text = _watched_progress_text(progresses, rates, terminal) if progresses else ""
-        left = any(progress.left for progress in progresses)
-        if left and lease_holder_of_store(counter.store) is None:
-            text += f"\nNobody runs it now; `sweep run {counter.store}` goes on."
-        if text and terminal:
-            raw_terminal_stream(sys.stdout).write("\x1b[A\x1b[2K" * height)
-            click.echo(text)
-            height = text.count("\n") + 1
-        elif text:
-            click.echo(text)
-        if progresses and not left:
-            return
-        time.sleep(every)
+    rates: dict[str, Rate] = collections.defaultdict(Rate)
+    troubles, left = 0, True
+    drawing = Live(console=rich_console(sys.stdout), auto_refresh=False)
+    with drawing if terminal else contextlib.nullcontext():
+        while True:
+            try:
+                progresses, troubles = counter.count(), 0
+            except Damaged:  # as while a store grows
+                troubles += 1
+                if troubles > MOST_TROUBLES:
+                    raise
+                progresses = []
+            if progresses:
+                rows = [_watched_row(own, rates[own.experiment]) for own in progresses]
+                text = (
+                    rows_as_text(rows, _cell) if terminal else "\n".join(map(_watched_line, rows))
+                )
+                left = any(progress.left for progress in progresses)
+                if left and lease_holder_of_store(counter.store) is None:
+                    text += f"\nNobody runs it now; `sweep run {counter.store}` goes on."
+                if terminal:
+                    drawing.update(Text(escape_controls_in_lines(text)), refresh=True)
+                else:
+                    click.echo(text)
+                if not left:
+                    return
+            time.sleep(every)
 
 
-def _watched_progress_text(
-    progresses: Sequence[Progress], rates: Mapping[str, Rate], terminal: bool
-) -> str:
-    """The progress with rates and times left: as a table for a terminal, or as lines."""
-    rows = [
-        {
-            "experiment": progress.experiment,
-            "runs": progress.runs,
-            "done": progress.done,
-            "running": progress.running,
-            "pending": progress.pending,
-            "failed": progress.failed,
-            "runs/s": rates[progress.experiment].per_second,
-            "time left": _remaining_time_in_words(
-                rates[progress.experiment].seconds_left(progress.left - progress.partly)
-            ),
-        }
-        for progress in progresses
-    ]
-    if terminal:
-        return _format_status_table(rows)
-    return "\n".join(
+def _watched_row(progress: Progress, rate: Rate) -> dict[str, Any]:
+    rate.add(time.monotonic(), progress.done + progress.partly)
+    left = rate.seconds_left(progress.left - progress.partly)
+    return {
+        "experiment": progress.experiment,
+        "runs": progress.runs,
+        "done": progress.done,
+        "running": progress.running,
+        "pending": progress.pending,
+        "failed": progress.failed,
+        "runs/s": rate.per_second,
+        "time left": _remaining_time_in_words(left),
+    }
+
+
+def _watched_line(row: Mapping[str, Any]) -> str:
+    return (
         f"{time.strftime('%H:%M:%S')} {row['experiment']}: {row['done']:,} of {row['runs']:,} "
         f"done, {row['running']:,} running, {row['pending']:,} pending, {row['failed']:,} failed, "
         f"{row['runs/s']:.3g}/s, {row['time left']} left"
-        for row in rows
     )
 
 
@@ -249,9 +242,9 @@ def _remaining_time_in_words(seconds: float) -> str:
     if seconds != seconds:
         return "–"
     seconds = round(seconds)
-    for unit, size, below, smaller in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
+    for unit, size, below, smaller in (
+        ("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1),
+    ):  # fmt: skip
         if seconds >= size:
             return f"{seconds // size} {unit} {seconds % size // smaller} {below}"
-    if seconds >= 60:
-        return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds} s"

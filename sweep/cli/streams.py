@@ -13,9 +13,12 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from sweep.text import escape_controls_in_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 IN_ASCII = {
     "─": "-", "–": "-", "—": "-", "−": "-", "±": "+-", "×": "x", "·": "*", "≤": "<=", "≥": ">=",
@@ -112,6 +115,18 @@ def prepare_streams() -> None:
 def raw_terminal_stream(stream: TextIO) -> TextIO:
     """The stream that passes control sequences on, as progress bars and redrawn tables need."""
     return stream.beneath if isinstance(stream, VisibleStream) else stream
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether lines that a stream shows can be drawn anew."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def rich_console(stream: TextIO) -> "Console":
+    """A console of `rich` on a stream, whose control sequences are passed on."""
+    from rich.console import Console
+
+    return Console(file=raw_terminal_stream(stream), highlight=False)
 
 
 def holds_all_characters(stream: TextIO) -> bool:

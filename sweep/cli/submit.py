@@ -9,11 +9,11 @@ from integrators.errors import InputError
 from sweep.cli.common import (
     Duration,
     checkpoint_option,
+    cluster_options,
     echo_json,
     json_option,
     optional_store,
     study_argument,
-    submit_options,
     trust_option,
 )
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("submit")
 @study_argument
 @optional_store
-@submit_options
+@cluster_options
 @click.option(
     "--max-time",
     type=Duration(),

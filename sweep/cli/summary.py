@@ -11,7 +11,7 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import open_experiments_for_command, save_experiment_plots
+from sweep.cli.common import draw_pictures, open_experiments_for_command
 from sweep.cli.progress import ProgressLine
 from sweep.store.store import Store
 from sweep.tables.answers import ANSWERS
@@ -32,8 +32,7 @@ def print_run_summary(store: Store) -> None:
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
         click.echo("\n\n".join(_answers_in_text(dataset)))
-    with ProgressLine() as line:
-        _save_summary_plots(store, datasets, line)
+    _save_summary_plots(store, datasets)
 
 
 def _answers_in_text(dataset: "xr.Dataset") -> list[str]:
@@ -68,35 +67,26 @@ def print_decisions(decisions: "Decisions", proposed: bool = False) -> None:
     click.echo(f"\n{as_text(decisions, proposed)}")
 
 
-def _save_summary_plots(
-    store: Store, datasets: "Mapping[str, xr.Dataset]", line: ProgressLine
-) -> None:
+def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> None:
     """Write the plots, or print why they cannot be written: the run is complete all the same."""
-    directory = default_plot_directory(store)
-    left_out: list[str] = []
-    try:
-        for done, (name, dataset) in enumerate(datasets.items()):
-            line.show(f"Pictures of {name}", done / len(datasets))
-
-            def note_why_not_drawn(
-                kind: str,
-                error: InputError,
-                name: str = name,
-                has_states: bool = "state" in dataset,
-            ) -> None:
-                if kind == "sphere" and has_states:
-                    left_out.append(f"No picture of {name} on the sphere: {error}")
-
-            kinds: dict[str, dict[str, Any]]
-            kinds = dict.fromkeys((*KINDS, *_kinds_that_fit(dataset)), {})
-            save_experiment_plots(dataset, directory, name, kinds=kinds, skipped=note_why_not_drawn)
-    except InputError as error:
-        line.close()
-        click.echo(f"\nNo plots: {error}", err=True)
-        return
-    line.close()
+    directory, lines = default_plot_directory(store), list[str]()
+    with ProgressLine() as line:
+        try:
+            for done, (name, dataset) in enumerate(datasets.items()):
+                line.show(f"Pictures of {name}", done / len(datasets))
+                kinds = (*KINDS, *_kinds_that_fit(dataset))
+                asked = {sweep.plots.KINDS[kind]: dict[str, Any]() for kind in kinds}
+                for picture in draw_pictures({name: dataset}, asked):
+                    if picture.figure is not None:
+                        picture.save(directory / f"{picture.file_stem}.png")
+                    elif picture.kind == "sphere" and "state" in dataset:
+                        lines.append(f"No picture of {name} on the sphere: {picture.error}")
+        except InputError as error:
+            line.close()
+            click.echo(f"\nNo plots: {error}", err=True)
+            return
     page = f"All on one page: sweep report {store}"
-    click.echo("\n" + "\n".join([f"Plots: {directory}", *left_out, page]))
+    click.echo("\n" + "\n".join([f"Plots: {directory}", *lines, page]))
 
 
 def _kinds_that_fit(dataset: "xr.Dataset") -> list[str]:

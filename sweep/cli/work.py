@@ -1,50 +1,32 @@
 """`sweep work`: errors of runs beside the work that they took."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 import sweep
-from sweep.cli.common import (
-    experiment_option,
-    format_option,
-    open_experiments_for_command,
-    print_answer,
-    store_argument,
-    where_option,
-)
+from sweep.cli.common import answer_options, at_option, print_answer
 from sweep.tables.answers import ANSWERS
 
-AGAINST = {"steps": "steps", "evaluations": "evaluations", "cpu-time": "cpu_time"}
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @click.command("work")
-@store_argument
-@experiment_option
-@where_option
+@answer_options
 @click.option("--error", metavar="NAME", help="Only this error: global_error, energy_error, …")
 @click.option(
     "--against",
-    type=click.Choice(list(AGAINST)),
+    type=click.Choice(["steps", "evaluations", "cpu-time"]),
     default="evaluations",
     show_default=True,
     help="Measure of work by which the best are marked.",
 )
-@click.option(
-    "--at",
-    type=click.Choice(["end", "sup"]),
-    default="end",
-    help="Error against the reference at the end of a run, or its supremum over time.",
-)
-@format_option
+@at_option
 def command(
-    store: str,
-    experiment: tuple[str, ...],
-    where: str | None,
-    error: str | None,
-    against: str,
-    at: str,
-    form: str,
+    datasets: "Mapping[str, xr.Dataset]", error: str | None, against: str, at: str, form: str
 ) -> None:
     """Print the errors in STORE beside steps, evaluations and CPU time, the best marked.
 
@@ -57,13 +39,12 @@ def command(
       sweep work quickstart.zarr -e pendulum
       sweep work quickstart.zarr --error energy_error --against cpu-time
     """
-    measure = AGAINST[against]
-    datasets = open_experiments_for_command(store, experiment, where)
+    measure = against.replace("-", "_")
     answer = replace(
         ANSWERS["work"],
-        analyse=lambda dataset: sweep.analysis.work_table(dataset, error, at),
+        analyse=sweep.analysis.work_table,
         tabulate=lambda rows: sweep.tables.work_as_tables(rows, measure),
         more=lambda rows: {"least": sweep.least_work(rows, measure)},
         summarize=lambda rows: sweep.analysis.summarize_work(rows, measure),
     )
-    print_answer(answer, datasets, form)
+    print_answer(answer, datasets, form, error, at)

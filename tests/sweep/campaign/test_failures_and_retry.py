@@ -224,7 +224,7 @@ def test_watching_on_a_terminal_and_elsewhere(copy):
     given_up.communicate(timeout=HANG)
     assert given_up.returncode == 0
     shown = b""
-    while b"\x1b[A" not in shown:  # drawn twice
+    while b"\x1b[2K" not in shown:  # drawn twice
         shown += os.read(screen, 100_000)
     group["sample_count"][:8] = counts[:8]
     rest, _ = plain.communicate(timeout=HANG)

@@ -36,6 +36,12 @@ def test_and_at_every_twentieth_part_if_these_do_not_follow_each_other_fast(monk
     assert lines(monkeypatch, fast) == ""
 
 
+def test_a_terminal_that_cannot_draw_anew_is_written_to_as_a_file(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    calls = [(10.0 * k, f"{k} of 3", 0.1) for k in range(1, 3)]
+    assert lines(monkeypatch, calls, terminal=True) == " 10% 1 of 3\n 10% 2 of 3\n"
+
+
 def test_a_terminal_shows_one_line_which_goes_away(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     shown = lines(monkeypatch, [(1, "own \x1b[31m [b]", 0.5)], terminal=True)

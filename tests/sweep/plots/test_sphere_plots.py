@@ -273,7 +273,7 @@ def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
         ("sphere", "`sweep plot sphere` of which store?"),
         ("energy small.zarr --body 0", "--body and --view are about the kind sphere"),
         ("sphere small.zarr -e energy", "nothing to draw. energy: sphere: no states"),
-        ("sphere small.zarr -e energy -o a.pdf", "energy: no states are stored"),
+        ("sphere small.zarr -e energy -o a.pdf", "energy: sphere: no states are stored"),
         ("unit-length small.zarr -e section", 'record = ["unit_length"]'),
         ("order small.zarr", "`reference = {…}` in the experiment"),
         ("small.zarr -o a.pdf", "one picture: say of which KIND"),

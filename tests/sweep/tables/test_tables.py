@@ -27,6 +27,16 @@ def test_columns_are_aligned_and_numbers_stand_to_the_right():
     assert str(tables.Table(["name", "value"], [])).splitlines()[0] == "name  value"
 
 
+def test_a_narrow_terminal_gets_fewer_columns_and_the_verdicts(monkeypatch):
+    shown = tables.Table(["name", "order", "95 %", "verdict"], [["rk4", "4.00", "±0.01", "good"]])
+    assert len(str(shown).splitlines()) == 3
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "20")
+    header, _, row, others = str(shown).splitlines()
+    assert header.split() == ["name", "order", "verdict"] and row.split() == ["rk4", "4.00", "good"]
+    assert others == "(a wider terminal also shows 95 %)"
+
+
 def test_numbers_have_sensible_digits():
     assert tables.scientific_cell(2.16472e-5, 4) == "2.165e-05"
     assert tables.scientific_cell(float("nan")) == "–"
