@@ -1,6 +1,5 @@
 """`sweep retry`: compute failed runs again."""
 
-import functools
 from collections.abc import Mapping, Sized
 from typing import Any
 
@@ -51,17 +50,15 @@ def command(
         "trust_plugins": trust_plugins,
         "watcher": Terminal(Store.at(store).attributes.get("study_name"), as_json),
     }
-    echo_chosen = functools.partial(_echo_retried_runs, err=as_json)
+
+    def echo_chosen(rows: Mapping[str, Sized]) -> None:
+        if not rows:
+            click.echo("No run that failed is to be tried again.", err=as_json)
+        for name, failed in rows.items():
+            click.echo(f"{name}: {len(failed):,} runs that failed are tried again", err=as_json)
+
     outcome = sweep.retry(store, where, among, chosen=echo_chosen, **options)
     if outcome is not None:
         print_outcome_and_exit(outcome, as_json)
     elif as_json:
         echo_json({"store": str(store), "experiments": []})
-
-
-def _echo_retried_runs(rows: Mapping[str, Sized], err: bool) -> None:
-    """Print how many failed runs of each experiment are computed again."""
-    if not rows:
-        click.echo("No run that failed is to be tried again.", err=err)
-    for name, failed in rows.items():
-        click.echo(f"{name}: {len(failed):,} runs that failed are tried again", err=err)

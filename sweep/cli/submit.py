@@ -1,17 +1,17 @@
 """`sweep submit`: start a study's coordinator on a cluster or by a batch system, and return."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
-    Duration,
     checkpoint_option,
     cluster_options,
     echo_json,
     json_option,
+    max_time_option,
     optional_store,
     study_argument,
     trust_option,
@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 @study_argument
 @optional_store
 @cluster_options
-@click.option(
-    "--max-time",
-    type=Duration(),
-    metavar="TIME",
-    help="Stop within this time from the start of the coordinator: 3600 (seconds), 55m, 2h, 1h30m. "
-    "Without it, a job whose time is up is followed by another.",
-)
+@max_time_option
 @checkpoint_option
 @trust_option
 @json_option
@@ -53,6 +47,9 @@ def command(
     of workers. `sweep status STORE` says how far it is, `sweep cancel STORE` ends it; the same
     command again goes on. STUDY may also be a store, whose own study goes on.
 
+    --max-time counts from the start of the coordinator; without it, a job whose time is up is
+    followed by another.
+
     \b
     Example:
       sweep submit my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
@@ -63,10 +60,9 @@ def command(
             "nothing says where to run; expected --scheduler ADDRESS or --scheduler-file FILE of "
             "a running one, or --cluster PROFILE of a batch system"
         )
-    options: dict[str, Any] = {} if max_time is None else {"max_time": max_time}
     name, scheduler, store = sweep.submit(
-        study, store, cluster, trust_plugins=trust_plugins, checkpoint_every=checkpoint_every,
-        **options,
+        study, store, cluster, trust_plugins=trust_plugins, max_time=max_time,
+        checkpoint_every=checkpoint_every,
     )  # fmt: skip
     if as_json:
         echo_json({"store": str(store), "submission": name, "to": str(scheduler)})

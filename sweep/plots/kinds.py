@@ -1,6 +1,6 @@
 """The kinds of pictures that `sweep plot` draws, by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,8 +141,6 @@ def save_all(
     stem: str,
     ending: str = ".png",
     kinds: Mapping[Any, Mapping[str, Any]] | None = None,
-    skipped: Callable[[str, InputError], object] | None = None,
-    drawn: Callable[[str, Figure], object] | None = None,
 ) -> list[Path]:
     """Write every picture for which the dataset has results.
 
@@ -158,11 +156,6 @@ def save_all(
         Names the format: ``.png``, ``.pdf``, ``.svg``.
     kinds : dict of (str or PlotKind) to dict, optional
         Kinds to draw, with the options of each; all of `KINDS` unless given.
-    skipped : callable, optional
-        Called with the name of each kind for which the dataset lacks results, and the
-        `InputError` that says which.
-    drawn : callable, optional
-        Called with the name of each kind that is drawn, and its figure.
 
     Returns
     -------
@@ -172,17 +165,11 @@ def save_all(
     directory, stem = Path(directory), escape_control_characters(stem)  # perhaps of a store
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    if kinds is None:
-        kinds = dict.fromkeys(KINDS, {})
-    for given, options in kinds.items():
+    for given, options in (kinds or dict.fromkeys(KINDS, {})).items():
         kind = _known_plot_kind(given)
         try:
             figure = picture(kind, dataset, **options)
-        except InputError as error:
-            if skipped is not None:
-                skipped(kind.name, error)
+        except InputError:
             continue
-        if drawn is not None:
-            drawn(kind.name, figure)
         paths.append(save(figure, directory / f"{stem}-{kind.name}{ending}"))
     return paths
