@@ -11,12 +11,15 @@ from integrators.status import STATUS
 if TYPE_CHECKING:
     from sweep.study.experiment import Reference, ResolvedExperiment
     from systems import Quantity, System
-    from systems.base import StateError
 
 PENDING = -1
-STATUS_FLAGS = {"flag_values": [PENDING, *range(len(STATUS))]} | {
-    "flag_meanings": " ".join(("pending", *STATUS))
-}
+AXIS_OF = "axis_of"  # attribute of a coordinate along `run`: which other one it tells apart
+STATE_DIMS = ("run", "time", "row", "component")
+STATE_ERROR = {"kind": "state_error"}  # attributes of errors against a reference
+RUN_COORDINATES = (
+    "run", "run_id", "in_study", "integrator", "step_size", "tolerance", "adaptive",
+    "initial_condition", "ensemble", "repeat",
+)  # fmt: skip
 ENERGY_STATISTICS = {  # behind the error of the quantity of kind energy, whose name fills {}
     "mean": "mean of the signed {} error over the steps of an interval",
     "min": "least signed {} error over the steps of an interval",
@@ -24,9 +27,6 @@ ENERGY_STATISTICS = {  # behind the error of the quantity of kind energy, whose 
     "abs_mean": "mean of |{} error| over the steps of an interval",
     "abs_max": "largest |{} error| over the steps of an interval",
 }
-AXIS_OF = (
-    "axis_of"  # attribute of a coordinate along `run` that says which other one it tells apart
-)
 CURRENT_STEP_SIZE = "current_step_size"  # `step_size` is a coordinate of the runs
 REJECTED_SO_FAR = "rejected_so_far"  # `rejected_steps` are those of the whole run
 GLOBAL_ERROR, REFERENCE_ERROR = "global_error", "reference_error"
@@ -35,22 +35,8 @@ REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
     REFERENCE_ERROR: "the reference against itself at ten times the tolerance",
 }
 PRECISE_REFERENCE_ERROR = "the reference against itself at twice the step size"
-STATE_ERROR = {"kind": "state_error"}  # attributes of errors against a reference
-STATE_DIMS = ("run", "time", "row", "component")
 LYAPUNOV, MEGNO = "lyapunov", "megno"
 MOST_EXPONENTS = 8
-
-
-RUN_COORDINATES: tuple[str, ...] = (
-    "run",
-    "run_id",
-    "in_study",
-    "integrator",
-    "step_size",
-    "tolerance",
-    "adaptive",
-)
-RUN_COORDINATES += ("initial_condition", "ensemble", "repeat")
 
 
 @dataclass(frozen=True)
@@ -83,6 +69,13 @@ class Variable:
         return {"units": self.units, "long_name": self.long_name, **self.attributes}
 
 
+# --- over (run, time) -------------------------------------------------------------------------
+
+
+def _sampled(name: str, units: str, long_name: str, **attributes: Any) -> Variable:
+    return Variable(name, ("run", "time"), units, long_name, attributes=attributes)
+
+
 def sampled_variables(
     experiment: "ResolvedExperiment", systems: "Sequence[System]"
 ) -> list[Variable]:
@@ -99,31 +92,15 @@ def sampled_variables(
     -------
     list of Variable
     """
-    variables, system = [], systems[0]
+    variables, system, record = [], systems[0], experiment.record
     for quantity in experiment.library.quantities(system):
-        if quantity.name in experiment.record:
+        if quantity.name in record:
             variables += _variables_of_quantity(quantity, experiment.statistics == "every_step")
     if experiment.reference is not None:
-        variables += _state_error_variables(systems)
-        own = reference_error_text(experiment.reference)
-        texts = REFERENCE_ERRORS | {REFERENCE_ERROR: own}
-        kinds = {REFERENCE_ERROR: STATE_ERROR | experiment.reference.options}
-        variables += [
-            _sampled_variable(name, "1", text, kinds.get(name, STATE_ERROR))
-            for name, text in texts.items()
-        ]
-    if "step_size" in experiment.record:
-        text = "size of the step that covers the sample time"
-        variables.append(_sampled_variable(CURRENT_STEP_SIZE, system.time_units, text))
-    if "rejected_steps" in experiment.record:
-        text = "steps rejected until the end of the one that covers the sample time"
-        variables.append(_sampled_variable(REJECTED_SO_FAR, "1", text))
-    variables += [
-        _sampled_variable(name, units, text, {"kind": "chaos"})
-        for name, units, text in _chaos_variables(system.time_units)
-        if name in experiment.record
-    ]
-    if "state" in experiment.record:
+        variables += _reference_errors(experiment.reference, systems)
+    found = _measured_along(system.time_units)
+    variables += [variable for name, variable in found.items() if name in record]
+    if "state" in record:
         variables.append(Variable("state", STATE_DIMS, "1", system.state_text))
     return variables
 
@@ -133,18 +110,27 @@ def lyapunov_names(count: int | None = None) -> tuple[str, ...]:
     return (LYAPUNOV,) if count is None else tuple(f"{LYAPUNOV}_{k + 1}" for k in range(count))
 
 
-def _chaos_variables(time_units: str) -> list[tuple[str, str, str]]:
-    """Name, units and text of each variable that tells how nearby trajectories part."""
-    numbered = enumerate(lyapunov_names(MOST_EXPONENTS), 1)
-    over = "1" if time_units == "1" else f"{time_units}-1"
-    return [
-        (LYAPUNOV, over, "largest Lyapunov exponent of the steps until then"),
-        *((name, over, f"Lyapunov exponent {k} of the steps until then") for k, name in numbered),
-        (MEGNO, "1", "mean exponential growth of nearby orbits until then"),
-    ]
+def _measured_along(time_units: str) -> dict[str, Variable]:
+    """What a record may ask for of the steps of a run, by its name there."""
+    over, chaos = "1" if time_units == "1" else f"{time_units}-1", {"kind": "chaos"}
+    exponents = {LYAPUNOV: "largest Lyapunov exponent"} | {
+        name: f"Lyapunov exponent {k}" for k, name in enumerate(lyapunov_names(MOST_EXPONENTS), 1)
+    }
+    growth = "mean exponential growth of nearby orbits until then"
+    size = "size of the step that covers the sample time"
+    rejected = "steps rejected until the end of the one that covers the sample time"
+    return {
+        "step_size": _sampled(CURRENT_STEP_SIZE, time_units, size),
+        "rejected_steps": _sampled(REJECTED_SO_FAR, "1", rejected),
+        **{
+            name: _sampled(name, over, f"{text} of the steps until then", **chaos)
+            for name, text in exponents.items()
+        },
+        MEGNO: _sampled(MEGNO, "1", growth, **chaos),
+    }
 
 
-CHAOS = tuple(name for name, *_ in _chaos_variables("1"))
+CHAOS = tuple(name for name, made in _measured_along("1").items() if made.attributes)
 """What a record may ask for of how nearby trajectories part, over ``(run, time)``."""
 
 
@@ -153,19 +139,19 @@ def reference_error_text(reference: "Reference") -> str:
     return PRECISE_REFERENCE_ERROR if reference.is_precise else REFERENCE_ERRORS[REFERENCE_ERROR]
 
 
-def _state_error_variables(systems: "Sequence[System]") -> list[Variable]:
-    """The errors of states that any of the systems has, each once, with what it is in all."""
-    own: dict[str, list[StateError]] = {}
-    for error in (error for made in systems for error in made.state_errors):
-        own.setdefault(error.name, []).append(error)
+def _reference_errors(reference: "Reference", systems: "Sequence[System]") -> list[Variable]:
+    """Errors against a reference that any of the systems has, each with what it is in all."""
+    errors = [error for made in systems for error in made.state_errors]
+    units = {error.name: error.units for error in reversed(errors)}
+    texts = {
+        name: "; ".join(dict.fromkeys(own.long_name for own in errors if own.name == name))
+        for name in dict.fromkeys(error.name for error in errors)
+    }
+    texts |= REFERENCE_ERRORS | {REFERENCE_ERROR: reference_error_text(reference)}
+    kinds = {REFERENCE_ERROR: STATE_ERROR | reference.options}
     return [
-        _sampled_variable(
-            name,
-            errors[0].units,
-            "; ".join(dict.fromkeys(e.long_name for e in errors)),
-            STATE_ERROR,
-        )
-        for name, errors in own.items()
+        _sampled(name, units.get(name, "1"), text, **kinds.get(name, STATE_ERROR))
+        for name, text in texts.items()
     ]
 
 
@@ -174,22 +160,28 @@ def reference_error_names(system: "System") -> tuple[str, ...]:
     return (*(error.name for error in system.state_errors), *REFERENCE_ERRORS)
 
 
-def taken_variable_names(system: "System") -> set[str]:
-    """Names that variables and coordinates of an experiment may have, whatever it records or scans.
-
-    Parameters
-    ----------
-    system : systems.System
-
-    Returns
-    -------
-    set of str
-    """
-    names = {"time", "row", "component", "state", CURRENT_STEP_SIZE, REJECTED_SO_FAR}
-    names |= {*CHAOS}
-    names |= {*RUN_COORDINATES, *reference_error_names(system), *system.parameter_names()}
-    names |= {variable.name for variable in (*ALL_RUN_VARIABLES, INITIAL_STATE)}
-    return names.union(*(variable_names_of_quantity(quantity) for quantity in system.quantities))
+def _variables_of_quantity(quantity: "Quantity", statistics: bool) -> list[Variable]:
+    name, text, error = quantity.name, quantity.long_name, f"{quantity.name}_error"
+    if quantity.each_row:
+        return [Variable(name, STATE_DIMS, quantity.units, text)]
+    texts = {f"{name}_{axis}": f"{text}, {axis} component" for axis in quantity.components}
+    match quantity.kind:
+        case "constraint":
+            texts = {error: text}
+            if statistics and name == "unit_length":
+                texts[f"{error}_mean"] = (
+                    "mean of |q·q − 1| over bodies and the steps of an interval"
+                )
+        case "observable":  # which changes: that is no error
+            texts = texts or {name: text}
+        case _:
+            change = f"norm of the change of the {text}" if texts else f"change of the {text}"
+            texts = (texts or {name: text}) | {error: change}
+    if statistics and quantity.kind == "energy":
+        words = name.replace("_", " ")
+        texts |= {f"{error}_{of}": said.format(words) for of, said in ENERGY_STATISTICS.items()}
+    kinds = {error: {"kind": quantity.kind}}
+    return [_sampled(of, quantity.units, said, **kinds.get(of, {})) for of, said in texts.items()]
 
 
 def variable_names_of_quantity(quantity: "Quantity") -> set[str]:
@@ -197,92 +189,62 @@ def variable_names_of_quantity(quantity: "Quantity") -> set[str]:
     return {variable.name for variable in _variables_of_quantity(quantity, True)}
 
 
-def _variables_of_quantity(quantity: "Quantity", statistics: bool) -> list[Variable]:
-    name, units, text = quantity.name, quantity.units, quantity.long_name
-    kind = {"kind": quantity.kind}
-    if quantity.each_row:
-        return [Variable(name, STATE_DIMS, units, text)]
-    if quantity.kind == "constraint":
-        variables = [_sampled_variable(f"{name}_error", units, text, kind)]
-        if statistics and name == "unit_length":
-            mean = "mean of |q·q − 1| over bodies and the steps of an interval"
-            variables.append(_sampled_variable("unit_length_error_mean", units, mean))
-        return variables
-    if quantity.components:
-        variables = [
-            _sampled_variable(f"{name}_{axis}", units, f"{text}, {axis} component")
-            for axis in quantity.components
-        ]
-        error = f"norm of the change of the {text}"
-    else:
-        variables = [_sampled_variable(name, units, text)]
-        error = f"change of the {text}"
-    if quantity.kind == "observable":  # which changes: that is no error
-        return variables
-    variables.append(_sampled_variable(f"{name}_error", units, error, kind))
-    if statistics and quantity.kind == "energy":
-        words = name.replace("_", " ")
-        variables += [
-            _sampled_variable(f"{name}_error_{of}", units, text.format(words))
-            for of, text in ENERGY_STATISTICS.items()
-        ]
-    return variables
+# --- over (run) -------------------------------------------------------------------------------
 
 
-def _sampled_variable(
-    name: str, units: str, long_name: str, attributes: dict[str, Any] | None = None
-) -> Variable:
-    return Variable(name, ("run", "time"), units, long_name, attributes=attributes or {})
+def _number(name: str, long_name: str, units: str = "1") -> Variable:
+    return Variable(name, ("run",), units, long_name)
 
 
-def _count_variable(
+def _count(
     name: str, long_name: str, fill: int = 0, dtype: str = "int64", **attributes: Any
 ) -> Variable:
     return Variable(name, ("run",), "1", long_name, dtype, fill, attributes)
 
 
+def _status(name: str, long_name: str, meanings: Sequence[str]) -> Variable:
+    """How something ended: an index into the meanings, or pending."""
+    values, words = [PENDING, *range(len(meanings))], " ".join(("pending", *meanings))
+    return _count(name, long_name, PENDING, "int8", flag_values=values, flag_meanings=words)
+
+
 STOP_TIME, ENVIRONMENT, CPU_TIME = "stop_time", "environment", "cpu_time"
 RUN_VARIABLES = (  # times of a run are in the system's unit: `run_variables`
-    _count_variable("steps", "steps taken"),
-    _count_variable("rejected_steps", "steps rejected by the step control"),
-    _count_variable("evaluations", "evaluations of the system's gradient or field"),
-    _count_variable("iterations_max", "most solver iterations in a stage"),
-    Variable("iterations_mean", ("run",), "1", "mean solver iterations in a stage"),
-    Variable(CPU_TIME, ("run",), "s", "CPU time of the integration; a lane's share of its batch"),
-    Variable("wall_time", ("run",), "s", "time of the integration; a lane's share of its batch"),
-    _count_variable("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
-    Variable("stop_residual", ("run",), "1", "residual with which the run failed"),
-    Variable(STOP_TIME, ("run",), "1", "time at which the run failed; NaN if it did not"),
-    _count_variable(
+    _count("steps", "steps taken"),
+    _count("rejected_steps", "steps rejected by the step control"),
+    _count("evaluations", "evaluations of the system's gradient or field"),
+    _count("iterations_max", "most solver iterations in a stage"),
+    _number("iterations_mean", "mean solver iterations in a stage"),
+    _number(CPU_TIME, "CPU time of the integration; a lane's share of its batch", "s"),
+    _number("wall_time", "time of the integration; a lane's share of its batch", "s"),
+    _count("stop_step", "step at which the run failed; -1 if it did not", fill=-1),
+    _number("stop_residual", "residual with which the run failed"),
+    _number(STOP_TIME, "time at which the run failed; NaN if it did not"),
+    _count(
         ENVIRONMENT,
         "what computed the run, by its number in the attribute environments of the root; 0: "
         "not known",
         dtype="int32",
     ),
-    _count_variable("status", "how the run ended", PENDING, "int8", **STATUS_FLAGS),
+    _status("status", "how the run ended", STATUS),
 )
+STATUS_FLAGS = RUN_VARIABLES[-1].attributes
 SYMPLECTIC_DEFECT, REVERSAL_ERROR = "symplectic_defect", "reversal_error"
 STRUCTURE = {  # what a study's record may ask for besides, each with its variables over runs
     SYMPLECTIC_DEFECT: (
-        Variable(
+        _number(
             SYMPLECTIC_DEFECT,
-            ("run",),
-            "1",
             "max |JᵀΩJ − Ω| / max |Ω|, with J the Jacobian of the first step (adaptive: of the "
             "first sample interval) and Ω the symplectic form",
         ),
-        Variable(
+        _number(
             "symplectic_resolution",
-            ("run",),
-            "1",
             "error of rounding, or of difference quotients, in the symplectic defect",
         ),
     ),
     REVERSAL_ERROR: (
-        Variable(
+        _number(
             REVERSAL_ERROR,
-            ("run",),
-            "1",
             "Euclidean distance of the stacked state from the start, after as many steps back",
         ),
     ),
@@ -296,34 +258,23 @@ REFERENCE_ENDS = (
 
 REFERENCE_END, HELD_SAMPLES = "end", "held_samples"
 STOPS = (  # of one in double precision the first and the last, in double-double all but the first
-    Variable(STOP_TIME, ("run",), "1", "time at which the reference ended, in the system's unit"),
-    Variable("step_size", ("run",), "1", "step size that was tried last where it ends"),
-    Variable(
+    _number(STOP_TIME, "time at which the reference ended, in the system's unit"),
+    _number("step_size", "step size that was tried last where it ends"),
+    _number(
         "difference",
-        ("run",),
-        "1",
         "by which states of that and of half of it differ there, of the size of the initial one",
     ),
-    Variable(
+    _number(
         "steps",
-        ("run",),
-        "1",
         "if too many are needed, about how many until there; in double precision those it took",
     ),
 )
 OF_REFERENCE_ENDS = (  # over references, along ``run`` in their group
-    _count_variable(
-        REFERENCE_END,
-        "how the reference ended; pending: not known",
-        PENDING,
-        "int8",
-        flag_values=[PENDING, *range(len(REFERENCE_ENDS))],
-        flag_meanings=" ".join(("pending", *REFERENCE_ENDS)),
-    ),
-    _count_variable(HELD_SAMPLES, "samples at which the reference holds, the first ones"),
+    _status(REFERENCE_END, "how the reference ended; pending: not known", REFERENCE_ENDS),
+    _count(HELD_SAMPLES, "samples at which the reference holds, the first ones"),
     *STOPS,
 )
-SAMPLE_COUNT = _count_variable("sample_count", "valid samples; 0: not computed yet")
+SAMPLE_COUNT = _count("sample_count", "valid samples; 0: not computed yet")
 """The count of samples, the commit marker: samples beyond it do not exist."""
 
 ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), SAMPLE_COUNT)
@@ -351,3 +302,21 @@ def run_variables(record: Collection[str], system: "System") -> list[Variable]:
         for variable in RUN_VARIABLES
     ]
     return [*own, *measured, SAMPLE_COUNT]
+
+
+def taken_variable_names(system: "System") -> set[str]:
+    """Names that variables and coordinates of an experiment may have, whatever it records or scans.
+
+    Parameters
+    ----------
+    system : systems.System
+
+    Returns
+    -------
+    set of str
+    """
+    along = _measured_along("1").values()
+    names = {variable.name for variable in (*along, *ALL_RUN_VARIABLES, INITIAL_STATE)}
+    names |= {"time", "row", "component", "state", *RUN_COORDINATES}
+    names |= {*reference_error_names(system), *system.parameter_names()}
+    return names.union(*(variable_names_of_quantity(quantity) for quantity in system.quantities))

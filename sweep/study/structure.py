@@ -5,18 +5,14 @@ when a run is over; ``lyapunov`` and ``megno``, see `integrators.diagnostics.exp
 They count in no run's CPU time.
 """
 
+import contextlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.diagnostics.exponents import (
-    Followed,
-    check_compiled,
-    check_count,
-    obstacle_to_following,
-)
+from integrators.diagnostics import exponents
 from integrators.diagnostics.structure import (
     AdaptiveMap,
     defect_of_map,
@@ -26,8 +22,6 @@ from integrators.diagnostics.structure import (
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space, state_space
 from integrators.method import Integrator
-from integrators.stepping.adaptive import AdaptiveProblem
-from integrators.stepping.problem import Problem
 from sweep.study.schema import CHAOS, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 from systems import System
 
@@ -36,8 +30,6 @@ if TYPE_CHECKING:
     from sweep.study.initial_conditions.base import Start
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
-
-
 WITH_TANGENTS = {SYMPLECTIC_DEFECT, *CHAOS}  # for which steps are computed with tangents
 
 
@@ -53,32 +45,24 @@ def obstacle_to_measuring(
     systems : list of systems.System
     entries : list of sweep.study.IntegratorEntry
     """
-    if name in CHAOS:
-        return _obstacle_to_exponents(systems, entries)
     if name == REVERSAL_ERROR:
         if all(entry.adaptive for entry in entries):
             return "needs an integrator with a fixed step: an adaptive one has no steps to go back"
         return ""
-    try:
-        for system in systems:
-            phase_space(system.form)
-    except InputError as error:
-        return f"cannot be measured on {systems[0].name}: {error}"
-    fewest = min(system.bodies for system in systems)
-    if fewest > MOST_BODIES:
-        return f"is measured of up to {MOST_BODIES} bodies; {systems[0].name} has {fewest}"
-    return ""
-
-
-def _obstacle_to_exponents(systems: Sequence[System], entries: "Sequence[IntegratorEntry]") -> str:
-    obstacles = [obstacle_to_following(entry.integrator()) for entry in entries]
-    if all(obstacles):
+    follows, first = name in CHAOS, systems[0].name
+    obstacles = [exponents.obstacle_to_following(entry.integrator()) for entry in entries]
+    if follows and all(obstacles):
         return f"cannot be computed: {'; '.join(dict.fromkeys(obstacles))}"
     try:
-        check_compiled()
-        state_space(systems[0].form)
+        if follows:
+            exponents.check_compiled()
+        for system in systems:
+            (state_space if follows else phase_space)(system.form)
     except InputError as error:
-        return f"cannot be computed on {systems[0].name}: {error}"
+        return f"cannot be {'computed' if follows else 'measured'} on {first}: {error}"
+    fewest = min(system.bodies for system in systems)
+    if fewest > MOST_BODIES and not follows:
+        return f"is measured of up to {MOST_BODIES} bodies; {first} has {fewest}"
     return ""
 
 
@@ -93,7 +77,7 @@ def check_exponent_count(systems: Sequence[System], start: "Start", count: int) 
     count : int
     """
     smallest = min(systems, key=lambda system: system.bodies)
-    check_count(smallest.form, start.states(smallest)[0], count)
+    exponents.check_count(smallest.form, start.states(smallest)[0], count)
 
 
 def exponents_of_record(record: Collection[str]) -> list[str]:
@@ -102,8 +86,8 @@ def exponents_of_record(record: Collection[str]) -> list[str]:
 
 
 def followed_problem(
-    problem: Problem | AdaptiveProblem, integrator: Integrator, form: Any, record: Collection[str]
-) -> Followed | None:
+    problem: Any, integrator: Integrator, form: Any, record: Collection[str]
+) -> exponents.Followed | None:
     """The `Followed` problem whose tangent vectors give what a record asks for; None without any.
 
     Parameters
@@ -114,12 +98,11 @@ def followed_problem(
     form : SpheresLagrangian or another
     record : tuple of str
     """
-    if obstacle_to_following(integrator) or not set(record) & set(CHAOS):
+    if exponents.obstacle_to_following(integrator) or not {*record} & {*CHAOS}:
         return None
-    own: Any = problem
     if integrator.adaptive and integrator.main is not None:
-        own = integrator.main.bind(form)
-    return Followed(own, form, max(1, len(exponents_of_record(record))))
+        problem = integrator.main.bind(form)
+    return exponents.Followed(problem, form, max(1, len(exponents_of_record(record))))
 
 
 def checkpoint_size(integrator: Integrator, system: System, record: Collection[str]) -> int:
@@ -133,7 +116,7 @@ def checkpoint_size(integrator: Integrator, system: System, record: Collection[s
 
 def symplectic_defects(
     form: Any,
-    problem: Problem | AdaptiveProblem,
+    problem: Any,
     initial: NDArray[np.float64],
     step_size: float,
     interval: float,
@@ -166,24 +149,19 @@ def symplectic_defects(
     found = np.full((len(initial), 2), np.nan)
     if form.bodies <= MOST_BODIES:
         space = phase_space(form)
-        for i, (row, state) in enumerate(zip(found, initial, strict=True)):
-            try:
-                if isinstance(problem, AdaptiveProblem):
+        for i, state in enumerate(initial):
+            with contextlib.suppress(InputError):  # an equilibrium may have no tangent plane
+                if maps:
                     measured = defect_of_map(space, maps[i], state, interval)
                 else:
                     measured = defect_of_steps(space, problem, state, step_size, 1)
-            except InputError:  # an equilibrium where the phase space has no tangent plane
-                continue
-            row[:] = measured.defect, measured.resolution
+                found[i] = measured.defect, measured.resolution
     names = (variable.name for variable in STRUCTURE[SYMPLECTIC_DEFECT])
     return dict(zip(names, found.T, strict=True))
 
 
 def reversal_errors(
-    form: Any,
-    problem: Any,
-    initial: NDArray[np.float64],
-    back: NDArray[np.float64] | None,
+    form: Any, problem: Any, initial: NDArray[np.float64], back: NDArray[np.float64] | None
 ) -> dict[str, NDArray[np.float64]]:
     """The variable of `REVERSAL_ERROR` of runs of one problem; NaN of adaptive ones.
 
