@@ -22,14 +22,6 @@ LOG = "log"
 Settings = int | dict[str, Any]  # how a study, or a store, says where samples are
 
 
-class Thinning(NamedTuple):
-    """Of samples that thin out: so many in a decade, the first, and the largest step size."""
-
-    per_decade: int
-    first: float
-    grid: float
-
-
 @dataclasses.dataclass(frozen=True)
 class TimeAxis:
     """Sample times, all of them multiples of an interval that every step size divides.
@@ -42,16 +34,17 @@ class TimeAxis:
     pieces : tuple of (int, int) or (str, int)
         One after the other: how many intervals lie between samples, and how many of these come; or
         ``"log"``, and the mark until which samples thin out.
-    begun : tuple of (float, int)
-        The time until which a study asked for samples, and how many intervals that is: times are
-        rounded once from these, also of samples that came later.
-    thinning : Thinning or None
+    begun : float
+        Where the first piece ends, as a study asked for it: times are rounded once from this, also
+        of samples that came later.
+    thinning : PerDecade or None
+        How samples thin out, if they do.
     """
 
     interval: float
     pieces: tuple[tuple[int | str, int], ...]
-    begun: tuple[float, int]
-    thinning: Thinning | None = None
+    begun: float
+    thinning: "PerDecade | None" = None
 
     @classmethod
     def uniform(cls, duration: float, samples: int) -> "TimeAxis":
@@ -69,62 +62,11 @@ class TimeAxis:
         InputError
             If the duration is not positive or there is no interval.
         """
-        _check_usable_duration(duration)
+        _check_duration(duration)
         if samples < 1:
             raise InputError(f"expected at least 1 interval, got {samples}", key="samples")
         _check_sample_count(samples)
-        interval = float(times_of_marks(duration, 1, samples))
-        return cls(interval, ((1, samples),), (duration, samples))
-
-    @classmethod
-    def logarithmic(cls, duration: float, per_decade: int, first: float, grid: float) -> "TimeAxis":
-        """Samples that thin out with time, from t = 0 and `first` on, so many in every decade.
-
-        They are the multiples of `grid` nearest to ``first * 10**(j / per_decade)``, each once,
-        and the duration; the one before that is half a spacing away from it, at least.
-
-        Parameters
-        ----------
-        duration : float
-            As of `uniform`; a multiple of `grid`.
-        per_decade : int
-        first : float
-            Time of the first sample after t = 0, from `grid` to the duration.
-        grid : float
-            The largest step size.
-
-        Raises
-        ------
-        InputError
-            If a value is out of bounds, or `grid` does not divide the duration.
-        """
-        _check_usable_duration(duration)
-        if not 1 <= per_decade <= MOST_PER_DECADE:
-            raise InputError(
-                f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {per_decade:,}",
-                key="per_decade",
-            )
-        if not grid > 0:
-            raise InputError(f"expected a positive step size, got {grid}", key="step_size")
-        ratio = duration / grid
-        if not ratio <= MOST_STEPS:
-            raise InputError(f"the step size {grid} needs more than 2**53 steps")
-        if abs(ratio - round(ratio)) > DIVIDES * ratio:
-            raise InputError(
-                f"the largest step size {grid}, of which all sample times are multiples, does "
-                f"not divide the duration {duration}; "
-                f"{_describe_nearest_divisors(duration, ratio)}",
-                key="step_size",
-            )
-        low, high = (1 - DIVIDES) * grid, (1 + DIVIDES) * duration
-        if not low <= first <= high:
-            raise InputError(
-                f"expected a time from the largest step size {grid} to the duration "
-                f"{duration}, got {first}",
-                key="first",
-            )
-        count, thinning = round(ratio), Thinning(per_decade, first, grid)
-        return cls(duration / count, ((LOG, count),), (duration, count), thinning)
+        return cls(float(_times_of_marks(duration, 1, samples)), ((1, samples),), duration)
 
     @classmethod
     def of_settings(cls, duration: float, settings: Settings) -> "TimeAxis":
@@ -132,28 +74,26 @@ class TimeAxis:
         if not isinstance(settings, dict):
             return cls.uniform(duration, settings)
         if "pieces" not in settings:
-            return cls.logarithmic(duration, **settings)
+            return PerDecade(**settings).axis(duration, settings["grid"])
         first = cls.of_settings(settings["first"]["duration"], settings["first"]["samples"])
-        more = ((stride, count) for stride, count in settings["pieces"])
-        return dataclasses.replace(first, pieces=(*first.pieces, *more))
+        return dataclasses.replace(first, pieces=(*first.pieces, *map(tuple, settings["pieces"])))
 
     @property
     def settings(self) -> Settings:
         """Settings that distinguish the axis from others of the same duration."""
-        duration, count = self.begun
-        first = count if self.thinning is None else self.thinning._asdict()
+        first = self.pieces[0][1] if self.thinning is None else self.thinning._asdict()
         if len(self.pieces) == 1:
             return first
-        pieces = [list(piece) for piece in self.pieces[1:]]
-        return {"first": {"duration": duration, "samples": first}, "pieces": pieces}
+        begun = {"duration": self.begun, "samples": first}
+        return {"first": begun, "pieces": [list(piece) for piece in self.pieces[1:]]}
 
     def times_unit(self, unit: float) -> "TimeAxis":
         """The axis in the system's own unit of time, of one given in multiples of `unit`."""
-        duration, count = self.begun
         if self.thinning is None:
-            return TimeAxis.uniform(duration * unit, count)
+            return TimeAxis.uniform(self.begun * unit, self.pieces[0][1])
         per_decade, first, grid = self.thinning
-        return TimeAxis.logarithmic(duration * unit, per_decade, first * unit, grid * unit)
+        thinning = PerDecade(per_decade, (first or grid) * unit)
+        return thinning.axis(self.begun * unit, grid * unit)
 
     def _spans(self) -> Iterator[range | NDArray[np.int64]]:
         """The marks of each piece."""
@@ -163,8 +103,9 @@ class TimeAxis:
                 yield range(last + stride, last + stride * count + 1, stride)
                 last += stride * count
             elif self.thinning is not None:
-                per_decade, first, _ = self.thinning
-                yield _thinning_marks(first / self.interval, per_decade, last, count)
+                per_decade, first, grid = self.thinning
+                begin = (first or grid) / self.interval
+                yield _thinning_marks(begin, per_decade, last, count)
                 last = count
 
     @property
@@ -189,29 +130,24 @@ class TimeAxis:
     @property
     def times(self) -> NDArray[np.float64]:
         """Times of the samples, shape ``(samples + 1,)``."""
-        return self.times_at(self.marks)
+        return self._times_at(self.marks)
 
-    def times_at(self, marks: ArrayLike) -> NDArray[np.float64]:
-        """Times of some marks."""
-        return times_of_marks(self.begun[0], marks, self.begun[1])
+    def _times_at(self, marks: ArrayLike) -> NDArray[np.float64]:
+        return _times_of_marks(self.begun, marks, self.pieces[0][1])
 
     @property
     def duration(self) -> float:
         """Time of the last sample."""
-        is_begun = len(self.pieces) == 1
-        return self.begun[0] if is_begun else float(self.times_at(self.intervals))
+        return self.begun if len(self.pieces) == 1 else float(self._times_at(self.intervals))
 
     @property
     def interval_in_words(self) -> str:
         """The interval, for messages."""
-        duration, count = self.begun
-        if self.thinning is None:
-            return (
-                f"the sample interval {self.interval:.10g} (duration {duration} / samples {count})"
-            )
-        return (
-            f"{self.interval:.10g}, the largest step size, of which all sample times are multiples"
-        )
+        shown = f"{self.interval:.10g}"
+        if self.thinning is not None:
+            return f"{shown}, the largest step size, of which all sample times are multiples"
+        samples = self.pieces[0][1]
+        return f"the sample interval {shown} (duration {self.begun} / samples {samples})"
 
     def steps(self, step_size: StepSize) -> int:
         """Number of steps in an interval.
@@ -279,7 +215,6 @@ class TimeAxis:
             If the duration is not longer, no whole number of intervals fits, or they would be
             finer.
         """
-        check_duration(duration)
         if duration <= self.duration * (1 + DIVIDES):
             raise InputError(
                 f"a duration of {duration:g} does not extend one of {self.duration:g}: expected "
@@ -289,7 +224,7 @@ class TimeAxis:
         ratio = duration / self.interval
         whole = round(ratio)
         if abs(ratio - whole) > DIVIDES * ratio:
-            ends = self.times_at([math.floor(ratio), math.ceil(ratio)])
+            ends = self._times_at([math.floor(ratio), math.ceil(ratio)])
             raise InputError(
                 f"a duration of {duration:g} does not fit the sample interval: the nearest that do "
                 f"are {' and '.join(f'{end:.10g}' for end in ends)}",
@@ -303,9 +238,9 @@ class TimeAxis:
         if self.thinning is None:
             plain = TimeAxis.uniform(float(duration), made.samples)
         else:
-            plain = TimeAxis.logarithmic(float(duration), *self.thinning)
-        same_steps = self.thinning is None or plain.interval == made.interval
-        return plain if same_steps and np.array_equal(plain.times, made.times) else made
+            plain = self.thinning.axis(float(duration), self.thinning.grid)
+        same = plain.interval == made.interval and np.array_equal(plain.times, made.times)
+        return plain if same else made
 
     def _equal_intervals_until(
         self, whole: int, duration: float, samples: int | None
@@ -320,13 +255,81 @@ class TimeAxis:
             )
         count = more // last if samples is None else samples
         _check_sample_count(self.samples + count)
-        if count < 1 or more % count or (last > 1 and more // count < last):
+        if count < 1 or more % count or more // count < last:
             raise InputError(
                 f"{count} samples from {self.duration:g} to {duration:g} do not fit: expected a "
                 f"number that divides {more}, the sample intervals of {self.interval:g} in between",
                 key="samples",
             )
         return more // count, count
+
+
+class PerDecade(NamedTuple):
+    """Samples that thin out with time, so many in every decade.
+
+    Parameters
+    ----------
+    per_decade : int
+    first : float or None
+        Time of the first sample after t = 0; None: `grid`.
+    grid : float
+        The largest step size, of which all times are multiples; NaN where it is not known yet.
+    """
+
+    per_decade: int
+    first: float | None
+    grid: float = math.nan
+
+    def axis(self, duration: float, grid: float, generated: bool = False) -> TimeAxis:
+        """The axis of the multiples of `grid` nearest to ``first * 10**(j / per_decade)``.
+
+        Each is there once, and the duration; the one before that is half a spacing away from it, at
+        least.
+
+        Parameters
+        ----------
+        duration : float
+            As of `TimeAxis.uniform`.
+        grid : float
+            The largest step size; it divides the duration.
+        generated : bool
+            Whether the nearest one that does is taken.
+
+        Raises
+        ------
+        InputError
+            If a value is out of bounds, or `grid` does not divide the duration.
+        """
+        _check_duration(duration)
+        if not 1 <= self.per_decade <= MOST_PER_DECADE:
+            raise InputError(
+                f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {self.per_decade:,}",
+                key="per_decade",
+            )
+        if not grid > 0:
+            raise InputError(f"expected a positive step size, got {grid}", key="step_size")
+        ratio = duration / grid
+        if not ratio <= MOST_STEPS:
+            raise InputError(f"the step size {grid} needs more than 2**53 steps")
+        count = max(1, round(ratio))
+        if abs(ratio - count) > DIVIDES * ratio:
+            if not generated:
+                raise InputError(
+                    f"the largest step size {grid}, of which all sample times are multiples, does "
+                    f"not divide the duration {duration}; "
+                    f"{_describe_nearest_divisors(duration, ratio)}",
+                    key="step_size",
+                )
+            grid = duration / count
+        first = grid if self.first is None else self.first
+        if not (1 - DIVIDES) * grid <= first <= (1 + DIVIDES) * duration:
+            raise InputError(
+                f"expected a time from the largest step size {grid} to the duration "
+                f"{duration}, got {first}",
+                key="first",
+            )
+        known = PerDecade(self.per_decade, first, grid)
+        return TimeAxis(duration / count, ((LOG, count),), duration, known)
 
 
 @functools.lru_cache(maxsize=64)
@@ -348,26 +351,7 @@ def _thinning_marks(first: float, per_decade: int, start: int, last: int) -> NDA
     return np.array([*dict.fromkeys([*marks, last])], dtype=np.int64)
 
 
-@dataclasses.dataclass(frozen=True)
-class PerDecade:
-    """What a study says of samples that thin out; `first` None: the largest step size."""
-
-    per_decade: int
-    first: float | None
-
-    def axis(self, duration: float, largest: float, generated: bool) -> TimeAxis:
-        """The `TimeAxis` of a largest step size, snapped if it was `generated`."""
-        ratio = duration / largest if largest > 0 else 1.0
-        if not ratio <= MOST_STEPS:
-            raise InputError(f"the step size {largest} needs more than 2**53 steps")
-        ratio = max(1, round(ratio))
-        exact = abs(duration / ratio - largest) <= DIVIDES * largest
-        grid = duration / ratio if generated and not exact else largest
-        first = grid if self.first is None else self.first
-        return TimeAxis.logarithmic(duration, self.per_decade, first, grid)
-
-
-def times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.float64]:
+def _times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.float64]:
     """`marks` of `last` parts of a duration, rounded once where the duration has few digits.
 
     Then an axis of thrice the duration and thrice the samples has the same times.
@@ -382,15 +366,10 @@ def times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.f
     return np.reshape(exact, np.shape(marks))
 
 
-def check_duration(duration: float) -> None:
-    """Raise InputError unless it is a positive number."""
+def _check_duration(duration: float) -> None:
+    """Raise InputError unless squares of a positive time and of steps in it have all digits."""
     if not 0 < duration < math.inf:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
-
-
-def _check_usable_duration(duration: float) -> None:
-    """Raise InputError unless squares of a positive time and of steps in it have all digits."""
-    check_duration(duration)
     if not SHORTEST <= duration <= LONGEST:
         raise InputError(
             f"expected a time from {SHORTEST:g} to {LONGEST:g}, got {duration:g}", key="duration"
@@ -405,13 +384,6 @@ def _describe_nearest_divisors(whole: float, ratio: float) -> str:
         if n
     )
     return f"the nearest that do are {fits}"
-
-
-def check_range_count(count: int) -> int:
-    """A number of values that a range can have, or `InputError`."""
-    if not 2 <= count <= MOST_VALUES:
-        raise InputError(f"expected 2 to {MOST_VALUES:,} values, got {count:,}", key="count")
-    return count
 
 
 def spaced_values(start: float, stop: float, count: int, spacing: str) -> tuple[float, ...]:
@@ -436,21 +408,19 @@ def spaced_values(start: float, stop: float, count: int, spacing: str) -> tuple[
     InputError
         If `count` is out of bounds, or an end is not positive where the spacing is logarithmic.
     """
-    check_range_count(count)
+    if not 2 <= count <= MOST_VALUES:
+        raise InputError(f"expected 2 to {MOST_VALUES:,} values, got {count:,}", key="count")
     for key, end in (("start", start), ("stop", stop)):
         if spacing == "log" and end <= 0:
             raise InputError(f"a range with spacing 'log' needs positive ends, got {end}", key=key)
-    values = [float(start)]
-    for k in range(1, count - 1):
-        part = k / (count - 1)
-        if spacing == "log":
-            value = start ** (1 - part) * stop**part
-        else:
-            value = start + (stop - start) * part
-        values.append(float(f"{value:.6g}"))
-    values.append(float(stop))
+    parts = (k / (count - 1) for k in range(1, count - 1))
+    between = (
+        start ** (1 - part) * stop**part if spacing == "log" else start + (stop - start) * part
+        for part in parts
+    )
+    values = [float(start), *(float(f"{value:.6g}") for value in between), float(stop)]
     whole = isinstance(start, int) and isinstance(stop, int) and all(v.is_integer() for v in values)
-    return tuple(int(value) for value in values) if whole else tuple(values)
+    return tuple(map(int, values)) if whole else tuple(values)
 
 
 def _check_sample_count(samples: int) -> None:
