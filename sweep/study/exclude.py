@@ -3,12 +3,12 @@
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.errors import InputError, check_known, suggest_nearest
+from integrators.errors import InputError, suggest_nearest
 
 EQUAL = 1e-9  # relative difference up to which two numbers of a column are the same
 SHOWN = 20  # labels to look for the nearest in; an ensemble may have a million
@@ -26,21 +26,11 @@ class Condition:
     operator : {"==", "!=", "<", "<=", ">", ">="}
         Labels are only equal or not.
     value : float or str
-
-    Raises
-    ------
-    InputError
-        If there is no such operator for the value.
     """
 
     column: str
     operator: str
     value: float | str
-
-    def __post_init__(self) -> None:
-        if isinstance(self.value, str) and self.operator not in ("==", "!="):
-            raise InputError(f"labels are compared by '==' or '!=', got {self.operator!r}")
-        check_known("operator", self.operator, ("==", "!=", "<", "<=", ">", ">="))
 
     @classmethod
     def parse(cls, column: str, written: float | str, labels: Sequence[str] | None) -> "Condition":
@@ -56,14 +46,16 @@ class Condition:
         Raises
         ------
         InputError
-            If it is neither, or there is no such label.
+            If it is neither, there is no such label, or labels are compared by another operator.
         """
         found = re.fullmatch(r"(==|!=|<=|>=|<|>)\s*(.+)", str(written))
         operator, operand = found.groups() if found else ("==", written)
-        if labels is not None and operand not in labels:
-            close = suggest_nearest(operand, labels[:SHOWN])
-            raise InputError(f"unknown {column} {operand!r}.{close}")
         if labels is not None:
+            if operand not in labels:
+                close = suggest_nearest(operand, labels[:SHOWN])
+                raise InputError(f"unknown {column} {operand!r}.{close}")
+            if operator not in ("==", "!="):
+                raise InputError(f"labels are compared by '==' or '!=', got {operator!r}")
             return cls(column, operator, operand)
         try:
             number = float(operand)
@@ -80,25 +72,16 @@ class Condition:
 
         It holds for no run that has no such value: an adaptive one has no step size.
         """
-        same: NDArray[np.bool_]
+        found: NDArray[np.bool_]
         if isinstance(self.value, str):
             same = values == self.value
         else:
             same = np.abs(values - self.value) <= EQUAL * abs(self.value)
-        found: NDArray[np.bool_]
-        match self.operator:
-            case "==":
-                found = same
-            case "!=":
-                found = ~same & (values == values)
-            case "<":
-                found = (values < self.value) & ~same
-            case "<=":
-                found = (values < self.value) | same
-            case ">":
-                found = (values > self.value) & ~same
-            case _:  # ">="
-                found = (values > self.value) | same
+        if self.operator in ("==", "!="):
+            found = same if self.operator == "==" else ~same & (values == values)
+            return found
+        beyond = values < self.value if "<" in self.operator else values > self.value
+        found = beyond | same if "=" in self.operator else beyond & ~same
         return found
 
 
@@ -107,11 +90,6 @@ class Rule:
     """Leaves out the runs for which all `conditions`, a tuple of `Condition`, hold."""
 
     conditions: tuple[Condition, ...]
-
-    def holds(self, where: Callable[[Condition], NDArray[np.bool_]]) -> NDArray[np.bool_]:
-        """Where all conditions hold; `where` takes a `Condition` to a boolean array of the runs."""
-        found: NDArray[np.bool_] = np.logical_and.reduce([where(own) for own in self.conditions])
-        return found
 
     def scaled(self, column: str, factor: float) -> "Rule":
         """The same rule, a number that a column is compared with multiplied by `factor`."""

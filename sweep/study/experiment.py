@@ -9,14 +9,14 @@ import itertools
 import math
 import re
 import typing
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import integrators
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError
 from integrators.method import Integrator
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import MOST_STEPS, SMALLEST_TOLERANCES
@@ -29,9 +29,8 @@ from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.time_axis import TimeAxis
 from systems import System
 
-STATISTICS = ("every_step", "none")
 TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
-Value = TypeVar("Value", bound=Hashable)
+Groups = Sequence[Sequence[str]]  # of names of axes that advance together
 ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
 
 
@@ -90,7 +89,7 @@ class IntegratorEntry:
     where: str = dataclasses.field(default="", compare=False)
     library: Library = dataclasses.field(default=BUILT_IN, compare=False)
 
-    @property
+    @functools.cached_property
     def adaptive(self) -> bool:
         """Whether it chooses its steps by a tolerance."""
         return self.integrator().adaptive
@@ -98,8 +97,7 @@ class IntegratorEntry:
     @property
     def arithmetic(self) -> str:
         """One of `integrators.precision.ARITHMETICS`."""
-        name: str = self.options.get(ARITHMETIC, DOUBLE)
-        return name
+        return str(self.options.get(ARITHMETIC, DOUBLE))
 
     @property
     def is_precise(self) -> bool:
@@ -237,7 +235,7 @@ class ResolvedExperiment:
     Raises
     ------
     InputError
-        If a value is out of bounds or a step size does not divide the sample interval.
+        If a value is out of bounds, or axes that advance together have no one length.
     """
 
     name: str
@@ -267,18 +265,13 @@ class ResolvedExperiment:
                 f"expected letters, digits, '_' and '-', the first not '_', got {self.name!r}",
                 key="name",
             )
-        if self.size > MOST_RUNS:  # before anything is looked at for each of them
+        if self.size > MOST_RUNS:
             raise RUNS.error(self.size)
-        check_known("statistics", self.statistics, STATISTICS, key="statistics")
-        for entry in self.integrators:
-            for step_size, _ in self.steps_of(entry):
-                if not entry.adaptive:
-                    self.time_axis.steps(step_size)
         if self.repeat < 1:
             raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
         if not 1 <= self.max_steps <= 2**53:
             raise InputError(f"expected 1 to 2**53 steps, got {self.max_steps}", key="max_steps")
-        self._check_zipped()
+        self._check_steps_advance_with_axes()
         if self.reference is not None:
             self._check_reference(self.reference)
 
@@ -295,19 +288,14 @@ class ResolvedExperiment:
                 key="reference",
             )
 
-    def _check_zipped(self) -> None:
-        lengths = {axis.name: len(axis.values) for axis in self.scan}
+    def _check_steps_advance_with_axes(self) -> None:
         for group in self.zipped:
-            for name in group:
-                check_known("axis", name, (*lengths, "step_size"), key="zip")
-            found = {name: lengths[name] for name in group if name != "step_size"}
-            if "step_size" in group:
-                for entry in self.integrators:
-                    if entry.adaptive:
-                        continue
+            lengths = {axis.name: len(axis.values) for axis in self.scan if axis.name in group}
+            for entry in self.integrators if "step_size" in group else ():
+                if not entry.adaptive:
                     of = f" of {entry.label!r}" if entry.step_sizes else ""
-                    found[f"step_size{of}"] = len(self.steps_of(entry))
-            check_equal_axis_lengths(found)
+                    lengths[f"step_size{of}"] = len(self.steps_of(entry))
+            check_equal_axis_lengths(lengths)
 
     @property
     def duration(self) -> float:
@@ -338,22 +326,19 @@ class ResolvedExperiment:
         """Number of runs before any is excluded, or left out since an earlier part has it."""
         if self.parts:
             return sum(part.size for part in self.parts)
-        sizes = {False: 0, True: 0}
-        for entry in self.integrators:
-            sizes[entry.adaptive] += len(self.steps_of(entry))
-        axis = self.axis_of_steps
-        if axis is not None:
-            sizes[False] //= len(self.scan[axis].values)  # one step size for each value
+        sizes = [(entry.adaptive, len(self.steps_of(entry))) for entry in self.integrators]
+        fixed = sum(size for adaptive, size in sizes if not adaptive)
+        if (axis := self.axis_of_steps) is not None:  # one step size for each value
+            fixed //= len(self.scan[axis].values)
+        methods = fixed + sum(size for adaptive, size in sizes if adaptive)
         starts = sum(start.size for start in self.initial_conditions)
-        places = count_scan_combinations(self.scan, self.zipped)
-        return self.repeat * sum(sizes.values()) * starts * places
+        return self.repeat * methods * starts * count_scan_combinations(self.scan, self.zipped)
 
     @property
     def axis_of_steps(self) -> int | None:
         """Index into `scan` of an axis that the step size advances with, or None."""
-        names = [axis.name for axis in self.scan]
-        groups = [group for group in self.zipped if "step_size" in group]
-        return next((names.index(n) for g in groups for n in g if n in names), None)
+        together = {name for group in self.zipped if "step_size" in group for name in group}
+        return next((i for i, axis in enumerate(self.scan) if axis.name in together), None)
 
     def steps_of(self, entry: IntegratorEntry) -> tuple[tuple[StepSize, Tolerance], ...]:
         """Step size and tolerance of each run of an `IntegratorEntry`; one of them is NaN."""
@@ -386,16 +371,20 @@ class ResolvedExperiment:
 
         A parameter that is scanned has its first value.
         """
-        expanded = self.grids[0].expanded()
         first = {axis.name: axis.values[0] for axis in self.scan}
-        system = self.library.system(self.system, self.grids[0].parameters | first)
-        values = {name: _collapse_equal_numbers(value) for name, value in system.identity.items()}
+        system = self.library.system(self.system, self.parameters | first)
         return {
             "system": system.first_name,
-            **{key: expanded[key] for key in ("duration", "samples", "statistics", "reference")},
-            "record": sorted(expanded["record"]),
+            "duration": self.duration,
+            "samples": self.time_axis.settings,
+            "statistics": self.statistics,
+            "reference": _as_plain_data(self.reference),
+            "record": sorted(self.record),
             "plugins": self.plugin_hashes(),
-            "parameters": values,
+            "parameters": {  # a vector of equal numbers as that: how many there are may be scanned
+                name: value[0] if isinstance(value, tuple) and len({*value}) == 1 else value
+                for name, value in system.identity.items()
+            },
         }
 
     def expanded(self) -> dict[str, Any]:
@@ -418,46 +407,37 @@ def check_equal_axis_lengths(lengths: Mapping[str, int]) -> None:
         )
 
 
-def scan_combinations(
-    scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()
-) -> Iterator[dict[str, Any]]:
+def scan_combinations(scan: Sequence[Axis], zipped: Groups) -> Iterator[dict[str, Any]]:
     """The combinations of the values of `scan`, as dicts; the last axis is fastest."""
     for place in scan_index_combinations(scan, zipped).tolist():
         yield {axis.name: axis.values[i] for axis, i in zip(scan, place, strict=True)}
 
 
-def scan_index_combinations(
-    scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()
-) -> NDArray[np.intp]:
+def scan_index_combinations(scan: Sequence[Axis], zipped: Groups) -> NDArray[np.intp]:
     """The combinations as the index of each axis; those `zipped` advance together.
 
     Returns
     -------
     ndarray, shape (combinations, axes)
     """
-    blocks, block_of = _axis_group_lengths(scan, zipped)
-    found = list(itertools.product(*map(range, blocks.values())))
-    columns = [list(blocks).index(block_of[axis.name]) for axis in scan]
-    return np.array(found, dtype=np.intp).reshape(len(found), len(blocks))[:, columns]
+    groups, lengths = _axis_groups(scan, zipped)
+    found = list(itertools.product(*map(range, lengths.values())))
+    columns = [list(lengths).index(group) for group in groups]
+    return np.array(found, dtype=np.intp).reshape(len(found), len(lengths))[:, columns]
 
 
-def count_scan_combinations(scan: Sequence[Axis], zipped: Sequence[Sequence[str]] = ()) -> int:
+def count_scan_combinations(scan: Sequence[Axis], zipped: Groups) -> int:
     """The number of `scan_index_combinations`."""
-    return math.prod(_axis_group_lengths(scan, zipped)[0].values())
+    return math.prod(_axis_groups(scan, zipped)[1].values())
 
 
-def _axis_group_lengths(
-    scan: Sequence[Axis], zipped: Sequence[Sequence[str]]
-) -> tuple[dict[tuple[str, ...], int], dict[str, tuple[str, ...]]]:
-    """The length of each group of axes, an axis of its own being one; and the group of each."""
+def _axis_groups(
+    scan: Sequence[Axis], zipped: Groups
+) -> tuple[list[tuple[str, ...]], dict[tuple[str, ...], int]]:
+    """The group of each axis, which may be alone in it; and the length of each group."""
     together = {name: tuple(group) for group in zipped for name in group}
-    block_of = {axis.name: together.get(axis.name, (axis.name,)) for axis in scan}
-    return {block_of[axis.name]: len(axis.values) for axis in scan}, block_of
-
-
-def _collapse_equal_numbers(value: object) -> object:
-    """A vector of equal numbers as that number: how many there are may be scanned."""
-    return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
+    groups = [together.get(axis.name, (axis.name,)) for axis in scan]
+    return groups, {group: len(axis.values) for group, axis in zip(groups, scan, strict=True)}
 
 
 def _as_plain_data(value: Any) -> Any:
@@ -502,9 +482,9 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
         parts=tuple(parts),
         scan=scan,
         integrators=_unite_integrators(parts),
-        step_sizes=_distinct_values(size for part in parts for size in part.step_sizes),
-        tolerances=_distinct_values(size for part in parts for size in part.tolerances),
-        initial_conditions=_unite_starts([part.initial_conditions for part in parts]),
+        step_sizes=tuple(dict.fromkeys(size for part in parts for size in part.step_sizes)),
+        tolerances=tuple(dict.fromkeys(size for part in parts for size in part.tolerances)),
+        initial_conditions=_unite_starts(parts),
         exclude=(),
         zipped=(),
         repeat=max(part.repeat for part in parts),
@@ -524,10 +504,6 @@ def _check_shared_settings(one: ResolvedExperiment, other: ResolvedExperiment) -
             raise CannotUnite(f"one has {name} = {value!r}, another {found!r}")
 
 
-def _distinct_values(values: Iterable[Value]) -> tuple[Value, ...]:
-    return tuple(dict.fromkeys(values))
-
-
 def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
     """Axes with the values of all; a value has the label that it has first."""
     axes = [{axis.name: axis for axis in scan} for scan in scans]
@@ -538,15 +514,16 @@ def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
 
 
 def _unite_axes(axes: Sequence[Axis]) -> Axis:
-    labels: dict[Any, Any] = {}  # by value
-    meanings: dict[Any, Any] = {}  # by label
-    for axis in axes:
-        if (axis.labels is None) != (axes[0].labels is None):
-            raise CannotUnite(f"the values of {axis.name!r} have labels in one only")
-        for value, label in zip(axis.values, axis.labels or axis.values, strict=True):
-            if meanings.setdefault(label, value) != value:
-                raise CannotUnite(f"a label of {axis.name!r} stands for two values")
-            labels.setdefault(value, label)
+    if len({axis.labels is None for axis in axes}) > 1:
+        raise CannotUnite(f"the values of {axes[0].name!r} have labels in one only")
+    pairs = [
+        pair for axis in axes for pair in zip(axis.values, axis.labels or axis.values, strict=True)
+    ]
+    if len({label for _, label in pairs}) < len(set(pairs)):
+        raise CannotUnite(f"a label of {axes[0].name!r} stands for two values")
+    labels: dict[Any, Any] = {}
+    for value, label in pairs:
+        labels.setdefault(value, label)
     named = None if axes[0].labels is None else tuple(labels.values())
     return dataclasses.replace(axes[0], values=tuple(labels), labels=named)
 
@@ -554,38 +531,34 @@ def _unite_axes(axes: Sequence[Axis]) -> Axis:
 def _unite_integrators(parts: Sequence[ResolvedExperiment]) -> tuple[IntegratorEntry, ...]:
     """Integrators by label, each with all steps that it has somewhere."""
     entries: dict[str, IntegratorEntry] = {}
-    steps: dict[str, dict[float, None]] = {}
     for part in parts:
         for entry in part.integrators:
-            known = entries.setdefault(entry.label, entry)
+            key = "tolerances" if entry.adaptive else "step_sizes"
+            sizes: dict[str, Any] = {key: ()}
+            known = entries.setdefault(entry.label, dataclasses.replace(entry, **sizes))
             if (known.name, known.options) != (entry.name, entry.options):
                 raise CannotUnite(
                     f"the label {entry.label!r} stands for two integrators; give one another "
                     "label, and run its study on its store once more, if it has one"
                 )
-            sizes = (size[entry.adaptive] for size in part.steps_of(entry))
-            steps.setdefault(entry.label, {}).update(dict.fromkeys(sizes))
-    return tuple(
-        dataclasses.replace(entry, tolerances=tuple(steps[label]))
-        if entry.adaptive
-        else dataclasses.replace(entry, step_sizes=tuple(steps[label]))
-        for label, entry in entries.items()
-    )
+            more = (size[entry.adaptive] for size in part.steps_of(entry))
+            sizes = {key: tuple(dict.fromkeys((*getattr(known, key), *more)))}
+            entries[entry.label] = dataclasses.replace(known, **sizes)
+    return tuple(entries.values())
 
 
-def _unite_starts(conditions: Iterable[tuple[Start, ...]]) -> tuple[Start, ...]:
-    """Unite starts: each once, ensembles with their most members, and with distinct labels."""
+def _unite_starts(parts: Sequence[ResolvedExperiment]) -> tuple[Start, ...]:
+    """Starts, each once, ensembles with their most members, and with distinct labels."""
     found: dict[str, Any] = {}  # dataclasses, by content
-    labels = set()
-    for start in (start for several in conditions for start in several):
-        known = found.get(start.content)
+    for start in (start for part in parts for start in part.initial_conditions):
+        known: Any = found.get(start.content)
         if known is None:
-            label, number = start.label, 2
+            labels, number = {other.label for other in found.values()}, itertools.count(2)
+            label = start.label
             while label in labels:
-                label, number = f"{start.label} {number}", number + 1
-            labels.add(label)
-            own: Any = start
-            found[start.content] = dataclasses.replace(own, label=label)
+                label = f"{start.label} {next(number)}"
+            new: Any = start
+            found[start.content] = dataclasses.replace(new, label=label)
         elif isinstance(start, RandomStarts) and start.members > known.members:
             found[start.content] = dataclasses.replace(known, members=start.members)
     return tuple(found.values())

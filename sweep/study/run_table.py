@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 from sweep.errors import StudyError
 from sweep.study.exclude import Condition
-from sweep.study.experiment import ResolvedExperiment, scan_index_combinations
+from sweep.study.experiment import (
+    ResolvedExperiment,
+    scan_combinations,
+    scan_index_combinations,
+)
 from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts, Start
 from sweep.study.run_id import (
     RunId,
@@ -65,38 +69,41 @@ class Starts:
             own = index == number
             yield number, own, starts[own] - (self._ends[number] - self.conditions[number].size)
 
-    def states_of_starts(self, system: int, starts: Numbers) -> States:
-        """States of some starts of a system, shape ``(len(starts), rows, 3)``.
+    def states_of_starts(self, system: int, starts: Numbers, precise: bool = False) -> States:
+        """States of some starts of a system.
 
         Those of random ensembles and of files, of any size, are not kept.
+
+        Parameters
+        ----------
+        system : int
+        starts : ndarray of int
+        precise : bool
+            Whether in double-double; made anew each time.
+
+        Returns
+        -------
+        ndarray, shape (starts, rows, 3)
+            Of `precise` states with a last axis of high and low doubles: NaN where all that is
+            known are the doubles, as of random states.
         """
-        found = np.empty((len(starts), self._systems[system].rows, 3))
+        made = self._systems[system]
+        found = np.empty((len(starts), made.rows, 3, *(2,) * precise))
         for number, own, members in self._by_condition(starts):
-            found[own] = self._states(system, number, members)
-        return found
-
-    def _states(self, system: int, number: int, members: Numbers) -> States:
-        made, condition = self._systems[system], self.conditions[number]
-        if isinstance(condition, RandomStarts | FileStarts):
-            parts = (
-                condition.states(made, part[first : first + MOST_DRAWN])
-                for part in ranges_of(members)
-                for first in range(0, len(part), MOST_DRAWN)
-            )
-            return np.concatenate(list(parts))
-        if (system, number) not in self._made:
-            self._made[system, number] = condition.states(made)
-        return self._made[system, number][members]
-
-    def in_double_double(self, system: int, starts: Numbers) -> States:
-        """The same with a last axis of high and low doubles, made anew each time.
-
-        NaN where all that is known are the doubles, as of random states.
-        """
-        found = np.empty((len(starts), self._systems[system].rows, 3, 2))
-        for number, own, members in self._by_condition(starts):
-            made = self.conditions[number].in_double_double(self._systems[system], members)
-            found[own] = made
+            condition = self.conditions[number]
+            if precise:
+                found[own] = condition.in_double_double(made, members)
+            elif isinstance(condition, RandomStarts | FileStarts):
+                parts = (
+                    condition.states(made, part[first : first + MOST_DRAWN])
+                    for part in ranges_of(members)
+                    for first in range(0, len(part), MOST_DRAWN)
+                )
+                found[own] = np.concatenate(list(parts))
+            else:
+                if (system, number) not in self._made:
+                    self._made[system, number] = condition.states(made)
+                found[own] = self._made[system, number][members]
         return found
 
     def labels(self, starts: Numbers) -> tuple[np.ndarray, Numbers]:
@@ -171,8 +178,8 @@ class RunTable:
     systems : tuple of systems.System
         One for each combination of scanned values, the last axis fastest.
     starts : Starts
-    axis_index : ndarray of int, shape (systems, axes)
-        The value of each scanned axis in each system.
+    scanned : dict of str to ndarray, shape (systems,)
+        By the name of each scanned axis its values, or their labels, in the systems.
     methods : Methods
     repeat : ndarray of int32, shape (size,)
         Number of the repeat, from 0.
@@ -183,7 +190,7 @@ class RunTable:
     experiment: ResolvedExperiment
     systems: tuple[System, ...]
     starts: Starts
-    axis_index: Numbers
+    scanned: dict[str, np.ndarray]
     methods: Methods
     repeat: Numbers
     method: Numbers
@@ -197,9 +204,8 @@ class RunTable:
 
     def take(self, runs: Numbers | NDArray[np.bool_] | slice) -> "RunTable":
         """The table of some of the runs."""
-        indices = (getattr(self, name)[runs] for name in INDICES)
-        rest = self.experiment, self.systems, self.starts, self.axis_index, self.methods
-        return RunTable(*rest, *indices)
+        indices = {name: getattr(self, name)[runs] for name in INDICES}
+        return dataclasses.replace(self, **indices)
 
     def slabs(self) -> Iterator[tuple[Numbers, "RunTable"]]:
         """All runs in slabs, each an ndarray of int and the table of these."""
@@ -209,10 +215,7 @@ class RunTable:
 
     def occurring_methods(self) -> Numbers:
         """The indices into `methods` that occur, ascending."""
-        there = np.zeros(len(self.methods.keys), dtype=bool)
-        for _, runs in self.slabs():
-            there[runs.method] = True
-        return np.flatnonzero(there)
+        return np.flatnonzero(np.bincount(self.method))
 
     # --- columns --------------------------------------------------------------------------------
 
@@ -245,23 +248,25 @@ class RunTable:
     @property
     def scan(self) -> dict[str, np.ndarray]:
         """Scanned values, or their labels: a dict of axis name to array."""
-        return {axis.name: self.column(axis.name) for axis in self.experiment.scan}
+        return {name: self.column(name) for name in self.scanned}
 
     def column(self, name: str) -> np.ndarray:
         """Column `name`: an attribute, a scanned parameter, or an axis of starts."""
         values, index = self._factor(name)
         return values[index]
 
-    def where(self, condition: Condition) -> NDArray[np.bool_]:
-        """Where a `sweep.study.exclude.Condition` on a column holds, without making the column."""
-        values, index = self._factor(condition.column)
-        return condition.holds(values)[index]
+    def where(self, conditions: Iterable[Condition]) -> NDArray[np.bool_]:
+        """Where all of some conditions on columns hold, without making the columns."""
+        found = np.ones(self.size, dtype=bool)
+        for condition in conditions:
+            values, index = self._factor(condition.column)
+            found &= condition.holds(values)[index]
+        return found
 
     def _factor(self, name: str) -> tuple[np.ndarray, Numbers | slice]:
         """The values that occur in a column, and the index into them of each run."""
-        for number, axis in enumerate(self.experiment.scan):
-            if axis.name == name:
-                return axis.column, self.axis_index[:, number][self.system_index]
+        if name in self.scanned:
+            return self.scanned[name], self.system_index
         match name:
             case "integrator":
                 labels = np.array([entry.label for entry in self.experiment.integrators])
@@ -277,8 +282,7 @@ class RunTable:
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """A row for each run: integrator, sizes, scanned values, initial condition."""
-        axes = [axis.name for axis in self.experiment.scan]
-        names = [*COLUMNS, *axes, *self.starts.coordinates]
+        names = [*COLUMNS, *self.scanned, *self.starts.coordinates]
         return data_frame({name: self.column(name) for name in names})
 
     # --- initial states -------------------------------------------------------------------------
@@ -305,24 +309,23 @@ class RunTable:
         Returns
         -------
         ndarray, shape (runs, rows, 3, 2), or None
-            As `Starts.in_double_double`; None if none of them is.
+            As of `Starts.states_of_starts`; None if none of them is.
         """
-        some, entries = self.take(runs), self.experiment.integrators
-        precise = np.array([e.is_precise for e in entries])[some.integrator_index]
+        some = self.take(runs)
+        own = np.array([entry.is_precise for entry in self.experiment.integrators])
+        precise = own[some.integrator_index]
         if is_precise is not None:
             precise[:] = is_precise
         if not precise.any():
             return None
-        found = np.full((len(runs), _largest_rows(self.systems), 3, 2), np.nan)
-        for system in np.unique(some.system_index[precise]).tolist():
-            own = np.flatnonzero(precise & (some.system_index == system))
-            starts, of = np.unique(some.start_index[own], return_inverse=True)
-            made = self.starts.in_double_double(system, starts)
-            found[own, : self.systems[system].rows] = made[of]
+        pairs, of = np.unique(some._pairs[precise], return_inverse=True)
+        made = self._states_of_pairs(pairs, precise=True)
+        found = np.full((len(runs), *made.shape[1:]), np.nan)
+        found[precise] = made[of]
         return found
 
     def with_states(self) -> Iterator[tuple[Numbers, States, NDArray[np.uint64]]]:
-        """All runs, with their initial states and digests; each state is made once.
+        """All runs, with their initial states and digests; hardly any state is made twice.
 
         Yields
         ------
@@ -332,30 +335,36 @@ class RunTable:
             Filled up with NaN where a system has fewer rows.
         digests : ndarray of uint64, shape (n,)
         """
-        # Distinct pairs of a system and a start, and by place among them the runs.
-        keys = self.system_index.astype(np.int64) * len(self.starts) + self.start_index
-        pairs, place = np.unique(keys, return_inverse=True)
-        order, ends = np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))
-        length = max(1, PIECE_BYTES // (24 * _largest_rows(self.systems)))
-        begin = 0
-        for first in range(0, len(pairs), length):
-            states, digests = self._states_of_pairs(pairs[first : first + length])
-            end = ends[first + len(states) - 1]
-            own, begin = np.sort(order[begin:end]), end
-            for runs in np.split(own, range(length, len(own), length)):
-                of = place[runs] - first
-                yield runs, states[of], self._digests_of_runs(runs, of, digests)
+        pairs = self._pairs
+        order = np.argsort(pairs, kind="stable")
+        length = max(1, PIECE_BYTES // (24 * self._largest_rows))
+        for first in range(0, self.size, length):
+            runs = np.sort(order[first : first + length])
+            own, of = np.unique(pairs[runs], return_inverse=True)
+            states = self._states_of_pairs(own)
+            rows = [self.systems[i].rows for i in (own // len(self.starts)).tolist()]
+            starts = [
+                initial_state_digest(state[:n]) for state, n in zip(states, rows, strict=True)
+            ]
+            yield runs, states[of], self._digests_of_runs(runs, starts, of)
 
-    def _states_of_pairs(self, pairs: Numbers) -> tuple[States, list[bytes]]:
-        """States, and their digests, of pairs of a system and a start, which ascend."""
+    @property
+    def _pairs(self) -> NDArray[np.int64]:
+        """A number for the pair of system and start of each run."""
+        return self.system_index.astype(np.int64) * len(self.starts) + self.start_index
+
+    @property
+    def _largest_rows(self) -> int:
+        return max(system.rows for system in self.systems)
+
+    def _states_of_pairs(self, pairs: Numbers, precise: bool = False) -> States:
+        """States of pairs of a system and a start, which ascend."""
         system, start = np.divmod(pairs, len(self.starts))
-        states = np.full((len(pairs), _largest_rows(self.systems), 3), np.nan)
-        digests: list[bytes] = []
+        found = np.full((len(pairs), self._largest_rows, 3, *(2,) * precise), np.nan)
         for own in np.split(np.arange(len(pairs)), np.flatnonzero(np.diff(system)) + 1):
-            made = self.starts.states_of_starts(int(system[own[0]]), start[own])
-            states[own, : made.shape[1]] = made
-            digests += map(initial_state_digest, made)
-        return states, digests
+            made = self.starts.states_of_starts(int(system[own[0]]), start[own], precise)
+            found[own, : made.shape[1]] = made
+        return found
 
     # --- identity -------------------------------------------------------------------------------
 
@@ -373,14 +382,14 @@ class RunTable:
         return found
 
     def _digests_of_runs(
-        self, runs: Numbers, of: Numbers, starts: Sequence[bytes]
+        self, runs: Numbers, starts: Sequence[bytes], of: Numbers
     ) -> NDArray[np.uint64]:
-        """Digests of some runs, of which the index into digests of initial states is known."""
+        """Digests of some runs from those of initial states, and the index into these of each."""
         some, found = self.take(runs), list[bytes]()
-        blocks = some.repeat, some.method, some.system_index
-        changes = np.any([np.diff(index, prepend=-1) for index in blocks], axis=0)
-        for first, last in itertools.pairwise([*np.flatnonzero(changes).tolist(), len(runs)]):
-            repeat, method, system = (int(index[first]) for index in blocks)
+        blocks = np.array([some.repeat, some.method, some.system_index])
+        begins = np.flatnonzero(np.any(np.diff(blocks, prepend=-1), axis=0)).tolist()
+        for first, last in itertools.pairwise([*begins, some.size]):
+            repeat, method, system = blocks[:, first].tolist()
             made = self.system_digests[system].method(self.method_texts[method])
             mine = (starts[i] for i in of[first:last].tolist())
             found += run_digests(repeat_digest(made, repeat), mine)
@@ -403,10 +412,6 @@ class RunTable:
             )
             for entry, step_size, tolerance in zip(entries, *sizes, strict=True)
         ]
-
-
-def _largest_rows(systems: Sequence[System]) -> int:
-    return max(system.rows for system in systems)
 
 
 def ids_of_digests(digests: NDArray[np.uint64]) -> np.ndarray:
@@ -441,9 +446,12 @@ def expand_experiment(experiment: ResolvedExperiment) -> RunTable:
     if experiment.parts:
         return _unite_run_tables(experiment, list(map(expand_experiment, experiment.parts)))
     table = _table_of_grid(experiment)
-    if experiment.exclude:
-        kept = [~_is_excluded(runs) for _, runs in table.slabs()]
-        table = table.take(np.concatenate(kept))
+    if rules := experiment.exclude:
+        left_out = [
+            np.any([runs.where(rule.conditions) for rule in rules], axis=0)
+            for _, runs in table.slabs()
+        ]
+        table = table.take(~np.concatenate(left_out))
         if not table.size:
             raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
     if not _has_distinct_methods_and_starts(table):
@@ -453,70 +461,60 @@ def expand_experiment(experiment: ResolvedExperiment) -> RunTable:
 
 def _table_of_grid(experiment: ResolvedExperiment) -> RunTable:
     """All runs of a grid."""
-    methods, axis = _methods_of_grid(experiment), experiment.axis_of_steps
-    systems = experiment.make_systems()
-    axis_index = scan_index_combinations(experiment.scan, experiment.zipped)
-    starts = Starts(systems, experiment.initial_conditions)
-    together = np.ones((len(methods.keys), len(systems)), dtype=bool)
-    if axis is not None:  # a step size advances with it, and a tolerance with nothing
-        nth = np.concatenate([np.arange(count) for count in np.bincount(methods.integrator)])
-        together = nth[:, None] == axis_index[:, axis]
-        together |= methods.adaptive[:, None]
-    method, system = np.nonzero(together)
-    shape = experiment.repeat, len(method), len(starts)
-
-    def spread(index: Numbers, *own: int) -> Numbers:
-        """An index along one axis of the grid, for each of its cells."""
-        every = np.broadcast_to(index.astype(np.int32).reshape(own), shape)
-        return every.reshape(-1)  # without memory where all are the same
-
-    rest = experiment, systems, starts, axis_index, methods
-    return RunTable(
-        *rest,
-        repeat=spread(np.arange(experiment.repeat), -1, 1, 1),
-        method=spread(method, 1, -1, 1),
-        system_index=spread(system, 1, -1, 1),
-        start_index=spread(np.arange(len(starts)), 1, 1, -1),
+    methods = Methods(
+        (index, entry.adaptive, sizes[entry.adaptive])
+        for index, entry in enumerate(experiment.integrators)
+        for sizes in experiment.steps_of(entry)
     )
-
-
-def _methods_of_grid(experiment: ResolvedExperiment) -> Methods:
-    keys = []
-    for index, entry in enumerate(experiment.integrators):
-        adaptive = entry.adaptive
-        keys += [(index, adaptive, sizes[adaptive]) for sizes in experiment.steps_of(entry)]
-    return Methods(keys)
-
-
-def _is_excluded(runs: RunTable) -> NDArray[np.bool_]:
-    rules = [rule.holds(runs.where) for rule in runs.experiment.exclude]
-    found: NDArray[np.bool_] = np.any(rules, axis=0)
-    return found
+    systems = experiment.make_systems()
+    starts = Starts(systems, experiment.initial_conditions)
+    axis_index = scan_index_combinations(experiment.scan, experiment.zipped)
+    scanned = {
+        axis.name: axis.column[index]
+        for axis, index in zip(experiment.scan, axis_index.T, strict=True)
+    }
+    together = np.ones((len(methods.keys), len(systems)), dtype=bool)
+    if (axis := experiment.axis_of_steps) is not None:  # a tolerance advances with nothing
+        nth = np.concatenate([np.arange(count) for count in np.bincount(methods.integrator)])
+        together = (nth[:, None] == axis_index[:, axis]) | methods.adaptive[:, None]
+    axes = (
+        np.arange(experiment.repeat)[:, None, None],
+        *(index[:, None] for index in np.nonzero(together)),
+        np.arange(len(starts)),
+    )
+    indices = (
+        every.reshape(-1)  # without memory where all are the same
+        for every in np.broadcast_arrays(*(index.astype(np.int32) for index in axes))
+    )
+    return RunTable(experiment, systems, starts, scanned, methods, *indices)
 
 
 def _unite_run_tables(experiment: ResolvedExperiment, tables: Sequence[RunTable]) -> RunTable:
     """The runs of a union's parts, one after the other, without those that an earlier one has."""
-    conditions, integrators = experiment.initial_conditions, experiment.integrators
-    number = {entry.label: index for index, entry in enumerate(integrators)}
+    conditions, scan = experiment.initial_conditions, experiment.scan
+    number = {entry.label: index for index, entry in enumerate(experiment.integrators)}
     begins = itertools.accumulate((condition.size for condition in conditions), initial=0)
     begin = dict(zip((condition.content for condition in conditions), begins, strict=False))
-    made: dict[tuple[int, ...], System] = {}  # by the indices of their values on the axes
     methods: dict[tuple[int, bool, float], int] = {}
-    systems: dict[tuple[int, ...], int] = {}
-    columns = []
+    places: dict[tuple[Any, ...], int] = {}  # of systems, by their values on the axes
+    systems, columns = dict[int, System](), []
     for table in tables:
         own = table.experiment
         keys = ((number[own.integrators[i].label], *of) for i, *of in table.methods.keys)
-        places = list(map(tuple, _axis_index_in_union(experiment, table).tolist()))
-        made |= zip(places, table.systems, strict=True)
+        chosen = scan_combinations(own.scan, own.zipped)
+        method = _numbers_of(keys, methods)
+        system = _numbers_of((tuple(one[axis.name] for axis in scan) for one in chosen), places)
         starts = [begin[c.content] + np.arange(c.size) for c in own.initial_conditions]
-        method, system = _numbers_of(keys, methods), _numbers_of(places, systems)
         start = np.concatenate(starts).astype(np.int32)
+        systems |= zip(system.tolist(), table.systems, strict=True)
         indices = method[table.method], system[table.system_index], start[table.start_index]
         columns.append((table.repeat, *indices))
-    axis_index = np.array(list(made), dtype=np.intp).reshape(len(made), len(experiment.scan))
-    of_all = tuple(made.values())
-    rest = experiment, of_all, Starts(of_all, conditions), axis_index, Methods(methods)
+    scanned = {}
+    for axis, values in zip(scan, zip(*places, strict=True), strict=False):
+        place = {value: index for index, value in enumerate(axis.values)}
+        scanned[axis.name] = axis.column[[place[value] for value in values]]
+    made = tuple(systems.values())
+    rest = experiment, made, Starts(made, conditions), scanned, Methods(methods)
     united = RunTable(*rest, *map(np.concatenate, zip(*columns, strict=True)))
     digests = np.concatenate([table.digests for table in tables])
     return united.take(np.sort(np.unique(digests, return_index=True)[1]))
@@ -525,18 +523,6 @@ def _unite_run_tables(experiment: ResolvedExperiment, tables: Sequence[RunTable]
 def _numbers_of(keys: Iterable[Any], known: dict[Any, int]) -> Numbers:
     """The number of each key among all that are `known`, where a new one is put."""
     return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int32)
-
-
-def _axis_index_in_union(experiment: ResolvedExperiment, table: RunTable) -> Numbers:
-    """The value of each axis of a union in each system of a part's table."""
-    found = np.zeros((len(table.systems), len(experiment.scan)), dtype=np.intp)
-    parts = {axis.name: (axis, number) for number, axis in enumerate(table.experiment.scan)}
-    for number, axis in enumerate(experiment.scan):
-        own, column = parts[axis.name]
-        place = {value: index for index, value in enumerate(axis.values)}
-        index = np.array([place[value] for value in own.values])
-        found[:, number] = index[table.axis_index[:, column]]
-    return found
 
 
 # --- that no run is given twice -------------------------------------------------------------------
@@ -564,29 +550,27 @@ def _has_distinct_methods_and_starts(table: RunTable) -> bool:
 
 def _check_runs_distinct(table: RunTable) -> None:
     order = np.argsort(table.digests, kind="stable")
-    digests = table.digests[order]
-    same = np.flatnonzero(digests[1:] == digests[:-1])
+    same = np.flatnonzero(np.diff(table.digests[order]) == 0)
     if same.size:
-        pair = order[same[0] : same[0] + 2]
-        one, other = _place_of_difference(table, pair), _place_of_difference(table, pair[::-1])
-        run = table.take(pair[:1])
-        what = f"step size {table.experiment.in_time_units(run.step_size[0])}"
-        if run.adaptive[0]:
-            what = f"tolerance {run.tolerance[0]}"
+        pair = table.take(order[same[0] : same[0] + 2])
+        what = f"step size {table.experiment.in_time_units(pair.step_size[0])}"
+        if pair.adaptive[0]:
+            what = f"tolerance {pair.tolerance[0]}"
         raise StudyError(
-            f"{other}: gives a run of {what} that {one} gives too; give each run only once"
+            f"{_place_of_difference(pair, 1)}: gives a run of {what} that "
+            f"{_place_of_difference(pair, 0)} gives too; give each run only once"
         )
 
 
-def _place_of_difference(table: RunTable, pair: Numbers) -> str:
-    """Where the study has the entry in which the first of two same runs differs from the other."""
-    experiment, runs = table.experiment, table.take(pair)
-    entry, twin = runs.integrator_index
-    if entry != twin:
-        return f"{experiment.integrators[entry].where} ({experiment.integrators[entry].label!r})"
-    for axis in experiment.scan:
-        value, same = runs.column(axis.name)
-        if value != same:
-            return f"{axis.where} ({value})"
-    start = experiment.initial_conditions[table.starts.condition_index(runs.start_index)[0]]
-    return f"{start.where} ({str(runs.column('initial_condition')[0])!r})"
+def _place_of_difference(pair: RunTable, number: int) -> str:
+    """Where the study has the entry in which one of two same runs differs from the other."""
+    entries = [pair.experiment.integrators[i] for i in pair.integrator_index]
+    if entries[0] is not entries[1]:
+        return f"{entries[number].where} ({entries[number].label!r})"
+    for axis in pair.experiment.scan:
+        values = pair.column(axis.name)
+        if values[0] != values[1]:
+            return f"{axis.where} ({values[number]})"
+    condition = pair.starts.condition_index(pair.start_index)[number]
+    label = str(pair.column("initial_condition")[number])
+    return f"{pair.starts.conditions[condition].where} ({label!r})"
