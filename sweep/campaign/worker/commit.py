@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,9 +41,28 @@ from sweep.store.commit.records import (
 from sweep.study import schema
 
 if TYPE_CHECKING:
+    from sweep.campaign.worker.task import Task
     from sweep.store.files import ArrayFiles, RowNumbers
     from sweep.store.lease.sessions import Attempt
-    from sweep.store.store import Store
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """Checkpoints of some rows, by an attempt.
+
+    Parameters
+    ----------
+    rows : ndarray of int
+        Of the group.
+    marks : list of int
+        Number of samples at checkpoint n of this attempt, from 0 on, where it begins.
+    records : dict of int to Record
+        Those that are there, by n.
+    """
+
+    rows: RowNumbers
+    marks: list[int]
+    records: dict[int, Record]
 
 
 class TaskRows:
@@ -50,15 +70,13 @@ class TaskRows:
 
     Parameters
     ----------
-    store : sweep.store.store.Store
-    group : str
-        Name of the group.
+    task : sweep.campaign.worker.task.Task
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the group, by name.
-    rows : ndarray of int
-        Rows of the group, ascending, all in one row of shards.
     stored : ndarray of int, shape (rows,)
-        Number of samples of each row that are in the arrays.
+        Number of samples in the arrays from which each row goes on.
+    ends : dict of str to ndarray, shape (rows, …)
+        State of the integrator there; empty if no row goes on.
     samples : int
         Number of samples of a finished row.
     attempt : sweep.store.lease.sessions.Attempt
@@ -67,6 +85,8 @@ class TaskRows:
 
     Attributes
     ----------
+    rows : ndarray of int
+        Of the group.
     columns : dict of str to ndarray
         Values of the rows by array; samples before `first` are the fill value.
     first : ndarray of int, shape (rows,)
@@ -75,42 +95,39 @@ class TaskRows:
     done : ndarray of bool, shape (rows,)
         Whether a row is finished, by this attempt or in a record of another one of the session
         that was there, and not folded yet, when this one began.
-    checkpointed : ndarray of int, shape (rows, 2)
-        Number of samples of each row up to its last checkpoint, and what of the next interval is
-        done there, see `sweep.store.commit.records.RecordName.part`; 0 without one.
+    reached : ndarray of int, shape (rows, 2)
+        Number of samples of each row from which it goes on, and what of the next interval is done
+        there, see `sweep.store.commit.records.RecordName.part`; 0 of those that begin.
     written : float
         Time of the last record or checkpoint, by `time.perf_counter`.
     """
 
     def __init__(
         self,
-        store: Store,
-        group: str,
+        task: Task,
         arrays: Mapping[str, ArrayFiles],
-        rows: RowNumbers,
         stored: RowNumbers,
+        ends: Mapping[str, np.ndarray],
         samples: int,
         attempt: Attempt,
         identity: str,
     ) -> None:
         self._arrays, self._attempt, self._identity = written_by_tasks(arrays), attempt, identity
-        shard_rows = self._arrays[schema.SAMPLE_COUNT.name].chunks[0]
-        self._folder = records_folder(store.place, group, int(rows[0]) // shard_rows)
-        self.rows, self.samples, self.first = rows, samples, stored.copy()
+        shard_row = int(task.rows[0]) // self._arrays[schema.SAMPLE_COUNT.name].chunks[0]
+        self._folder = records_folder(task.store.place, task.group, shard_row)
+        self.rows, self.samples, self.first = np.asarray(task.rows), samples, stored.copy()
         self.columns = {
-            name: np.full((len(rows), *array.row_shape(samples)), array.fill, array.dtype)
+            name: np.full((len(self.rows), *array.row_shape(samples)), array.fill, array.dtype)
             for name, array in self._arrays.items()
         }
-        self.done, self._committed = np.zeros((2, len(rows)), dtype=bool)
-        self.checkpointed = np.zeros((len(rows), 2), dtype=np.int64)
-        # Of rows that resume: the state in their checkpoint, and the index of each row in it.
-        self._states: dict[int, tuple[dict[str, np.ndarray], int]] = {}
-        # By the first of some rows: the number of samples at checkpoint n of this attempt, where
-        # that of number 0 is `first`; and the checkpoints that are there, by n.
-        self._chains: dict[int, tuple[list[int], dict[int, Record]]] = {}
-        # Checkpoints that are of no use once their rows are committed: those of this attempt, and
-        # of those from which it resumed.
-        self._checkpoints: list[tuple[RowNumbers, dict[int, Record]]] = []
+        self.done, self._committed = np.zeros((2, len(self.rows)), dtype=bool)
+        self.reached = np.stack([stored, np.zeros_like(stored)], axis=1)
+        # Of rows that go on: the state from which they do, and the index of each row in it.
+        self._states = {i: (ends, i) for i in np.flatnonzero(stored).tolist()}
+        # Of no use once their rows are committed: those of this attempt, by the first of the rows
+        # in the task, and those from which it resumed.
+        self._chains: dict[int, _Chain] = {}
+        self._resumed: list[_Chain] = []
         self.written = time.perf_counter()
         self._read_records()
 
@@ -131,30 +148,28 @@ class TaskRows:
                 listed = [own for own in list_records(self._folder) if place_is_file(own.place)]
 
     def _read_listed_records(self, listed: Sequence[Record]) -> None:
-        low, high = self.rows[0], self.rows[-1]
-        found = [
-            record for record in listed if record.name.start <= high and record.name.stop > low
-        ]
-        for record in found:
-            if record.name.kind == RECORD and record.name.session == self._attempt.session.name:
-                self.done |= np.isin(self.rows, record.rows)
-        self._committed |= self.done
         chains: dict[tuple[str, tuple[int, ...]], list[Record]] = {}
-        for record in found:
-            if record.name.kind == CHECKPOINT and record.header["identity"] == self._identity:
-                chains.setdefault((record.name.token, tuple(record.rows)), []).append(record)
+        for record in listed:
+            name = record.name
+            if name.start > self.rows[-1] or name.stop <= self.rows[0]:
+                continue
+            if name.kind == RECORD and name.session == self._attempt.session.name:
+                self.done |= np.isin(self.rows, record.rows)
+            elif name.kind == CHECKPOINT and record.header["identity"] == self._identity:
+                chains.setdefault((name.token, tuple(record.rows)), []).append(record)
+        self._committed |= self.done
         for records in chains.values():
             self._resume_from_chain(records)
 
     def _resume_from_chain(self, records: Sequence[Record]) -> None:
-        """Resume rows from the checkpoints of an attempt, unless another one has more samples."""
+        """Resume rows from the checkpoints of an attempt, unless they go on from further ones."""
         chain, at = [], min(record.name.first for record in records)
         while nexts := [record for record in records if record.name.first == at]:
             chain.append(max(nexts, key=lambda record: record.name.reach))
             at = chain[-1].name.last
             if chain[-1].name.first == at:  # without new samples: nothing leads on from it
                 break
-        last, samples, parts = chain[-1], *self.checkpointed.T
+        last, samples, parts = chain[-1], *self.reached.T
         behind = (samples < at) | ((samples == at) & (parts < last.name.part))
         mine = np.isin(self.rows, last.rows) & ~self.done & behind
         mine &= (chain[0].name.first == self.first) | (chain[0].name.first == 0)
@@ -165,8 +180,8 @@ class TaskRows:
         for record in chain:
             self._read_samples(record, np.flatnonzero(mine), where)
         # All is read: the files may go.
-        self._checkpoints.append((last.rows, dict(enumerate(records))))
-        self.first[mine], self.checkpointed[mine] = chain[0].name.first, last.name.reach
+        self._resumed.append(_Chain(last.rows, [], dict(enumerate(records))))
+        self.first[mine], self.reached[mine] = chain[0].name.first, last.name.reach
         for i, k in zip(np.flatnonzero(mine).tolist(), where.tolist(), strict=True):
             self._states[i] = state, k
 
@@ -181,22 +196,20 @@ class TaskRows:
                 at: tuple[Any, ...] = mine[inside], *spans
                 self.columns[name][at] = values
 
-    def checkpoint_state(
-        self, names: Sequence[str], indices: Sequence[int]
-    ) -> dict[str, np.ndarray]:
-        """The integrator's state in the checkpoints from which rows resume.
+    def state(self, names: Sequence[str], indices: NDArray[np.intp]) -> dict[str, np.ndarray]:
+        """The integrator's state from which rows go on.
 
         Parameters
         ----------
         names : sequence of str
-        indices : sequence of int
+        indices : ndarray of int
             Of the rows.
 
         Returns
         -------
         dict of str to ndarray, shape (indices, …)
         """
-        found = [self._states[i] for i in indices]
+        found = [self._states[i] for i in indices.tolist()]
         return {name: np.array([state[name][k] for state, k in found]) for name in names}
 
     # --- what is written ---------------------------------------------------------------------
@@ -257,23 +270,21 @@ class TaskRows:
         part : float
             Part of the interval after the last of these samples that is done there, below 1.
         """
-        if (first := int(indices[0])) not in self._chains:
-            self._chains[first] = [int(self.first[first])], {}
-            self._checkpoints.append((self.rows[indices], self._chains[first][1]))
-        marks, records = self._chains[first]
-        number = len(marks)
+        first = int(indices[0])
+        new = _Chain(self.rows[indices], [int(self.first[first])], {})
+        chain = self._chains.setdefault(first, new)
+        number = len(chain.marks)
         since = number & (number - 1)
         names = [name for name, array in self._arrays.items() if "time" in array.dims]
-        if marks[since] == samples:  # no new ones: the state is all
+        if chain.marks[since] == samples:  # no new ones: the state is all
             names = []
-        new = self._write_record(
-            indices, names, (marks[since], samples), CHECKPOINT, state, int(part * PARTS)
-        )
-        for old in [old for old in records if old > since]:
-            if (superseded := records.pop(old)).name != new.name:  # a run may hardly have moved
+        span = chain.marks[since], samples
+        record = self._write_record(indices, names, span, CHECKPOINT, state, int(part * PARTS))
+        for old in [old for old in chain.records if old > since]:
+            if (superseded := chain.records.pop(old)).name != record.name:  # it may hardly move
                 superseded.remove()
-        records[number] = new
-        marks.append(samples)
+        chain.records[number] = record
+        chain.marks.append(samples)
 
     def _write_record(
         self,
@@ -290,7 +301,6 @@ class TaskRows:
         for name in names:
             values = self.columns[name][indices]
             columns[name] = values[span] if "time" in self._arrays[name].dims else values
-        failed = columns["status"] > 0 if "status" in columns else np.zeros(0)
         rows, seconds = self.rows[indices], self.columns[schema.CPU_TIME][indices]
         record_name = RecordName(
             start=int(rows[0]),
@@ -299,7 +309,7 @@ class TaskRows:
             first=samples[0],
             last=samples[1],
             part=part,
-            failed=int(np.sum(failed)),
+            failed=int(np.sum(columns.get("status", np.zeros(0)) > 0)),
             milliseconds=round(1e3 * float(np.nansum(seconds))),
             session=self._attempt.session.name,
             token=self._attempt.token,
@@ -313,11 +323,8 @@ class TaskRows:
 
     def _remove_checkpoints(self) -> None:
         """Remove checkpoints whose rows are all committed, those of earlier attempts as well."""
-        committed, left = self.rows[self._committed], []
-        for rows, records in self._checkpoints:
-            if not np.isin(rows, committed).all():
-                left.append((rows, records))
-                continue
-            for record in records.values():
-                record.remove()
-        self._checkpoints = left
+        committed = self.rows[self._committed]
+        for chain in (*self._chains.values(), *self._resumed):
+            if np.isin(chain.rows, committed).all():
+                while chain.records:
+                    chain.records.popitem()[1].remove()

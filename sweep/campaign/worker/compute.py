@@ -1,5 +1,11 @@
 """What a worker does with a task: compute it, commit it as records, return a receipt. No Dask here.
 
+Its rows are computed batch by batch, in segments of steps. A segment has as many steps as are
+expected, by the measured speed, to take `Task.segment` seconds, and ends between two samples too. A
+checkpoint follows a segment that ends more than half of `checkpoint_every` seconds after the last
+commit or checkpoint; finished rows are committed after all of it. If the worker dies, another one
+resumes from there.
+
 Before a record, at most once a second, the worker checks that the store still names the session of
 the task, and that no lease has another fencing token than the session's. Where the session has
 ended or another coordinator has taken over, the task is fenced off: it ends at once, and its
@@ -12,6 +18,7 @@ import contextlib
 import functools
 import pickle
 import time
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +26,7 @@ import numpy as np
 from integrators.compiler import kernels
 from sweep.campaign.worker.reference import ReferenceTask, ReferenceWork
 from sweep.campaign.worker.run_work import RunWork
-from sweep.campaign.worker.segments import compute_batches
-from sweep.campaign.worker.task import Receipt, RunTask, Task
+from sweep.campaign.worker.task import MOST_BYTES, Receipt, RunTask, Task
 from sweep.errors import Interrupted, LeaseLost
 from sweep.store.commit.records import records_by_group
 from sweep.store.files import references_group_name
@@ -29,10 +35,16 @@ from sweep.store.lease.sessions import Attempt, Session
 
 if TYPE_CHECKING:
     from sweep.campaign.probe import Rehearsal
+    from sweep.campaign.worker.commit import TaskRows
+    from sweep.campaign.worker.reference import ReferenceBatch
+    from sweep.campaign.worker.run_work import RunBatch
     from sweep.store.files import ArrayFiles
     from sweep.store.store import Store
 
 LEAVING_SECONDS = 0.5  # that a worker which is to end keeps a task that it does not begin
+FIRST = 0.25  # fraction of a segment that the first one of a batch is expected to take
+GROWTH = 64  # of segments, at most: how long a step takes is known from few at first
+LONG = 0.5  # fraction of `checkpoint_every` after which it is worth to write a checkpoint
 
 
 def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
@@ -100,20 +112,74 @@ def _picklable_error(error: Exception) -> Exception:
 def _compute_and_commit_task(
     task: RunTask | ReferenceTask, session: Session
 ) -> tuple[np.ndarray, bool]:
-    """Compute and commit; returns the status of the runs, and whether the task is done."""
+    """Compute and commit, until all is done or the session is stopped.
+
+    Returns
+    -------
+    status : ndarray of int
+        Of the runs that were computed; none of references.
+    whole : bool
+        Whether the task is done.
+    """
     attempt = Attempt(task.store, session)
     attempt.check()
-    arrays = _arrays_of_group(task.store, task.group, session)
-    work: RunWork | ReferenceWork
+    work = _begin_or_resume(task, attempt)
+    rows = work.rows
+    rates: dict[Hashable, float] = {}  # steps a second
+    row_bytes, size = sum(column[0].nbytes for column in rows.columns.values()), 0
+    left = ~rows.done
+    for batch in work.batches():
+        if attempt.is_stopped or not _compute_batch(task, rows, attempt, batch, rates):
+            break
+        rows.done[batch.indices] = True
+        size += row_bytes * len(batch.indices)
+        if time.perf_counter() - rows.written > task.checkpoint_every or size > MOST_BYTES:
+            rows.commit()
+            size = 0
+    rows.commit()
+    computed = rows.done & left
+    status = rows.columns["status"][computed] if task.kind == "runs" else np.zeros(0, dtype=int)
+    return status, bool(rows.done.all())
+
+
+def _begin_or_resume(task: RunTask | ReferenceTask, attempt: Attempt) -> RunWork | ReferenceWork:
+    arrays = _arrays_of_group(task.store, task.group, attempt.session)
     if isinstance(task, ReferenceTask):
-        work = ReferenceWork(task, arrays, attempt)
-    else:
-        references = {}
-        if len(task.reference):
-            name = references_group_name(task.experiment)
-            references = _arrays_of_group(task.store, name, session)
-        work = RunWork(task, arrays, references, attempt)
-    return compute_batches(task, work.recording, attempt, work.batches())
+        return ReferenceWork(task, arrays, attempt)
+    references = {}
+    if len(task.reference):
+        name = references_group_name(task.experiment)
+        references = _arrays_of_group(task.store, name, attempt.session)
+    return RunWork(task, arrays, references, attempt)
+
+
+def _compute_batch(
+    task: Task,
+    rows: TaskRows,
+    attempt: Attempt,
+    batch: RunBatch | ReferenceBatch,
+    rates: dict[Hashable, float],
+) -> bool:
+    """Compute a batch; False if it was stopped before its end."""
+    kind, length = None, 1
+    while not batch.is_over:
+        if kind != batch.kind:
+            kind = batch.kind
+            length = max(1, int(FIRST * task.segment * rates.get(kind, 0.0)))
+        began = time.perf_counter()
+        tried = batch.advance(length)
+        if batch.is_over:
+            break
+        now, is_stopped = time.perf_counter(), attempt.is_stopped
+        rates[kind] = tried / max(now - began, 1e-9)
+        length = max(1, min(int(task.segment * rates[kind]), GROWTH * length))
+        if is_stopped or now - rows.written > LONG * task.checkpoint_every:
+            rows.commit()
+            batch.checkpoint()
+        if is_stopped:
+            return False
+    batch.finish()
+    return True
 
 
 def recorded_progress_of_task(task: Task) -> tuple[int, int]:

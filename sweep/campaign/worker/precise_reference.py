@@ -30,6 +30,7 @@ from sweep.campaign.worker.trajectory import (
     norms_of_state_errors,
     starts_in_double_double,
     state_differences,
+    states_of_checkpoints,
 )
 from sweep.store.checkpoints import REFERENCE_NUMBERS, reference_checkpoint_length
 from sweep.store.failures import ReferenceEnd
@@ -38,7 +39,6 @@ from sweep.study.experiment import PreciseReference
 if TYPE_CHECKING:
     from integrators.method import Integrator
     from integrators.stepping.problem import Problem
-    from sweep.study.experiment import ResolvedExperiment
     from sweep.study.run_table import States
     from systems.base import System
 
@@ -74,27 +74,15 @@ class PreciseSolver:
     intervals: int
     marks: NDArray[np.int64]
 
-    @classmethod
-    def of(
-        cls, experiment: ResolvedExperiment, reference: PreciseReference, samples: int
-    ) -> PreciseSolver:
-        """The solver of an experiment's reference at its leading samples."""
-        axis = experiment.time_axis
-        return cls(reference, axis.duration, axis.intervals, axis.marks[:samples])
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a worker gets: the integrator is made there, of compiled functions."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    @functools.cached_property
+    @property
     def interval(self) -> Number:
         """Length of an interval, `duration` over `intervals`, as a precise number."""
         return to_precise(float(self.duration)) / self.intervals
 
-    @functools.cached_property
+    @property
     def integrator(self) -> Integrator:
         """The `integrators.Integrator`."""
-        return self.reference.make_integrator()
+        return _made_integrator(self.reference)
 
     @property
     def identity(self) -> PreciseReference:
@@ -105,11 +93,9 @@ class PreciseSolver:
         """Numbers in the checkpoint of a reference."""
         return reference_checkpoint_length(self.reference, system)
 
-    def load(self, system: System, initial: States, known: States | None) -> None:
-        """Compile the kernels, by a step."""
-        _TrajectoryPair(self, system, initial, known).run(None, 1, [0, 1])
-
-    rehearse = load
+    def rehearse(self, system: System, initial: States, known: States | None) -> None:
+        """Compile, or load, the kernels, by a step."""
+        self.advance(system, initial, known, 0, most=1)
 
     def expected_seconds(
         self, system: System, initial: States, known: States | None, clock: Callable[[], float]
@@ -192,6 +178,11 @@ class PreciseSolver:
         return Advance(columns, pair.checkpoint, pair.part, pair.taken)
 
 
+@functools.cache
+def _made_integrator(reference: PreciseReference) -> Integrator:
+    return reference.make_integrator()
+
+
 class _TrajectoryPair:
     """A coarser and a finer trajectory, side by side, of which the finer is the reference.
 
@@ -220,10 +211,7 @@ class _TrajectoryPair:
         # While the step is halved, differences at the next sample of each step size from twice as
         # large a one; the coarser trajectory is there, the finer one on its way from the start.
         self.errors: list[float] = []
-        self.checkpoints: tuple[Checkpoint | None, Checkpoint | None] = (
-            None,
-            None,
-        )  # of coarser, finer
+        self.checkpoints: Sequence[Checkpoint | None] = (None, None)  # of coarser, finer
         self.end: ReferenceEnd | None = None
         self.part, self.taken = 0.0, 0  # see `Advance`
         if checkpoint is not None:
@@ -244,11 +232,6 @@ class _TrajectoryPair:
             numbers[0] = self.steps
         return np.concatenate([numbers, coarse, fine])
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended, in an earlier call or in this one."""
-        return not self.steps
-
     def run(
         self,
         checkpoint: Checkpoint | None,
@@ -262,20 +245,14 @@ class _TrajectoryPair:
         lead; the checkpoint there; and which part of the next of them is done.
         """
         given = None if checkpoint is None else checkpoint[None]
-        before = 0 if given is None else self._parts(given)["step"][0, 0]
         with np.errstate(all="ignore"):
             batch = run_batch(
                 self.problem, self.start[None], self.solver.interval / steps,
                 steps * np.diff(marks), len(marks) - 1, checkpoints=given, most=most,
             )  # fmt: skip
             states = to_stored_states(self.problem, batch.states)[0, 1:]
-        self.taken += batch.steps - int(before)
+        self.taken += batch.tried
         return states, batch.checkpoints[0], batch.part
-
-    def _parts(self, checkpoints: Checkpoint) -> dict[str, np.ndarray]:
-        """The parts of checkpoints of trajectories, shape (members, size)."""
-        numbers = checkpoints.reshape(len(checkpoints), -1, *self.problem.elements[0].parts)
-        return self.problem.layout.parts(numbers)
 
     def distance(self, states: States, others: States) -> NDArray[np.float64]:
         """Distances of states to others, shape (samples,); infinite where one has failed."""
@@ -288,7 +265,7 @@ class _TrajectoryPair:
         if not first:
             states, errors = self.start[None], np.zeros(1)
         samples = len(self.solver.marks)
-        while (at := first + len(errors)) < samples and not self.has_ended:
+        while (at := first + len(errors)) < samples and self.steps:
             found = self.halve_step(at, most) if self.errors else self.go_on(at, most)
             states = np.concatenate([states, found[0]])
             errors = np.concatenate([errors, found[1]])
@@ -296,7 +273,7 @@ class _TrajectoryPair:
                 self.part = 0.5 + (math.log2(self.steps) + self.part) / HALVINGS
             if most is not None:
                 break
-        if self.has_ended:
+        if not self.steps:  # it has ended, in an earlier call or in this one
             lost = samples - first - len(errors)
             states = np.concatenate([states, np.full((lost, *self.start.shape), np.nan)])
             errors = np.concatenate([errors, np.full(lost, np.nan)])
@@ -334,8 +311,7 @@ class _TrajectoryPair:
         if not len(state):
             return state, np.zeros(0)
         assert coarse is not None  # that of the steps which are too long
-        known = to_stored_states(self.problem, self._parts(coarse[None])["y"][:, None])[0]
-        error = self.distance(state, known)
+        error = self.distance(state, states_of_checkpoints(self.problem, coarse[None]))
         self.errors.append(float(error[0]))
         if error[0] <= self.bound and not self.is_at_round_off(self.errors):
             self.errors = []

@@ -19,8 +19,8 @@ from integrators.methods import dormand_prince
 from integrators.status import COMPLETE, NOT_CONSERVED, STATUS, STEP_TOO_SMALL
 from integrators.stepping.adaptive import StepBound, part_of_interval
 from sweep.campaign.worker.commit import TaskRows
-from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
+from sweep.campaign.worker.quantities import conserving_samples
 from sweep.campaign.worker.task import Advance, Task
 from sweep.campaign.worker.trajectory import NamedComponent, make_system, norms_of_state_errors
 from sweep.store import checkpoints
@@ -41,7 +41,6 @@ CHECKPOINT = checkpoints.CHECKPOINT.name
 CHECKPOINT_STATE = (  # that a reference resumes with
     CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
 )  # fmt: skip
-REHEARSED_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +78,11 @@ class ReferenceWork:
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the experiment's references, by name.
     attempt : sweep.store.lease.sessions.Attempt
+
+    Attributes
+    ----------
+    rows : TaskRows
+    initial : ndarray, shape (rows, R, 3)
     """
 
     def __init__(
@@ -86,41 +90,35 @@ class ReferenceWork:
     ) -> None:
         self.task = task
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
-        known = {name: arrays[name].read_rows(task.rows) for name in CHECKPOINT_STATE}
-        stored = np.where(np.isfinite(known[CHECKPOINT][:, 0]), task.stored, 0)
-        stored = np.where(known[schema.REFERENCE_END] == schema.PENDING, 0, stored)
+        ends = {name: arrays[name].read_rows(task.rows) for name in CHECKPOINT_STATE}
+        known = np.isfinite(ends[CHECKPOINT][:, 0]) & (ends[schema.REFERENCE_END] != schema.PENDING)
+        stored = np.where(known, task.stored, 0)
         identity = checkpoints.checkpoint_identity(
             task.solver.identity, CHECKPOINT_STATE, times=task.times
         )
-        self.recording = TaskRows(
-            task.store, task.group, arrays, task.rows, stored, len(task.times), attempt, identity
-        )
-        columns, on = self.recording.columns, stored > 0
-        for name, values in known.items():
-            columns[name][on] = values[on]
+        self.rows = TaskRows(task, arrays, stored, ends, len(task.times), attempt, identity)
 
-    def batches(self) -> Iterator[_SegmentedReference]:
+    def batches(self) -> Iterator[ReferenceBatch]:
         """Those that are left, each by itself."""
         made = [make_system(named) for named in self.task.systems]
-        for i in np.flatnonzero(~self.recording.done).tolist():
-            yield _SegmentedReference(self, i, made[self.task.system[i]])
+        for i in np.flatnonzero(~self.rows.done).tolist():
+            yield ReferenceBatch(self, i, made[self.task.system[i]])
 
 
-class _SegmentedReference:
-    """A reference, a `SegmentedBatch`."""
+class ReferenceBatch:
+    """A reference by itself, with the methods of a `sweep.campaign.worker.run_work.RunBatch`."""
 
     def __init__(self, work: ReferenceWork, i: int, system: System) -> None:
         self.indices = np.array([i])
-        self.task, self.recording, self.system, self._i = work.task, work.recording, system, i
+        self.task, self.rows, self.system, self._i = work.task, work.rows, system, i
         known = self.task.precise_starts
         own = None if known is None else known[i, : system.rows]
         self._initial = work.initial[i, : system.rows], own  # and the same in double-double
-        recording, self._part = self.recording, 0.0
-        self._count = int(recording.checkpointed[i, 0]) or int(recording.first[i])
-        if recording.checkpointed[i, 0]:
-            for name, values in recording.checkpoint_state(CHECKPOINT_STATE, [i]).items():
-                recording.columns[name][i] = values[0]
-        self.task.solver.load(system, *self._initial)
+        self._count, self._part = int(self.rows.reached[i, 0]), 0.0
+        if self._count:
+            for name, values in self.rows.state(CHECKPOINT_STATE, self.indices).items():
+                self.rows.columns[name][i] = values[0]
+        self.task.solver.rehearse(system, *self._initial)
 
     @property
     def kind(self) -> int:
@@ -134,32 +132,32 @@ class _SegmentedReference:
 
     def checkpoint(self) -> None:
         """Write a checkpoint."""
-        state = {name: self.recording.columns[name][self.indices] for name in CHECKPOINT_STATE}
-        self.recording.checkpoint(self.indices, self._count, state, self._part)
+        state = {name: self.rows.columns[name][self.indices] for name in CHECKPOINT_STATE}
+        self.rows.checkpoint(self.indices, self._count, state, self._part)
 
     def finish(self) -> None:
         """Say that it is whole."""
-        self.recording.columns[schema.SAMPLE_COUNT.name][self._i] = self._count
+        self.rows.columns[schema.SAMPLE_COUNT.name][self._i] = self._count
 
     def advance(self, most: int) -> int:
         """Compute the next samples, as far as some steps lead; returns how many were taken."""
-        i, count, columns, solver = self._i, self._count, self.recording.columns, self.task.solver
+        i, count, columns, solver = self._i, self._count, self.rows.columns, self.task.solver
         size = solver.checkpoint_length(self.system)
         checkpoint = columns[CHECKPOINT][i, :size] if count else None
         began = time.thread_time()
         advance = solver.advance(self.system, *self._initial, count, checkpoint, most)
-        found, upto = advance.columns, count + len(advance.columns["error"])
-        seconds, before = time.thread_time() - began, columns[schema.CPU_TIME][i]
-        columns[schema.CPU_TIME][i] = seconds + (before if count and before > 0 else 0.0)
+        found, error = advance.columns, advance.columns["error"]
         if not count:
-            columns[schema.REFERENCE_END][i] = columns[schema.HELD_SAMPLES][i] = 0
+            for name in (schema.CPU_TIME, schema.REFERENCE_END, schema.HELD_SAMPLES):
+                columns[name][i] = 0
+        columns[schema.CPU_TIME][i] += time.thread_time() - began
+        columns[schema.HELD_SAMPLES][i] += np.isfinite(error).sum()
+        self._count, self._part = count + len(error), advance.part
         series = {name: values[None] for name, values in found.items() if np.ndim(values)}
-        self.recording.put(self.indices, upto, series)
+        self.rows.put(self.indices, self._count, series)
         for name in found.keys() - series.keys():
             columns[name][i] = found[name]
-        columns[schema.HELD_SAMPLES][i] += np.isfinite(found["error"]).sum()
         columns[CHECKPOINT][i, :size] = advance.checkpoint
-        self._count, self._part = upto, advance.part
         return advance.steps
 
 
@@ -181,7 +179,8 @@ def make_solver(
     DoubleSolver or PreciseSolver
     """
     if isinstance(reference, PreciseReference):
-        return PreciseSolver.of(experiment, reference, samples)
+        axis = experiment.time_axis
+        return PreciseSolver(reference, axis.duration, axis.intervals, axis.marks[:samples])
     return DoubleSolver(experiment.times[:samples], reference, experiment.max_steps)
 
 
@@ -217,13 +216,9 @@ class DoubleSolver:
         """Numbers in the checkpoints of a reference."""
         return checkpoints.reference_checkpoint_length(self.reference, system)
 
-    def load(self, system: System, initial: States, known: States | None = None) -> None:
-        """Load the kernels; of one sample no step is computed."""
-        compute_reference_trajectory(system, initial, self.times[:1], self.identity, self.bound)
-
     def rehearse(self, system: System, initial: States, known: States | None = None) -> None:
-        """Compile the kernels, by some steps."""
-        compute_reference_trajectory(system, initial, self.times, REHEARSED_TOLERANCE, self.bound)
+        """Compile, or load, the kernels, by a step."""
+        self.advance(system, initial, known, 0, most=1)
 
     def advance(
         self,
@@ -234,107 +229,63 @@ class DoubleSolver:
         checkpoint: NDArray[np.float64] | None = None,
         most: int | None = None,
     ) -> Advance:
-        """Compute a reference from sample `first` on, to the last one or for some steps."""
-        start, before = max(first - 1, 0), 0 if checkpoint is None else _steps_tried(checkpoint)
-        states, error, checkpoint = compute_reference_trajectory(
-            system, initial, self.times[start:], self.identity, self.bound, checkpoint, most
+        """Compute a reference from sample `first` on, to the last one or for some steps.
+
+        Its error is the distance to the states at ten times the tolerance. Both are NaN from the
+        sample on at which one of the two trajectories fails, or this one is not trusted.
+        """
+        start = max(first - 1, 0)
+        ahead, tried = self.times[start:], 0
+        before: Sequence[NDArray[np.float64] | None] = (None, None)
+        if checkpoint is not None:
+            before, tried = np.split(checkpoint, 2), _steps_tried(checkpoint)
+        solve = functools.partial(dormand_prince.solve, system, initial, bound=self.bound)
+        states, _, fine = solve(ahead, self.identity, checkpoint=before[0], most=most)
+        there = np.isfinite(states).all(axis=(1, 2))
+        there[0] = True  # where it begins
+        # Where the finer one ends, the other one may end as well. Between two samples it goes as
+        # far, and at one no farther, or it would step over the next one.
+        count = int(there.cumprod().sum())
+        until = fine[dormand_prince.TIME] if len(states) < len(ahead) else -np.inf
+        coarse, _, rough = solve(
+            ahead[:count], min(10 * self.identity, 0.1), checkpoint=before[1], until=until
         )
+        coarse = np.concatenate([coarse, np.full_like(states[count:], np.nan)])
+        error = norms_of_state_errors(system, states - coarse)
+        states[np.isnan(error)] = np.nan  # where one has failed
         new = slice(first - start, None)
         found: dict[str, Any] = {"states": states[new], "error": error[new]}
-        fine, _ = parts = np.split(checkpoint, 2)
-        if (
-            kept := self._trusted_samples(system, initial, found["states"], first, fine)
-        ) is not None:
-            fine[[dormand_prince.STATUS, dormand_prince.TIME]] = (
-                NOT_CONSERVED,
-                self.times[first + kept],
-            )
-            found["states"][kept:] = found["error"][kept:] = np.nan
-            checkpoint = np.concatenate(parts)
-        for own in parts:
+        self._end_where_not_conserved(system, initial, found, first, fine)
+        for own in (fine, rough):
             if (status := int(own[dormand_prince.STATUS])) > COMPLETE:
                 found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
                 found |= {schema.STOP_TIME: own[dormand_prince.TIME]}
                 if status == STEP_TOO_SMALL and np.isnan(own[dormand_prince.MARKED]):
                     found |= {"steps": own[dormand_prince.STEPS]}  # the bound ended it
                 break
-        ahead = self.times[start + len(states) - 1 :]
-        part = part_of_interval(ahead, checkpoint[dormand_prince.TIME])
-        return Advance(found, checkpoint, part, _steps_tried(checkpoint) - before)
+        part = part_of_interval(ahead[len(states) - 1 :], fine[dormand_prince.TIME])
+        return Advance(found, np.concatenate([fine, rough]), part, _steps_tried(fine) - tried)
 
-    def _trusted_samples(
+    def _end_where_not_conserved(
         self,
         system: System,
         initial: States,
-        states: States,
+        found: Mapping[str, Any],
         first: int,
         checkpoint: NDArray[np.float64],
-    ) -> int | None:
-        """Leading samples from `first` on at which all is conserved; None if at all there are."""
+    ) -> None:
+        """End a reference at the first sample at which not all is conserved."""
+        states, error, times = found["states"], found["error"], self.times[first:]
         there = int(np.isfinite(states).all(axis=(1, 2)).cumprod().sum())
-        if not there:
-            return None
-        times, steps = self.times[first : first + there], int(checkpoint[dormand_prince.STEPS])
         problem = cast("AdaptiveProblem", integrators.get("dop853").bind(system))
-        kept = conserving_samples(
-            system, problem, initial, states[:there], times, self.identity, steps
-        )
-        return None if kept == there else kept
-
-
-def compute_reference_trajectory(
-    system: System,
-    initial: States,
-    times: NDArray[np.float64],
-    tolerance: float,
-    bound: StepBound,
-    checkpoints: NDArray[np.float64] | None = None,
-    most: int | None = None,
-) -> tuple[States, NDArray[np.float64], NDArray[np.float64]]:
-    """Integrate a reference trajectory, and estimate its error.
-
-    Parameters
-    ----------
-    system : systems.System
-    initial : ndarray, shape (rows, 3)
-    times : ndarray, shape (S,)
-    tolerance : float
-    bound : StepBound
-        Of the whole reference.
-    checkpoints : ndarray, shape (2 * size,), optional
-        Checkpoints of an earlier call, at ``times[0]`` or on the way to the next sample; `initial`
-        is ignored then.
-    most : int, optional
-        Number of steps after which to stop.
-
-    Returns
-    -------
-    states : ndarray, shape (reached, rows, 3)
-        NaN from the sample on at which it, or that at ten times the tolerance, fails.
-    error : ndarray, shape (reached,)
-        Distance to the states at ten times the tolerance, a bound of the reference's own error.
-    checkpoints : ndarray, shape (2 * size,)
-        Checkpoints of both at the end; see `checkpoints.reference_checkpoint_length`.
-    """
-    known: Sequence[NDArray[np.float64] | None] = (None, None)
-    if checkpoints is not None:
-        known = np.split(checkpoints, 2)
-    solve = functools.partial(dormand_prince.solve, system, initial, bound=bound)
-    states, _, fine = solve(times, tolerance, checkpoint=known[0], most=most)
-    there = np.isfinite(states).all(axis=(1, 2))
-    there[0] = True  # where it begins
-    count = int(there.cumprod().sum())  # where the finer one ends, the other one may end as well
-    # Between two samples it goes as far, and at one no farther, or it would step over the next one.
-    until = fine[dormand_prince.TIME] if len(states) < len(times) else -np.inf
-    coarse, _, rough = solve(
-        times[:count], min(10 * tolerance, 0.1), checkpoint=known[1], until=until
-    )
-    coarse = np.concatenate([coarse, np.full_like(states[count:], np.nan)])
-    error = norms_of_state_errors(system, states - coarse)
-    states[np.isnan(error)] = np.nan  # where one has failed
-    return states, error, np.concatenate([fine, rough])
+        steps = int(checkpoint[dormand_prince.STEPS])
+        kept = conserving_samples(system, problem, initial, states, times, self.identity, steps)
+        if kept < there:
+            states[kept:] = error[kept:] = np.nan
+            checkpoint[dormand_prince.STATUS] = NOT_CONSERVED
+            checkpoint[dormand_prince.TIME] = times[kept]
 
 
 def _steps_tried(checkpoint: NDArray[np.float64]) -> int:
-    """Number of steps that the finer trajectory of a reference has tried."""
+    """Number of steps that the trajectory of a checkpoint has tried, of two the finer one."""
     return int(checkpoint[[dormand_prince.STEPS, dormand_prince.REJECTED]].sum())

@@ -34,7 +34,7 @@ class Task:
     ----------
     checkpoint_every : float
         Seconds between two commits of finished rows; unfinished ones are stored after half of it,
-        see `sweep.campaign.worker.segments`.
+        see `sweep.campaign.worker.compute`.
     """
 
     checkpoint_every: float = CHECKPOINT_EVERY

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,20 @@ from integrators.precision import (
     to_doubles,
     to_precise,
 )
-from integrators.stepping import loop
-from integrators.stepping.adaptive import MOST_STEPS, StepBound, prepare, run_adaptive
+from integrators.stepping.adaptive import (
+    MOST_STEPS,
+    Solutions,
+    StepBound,
+    prepare,
+    run_adaptive,
+)
 from integrators.stepping.batch import counters_of, run_batch
 from integrators.stepping.formulations import (
     to_lagrangian_states,
     to_stepped_states,
     to_stored_states,
 )
-from sweep.campaign.worker.conservation import conserving_samples
+from sweep.campaign.worker.quantities import conserving_samples, quantity_rows
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import schema, structure
 
@@ -50,10 +55,11 @@ if TYPE_CHECKING:
     from integrators.diagnostics.exponents import Followed
     from integrators.method import Integrator
     from integrators.stepping import batch as stepping
-    from integrators.stepping.adaptive import AdaptiveProblem, Solutions
+    from integrators.stepping.adaptive import AdaptiveProblem
+    from integrators.stepping.problem import Problem
     from sweep.study.run_table import States
     from sweep.study.time_axis import TimeAxis
-    from systems.base import Quantity, System
+    from systems.base import System
 
 EVERY_STEP = "every_step"
 Columns = dict[str, np.ndarray]  # by the names of `sweep.study.schema`, the first axis is the runs
@@ -138,14 +144,12 @@ class Batch:
     tolerance : float
         Of an adaptive integrator, else NaN.
     sample : int
-        Index of the last known sample; 0 at the start.
+        Index of the last known sample; -1 at the start, where none is.
     checkpoints : ndarray, shape (runs, size), or None
         State of the integrator, at `sample` or on the way to the next one, see
         `integrators.stepping.checkpoint`; None at the start.
     valid_samples : ndarray of int, shape (runs,)
         Number of samples so far at which a run is finite.
-    alive : ndarray of bool, shape (runs,)
-        Whether a run is finite at `sample`.
     cpu, wall : ndarray, shape (runs,)
         Seconds of the integration so far.
     after : ndarray, shape (runs, size)
@@ -172,12 +176,11 @@ class Batch:
     sample: int
     checkpoints: np.ndarray | None
     valid_samples: np.ndarray
-    alive: np.ndarray
     cpu: np.ndarray
     wall: np.ndarray
     after: np.ndarray
     status: np.ndarray = field(init=False)
-    counters: Columns = field(init=False)
+    counters: Columns = field(init=False, default_factory=dict)
     part: float = field(init=False, default=0.0)
     tried: int = field(init=False, default=0)
 
@@ -186,30 +189,17 @@ class Batch:
         cls, initial: States, step_size: float, steps_per_sample: int, tolerance: float
     ) -> Batch:
         """Runs at their start; parameters as of the class."""
-        count = len(initial)
-        no, zeros = np.zeros(count, dtype=np.int64), np.zeros(count)
-        alive, after = np.ones(count, dtype=bool), np.zeros((count, 0))
+        no, zeros = np.zeros(len(initial), dtype=np.int64), np.zeros(len(initial))
+        after = np.zeros((len(initial), 0))
         return cls(
-            initial, step_size, steps_per_sample, tolerance, 0, None, no, alive, zeros, zeros, after
+            initial, step_size, steps_per_sample, tolerance, -1, None, no, zeros, zeros, after
         )
 
-
-class Integrated(NamedTuple):
-    """An integration of up to eight runs, before quantities are recorded.
-
-    Parameters
-    ----------
-    batch : integrators.stepping.batch.Batch or integrators.stepping.adaptive.Solutions
-    counters : dict of str to ndarray, shape (runs,)
-        Steps, evaluations and iterations.
-    step_sizes, rejected : ndarray, shape (runs, samples)
-        Step sizes and rejected steps along the runs.
-    """
-
-    batch: stepping.Batch | Solutions
-    counters: Columns
-    step_sizes: np.ndarray
-    rejected: np.ndarray
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Whether each run is finite at `sample`."""
+        found: NDArray[np.bool_] = self.valid_samples > self.sample
+        return found
 
 
 @dataclass(frozen=True)
@@ -259,9 +249,8 @@ class Integration:
     @property
     def checkpoint_size(self) -> int:
         """Numbers in the checkpoint of a run: of the problem, and of its tangent vectors."""
-        followed = self.followed
         own: int = self.problem.checkpoint_size
-        return own + (followed.checkpoint_size if followed else 0)
+        return own + (self.followed.checkpoint_size if self.followed else 0)
 
     @cached_property
     def followed(self) -> Followed | None:
@@ -300,6 +289,57 @@ class Integration:
         """The doubles nearest to numbers in the integrator's arithmetic."""
         return values[..., 0] if self._element.parts else values
 
+    @cached_property
+    def _times(self) -> np.ndarray:
+        """Times of the samples: floats, or precise numbers of an integrator in double-double."""
+        axis = self.recipe.time_axis
+        if self._element is DOUBLE:
+            return self.recipe.times
+        interval = to_precise(float(axis.duration)) / axis.intervals
+        times: np.ndarray = axis.marks.astype(object) * interval
+        return times
+
+    def _exact_step(self, runs: Batch) -> Number:
+        """The step size of runs in the integrator's arithmetic.
+
+        In double-double it is the precise quotient of duration and number of steps, which the
+        double `step_size` approximates.
+        """
+        if self._element is DOUBLE or self._integrator.adaptive:
+            return runs.step_size
+        axis = self.recipe.time_axis
+        return to_precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
+
+    # --- how far runs are --------------------------------------------------------------------
+
+    @property
+    def _goes_back(self) -> bool:
+        """Whether runs go back from their end to their start."""
+        return schema.REVERSAL_ERROR in self.recipe.record and not self._integrator.adaptive
+
+    @property
+    def _measures_map(self) -> bool:
+        """Whether the symplectic defect is one of a map that takes runs to measure."""
+        return schema.SYMPLECTIC_DEFECT in self.recipe.record and self._integrator.adaptive
+
+    def stage(self, runs: Batch) -> int:
+        """Which steps runs take next: those before their first, to the last sample, after it."""
+        if runs.sample == self.recipe.time_axis.samples:
+            return 2
+        return int(self._takes_steps(runs.checkpoints))
+
+    def _takes_steps(self, checkpoints: np.ndarray | None) -> bool:
+        """Whether runs are prepared, as far as their integrator needs it."""
+        return self.extendable or self.problem.is_prepared(checkpoints)
+
+    def is_over(self, runs: Batch) -> bool:
+        """Whether runs are at the last sample, and nothing follows, or it is done."""
+        follows = self._goes_back or self._measures_map
+        is_known = self.stage(runs) == 2 and bool(runs.counters)  # not so where it just resumed
+        return is_known and not (follows and (runs.part or not runs.after.size))
+
+    # --- steps -------------------------------------------------------------------------------
+
     def advance(
         self,
         runs: Batch,
@@ -326,97 +366,30 @@ class Integration:
         Returns
         -------
         dict of str to ndarray, shape (runs, samples, …)
-            Variables over time, at the samples after `runs.sample` that are reached; from 0 on at
-            the start; none while it prepares the first step.
+            Variables over time, at the samples after `runs.sample` that are reached; none while it
+            prepares the first step.
         """
-        first, span = runs.sample, slice(runs.sample, last + 1)
-        times, is_begun = self._sample_times(span), self.stage(runs) > 0
-        is_begun &= runs.checkpoints is not None  # then its first sample is known
+        is_at_end, first, stood = self.stage(runs) == 2, max(runs.sample, 0), runs.checkpoints
         self.compile(lanes=len(runs.initial) > 1)  # before the clock starts
-        known, followed = self._split_checkpoints(runs.checkpoints)
-        runs.tried = 0
-        if self._integrator.adaptive:
-            known, runs.tried = prepare(
-                self.problem, runs.initial, self.recipe.bound, runs.tolerance, known, most
-            )
-            most = 0 if most is not None and runs.tried else most
-        wall, cpu = time.perf_counter(), time.thread_time()
-        if self._integrator.adaptive:
-            found = self._integrate_adaptive(runs.initial, times, runs.tolerance, known, most)
-            if not self.problem.is_prepared(known):
-                runs.checkpoints, runs.part = known, found.batch.part
-                return {}
-        else:
-            counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
-            found = self._integrate_fixed(
-                runs.initial, runs.step_size, counts, known, self._exact_step(runs), most
-            )
-        batch, runs.counters = found.batch, found.counters
-        runs.tried += batch.tried
-        runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
-        runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
-        valid, sampled = self._record(runs, found, times, reference)
-        reached = valid.shape[1]
-        chaos, followed = self._tangent_series(runs, times, reached, known, followed, most)
-        sampled |= chaos
-        for values in sampled.values():
+        found = self._integrate(runs, slice(first, last + 1), most)
+        runs.checkpoints, runs.part = found.checkpoints, found.part
+        if not self._takes_steps(found.checkpoints):
+            return {}
+        sampled = np.arange(first, first + found.states.shape[1])
+        valid, columns = self._record(runs, found, sampled, reference)
+        if self.followed is not None:
+            marks = np.arange(first, last + 1)
+            series, ends = self._follow(runs, self.followed, marks, len(sampled), stood, most)
+            columns |= series
+            runs.checkpoints = np.concatenate([found.checkpoints, ends], axis=1)
+        for values in columns.values():
             values[~valid] = np.nan
-        new = slice(int(is_begun), None)
+        new = slice(runs.sample + 1 - first, None)  # without the first one if it was known
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
-        runs.alive, runs.sample, runs.part = valid[:, -1], first + reached - 1, batch.part
-        runs.status = batch.report[:, status_of.STATUS_ROW]
-        runs.checkpoints = np.concatenate([batch.checkpoints, followed], axis=1)
-        if first == self.recipe.time_axis.samples:
+        runs.sample, runs.status = int(sampled[-1]), found.report[:, status_of.STATUS_ROW]
+        if is_at_end:
             self._follow_up(runs, most)
-        return {name: values[:, new] for name, values in sampled.items()}
-
-    def _record(
-        self,
-        runs: Batch,
-        found: Integrated,
-        times: np.ndarray,
-        reference: ReferenceStates | None,
-    ) -> tuple[NDArray[np.bool_], Columns]:
-        """Which samples of an integration are valid, and the variables over time at all of them.
-
-        The first sample is the initial state, from which quantities change.
-        """
-        raw, record = found.batch.states, self.recipe.record
-        raw[:, 0] = to_stepped_states(self.problem, runs.initial)
-        states = to_stored_states(self.problem, raw)
-        valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)).cumprod(axis=1).astype(bool)
-        valid &= runs.alive[:, None]
-        if self._checks_invariants:
-            valid &= self._conserving(raw, times, runs, valid)
-        where = np.concatenate([[0], runs.sample + np.arange(1, raw.shape[1])])
-        at = self._sample_times(where)
-        at = to_double_doubles(at) if self._element.numbers else at
-        sampled = self._recorded_quantities(raw, at) | self._step_statistics(found.batch)
-        sampled |= self._reference_errors(states, reference, where)
-        if "step_size" in record:
-            sampled[schema.CURRENT_STEP_SIZE] = found.step_sizes
-        if "rejected_steps" in record:
-            sampled[schema.REJECTED_SO_FAR] = found.rejected
-        if "state" in record:
-            sampled["state"] = self._doubles(states)
-        return valid, sampled
-
-    def _conserving(
-        self, raw: States, times: np.ndarray, runs: Batch, valid: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """At which samples adaptive runs have kept what the system conserves, to their tolerance.
-
-        Of the samples that are `valid`; the first is the initial one.
-        """
-        kept = np.zeros_like(valid)
-        for i, (states, steps) in enumerate(zip(raw, runs.counters["steps"], strict=True)):
-            there = int(valid[i].sum())
-            count = conserving_samples(
-                self._system, self.problem, states[0], states[1:there], times[1:there],
-                runs.tolerance, int(steps),
-            )  # fmt: skip
-            kept[i, : 1 + count] = True
-        return kept
+        return {name: values[:, new] for name, values in columns.items()}
 
     def compile(self, lanes: bool) -> None:
         """Compile, or load, the kernels of one run alone, or of several side by side in lanes."""
@@ -426,52 +399,86 @@ class Integration:
         else:
             self.problem.trajectory(element)
 
-    def _split_checkpoints(
-        self, checkpoints: np.ndarray | None
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Split checkpoints into those of the problem and those of the tangent vectors."""
-        if checkpoints is None:
-            return None, None
-        own, followed = np.split(checkpoints, [self.problem.checkpoint_size], axis=1)
-        return own, followed
+    def _integrate(self, runs: Batch, span: slice, most: int | None) -> stepping.Batch | Solutions:
+        """Take the steps between some samples: what counts as the time of runs."""
+        problem, adaptive, kept = self.problem, self._integrator.adaptive, runs.checkpoints
+        known = None if kept is None else kept[:, : problem.checkpoint_size]
+        bound, with_statistics = self.recipe.bound, self.recipe.statistics == EVERY_STEP
+        runs.tried = 0
+        if adaptive:
+            known, runs.tried = prepare(problem, runs.initial, bound, runs.tolerance, known, most)
+            most = 0 if most is not None and runs.tried else most
+        wall, cpu = time.perf_counter(), time.thread_time()
+        found: stepping.Batch | Solutions
+        if adaptive:
+            found = run_adaptive(
+                problem, runs.initial, self._times[span], runs.tolerance, with_statistics,
+                checkpoints=known, bound=bound, most=most,
+            )  # fmt: skip
+            runs.counters = found.counters
+        else:
+            counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
+            found = run_batch(
+                problem, runs.initial, self._exact_step(runs), counts, len(counts),
+                with_statistics, checkpoints=known, most=most,
+            )  # fmt: skip
+            runs.counters = counters_of(
+                self._integrator, problem, found.report, found.steps, runs.step_size
+            ) | {"rejected_steps": np.zeros(len(runs.initial), dtype=np.int64)}
+        runs.tried += found.tried
+        runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
+        runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
+        return found
 
-    def _tangent_series(
+    def _follow(
         self,
         runs: Batch,
-        times: np.ndarray,
+        followed: Followed,
+        samples: NDArray[np.intp],
         reached: int,
         stood: np.ndarray | None,
-        checkpoints: np.ndarray | None,
         most: int | None,
     ) -> tuple[Columns, np.ndarray]:
         """Lyapunov exponents and MEGNO over samples, as far as the record asks for them.
 
-        Returns variables of shape (runs, reached), NaN at the first sample, and the checkpoints of
-        the tangent vectors, shape (runs, size). `stood` and `checkpoints` are those from which the
-        runs and their tangent vectors went on; None at the start.
+        Parameters
+        ----------
+        runs : Batch
+        followed : Followed
+        samples : ndarray of int
+            Up to which the runs were to advance, and the one from which they did.
+        reached : int
+            How many of these they have reached.
+        stood : ndarray, shape (runs, size), or None
+            The checkpoints from which they went on; None at the start.
+        most : int, optional
+
+        Returns
+        -------
+        columns : dict of str to ndarray, shape (runs, reached)
+            NaN at the first sample.
+        ends : ndarray, shape (runs, size)
+            Checkpoints of the tangent vectors.
         """
-        if self.followed is None:
-            return {}, np.zeros((len(runs.initial), 0))
-        count, size = self.followed.count, self.followed.checkpoint_size
+        own, count = self.problem.checkpoint_size, followed.count
         found = np.full((len(runs.initial), reached, count + 1), np.nan)
-        ends = np.full((len(runs.initial), size), np.nan)
+        ends = np.full((len(runs.initial), followed.checkpoint_size), np.nan)
         for i, state in enumerate(runs.initial):
             try:
                 directions = first_directions(self._system.form, state, count)
             except InputError:  # an equilibrium has no tangent plane
                 continue
-            known = None if checkpoints is None else checkpoints[i]
+            known, tangents = (None, None) if stood is None else np.split(stood[i], [own])
             if self._integrator.adaptive:
-                own = None if stood is None else stood[i]
                 steps, until, _ = steps_taken(
-                    self.problem, state, times, runs.tolerance, own, self.recipe.bound, most
-                )
-                series = self.followed.run_along(state, directions, steps, until, known)
+                    self.problem, state, self._times[samples], runs.tolerance, known,
+                    self.recipe.bound, most,
+                )  # fmt: skip
+                series = followed.run_along(state, directions, steps, until, tangents)
             else:
-                marks = self.recipe.time_axis.marks[runs.sample : runs.sample + len(times)]
-                counts = runs.steps_per_sample * np.diff(marks)
-                series = self.followed.run(
-                    state, directions, runs.step_size, counts, known, most=most
+                counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[samples])
+                series = followed.run(
+                    state, directions, runs.step_size, counts, tangents, most=most
                 )
             found[i, 1:], ends[i], _ = series
         exponents = structure.exponents_of_record(self.recipe.record)
@@ -480,54 +487,7 @@ class Integration:
             columns[schema.MEGNO] = found[:, :, -1]
         return columns, ends
 
-    def finish(self, runs: Batch) -> Columns:
-        """Variables over runs, such as counters and status, of runs at their last sample."""
-        lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
-        broken = lost & self._checks_invariants  # infinite states end adaptive runs by themselves
-        cause = np.where(broken, status_of.NOT_CONSERVED, status_of.NOT_FINITE)
-        status = np.where(lost, cause, runs.status).astype(np.int8)
-        if broken.any():  # at the first sample that is not valid
-            at = self.recipe.times[np.minimum(runs.valid_samples, len(self.recipe.times) - 1)]
-            stop_time = np.where(broken, at, runs.counters["stop_time"])
-            runs.counters = runs.counters | {"stop_time": stop_time}
-        columns = runs.counters | {
-            "sample_count": runs.valid_samples,
-            "status": status,
-            "cpu_time": runs.cpu,
-            "wall_time": runs.wall,
-        }
-        back = self._states_of_checkpoints(runs.after) if self._goes_back else None
-        maps = self.maps(runs.initial, runs.tolerance, runs.after)
-        measured = self.measure_structure(runs.initial, back, self._exact_step(runs), maps)
-        failed = status > status_of.COMPLETE
-        return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
-
-    @property
-    def _checks_invariants(self) -> bool:
-        """Whether runs must keep, to their tolerance, what the system conserves."""
-        return self._integrator.method.adaptive and self._element is DOUBLE
-
-    @property
-    def _goes_back(self) -> bool:
-        """Whether runs go back from their end to their start."""
-        return schema.REVERSAL_ERROR in self.recipe.record and not self._integrator.adaptive
-
-    @property
-    def _measures_map(self) -> bool:
-        """Whether the symplectic defect is one of a map that takes runs to measure."""
-        return schema.SYMPLECTIC_DEFECT in self.recipe.record and self._integrator.adaptive
-
-    def stage(self, runs: Batch) -> int:
-        """Which steps runs take next: those before their first, to the last sample, after it."""
-        if runs.sample == self.recipe.time_axis.samples:
-            return 2
-        return int(self.extendable or self.problem.is_prepared(runs.checkpoints))
-
-    def is_over(self, runs: Batch) -> bool:
-        """Whether runs are at the last sample, and nothing follows, or it is done."""
-        follows = self._goes_back or self._measures_map
-        is_at_end = runs.sample == self.recipe.time_axis.samples
-        return is_at_end and not (follows and (runs.part or not runs.after.size))
+    # --- what follows the last sample --------------------------------------------------------
 
     def maps(
         self, initial: States, tolerance: float, after: np.ndarray, most: int | None = None
@@ -560,21 +520,19 @@ class Integration:
             runs.tried += image.tried
         elif self._goes_back:
             steps = self.recipe.time_axis.intervals * runs.steps_per_sample
-            own, _ = self._split_checkpoints(runs.checkpoints)
-            h, known = self._exact_step(runs), runs.after if runs.after.size else None
+            h, ends = self._exact_step(runs), self._states_of_checkpoints(runs.checkpoints)
             batch = run_batch(
-                self.problem, self._states_of_checkpoints(own), -h, steps, 1, start_time=steps * h,
-                checkpoints=known, most=most,
+                self.problem, ends, -h, steps, 1, start_time=steps * h,
+                checkpoints=runs.after if runs.after.size else None, most=most,
             )  # fmt: skip
             runs.after, runs.part = batch.checkpoints, batch.part
             runs.tried += batch.tried
 
     def _states_of_checkpoints(self, checkpoints: np.ndarray | None) -> States:
-        """The states of runs, shape (runs, rows, 3), in checkpoints of the problem."""
+        """The states of runs, shape (runs, rows, 3), in their checkpoints."""
         assert checkpoints is not None  # after the start
-        numbers = checkpoints.reshape(len(checkpoints), -1, *self._element.parts)
-        y = self.problem.layout.parts(numbers)["y"]
-        return to_stored_states(self.problem, y[:, None])[:, 0]
+        own = checkpoints[:, : self.problem.checkpoint_size]
+        return states_of_checkpoints(self.problem, own)
 
     def measure_structure(
         self,
@@ -610,159 +568,119 @@ class Integration:
             columns |= structure.reversal_errors(form, self.problem, initial, back)
         return columns
 
+    def finish(self, runs: Batch) -> Columns:
+        """Variables over runs, such as counters and status, of runs at their last sample."""
+        lost = ~runs.alive & (runs.status <= status_of.COMPLETE)
+        broken = lost & self._checks_invariants  # infinite states end adaptive runs by themselves
+        cause = np.where(broken, status_of.NOT_CONSERVED, status_of.NOT_FINITE)
+        status = np.where(lost, cause, runs.status).astype(np.int8)
+        # At the first sample that is not valid.
+        at = self.recipe.times[np.minimum(runs.valid_samples, len(self.recipe.times) - 1)]
+        columns = runs.counters | {
+            "stop_time": np.where(broken, at, runs.counters["stop_time"]),
+            "sample_count": runs.valid_samples,
+            "status": status,
+            "cpu_time": runs.cpu,
+            "wall_time": runs.wall,
+        }
+        back = self._states_of_checkpoints(runs.after) if self._goes_back else None
+        maps = self.maps(runs.initial, runs.tolerance, runs.after)
+        measured = self.measure_structure(runs.initial, back, self._exact_step(runs), maps)
+        failed = status > status_of.COMPLETE
+        return columns | {name: np.where(failed, np.nan, of) for name, of in measured.items()}
+
+    # --- what is recorded --------------------------------------------------------------------
+
     @property
-    def _keeps_statistics(self) -> bool:
-        return self.recipe.statistics == EVERY_STEP
+    def _checks_invariants(self) -> bool:
+        """Whether runs must keep, to their tolerance, what the system conserves."""
+        return self._integrator.method.adaptive and self._element is DOUBLE
 
-    def _exact_step(self, runs: Batch) -> Number:
-        """The step size of runs in the integrator's arithmetic.
-
-        In double-double it is the precise quotient of duration and number of steps, which the
-        double `step_size` approximates.
-        """
-        if self._element is DOUBLE or self._integrator.adaptive:
-            return runs.step_size
-        axis = self.recipe.time_axis
-        return to_precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
-
-    def _integrate_fixed(
+    def _record(
         self,
-        initial: States,
-        step_size: float,
-        counts: np.ndarray,
-        checkpoints: np.ndarray | None = None,
-        exact: Number = None,
-        most: int | None = None,
-    ) -> Integrated:
-        """Integrate with a fixed step: what is timed as the CPU time of runs.
+        runs: Batch,
+        found: stepping.Batch | Solutions,
+        sampled: NDArray[np.intp],
+        reference: ReferenceStates | None,
+    ) -> tuple[NDArray[np.bool_], Columns]:
+        """Which samples of an integration are valid, and the variables over time at all of them.
 
-        Parameters
-        ----------
-        initial : ndarray, shape (runs, rows, 3)
-            As `starts` gives them.
-        step_size : float
-        counts : ndarray of int
-            Steps in each sample interval.
-        checkpoints : ndarray, optional
-            Checkpoints to resume from.
-        exact : float or precise number, optional
-            The step size to its last digit.
-        most : int, optional
-            Number of steps after which to stop.
-
-        Returns
-        -------
-        Integrated
+        In place of the first one stands the initial state, from which quantities change.
         """
-        batch = run_batch(
-            self.problem, initial, step_size if exact is None else exact, counts, len(counts),
-            statistics=self._keeps_statistics, checkpoints=checkpoints, most=most,
-        )  # fmt: skip
-        counters = counters_of(self._integrator, self.problem, batch.report, batch.steps, step_size)
-        counters["rejected_steps"] = np.zeros(len(initial), dtype=np.int64)
-        shape = batch.states.shape[:2]
-        return Integrated(batch, counters, np.full(shape, step_size), np.zeros(shape))
+        raw, record = found.states, self.recipe.record
+        raw[:, 0] = to_stepped_states(self.problem, runs.initial)
+        where = np.concatenate([[0], sampled[1:]])
+        times, states = self._times[where], to_stored_states(self.problem, raw)
+        valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)) & runs.alive[:, None]
+        valid = np.logical_and.accumulate(valid, axis=1)
+        if self._checks_invariants:
+            for i, steps in enumerate(runs.counters["steps"].tolist()):
+                kept = conserving_samples(
+                    self._system, self.problem, raw[i, 0], raw[i, 1:], times[1:], runs.tolerance,
+                    steps,
+                )  # fmt: skip
+                valid[i, 1 + kept :] = False
+        columns = self._quantities(raw, times) | self._step_statistics(found.statistics)
+        columns |= self._reference_errors(states, reference, where)
+        sizes, rejected = np.full(valid.shape, runs.step_size), np.zeros(valid.shape)
+        if isinstance(found, Solutions):
+            sizes, rejected = found.step_sizes, found.rejected_so_far
+        if "step_size" in record:
+            columns[schema.CURRENT_STEP_SIZE] = sizes
+        if "rejected_steps" in record:
+            columns[schema.REJECTED_SO_FAR] = rejected
+        if "state" in record:
+            columns["state"] = self._doubles(states)
+        return valid, columns
 
-    def _integrate_adaptive(
-        self,
-        initial: States,
-        times: np.ndarray,
-        tolerance: float,
-        checkpoints: np.ndarray | None,
-        most: int | None,
-    ) -> Integrated:
-        """As `_integrate_fixed`, by an adaptive integrator up to sample times.
-
-        In double-double `times` are precise numbers, or floats that `to_precise` converts.
-        """
-        found = run_adaptive(
-            self.problem, initial, times if self._element is DOUBLE else to_precise(times),
-            tolerance, self._keeps_statistics, checkpoints=checkpoints,
-            bound=self.recipe.bound, most=most,
-        )  # fmt: skip
-        return Integrated(found, found.counters, found.step_sizes, found.rejected_so_far)
-
-    def _sample_times(self, where: slice | np.ndarray) -> np.ndarray:
-        """Times of samples: floats, or precise numbers of an integrator in double-double."""
-        axis = self.recipe.time_axis
-        if self._element is DOUBLE:
-            return self.recipe.times[where]
-        interval = to_precise(float(axis.duration)) / axis.intervals
-        times: np.ndarray = axis.marks[where].astype(object) * interval
-        return times
-
-    def _recorded_quantities(self, raw: States, times: np.ndarray) -> Columns:
+    def _quantities(self, raw: States, times: np.ndarray) -> Columns:
         """Recorded quantities of states (runs, S, …), and their errors, of shape (runs, S) each.
 
         Quantities and their differences are evaluated in the integrator's arithmetic.
         """
-        columns = {}
+        columns: Columns = {}
+        shape, stepped = raw.shape[:2], raw.reshape(-1, *raw.shape[2:])
+        stored = to_lagrangian_states(self.problem, stepped)
+        at = to_double_doubles(times) if self._element.numbers else times
+        at = np.tile(at, (len(raw), *(1 for _ in self._element.numbers)))
         for quantity in self.system.library.quantities(self._system):
-            if quantity.name not in self.recipe.record:
+            name, is_constraint = quantity.name, quantity.kind == "constraint"
+            if name not in self.recipe.record:
                 continue
-            if quantity.kind == "constraint":
-                (error, *_) = self._evaluate(quantity, raw, times)
-                columns[f"{quantity.name}_error"] = self._doubles(error)
-                continue
-            read = to_lagrangian_states(self.problem, raw)
+            parameters = self.problem.parameters
+            if isinstance(quantity, systems.Observable):
+                parameters = self._given_parameters
+            states = stepped if is_constraint else stored
+            rows = quantity_rows(self.problem, quantity, states, at, parameters)
+            rows = rows.reshape(*shape, *rows.shape[1:])
+            components = [rows[:, :, 0, column] for column in quantity.columns]
             if quantity.each_row:
-                columns[quantity.name] = self._doubles(self._evaluate_rows(quantity, read, times))
+                columns[name] = self._doubles(rows)
                 continue
-            components = self._evaluate(quantity, read, times)
-            names = [f"{quantity.name}_{axis}" for axis in quantity.components] or [quantity.name]
+            if is_constraint:
+                columns[f"{name}_error"] = self._doubles(components[0])
+                continue
+            names = [f"{name}_{axis}" for axis in quantity.components] or [name]
             columns |= dict(zip(names, map(self._doubles, components), strict=True))
-            if quantity.kind == "observable":
-                continue
-            changes = [self._nearest(values - values[:, :1]) for values in components]
-            size = np.sqrt(sum(c * c for c in changes)) if quantity.components else changes[0]
-            columns[f"{quantity.name}_error"] = size
+            if quantity.kind != "observable":
+                changes = [values - values[:, :1] for values in components]
+                if self._element.parts:  # the doubles nearest to differences of close numbers
+                    changes = [change.sum(axis=-1) for change in changes]
+                size = np.sqrt(sum(c * c for c in changes)) if quantity.components else changes[0]
+                columns[f"{name}_error"] = size
         return columns
 
-    def _nearest(self, differences: np.ndarray) -> np.ndarray:
-        """Doubles nearest to differences of close numbers, which may be of high and low doubles."""
-        return differences.sum(axis=-1) if self._element.parts else differences
-
-    def _evaluate(self, quantity: Quantity, states: States, times: np.ndarray) -> list[np.ndarray]:
-        """The components of a quantity of the states (runs, S, rows, 3, …)."""
-        out = self._evaluate_rows(quantity, states, times, 1)[:, :, 0]
-        return [out[:, :, column] for column in quantity.columns]
-
-    def _evaluate_rows(
-        self, quantity: Quantity, states: States, times: np.ndarray, count: int | None = None
-    ) -> np.ndarray:
-        """Rows that a quantity writes, `count` or as many as states have; NaN where it has none.
-
-        Shape ``(runs, S, count, 3, …)``.
-        """
-        element, (runs, samples, rows) = self._element, states.shape[:3]
-        flat = np.ascontiguousarray(states.reshape(-1, *states.shape[2:]))
-        out = np.full((len(flat), count or rows, 3, *element.shape), np.nan)
-        work = np.zeros((quantity.function.work(rows) + 1, *element.shape))
-        loop.evaluation_kernel(element).compiled(element)(
-            quantity.function.compiled(element),
-            np.tile(times, (runs, *(1 for _ in element.numbers))),
-            flat,
-            self._parameters_of(quantity),
-            out,
-            work,
-        )
-        return out.reshape(runs, samples, *out.shape[1:])
-
-    def _parameters_of(self, quantity: Quantity) -> np.ndarray:
-        """Parameters that a quantity reads: packed by the form; for an observable as given."""
-        if not isinstance(quantity, systems.Observable):
-            packed: np.ndarray = self.problem.parameters
-            return packed
+    @cached_property
+    def _given_parameters(self) -> np.ndarray:
+        """The system's parameters as observables read them: not packed by the form."""
         if self._element is DOUBLE:
             return np.array(self._system.form.parameters, dtype=float)
-        form = form_in_precise_numbers(
-            self._system.in_arithmetic(DOUBLE_DOUBLE).form, require_precise
-        )
-        return to_double_doubles(form.parameters)
+        twin = self._system.in_arithmetic(DOUBLE_DOUBLE)
+        return to_double_doubles(form_in_precise_numbers(twin.form, require_precise).parameters)
 
-    def _step_statistics(self, batch: stepping.Batch | Solutions) -> Columns:
+    def _step_statistics(self, statistics: np.ndarray) -> Columns:
         """Statistics over the steps of the interval that ends at each sample; NaN at time 0."""
-        if not self._keeps_statistics:
+        if self.recipe.statistics != EVERY_STEP:
             return {}
         values = {}
         for quantity in self._system.quantities:
@@ -771,10 +689,8 @@ class Integration:
                 values = {name: (0, i) for i, name in enumerate(names)}
         if "unit_length" in self.recipe.record:
             values["unit_length_error_mean"] = (1, status_of.MEAN)
-        return {
-            name: np.pad(batch.statistics[:, :, m, s], ((0, 0), (1, 0)), constant_values=np.nan)
-            for name, (m, s) in values.items()
-        }
+        padded = np.pad(statistics, ((0, 0), (1, 0), (0, 0), (0, 0)), constant_values=np.nan)
+        return {name: padded[:, :, m, s] for name, (m, s) in values.items()}
 
     def _reference_errors(
         self, states: States, reference: ReferenceStates | None, where: np.ndarray
@@ -785,14 +701,14 @@ class Integration:
         names = schema.reference_error_names(self._system)
         columns = {name: np.full(states.shape[:2], np.nan) for name in names}
         if reference is not None:
-            known, own_error = reference
-            upto = slice(0, int(np.sum(where < self.recipe.reference_samples)))
-            known, own_error = known[:, where[upto]], own_error[:, where[upto]]
-            squares = squared_state_errors(self._system, state_differences(states[:, upto], known))
+            where = where[where < self.recipe.reference_samples]
+            upto, (known, own_error) = slice(len(where)), reference
+            differences = state_differences(states[:, upto], known[:, where])
+            squares = squared_state_errors(self._system, differences)
             for name, values in squares.items():
                 columns[name][:, upto] = np.sqrt(values)
             columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
-            columns[schema.REFERENCE_ERROR][:, upto] = own_error
+            columns[schema.REFERENCE_ERROR][:, upto] = own_error[:, where]
         return columns
 
 
@@ -807,20 +723,23 @@ def starts_in_double_double(system: System, initial: States, known: States | Non
     return known
 
 
+def states_of_checkpoints(problem: Problem, checkpoints: np.ndarray) -> States:
+    """The states, shape (runs, rows, 3), in checkpoints of a problem, shape (runs, size)."""
+    numbers = checkpoints.reshape(len(checkpoints), -1, *problem.elements[0].parts)
+    y = problem.layout.parts(numbers)["y"]
+    return to_stored_states(problem, y[:, None])[:, 0]
+
+
 def state_differences(states: States, reference: States) -> States:
     """Differences of states (…, rows, 3) from those of a reference, in doubles.
 
     Either may have a last axis of high and low doubles; the low doubles of states are ignored where
     the reference has none.
     """
-    high, low = _high_and_low(states)
+    high, low = np.moveaxis(states, -1, 0) if states.shape[-1] == 2 else (states, 0.0)
     if reference.shape[-1] != 2:
         return high - reference
     return (high - reference[..., 0]) + (low - reference[..., 1])
-
-
-def _high_and_low(states: States) -> tuple[np.ndarray, np.ndarray | float]:
-    return (states[..., 0], states[..., 1]) if states.shape[-1] == 2 else (states, 0.0)
 
 
 def norms_of_state_errors(system: System, errors: States) -> NDArray[np.float64]:
