@@ -148,16 +148,18 @@ class TaskRows:
                 listed = [own for own in list_records(self._folder) if place_is_file(own.place)]
 
     def _read_listed_records(self, listed: Sequence[Record]) -> None:
-        chains: dict[tuple[str, tuple[int, ...]], list[Record]] = {}
-        for record in listed:
-            name = record.name
-            if name.start > self.rows[-1] or name.stop <= self.rows[0]:
-                continue
-            if name.kind == RECORD and name.session == self._attempt.session.name:
+        low, high = self.rows[0], self.rows[-1]
+        found = [
+            record for record in listed if record.name.start <= high and record.name.stop > low
+        ]
+        for record in found:
+            if record.name.kind == RECORD and record.name.session == self._attempt.session.name:
                 self.done |= np.isin(self.rows, record.rows)
-            elif name.kind == CHECKPOINT and record.header["identity"] == self._identity:
-                chains.setdefault((name.token, tuple(record.rows)), []).append(record)
         self._committed |= self.done
+        chains: dict[tuple[str, tuple[int, ...]], list[Record]] = {}
+        for record in found:
+            if record.name.kind == CHECKPOINT and record.header["identity"] == self._identity:
+                chains.setdefault((record.name.token, tuple(record.rows)), []).append(record)
         for records in chains.values():
             self._resume_from_chain(records)
 

@@ -29,7 +29,6 @@ from sweep.campaign.worker.run_work import RunWork
 from sweep.campaign.worker.task import MOST_BYTES, Receipt, RunTask, Task
 from sweep.errors import Interrupted, LeaseLost
 from sweep.store.commit.records import records_by_group
-from sweep.store.files import references_group_name
 from sweep.store.lease import sessions
 from sweep.store.lease.sessions import Attempt, Session
 
@@ -123,7 +122,12 @@ def _compute_and_commit_task(
     """
     attempt = Attempt(task.store, session)
     attempt.check()
-    work = _begin_or_resume(task, attempt)
+    arrays_of = functools.partial(_arrays_of_group, task.store, session)
+    work: RunWork | ReferenceWork = (
+        ReferenceWork(task, arrays_of(task.group), attempt)
+        if isinstance(task, ReferenceTask)
+        else RunWork(task, arrays_of, attempt)
+    )
     rows = work.rows
     rates: dict[Hashable, float] = {}  # steps a second
     row_bytes, size = sum(column[0].nbytes for column in rows.columns.values()), 0
@@ -140,17 +144,6 @@ def _compute_and_commit_task(
     computed = rows.done & left
     status = rows.columns["status"][computed] if task.kind == "runs" else np.zeros(0, dtype=int)
     return status, bool(rows.done.all())
-
-
-def _begin_or_resume(task: RunTask | ReferenceTask, attempt: Attempt) -> RunWork | ReferenceWork:
-    arrays = _arrays_of_group(task.store, task.group, attempt.session)
-    if isinstance(task, ReferenceTask):
-        return ReferenceWork(task, arrays, attempt)
-    references = {}
-    if len(task.reference):
-        name = references_group_name(task.experiment)
-        references = _arrays_of_group(task.store, name, attempt.session)
-    return RunWork(task, arrays, references, attempt)
 
 
 def _compute_batch(
@@ -203,6 +196,6 @@ def recorded_progress_of_task(task: Task) -> tuple[int, int]:
 
 
 @functools.lru_cache(maxsize=64)
-def _arrays_of_group(store: Store, group: str, session: Session) -> dict[str, ArrayFiles]:
+def _arrays_of_group(store: Store, session: Session, group: str) -> dict[str, ArrayFiles]:
     """The arrays of a group, read once for each session."""
     return store.arrays_of_group(group)

@@ -32,7 +32,7 @@ from sweep.campaign.worker.trajectory import (
     state_differences,
     states_of_checkpoints,
 )
-from sweep.store.checkpoints import REFERENCE_NUMBERS, reference_checkpoint_length
+from sweep.store.checkpoints import REFERENCE_NUMBERS
 from sweep.store.failures import ReferenceEnd
 from sweep.study.experiment import PreciseReference
 
@@ -83,15 +83,6 @@ class PreciseSolver:
     def integrator(self) -> Integrator:
         """The `integrators.Integrator`."""
         return _made_integrator(self.reference)
-
-    @property
-    def identity(self) -> PreciseReference:
-        """The settings on which its references depend."""
-        return self.reference
-
-    def checkpoint_length(self, system: System) -> int:
-        """Numbers in the checkpoint of a reference."""
-        return reference_checkpoint_length(self.reference, system)
 
     def rehearse(self, system: System, initial: States, known: States | None) -> None:
         """Compile, or load, the kernels, by a step."""

@@ -94,7 +94,7 @@ class ReferenceWork:
         known = np.isfinite(ends[CHECKPOINT][:, 0]) & (ends[schema.REFERENCE_END] != schema.PENDING)
         stored = np.where(known, task.stored, 0)
         identity = checkpoints.checkpoint_identity(
-            task.solver.identity, CHECKPOINT_STATE, times=task.times
+            task.solver.reference, CHECKPOINT_STATE, times=task.times
         )
         self.rows = TaskRows(task, arrays, stored, ends, len(task.times), attempt, identity)
 
@@ -142,15 +142,15 @@ class ReferenceBatch:
     def advance(self, most: int) -> int:
         """Compute the next samples, as far as some steps lead; returns how many were taken."""
         i, count, columns, solver = self._i, self._count, self.rows.columns, self.task.solver
-        size = solver.checkpoint_length(self.system)
+        size = checkpoints.reference_checkpoint_length(solver.reference, self.system)
         checkpoint = columns[CHECKPOINT][i, :size] if count else None
         began = time.thread_time()
         advance = solver.advance(self.system, *self._initial, count, checkpoint, most)
+        seconds = time.thread_time() - began
+        columns[schema.CPU_TIME][i] = np.nansum([columns[schema.CPU_TIME][i], seconds])
         found, error = advance.columns, advance.columns["error"]
         if not count:
-            for name in (schema.CPU_TIME, schema.REFERENCE_END, schema.HELD_SAMPLES):
-                columns[name][i] = 0
-        columns[schema.CPU_TIME][i] += time.thread_time() - began
+            columns[schema.REFERENCE_END][i] = columns[schema.HELD_SAMPLES][i] = 0
         columns[schema.HELD_SAMPLES][i] += np.isfinite(error).sum()
         self._count, self._part = count + len(error), advance.part
         series = {name: values[None] for name, values in found.items() if np.ndim(values)}
@@ -202,20 +202,6 @@ class DoubleSolver:
     reference: Reference
     max_steps: int
 
-    @property
-    def bound(self) -> StepBound:
-        """The `StepBound` of a whole reference."""
-        return StepBound(float(self.times[-1]), self.max_steps)
-
-    @property
-    def identity(self) -> float:
-        """The tolerance, on which its references depend."""
-        return self.reference.tolerance
-
-    def checkpoint_length(self, system: System) -> int:
-        """Numbers in the checkpoints of a reference."""
-        return checkpoints.reference_checkpoint_length(self.reference, system)
-
     def rehearse(self, system: System, initial: States, known: States | None = None) -> None:
         """Compile, or load, the kernels, by a step."""
         self.advance(system, initial, known, 0, most=1)
@@ -234,13 +220,14 @@ class DoubleSolver:
         Its error is the distance to the states at ten times the tolerance. Both are NaN from the
         sample on at which one of the two trajectories fails, or this one is not trusted.
         """
-        start = max(first - 1, 0)
+        start, tolerance = max(first - 1, 0), self.reference.tolerance
         ahead, tried = self.times[start:], 0
         before: Sequence[NDArray[np.float64] | None] = (None, None)
         if checkpoint is not None:
             before, tried = np.split(checkpoint, 2), _steps_tried(checkpoint)
-        solve = functools.partial(dormand_prince.solve, system, initial, bound=self.bound)
-        states, _, fine = solve(ahead, self.identity, checkpoint=before[0], most=most)
+        bound = StepBound(float(self.times[-1]), self.max_steps)
+        solve = functools.partial(dormand_prince.solve, system, initial, bound=bound)
+        states, _, fine = solve(ahead, tolerance, checkpoint=before[0], most=most)
         there = np.isfinite(states).all(axis=(1, 2))
         there[0] = True  # where it begins
         # Where the finer one ends, the other one may end as well. Between two samples it goes as
@@ -248,7 +235,7 @@ class DoubleSolver:
         count = int(there.cumprod().sum())
         until = fine[dormand_prince.TIME] if len(states) < len(ahead) else -np.inf
         coarse, _, rough = solve(
-            ahead[:count], min(10 * self.identity, 0.1), checkpoint=before[1], until=until
+            ahead[:count], min(10 * tolerance, 0.1), checkpoint=before[1], until=until
         )
         coarse = np.concatenate([coarse, np.full_like(states[count:], np.nan)])
         error = norms_of_state_errors(system, states - coarse)
@@ -279,7 +266,9 @@ class DoubleSolver:
         there = int(np.isfinite(states).all(axis=(1, 2)).cumprod().sum())
         problem = cast("AdaptiveProblem", integrators.get("dop853").bind(system))
         steps = int(checkpoint[dormand_prince.STEPS])
-        kept = conserving_samples(system, problem, initial, states, times, self.identity, steps)
+        kept = conserving_samples(
+            system, problem, initial, states, times, self.reference.tolerance, steps
+        )
         if kept < there:
             states[kept:] = error[kept:] = np.nan
             checkpoint[dormand_prince.STATUS] = NOT_CONSERVED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from sweep.campaign.worker.commit import TaskRows
 from sweep.campaign.worker.trajectory import Batch, Integration
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
+from sweep.store.files import references_group_name
 from sweep.study import schema
 
 if TYPE_CHECKING:
@@ -38,10 +39,8 @@ class RunWork:
     Parameters
     ----------
     task : sweep.campaign.worker.task.RunTask
-    arrays : dict of str to sweep.store.files.ArrayFiles
-        Arrays of the experiment, by name.
-    references : dict of str to sweep.store.files.ArrayFiles
-        Arrays of the references, by name; empty without any.
+    arrays_of : callable
+        Returns the arrays of a group by name, as `sweep.store.files.ArrayFiles`.
     attempt : sweep.store.lease.sessions.Attempt
 
     Attributes
@@ -53,11 +52,11 @@ class RunWork:
     def __init__(
         self,
         task: RunTask,
-        arrays: Mapping[str, ArrayFiles],
-        references: Mapping[str, ArrayFiles],
+        arrays_of: Callable[[str], Mapping[str, ArrayFiles]],
         attempt: Attempt,
     ) -> None:
         self.task, self.attempt, recipe = task, attempt, task.recipe
+        arrays = arrays_of(task.group)
         self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
         stored = np.where(task.stored > 1, task.stored, 0)  # with one sample there is but the start
         ends = {}
@@ -68,7 +67,8 @@ class RunWork:
         settings = recipe.record, recipe.statistics, recipe.reference_samples
         identity = checkpoint_identity(*settings, times=recipe.times)
         self.rows = TaskRows(task, arrays, stored, ends, len(recipe.times), attempt, identity)
-        if references:
+        if len(task.reference):
+            references = arrays_of(references_group_name(task.experiment))
             every, self._reference = np.unique(task.reference, return_inverse=True)
             high, self._errors, *low = (
                 references[name].read_rows(every)

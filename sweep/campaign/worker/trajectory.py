@@ -18,34 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import systems
+from integrators import precision
 from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
 from integrators.diagnostics.exponents import first_directions, steps_taken
 from integrators.diagnostics.structure import AdaptiveMap, Unfinished
 from integrators.errors import InputError
 from integrators.forms.forms import form_in_precise_numbers
-from integrators.precision import DOUBLE as DOUBLE_PRECISION
-from integrators.precision import (
-    DOUBLE_DOUBLE,
-    Number,
-    require_precise,
-    to_double_doubles,
-    to_doubles,
-    to_precise,
-)
-from integrators.stepping.adaptive import (
-    MOST_STEPS,
-    Solutions,
-    StepBound,
-    prepare,
-    run_adaptive,
-)
-from integrators.stepping.batch import counters_of, run_batch
-from integrators.stepping.formulations import (
-    to_lagrangian_states,
-    to_stepped_states,
-    to_stored_states,
-)
+from integrators.stepping import adaptive, formulations
+from integrators.stepping import batch as fixed
 from sweep.campaign.worker.quantities import conserving_samples, quantity_rows
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import schema, structure
@@ -53,13 +34,12 @@ from sweep.study import schema, structure
 if TYPE_CHECKING:
     from integrators.compiler.elements import Element
     from integrators.diagnostics.exponents import Followed
-    from integrators.method import Integrator
-    from integrators.stepping import batch as stepping
-    from integrators.stepping.adaptive import AdaptiveProblem
     from integrators.stepping.problem import Problem
     from sweep.study.run_table import States
     from sweep.study.time_axis import TimeAxis
     from systems.base import System
+
+    Integrated = fixed.Batch | adaptive.Solutions
 
 EVERY_STEP = "every_step"
 Columns = dict[str, np.ndarray]  # by the names of `sweep.study.schema`, the first axis is the runs
@@ -115,12 +95,12 @@ class Recipe:
     record: tuple[str, ...]
     statistics: str
     reference_samples: int
-    max_steps: int = MOST_STEPS
+    max_steps: int = adaptive.MOST_STEPS
 
     @property
-    def bound(self) -> StepBound:
+    def bound(self) -> adaptive.StepBound:
         """The `StepBound` of an adaptive run."""
-        return StepBound(float(self.times[-1]), self.max_steps)
+        return adaptive.StepBound(float(self.times[-1]), self.max_steps)
 
     @cached_property
     def times(self) -> NDArray[np.float64]:
@@ -202,7 +182,6 @@ class Batch:
         return found
 
 
-@dataclass(frozen=True)
 class Integration:
     """Integrates runs of one system by one integrator, and records their quantities.
 
@@ -210,54 +189,50 @@ class Integration:
     ----------
     recipe : Recipe
     system, integrator : NamedComponent
+
+    Attributes
+    ----------
+    problem : Problem or AdaptiveProblem
+        The integrator bound to the system.
+    followed : Followed or None
+        The problem with tangent vectors along its steps; None where the record needs none.
+    extendable : bool
+        Whether runs can go on from their end, which does not decide their steps.
     """
 
-    recipe: Recipe
-    system: NamedComponent
-    integrator: NamedComponent
-
-    @cached_property
-    def _system(self) -> System:
-        return make_system(self.system)
-
-    @cached_property
-    def _integrator(self) -> Integrator:
-        made = self.integrator
-        return made.library.integrator(made.name, dict(made.settings))
-
-    @cached_property
-    def problem(self) -> Any:
-        """The integrator bound to the system: a `Problem` or an `AdaptiveProblem`."""
-        return self._integrator.bind(self._system)
+    def __init__(self, recipe: Recipe, system: NamedComponent, integrator: NamedComponent) -> None:
+        self.recipe, record = recipe, recipe.record
+        self._system, self._library = make_system(system), system.library
+        options = dict(integrator.settings)
+        self._integrator = made = integrator.library.integrator(integrator.name, options)
+        self.problem: Any = made.bind(self._system)
+        self._element: Element = self.problem.elements[0]  # double or double-double
+        self.followed = structure.followed_problem(self.problem, made, self._system.form, record)
+        self.extendable = made.counted is None
+        self._keeps_statistics = recipe.statistics == EVERY_STEP
+        # Whether runs must keep, to their tolerance, what the system conserves.
+        self._checks_invariants = made.method.adaptive and self._element is DOUBLE
+        # What follows the last sample: the way back, or the map whose symplectic defect is measured
+        # by runs; that of fixed steps is one of the first step.
+        self._goes_back = schema.REVERSAL_ERROR in record and not made.adaptive
+        self._measures_map = schema.SYMPLECTIC_DEFECT in record and made.adaptive
 
     @property
-    def counted_problem(self) -> AdaptiveProblem:
+    def counted_problem(self) -> adaptive.AdaptiveProblem:
         """The problem of the adaptive integrator of `steps_of`, which is counted."""
-        counted: AdaptiveProblem = self.problem.solve.counted
+        counted: adaptive.AdaptiveProblem = self.problem.solve.counted
         return counted
 
     @cached_property
     def _problem_in_doubles(self) -> Any:
         """The problem in double precision, with the same map but for round-off."""
-        return self._integrator.bind(self._system, DOUBLE_PRECISION)
-
-    @property
-    def extendable(self) -> bool:
-        """Whether runs can go on from their end, which does not decide their steps."""
-        return self._integrator.counted is None
+        return self._integrator.bind(self._system, precision.DOUBLE)
 
     @property
     def checkpoint_size(self) -> int:
         """Numbers in the checkpoint of a run: of the problem, and of its tangent vectors."""
         own: int = self.problem.checkpoint_size
         return own + (self.followed.checkpoint_size if self.followed else 0)
-
-    @cached_property
-    def followed(self) -> Followed | None:
-        """The problem with tangent vectors along its steps; None where the record needs none."""
-        return structure.followed_problem(
-            self.problem, self._integrator, self._system.form, self.recipe.record
-        )
 
     def starts(self, initial: States, known: States | None = None) -> States:
         """Initial states in the integrator's arithmetic.
@@ -279,12 +254,6 @@ class Integration:
             return initial
         return starts_in_double_double(self._system, initial, known)
 
-    @property
-    def _element(self) -> Element:
-        """Element type of a run's numbers: double or double-double."""
-        element: Element = self.problem.elements[0]
-        return element
-
     def _doubles(self, values: np.ndarray) -> np.ndarray:
         """The doubles nearest to numbers in the integrator's arithmetic."""
         return values[..., 0] if self._element.parts else values
@@ -295,11 +264,11 @@ class Integration:
         axis = self.recipe.time_axis
         if self._element is DOUBLE:
             return self.recipe.times
-        interval = to_precise(float(axis.duration)) / axis.intervals
+        interval = precision.to_precise(float(axis.duration)) / axis.intervals
         times: np.ndarray = axis.marks.astype(object) * interval
         return times
 
-    def _exact_step(self, runs: Batch) -> Number:
+    def _exact_step(self, runs: Batch) -> precision.Number:
         """The step size of runs in the integrator's arithmetic.
 
         In double-double it is the precise quotient of duration and number of steps, which the
@@ -308,19 +277,10 @@ class Integration:
         if self._element is DOUBLE or self._integrator.adaptive:
             return runs.step_size
         axis = self.recipe.time_axis
-        return to_precise(float(axis.duration)) / (axis.intervals * int(runs.steps_per_sample))
+        steps = axis.intervals * int(runs.steps_per_sample)
+        return precision.to_precise(float(axis.duration)) / steps
 
     # --- how far runs are --------------------------------------------------------------------
-
-    @property
-    def _goes_back(self) -> bool:
-        """Whether runs go back from their end to their start."""
-        return schema.REVERSAL_ERROR in self.recipe.record and not self._integrator.adaptive
-
-    @property
-    def _measures_map(self) -> bool:
-        """Whether the symplectic defect is one of a map that takes runs to measure."""
-        return schema.SYMPLECTIC_DEFECT in self.recipe.record and self._integrator.adaptive
 
     def stage(self, runs: Batch) -> int:
         """Which steps runs take next: those before their first, to the last sample, after it."""
@@ -399,30 +359,32 @@ class Integration:
         else:
             self.problem.trajectory(element)
 
-    def _integrate(self, runs: Batch, span: slice, most: int | None) -> stepping.Batch | Solutions:
+    def _integrate(self, runs: Batch, span: slice, most: int | None) -> Integrated:
         """Take the steps between some samples: what counts as the time of runs."""
-        problem, adaptive, kept = self.problem, self._integrator.adaptive, runs.checkpoints
+        problem, bound, kept = self.problem, self.recipe.bound, runs.checkpoints
         known = None if kept is None else kept[:, : problem.checkpoint_size]
-        bound, with_statistics = self.recipe.bound, self.recipe.statistics == EVERY_STEP
+        with_statistics, is_adaptive = self._keeps_statistics, self._integrator.adaptive
         runs.tried = 0
-        if adaptive:
-            known, runs.tried = prepare(problem, runs.initial, bound, runs.tolerance, known, most)
+        if is_adaptive:
+            known, runs.tried = adaptive.prepare(
+                problem, runs.initial, bound, runs.tolerance, known, most
+            )
             most = 0 if most is not None and runs.tried else most
         wall, cpu = time.perf_counter(), time.thread_time()
-        found: stepping.Batch | Solutions
-        if adaptive:
-            found = run_adaptive(
+        found: Integrated
+        if is_adaptive:
+            found = adaptive.run_adaptive(
                 problem, runs.initial, self._times[span], runs.tolerance, with_statistics,
                 checkpoints=known, bound=bound, most=most,
             )  # fmt: skip
             runs.counters = found.counters
         else:
             counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
-            found = run_batch(
+            found = fixed.run_batch(
                 problem, runs.initial, self._exact_step(runs), counts, len(counts),
                 with_statistics, checkpoints=known, most=most,
             )  # fmt: skip
-            runs.counters = counters_of(
+            runs.counters = fixed.counters_of(
                 self._integrator, problem, found.report, found.steps, runs.step_size
             ) | {"rejected_steps": np.zeros(len(runs.initial), dtype=np.int64)}
         runs.tried += found.tried
@@ -520,25 +482,20 @@ class Integration:
             runs.tried += image.tried
         elif self._goes_back:
             steps = self.recipe.time_axis.intervals * runs.steps_per_sample
-            h, ends = self._exact_step(runs), self._states_of_checkpoints(runs.checkpoints)
-            batch = run_batch(
+            assert runs.checkpoints is not None  # after the start
+            h, ends = self._exact_step(runs), states_of_checkpoints(self.problem, runs.checkpoints)
+            batch = fixed.run_batch(
                 self.problem, ends, -h, steps, 1, start_time=steps * h,
                 checkpoints=runs.after if runs.after.size else None, most=most,
             )  # fmt: skip
             runs.after, runs.part = batch.checkpoints, batch.part
             runs.tried += batch.tried
 
-    def _states_of_checkpoints(self, checkpoints: np.ndarray | None) -> States:
-        """The states of runs, shape (runs, rows, 3), in their checkpoints."""
-        assert checkpoints is not None  # after the start
-        own = checkpoints[:, : self.problem.checkpoint_size]
-        return states_of_checkpoints(self.problem, own)
-
     def measure_structure(
         self,
         initial: States,
         back: States | None,
-        step_size: Number,
+        step_size: precision.Number,
         maps: Sequence[AdaptiveMap],
     ) -> Columns:
         """Measure what the record asks for of `schema.STRUCTURE`: defects and reversal errors.
@@ -562,7 +519,7 @@ class Integration:
         if schema.SYMPLECTIC_DEFECT in record:
             columns |= structure.symplectic_defects(
                 form, self._problem_in_doubles, self._doubles(initial),
-                float(to_doubles(step_size)), self.recipe.times[1], maps,
+                float(precision.to_doubles(step_size)), self.recipe.times[1], maps,
             )  # fmt: skip
         if schema.REVERSAL_ERROR in record:
             columns |= structure.reversal_errors(form, self.problem, initial, back)
@@ -583,7 +540,7 @@ class Integration:
             "cpu_time": runs.cpu,
             "wall_time": runs.wall,
         }
-        back = self._states_of_checkpoints(runs.after) if self._goes_back else None
+        back = states_of_checkpoints(self.problem, runs.after) if self._goes_back else None
         maps = self.maps(runs.initial, runs.tolerance, runs.after)
         measured = self.measure_structure(runs.initial, back, self._exact_step(runs), maps)
         failed = status > status_of.COMPLETE
@@ -591,15 +548,10 @@ class Integration:
 
     # --- what is recorded --------------------------------------------------------------------
 
-    @property
-    def _checks_invariants(self) -> bool:
-        """Whether runs must keep, to their tolerance, what the system conserves."""
-        return self._integrator.method.adaptive and self._element is DOUBLE
-
     def _record(
         self,
         runs: Batch,
-        found: stepping.Batch | Solutions,
+        found: Integrated,
         sampled: NDArray[np.intp],
         reference: ReferenceStates | None,
     ) -> tuple[NDArray[np.bool_], Columns]:
@@ -608,9 +560,9 @@ class Integration:
         In place of the first one stands the initial state, from which quantities change.
         """
         raw, record = found.states, self.recipe.record
-        raw[:, 0] = to_stepped_states(self.problem, runs.initial)
+        raw[:, 0] = formulations.to_stepped_states(self.problem, runs.initial)
         where = np.concatenate([[0], sampled[1:]])
-        times, states = self._times[where], to_stored_states(self.problem, raw)
+        times, states = self._times[where], formulations.to_stored_states(self.problem, raw)
         valid = np.isfinite(self._doubles(raw)).all(axis=(2, 3)) & runs.alive[:, None]
         valid = np.logical_and.accumulate(valid, axis=1)
         if self._checks_invariants:
@@ -623,7 +575,7 @@ class Integration:
         columns = self._quantities(raw, times) | self._step_statistics(found.statistics)
         columns |= self._reference_errors(states, reference, where)
         sizes, rejected = np.full(valid.shape, runs.step_size), np.zeros(valid.shape)
-        if isinstance(found, Solutions):
+        if isinstance(found, adaptive.Solutions):
             sizes, rejected = found.step_sizes, found.rejected_so_far
         if "step_size" in record:
             columns[schema.CURRENT_STEP_SIZE] = sizes
@@ -640,10 +592,10 @@ class Integration:
         """
         columns: Columns = {}
         shape, stepped = raw.shape[:2], raw.reshape(-1, *raw.shape[2:])
-        stored = to_lagrangian_states(self.problem, stepped)
-        at = to_double_doubles(times) if self._element.numbers else times
+        stored = formulations.to_lagrangian_states(self.problem, stepped)
+        at = precision.to_double_doubles(times) if self._element.numbers else times
         at = np.tile(at, (len(raw), *(1 for _ in self._element.numbers)))
-        for quantity in self.system.library.quantities(self._system):
+        for quantity in self._library.quantities(self._system):
             name, is_constraint = quantity.name, quantity.kind == "constraint"
             if name not in self.recipe.record:
                 continue
@@ -675,12 +627,13 @@ class Integration:
         """The system's parameters as observables read them: not packed by the form."""
         if self._element is DOUBLE:
             return np.array(self._system.form.parameters, dtype=float)
-        twin = self._system.in_arithmetic(DOUBLE_DOUBLE)
-        return to_double_doubles(form_in_precise_numbers(twin.form, require_precise).parameters)
+        form = self._system.in_arithmetic(precision.DOUBLE_DOUBLE).form
+        precise = form_in_precise_numbers(form, precision.require_precise)
+        return precision.to_double_doubles(precise.parameters)
 
     def _step_statistics(self, statistics: np.ndarray) -> Columns:
         """Statistics over the steps of the interval that ends at each sample; NaN at time 0."""
-        if self.recipe.statistics != EVERY_STEP:
+        if not self._keeps_statistics:
             return {}
         values = {}
         for quantity in self._system.quantities:
@@ -724,10 +677,11 @@ def starts_in_double_double(system: System, initial: States, known: States | Non
 
 
 def states_of_checkpoints(problem: Problem, checkpoints: np.ndarray) -> States:
-    """The states, shape (runs, rows, 3), in checkpoints of a problem, shape (runs, size)."""
+    """The states, shape (runs, rows, 3), in checkpoints that begin with those of a problem."""
+    checkpoints = checkpoints[:, : problem.checkpoint_size]
     numbers = checkpoints.reshape(len(checkpoints), -1, *problem.elements[0].parts)
     y = problem.layout.parts(numbers)["y"]
-    return to_stored_states(problem, y[:, None])[:, 0]
+    return formulations.to_stored_states(problem, y[:, None])[:, 0]
 
 
 def state_differences(states: States, reference: States) -> States:
