@@ -165,7 +165,7 @@ def _compute_batch(
             break
         now, is_stopped = time.perf_counter(), attempt.is_stopped
         rates[kind] = tried / max(now - began, 1e-9)
-        length = max(1, min(int(task.segment * rates[kind]), GROWTH * length))
+        length = max(1, min(int(task.segment * rates[kind]), GROWTH * max(length, tried)))
         if is_stopped or now - rows.written > LONG * task.checkpoint_every:
             rows.commit()
             batch.checkpoint()

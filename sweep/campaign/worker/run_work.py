@@ -1,4 +1,4 @@
-"""Compute the runs of a task, in batches of runs that are integrated in lanes."""
+"""Compute the runs of a task, in batches of runs that are recorded together."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from sweep.store.files import ArrayFiles
     from sweep.store.lease.sessions import Attempt
 
-CHECKPOINT_STATE = ("checkpoints", "valid_samples", "cpu", "wall", "after")
 ENDS = {  # arrays from which an extended run goes on, by what they are in a checkpoint
     "checkpoints": CHECKPOINT.name,
     "valid_samples": schema.SAMPLE_COUNT.name,
     "cpu": "cpu_time",
     "wall": "wall_time",
 }
+CHECKPOINT_STATE = (*ENDS, "after")
 LOW = "states_low"  # of references in double-double
+SECONDS_TOGETHER = 0.1  # that a batch is expected to take, unless it is of one group of lanes
+BYTES_TOGETHER = 2**24  # of its states
 
 
 class RunWork:
@@ -78,19 +80,24 @@ class RunWork:
             self._states = np.stack([high, *low], axis=-1) if low else high
 
     def batches(self) -> Iterator[RunBatch]:
-        """Batches of at most eight runs of equal method, step and system, equally far.
+        """Batches of runs of equal method, step and system, equally far, that take little time.
 
-        And of one repeat: a run and its repeats in a batch would all have the same time. An
-        adaptive run is a batch by itself: its step size is NaN, which equals no other.
+        And of one repeat, which may be hours after another one. An adaptive run is a batch by
+        itself: its step size is NaN, which equals no other.
         """
         left, task, rows = np.flatnonzero(~self.rows.done), self.task, self.rows
         keys = np.array([
             task.integrator, task.system, task.step_size, task.repeat, rows.first, *rows.reached.T,
         ])[:, left]  # fmt: skip
         changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
+        few = min(
+            SECONDS_TOGETHER * task.runs / max(task.cost, 1e-9),
+            BYTES_TOGETHER / (self.initial[0].nbytes * len(task.recipe.times)),
+        )
+        count = WIDTH * max(1, int(few / WIDTH))
         for part in np.split(left, changes):
-            for i in range(0, len(part), WIDTH):
-                yield RunBatch(self, part[i : i + WIDTH])
+            for i in range(0, len(part), count):
+                yield RunBatch(self, part[i : i + count])
 
     def begin_or_resume(self, indices: NDArray[np.intp], integration: Integration) -> Batch:
         """Runs of an integration at their start, or where they stand."""
@@ -120,7 +127,7 @@ class RunWork:
 
 
 class RunBatch:
-    """Runs that are integrated side by side."""
+    """Runs that are integrated and recorded together."""
 
     def __init__(self, work: RunWork, indices: NDArray[np.intp]) -> None:
         self.work, self.indices, task = work, indices, work.task
@@ -130,7 +137,7 @@ class RunBatch:
         )
         self.runs = work.begin_or_resume(indices, self.integration)
         self.reference = work.reference(indices, self.integration)
-        self.integration.compile(lanes=len(indices) > 1)
+        self.integration.compile(len(indices))
 
     @property
     def kind(self) -> Hashable:
@@ -147,9 +154,11 @@ class RunBatch:
         runs, last = self.runs, self.integration.recipe.time_axis.samples
         if self.work.task.ends_segments_at_samples:
             last = min(max(runs.sample, 0) + 1, last)
-        sampled = self.integration.advance(runs, last, self.reference, most)
+        groups = -(-len(self.indices) // WIDTH)
+        each = max(1, most // groups)
+        sampled = self.integration.advance(runs, last, self.reference, each)
         self.work.rows.put(self.indices, runs.sample + 1, sampled)
-        return runs.tried
+        return runs.tried * groups
 
     def checkpoint(self) -> None:
         """Write a checkpoint."""

@@ -1,7 +1,7 @@
 """Integrate runs, and compute from their states what the run table has. No storage here.
 
-An `Integration` integrates runs of one system by one integrator, up to eight together in lanes,
-which differ in their initial state. It advances them by some steps, or to a sample, from the start
+An `Integration` integrates runs of one system by one integrator, which differ in their initial
+state, up to eight together in lanes. It advances them by some steps, or to a sample, from the start
 or from a checkpoint; what it returns, `sweep.campaign.worker.commit` commits.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import systems
 from integrators import precision
 from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
+from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.exponents import first_directions, steps_taken
 from integrators.diagnostics.structure import AdaptiveMap, Unfinished
 from integrators.errors import InputError
@@ -110,9 +111,10 @@ class Recipe:
 
 @dataclass(eq=False)
 class Batch:
-    """Up to eight runs of one integration, and how far they are integrated.
+    """Runs of one integration, all equally far, and how far that is.
 
-    They differ in their initial state.
+    They differ in their initial state. Eight at a time are integrated side by side; quantities are
+    evaluated of all at once.
 
     Parameters
     ----------
@@ -169,11 +171,9 @@ class Batch:
         cls, initial: States, step_size: float, steps_per_sample: int, tolerance: float
     ) -> Batch:
         """Runs at their start; parameters as of the class."""
-        no, zeros = np.zeros(len(initial), dtype=np.int64), np.zeros(len(initial))
-        after = np.zeros((len(initial), 0))
-        return cls(
-            initial, step_size, steps_per_sample, tolerance, -1, None, no, zeros, zeros, after
-        )
+        no, after = np.zeros(len(initial), dtype=np.int64), np.zeros((len(initial), 0))
+        cpu, wall = np.zeros((2, len(initial)))
+        return cls(initial, step_size, steps_per_sample, tolerance, -1, None, no, cpu, wall, after)
 
     @property
     def alive(self) -> NDArray[np.bool_]:
@@ -330,7 +330,7 @@ class Integration:
             prepares the first step.
         """
         is_at_end, first, stood = self.stage(runs) == 2, max(runs.sample, 0), runs.checkpoints
-        self.compile(lanes=len(runs.initial) > 1)  # before the clock starts
+        self.compile(len(runs.initial))  # before the clock starts
         found = self._integrate(runs, slice(first, last + 1), most)
         runs.checkpoints, runs.part = found.checkpoints, found.part
         if not self._takes_steps(found.checkpoints):
@@ -351,46 +351,66 @@ class Integration:
             self._follow_up(runs, most)
         return {name: values[:, new] for name, values in columns.items()}
 
-    def compile(self, lanes: bool) -> None:
-        """Compile, or load, the kernels of one run alone, or of several side by side in lanes."""
-        element = self.problem.elements[lanes]
-        if self._integrator.adaptive:
-            self.problem.kernels(element)
-        else:
-            self.problem.trajectory(element)
+    def compile(self, count: int) -> None:
+        """Compile, or load, the kernels of so many runs: in lanes, and of one that is left over."""
+        for lanes in {count - i > 1 for i in range(0, count, WIDTH)}:
+            element = self.problem.elements[lanes]
+            if self._integrator.adaptive:
+                self.problem.kernels(element)
+            else:
+                self.problem.trajectory(element)
 
     def _integrate(self, runs: Batch, span: slice, most: int | None) -> Integrated:
         """Take the steps between some samples: what counts as the time of runs."""
         problem, bound, kept = self.problem, self.recipe.bound, runs.checkpoints
         known = None if kept is None else kept[:, : problem.checkpoint_size]
-        with_statistics, is_adaptive = self._keeps_statistics, self._integrator.adaptive
-        runs.tried = 0
-        if is_adaptive:
+        runs.tried, began = 0, _clocks()
+        found: Integrated
+        if self._integrator.adaptive:
             known, runs.tried = adaptive.prepare(
                 problem, runs.initial, bound, runs.tolerance, known, most
             )
-            most = 0 if most is not None and runs.tried else most
-        wall, cpu = time.perf_counter(), time.thread_time()
-        found: Integrated
-        if is_adaptive:
+            most, began = 0 if most is not None and runs.tried else most, _clocks()
             found = adaptive.run_adaptive(
-                problem, runs.initial, self._times[span], runs.tolerance, with_statistics,
+                problem, runs.initial, self._times[span], runs.tolerance, self._keeps_statistics,
                 checkpoints=known, bound=bound, most=most,
             )  # fmt: skip
             runs.counters = found.counters
+            cpu, wall = (_clocks() - began) / len(runs.initial)
         else:
             counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
-            found = fixed.run_batch(
-                problem, runs.initial, self._exact_step(runs), counts, len(counts),
-                with_statistics, checkpoints=known, most=most,
+            found, (cpu, wall) = self._take_steps(
+                runs.initial, known, step_size=self._exact_step(runs), steps=counts,
+                samples=len(counts), statistics=self._keeps_statistics, most=most,
             )  # fmt: skip
             runs.counters = fixed.counters_of(
                 self._integrator, problem, found.report, found.steps, runs.step_size
             ) | {"rejected_steps": np.zeros(len(runs.initial), dtype=np.int64)}
         runs.tried += found.tried
-        runs.cpu = runs.cpu + (time.thread_time() - cpu) / len(runs.initial)
-        runs.wall = runs.wall + (time.perf_counter() - wall) / len(runs.initial)
+        runs.cpu, runs.wall = runs.cpu + cpu, runs.wall + wall
         return found
+
+    def _take_steps(
+        self, members: States, checkpoints: np.ndarray | None, **steps: Any
+    ) -> tuple[fixed.Batch, NDArray[np.float64]]:
+        """Integrate members with a fixed step, eight at a time.
+
+        Returns what `fixed.run_batch` does, and the seconds of each member, shape (2, members): of
+        CPU, and by the clock.
+        """
+        found, seconds = [], np.zeros((2, len(members)))
+        for i in range(0, len(members), WIDTH):
+            some, began = slice(i, i + WIDTH), _clocks()
+            known = None if checkpoints is None else checkpoints[some]
+            found.append(fixed.run_batch(self.problem, members[some], checkpoints=known, **steps))
+            seconds[:, some] = ((_clocks() - began) / len(members[some]))[:, None]
+        if len(found) == 1:
+            return found[0], seconds
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(own, name) for own in found])
+            for name in ("states", "statistics", "report", "checkpoints")
+        }
+        return replace(found[0], **arrays), seconds
 
     def _follow(
         self,
@@ -484,9 +504,9 @@ class Integration:
             steps = self.recipe.time_axis.intervals * runs.steps_per_sample
             assert runs.checkpoints is not None  # after the start
             h, ends = self._exact_step(runs), states_of_checkpoints(self.problem, runs.checkpoints)
-            batch = fixed.run_batch(
-                self.problem, ends, -h, steps, 1, start_time=steps * h,
-                checkpoints=runs.after if runs.after.size else None, most=most,
+            batch, _ = self._take_steps(
+                ends, runs.after if runs.after.size else None, step_size=-h, steps=steps,
+                samples=1, start_time=steps * h, most=most,
             )  # fmt: skip
             runs.after, runs.part = batch.checkpoints, batch.part
             runs.tried += batch.tried
@@ -663,6 +683,11 @@ class Integration:
             columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
             columns[schema.REFERENCE_ERROR][:, upto] = own_error[:, where]
         return columns
+
+
+def _clocks() -> NDArray[np.float64]:
+    """Seconds of CPU of this thread, and of the clock."""
+    return np.array([time.thread_time(), time.perf_counter()])
 
 
 def starts_in_double_double(system: System, initial: States, known: States | None = None) -> States:
