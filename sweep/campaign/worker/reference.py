@@ -99,10 +99,14 @@ class ReferenceWork:
         self.rows = TaskRows(task, arrays, stored, ends, len(task.times), attempt, identity)
 
     def batches(self) -> Iterator[ReferenceBatch]:
-        """Those that are left, each by itself."""
-        made = [make_system(named) for named in self.task.systems]
+        """Those that are left, each by itself; before the first of a system its kernels."""
+        made, loaded = [make_system(named) for named in self.task.systems], set()
         for i in np.flatnonzero(~self.rows.done).tolist():
-            yield ReferenceBatch(self, i, made[self.task.system[i]])
+            batch = ReferenceBatch(self, i, made[self.task.system[i]])
+            if batch.kind not in loaded:
+                self.task.solver.rehearse(batch.system, *batch.initial)
+                loaded.add(batch.kind)
+            yield batch
 
 
 class ReferenceBatch:
@@ -113,12 +117,11 @@ class ReferenceBatch:
         self.task, self.rows, self.system, self._i = work.task, work.rows, system, i
         known = self.task.precise_starts
         own = None if known is None else known[i, : system.rows]
-        self._initial = work.initial[i, : system.rows], own  # and the same in double-double
+        self.initial = work.initial[i, : system.rows], own  # and the same in double-double
         self._count, self._part = int(self.rows.reached[i, 0]), 0.0
         if self._count:
             for name, values in self.rows.state(CHECKPOINT_STATE, self.indices).items():
                 self.rows.columns[name][i] = values[0]
-        self.task.solver.rehearse(system, *self._initial)
 
     @property
     def kind(self) -> int:
@@ -145,7 +148,7 @@ class ReferenceBatch:
         size = checkpoints.reference_checkpoint_length(solver.reference, self.system)
         checkpoint = columns[CHECKPOINT][i, :size] if count else None
         began = time.thread_time()
-        advance = solver.advance(self.system, *self._initial, count, checkpoint, most)
+        advance = solver.advance(self.system, *self.initial, count, checkpoint, most)
         seconds = time.thread_time() - began
         columns[schema.CPU_TIME][i] = np.nansum([columns[schema.CPU_TIME][i], seconds])
         found, error = advance.columns, advance.columns["error"]
