@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import pickle
 import time
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
@@ -65,7 +64,8 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
     """
     session.check_code()
     began = time.perf_counter()
-    status, whole, fenced_off, failure = np.zeros(0, dtype=int), False, False, None
+    status, whole, fenced_off = np.zeros(0, dtype=int), False, False
+    failure: Exception | None = None
     if sessions.is_process_leaving():
         time.sleep(LEAVING_SECONDS)  # or it would come again at once
     elif not session.is_stopped:
@@ -80,8 +80,10 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
         except LeaseLost:
             fenced_off = True
             session.stop()
+        except RecursionError as error:  # whose traceback is too deep: Dask would wait forever
+            failure = RuntimeError(f"RecursionError: {error}")
         except Exception as error:
-            failure = _picklable_error(error)
+            failure = error
     if failure is not None:  # raised here, since what it is raised from would be sent with it
         raise failure
     failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
@@ -96,16 +98,6 @@ def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:
         kernels.checking(session.check_stopped),
     ):
         rehearsal.compile()
-
-
-def _picklable_error(error: Exception) -> Exception:
-    """The exception, or one that can be pickled; Dask would wait forever for another."""
-    try:
-        pickle.loads(pickle.dumps(error))
-        known = not isinstance(error, RecursionError)  # its traceback is too deep
-    except Exception:
-        known = False
-    return error if known else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def _compute_and_commit_task(
