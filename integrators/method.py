@@ -618,9 +618,13 @@ def _offers_form(form: Form, wanted: type) -> bool:
 
 def method_and_modifier(name: object, known: Sequence[Method]) -> tuple[Method, str]:
     """The `Method` of those that are `known` and the modifier or "" of a name; or `InputError`."""
-    base, _, modifier = str(name).partition("+")
+    base, plus, modifier = str(name).partition("+")
     methods = {method.name: method for method in known}
+    if plus and not base:
+        raise InputError(
+            f"{name!r} begins with '+'; expected a method before it, as in 'variational+suzuki4'"
+        )
     check_known("integrator", base, methods)
-    if "+" in str(name) and not modifier:
+    if plus and not modifier:
         raise InputError(f"{name!r} ends with '+'; expected a composition or projection after it")
     return methods[base], modifier

@@ -40,8 +40,8 @@ from sweep.store.studies import (
     study_with_longer_duration,
     time_axes_in_text,
 )
-from sweep.study.initial_conditions.base import RandomStarts
-from sweep.study.toml.writer import text_with_experiments
+from sweep.study.starts import RandomStarts
+from sweep.study.text import text_with_experiments
 from sweep.text import join_with_and
 
 if TYPE_CHECKING:

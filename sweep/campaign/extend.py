@@ -16,10 +16,10 @@ from sweep.errors import StudyError
 from sweep.store.store import Store
 from sweep.store.studies import EXTENDED, stored_study, study_with_longer_duration
 from sweep.study.experiment import ENTRY_KEYS
-from sweep.study.initial_conditions.base import RandomStarts
+from sweep.study.resolve import label_of_entry
 from sweep.study.run_table import expand_experiment
-from sweep.study.system_defaults import label_of_entry
-from sweep.study.toml.writer import text_with_experiments
+from sweep.study.starts import RandomStarts
+from sweep.study.text import text_with_experiments
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,10 +18,10 @@ from sweep.store.files import RowNumbers, end_checkpoints_group_name
 from sweep.store.open import open_study
 from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
-from sweep.study.initial_conditions.from_store import StoreStarts
 from sweep.study.limits import MEMORY
 from sweep.study.model import Study
 from sweep.study.run_table import digests_of_ids, expand_experiment
+from sweep.study.starts import StoreStarts
 
 
 class StudyReader(Protocol):

@@ -24,13 +24,12 @@ from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_f
 from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
-from sweep.study.initial_conditions import from_store
-from sweep.study.initial_conditions.from_store import StoreStarts
 from sweep.study.limits import MOST_TEXT
 from sweep.study.model import Study, parse_study, unite_studies
 from sweep.study.model import load_study_file as load_study_file
 from sweep.study.resolve import time_axes
 from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.starts import StoreStarts, register_end_state_reader
 from sweep.study.text import parse_toml
 from sweep.study.time_axis import TimeAxis
 from sweep.text import read_regular_file
@@ -48,7 +47,7 @@ def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
 
 # The room of studies is below this one: it reads end states of stores by what is registered here,
 # so that `sweep.Study` and `sweep.load_study` are taken from this module.
-from_store.register_end_state_reader(_load_starts_from_store)
+register_end_state_reader(_load_starts_from_store)
 
 
 def check_study(study: str | Path, trust_plugins: bool = False) -> tuple[Study, list[RunTable]]:

@@ -23,9 +23,9 @@ from integrators.stepping.adaptive import MOST_STEPS, SMALLEST_TOLERANCES
 from sweep.errors import CannotUnite
 from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
 from sweep.study.exclude import Rule
-from sweep.study.initial_conditions.base import RandomStarts, Start
 from sweep.study.limits import MOST_RUNS, RUNS
 from sweep.study.run_id import StepSize, Tolerance
+from sweep.study.starts import RandomStarts, Start
 from sweep.study.time_axis import TimeAxis
 from systems import System
 
@@ -207,7 +207,7 @@ class ResolvedExperiment:
     tolerances : tuple of float
         For the adaptive ones that have none of their own.
     initial_conditions : tuple
-        Of the classes in `sweep.study.initial_conditions.base`.
+        Of the classes in `sweep.study.starts`.
     time_axis : TimeAxis
     record : tuple of str
         Quantities of the system, ``state``, ``step_size``, ``rejected_steps`` and the keys of

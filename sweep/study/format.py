@@ -6,14 +6,12 @@ location that pydantic tells, a part in ``<…>`` is the kind of a value that ha
 """
 
 import itertools
-import os
 import re
 import reprlib
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import (
     AfterValidator,
     AllowInfNan,
@@ -32,12 +30,11 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypeAliasType
 
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError, check_known, suggest_nearest
 from integrators.stepping.adaptive import MOST_STEPS
 from sweep.errors import MOST_PROBLEMS, Gathered, StudyError
-from sweep.study.experiment import ENTRY_KEYS
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
-from sweep.study.text import KeyPath, Place, format_key_path
+from sweep.study.text import KeyPath, Place, as_written, format_key_path
 from sweep.study.time_axis import spaced_values
 
 FORMAT = 1
@@ -50,74 +47,44 @@ ALL, DECLARED = "all", "declared"
 _TYPES: dict[type, str] = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 _TYPES |= {list: "an array", dict: "a table"}
 _TYPES |= dict.fromkeys((date, datetime, time), "a date or time")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def expected(what: str, value: object) -> InputError:
     """The error of a value of the wrong type or size."""
     kind = _TYPES.get(type(value), type(value).__name__)
     shown = value if isinstance(value, date | time) else reprlib.repr(value)
-    return InputError(f"expected {what}, got {kind}: {shown}")
+    wants_number = "number" in what or "integer" in what
+    quoted = wants_number and isinstance(value, str) and _NUMBER.fullmatch(value)
+    mended = f"; write {value}, without quotes" if quoted else ""
+    return InputError(f"expected {what}, got {kind}: {shown}{mended}")
 
 
-def _within_64_bits(value: int) -> int:
-    if abs(value) >= 2**63:  # which is what TOML promises
-        raise expected("an integer of at most 64 bits", value)
-    return value
+def _is_misspelt(value: str) -> bool:
+    return "Did you mean" in suggest_nearest(value, [DECLARED])
+
+
+def _must_be(what: str, holds: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """A validator that refuses a value unless something holds for it, which is then expected."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise expected(what, value)
+        return value
+
+    return check
+
+
+_within_64_bits = _must_be(  # which is what TOML promises
+    "an integer of at most 64 bits", lambda value: abs(value) < 2**63
+)
+_without_null = _must_be("a string without null characters", lambda value: "\0" not in value)
 
 
 def _as_written(value: Any, check: Callable[[Any], float]) -> float:
     """A number, checked; an integer stays one."""
     check(value)
-    return _within_64_bits(value) if isinstance(value, int) else float(value)
-
-
-def _without_null(value: str) -> str:
-    if "\0" in value:
-        raise expected("a string without null characters", value)
-    return value
-
-
-def _format(value: int) -> int:
-    if value != FORMAT:
-        raise InputError(f"this version reads format {FORMAT}, got {value}")
-    return value
-
-
-def _study_name(value: str) -> str:
-    if not re.fullmatch(STUDY_NAME, value):
-        raise InputError(
-            f"expected letters, digits, '_', '-' and '.', as for a file, got {value!r}"
-        )
-    return value
-
-
-def _tables(value: object) -> object:
-    if type(value) is dict:
-        raise InputError("expected an array of tables, got a table; write [[experiment]]")
-    return value
-
-
-def _vector(value: object) -> object:
-    if type(value) is not list or len(value) != 3:
-        raise expected("a vector of 3 numbers", value)
-    return value
-
-
-def _group_of_axes(value: object) -> object:
-    if type(value) is not list or len(value) < 2:
-        raise expected('an array of the names of at least two axes: zip = [["a", "b"]]', value)
-    return value
-
-
-def _counted_name(value: object) -> object:
-    check_known("quantity with a count", value, ("lyapunov",))
-    return value
-
-
-def _no_vector(value: object) -> object:
-    if type(value) is list:
-        raise InputError('a vector needs a label: write { label = "…", value = […] }')
-    return value
+    return int(_within_64_bits(value)) if isinstance(value, int) else float(value)
 
 
 Number = Annotated[float, Strict(), AllowInfNan(False), WrapValidator(_as_written)]
@@ -130,7 +97,13 @@ Label = Annotated[  # by which runs, files or directories can be called
 ]
 Boolean = Annotated[bool, Strict()]
 SomeNumbers = Annotated[list[Number], Field(min_length=1)]
-Vector = Annotated[list[Number], BeforeValidator(_vector), Field(min_length=3, max_length=3)]
+Vector = Annotated[
+    list[Number],
+    BeforeValidator(
+        _must_be("a vector of 3 numbers", lambda value: type(value) is list and len(value) == 3)
+    ),
+    Field(min_length=3, max_length=3),
+]
 Vectors = Annotated[list[Vector], Field(min_length=1)]
 
 
@@ -166,8 +139,7 @@ class OneOf:
 
 def _one_or_many(one: Any) -> OneOf:
     """Of a value, or of a list of such values."""
-    many = Annotated[list[one], Field(min_length=1)]
-    return OneOf(lambda value: "many" if type(value) is list else "one", one=one, many=many)
+    return OneOf(one=one, many=Annotated[list[one], Field(min_length=1)])
 
 
 def _kind_of_scan(value: object) -> str:
@@ -178,11 +150,25 @@ def _kind_of_scan(value: object) -> str:
     return "texts" if first is str else "Labelled" if first is dict else "many"
 
 
+_KINDS_OF_STARTS = ("name", "random", "lattice", "file", "store")
+
+
 def _kind_of_start(value: object) -> str:
     if type(value) is not dict:
         return "text"
-    kinds = ("name", "random", "lattice", "file", "store")
-    return next((kind for kind in kinds if kind in value), "given")
+    return next((kind for kind in _KINDS_OF_STARTS if kind in value), "given")
+
+
+def _of_one_kind(value: Any) -> Any:
+    """A start, unless it is of two kinds."""
+    kinds = [kind for kind in _KINDS_OF_STARTS if type(value) is dict and kind in value]
+    if len(kinds) > 1:
+        apart = ", ".join(f"{{ {kind} = … }}" for kind in kinds)
+        raise InputError(
+            f"a start has one of the keys {', '.join(map(repr, kinds))}, and this has all of them: "
+            f"write a table for each, [{apart}]"
+        )
+    return value
 
 
 def _kind_of_entry(value: object) -> str:
@@ -191,6 +177,10 @@ def _kind_of_entry(value: object) -> str:
     return "all" if value.get("name") == ALL else "table"
 
 
+_no_vector = _must_be(
+    'a number; a vector needs a label, { label = "…", value = […] }',
+    lambda value: type(value) is not list,
+)
 Scalar = Annotated[Any, OneOf(one=Number, text=String)]
 _setting, _option = OneOf(one=Number, text=String), OneOf(one=Number, text=String)
 Setting = TypeAliasType("Setting", Annotated[Any, _setting])  # of a system's parameter
@@ -268,9 +258,6 @@ class Entry(Table):
         return {key: as_tuples(value) for key, value in (self.model_extra or {}).items()}
 
 
-assert tuple(Entry.model_fields) == ENTRY_KEYS
-
-
 class AllEntries(Table):
     """All integrators that fit."""
 
@@ -294,10 +281,10 @@ class NameStart(Table):
 class RandomStart(Table):
     """Random states; what they are about takes a system to read."""
 
-    random: Integer
-    seed: Integer
+    random: Annotated[Integer, Field(ge=1)]
+    seed: Annotated[Integer, Field(ge=0)]
     around: Annotated[Any, OneOf(text=String, table=dict[str, Any])] = None
-    spread: Number | None = None
+    spread: Annotated[Number, Field(gt=0)] | None = None
     label: Label | None = None
 
 
@@ -346,7 +333,7 @@ class GivenStart(Table):
 class Counted(Table):
     """A quantity of which there are several."""
 
-    name: Annotated[Literal["lyapunov"], BeforeValidator(_counted_name)]
+    name: Literal["lyapunov"]
     count: Integer
 
 
@@ -372,7 +359,14 @@ AnyStart = Annotated[
         store=StoreStart,
         given=GivenStart,
     ),
+    BeforeValidator(_of_one_kind),
 ]
+
+
+_group_of_axes = _must_be(
+    'an array of the names of at least two axes: zip = [["a", "b"]]',
+    lambda value: type(value) is list and len(value) > 1,
+)
 
 
 # --- tables of a study ------------------------------------------------------------------------
@@ -448,14 +442,29 @@ max_steps, time_unit : optional
             shown = (f"{format_key_path(path)}: {said}".removeprefix(": ") for path, said in found)
             raise StudyError(*(f"sweep.Experiment: {problem}" for problem in shown)) from None
 
+    def __setattr__(self, name: str, value: object) -> None:
+        raise StudyError(
+            f"sweep.Experiment: {name} = {reprlib.repr(value)} cannot be set, since experiments "
+            f"stay as they are; make another: experiment.model_copy(update={{{name!r}: …}})"
+        )
+
 
 class StudyTable(Table):
     """The top table of a study; its experiments are read one by one."""
 
-    format: Annotated[Integer, AfterValidator(_format), WithJsonSchema({"const": FORMAT})]
+    format: Annotated[
+        Integer,
+        AfterValidator(_must_be("1: this version reads format 1", lambda value: value == FORMAT)),
+        WithJsonSchema({"const": FORMAT}),
+    ]
     name: Annotated[
         Label,
-        AfterValidator(_study_name),
+        AfterValidator(
+            _must_be(
+                "letters, digits, '_', '-' and '.', as for a file",
+                lambda value: re.fullmatch(STUDY_NAME, value),
+            )
+        ),
         WithJsonSchema({"type": "string", "pattern": f"^{STUDY_NAME}$"}),
     ]
     description: Annotated[str, Strict(), Field(max_length=MOST_STRING)] = ""
@@ -463,20 +472,11 @@ class StudyTable(Table):
     defaults: dict[str, Any] = {}
     experiment: Annotated[
         list[dict[str, Any]],
-        BeforeValidator(_tables),
+        BeforeValidator(
+            _must_be("an array of tables, [[experiment]]", lambda value: type(value) is not dict)
+        ),
         Field(min_length=1, max_length=MOST_EXPERIMENTS),
     ]
-
-
-def as_written(value: Any) -> Any:
-    """A value as TOML has it: lists for arrays of NumPy and tuples, text for paths."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.tolist()
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, dict):
-        return {key: as_written(item) for key, item in value.items()}
-    return list(map(as_written, value)) if isinstance(value, (list, tuple)) else value
 
 
 def as_tuples(value: Any) -> Any:
@@ -499,6 +499,11 @@ _EXPECTED = {
     "list_type": "an array",
     "too_short": "an array that is not empty",
 }
+_NAMED: dict[object, str] = {
+    "integrators": "an integrator",
+    "initial_condition": "a start",
+    "record": "a quantity",
+}
 _TABLES = {f"<{kind.__name__}>": kind for kind in Table.__subclasses__()}
 
 
@@ -519,20 +524,26 @@ def problems_of_table(kind: type[Table], error: ValidationError) -> Iterator[tup
 def _raise_problem(
     table: type[Table], kind: str, location: KeyPath, value: Any, about: dict[str, Any]
 ) -> None:
+    key = next((part for part in reversed(location) if not str(part).startswith("<")), "")
     match kind:
         case "value_error":
             raise about["error"]
         case "extra_forbidden":
             kinds = (_TABLES[part] for part in reversed(location) if part in _TABLES)
-            check_known("key", location[-1], next(kinds, table).model_fields)
+            check_known("key", key, next(kinds, table).model_fields)
+        case "literal_error" if DECLARED in about["expected"] and not _is_misspelt(value):
+            raise expected(f'a number or "{DECLARED}"', value)
+        case "literal_error" if about["expected"] == "False":
+            raise expected('a table, { integrator = "dop853" }, or false for none', value)
         case "literal_error":
-            valid = re.findall("'([^']*)'", about["expected"])
-            if not valid or not isinstance(value, str):
-                raise expected(about["expected"].lower(), value)
-            key = next(part for part in reversed(location) if not str(part).startswith("<"))
-            check_known(str(key), value, valid)
+            what = "quantity with a count" if "<Counted>" in location else str(key)
+            check_known(what, value, re.findall("'([^']*)'", about["expected"]))
+        case "greater_than_equal":
+            raise expected(f"at least {about['ge']}", value)
         case "string_too_long":
             raise expected(f"at most {about['max_length']:,} characters, not {len(value):,}", value)
+        case "string_type" if location[-1] == "<text>" and location[0] in _NAMED:
+            raise expected(f"a string, the name of {_NAMED[location[0]]}, or a table", value)
         case "too_short" if value == {}:
             raise expected("a table of conditions", value)
         case "too_long":
@@ -564,13 +575,12 @@ def read_table(kind: type[Table], table: Any, place: Place, gather: Gathered) ->
     except ValidationError as error:
         gather.problems += _problems_at(kind, error, place)
         wrong = {found["loc"][0] for found in error.errors() if found["loc"]}
-    right, fields = kind.model_construct(), kind.model_fields
-    for key in table if type(table) is dict else ():
-        if key in fields and key not in wrong:
-            kind.__pydantic_validator__.validate_assignment(right, key, table[key])
+    right = kind.model_construct()
+    for key in (kind.model_fields.keys() & table.keys()) - wrong:
+        kind.__pydantic_validator__.validate_assignment(right, key, table[key])
     return {
         key: Gathered.FAILED if key in wrong else getattr(right, key, Gathered.FAILED)
-        for key in fields
+        for key in kind.model_fields
     }
 
 

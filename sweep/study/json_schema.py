@@ -16,8 +16,7 @@ from integrators.method import STEPS_OF
 from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
-from sweep.study.experiment import ENTRY_KEYS
-from sweep.study.format import ALL, Defaults, ExperimentTable, StudyTable
+from sweep.study.format import ALL, Defaults, Entry, ExperimentTable, StudyTable
 from sweep.study.resolve import BESIDES
 
 DIALECT = "http://json-schema.org/draft-07/schema#"  # which editors of TOML know
@@ -36,20 +35,31 @@ def study_schema() -> Shape:
     """
     library = with_installed_plugins(BUILT_IN, "system")
     library = with_installed_plugins(library, "integrator")
-    tables = (StudyTable, Defaults, ExperimentTable)
+    kinds: list[type[systems.System]] = [*systems.ALL_SYSTEMS, *library.systems]
+    known_systems = _choice_of(kind.name for kind in kinds)
+    made = [method.name for method in integrators.ALL_INTEGRATORS if method.made_of is not None]
+    known_integrators = _choice_of([ALL, *integrators.names(library.methods), *made])
     top, defaults, experiment = (
-        table.model_json_schema(ref_template="#/definitions/{model}") for table in tables
+        table.model_json_schema(ref_template="#/definitions/{model}")
+        for table in (StudyTable, Defaults, ExperimentTable)
     )
     definitions = defaults.pop("$defs") | experiment.pop("$defs")
-    for key, known in (("system", _known_systems), ("integrators", _known_integrators)):
-        offered = experiment["properties"][key]
-        experiment["properties"][key] = _any_of(known(library), offered)  # editors offer them
+    offered = experiment["properties"]  # by editors
+    offered["system"] = _any_of(known_systems, offered["system"])
+    offered["integrators"] = _any_of(known_integrators, offered["integrators"])
     required = experiment["required"]  # which may stand in the defaults
     experiment["required"] = [key for key in required if key not in Defaults.model_fields]
-    experiment["allOf"] = [
-        _experiment_shape_of_system(kind, library) for kind in _all_systems(library)
-    ]
+    experiment["allOf"] = [_experiment_shape_of_system(kind, library) for kind in kinds]
     top["properties"] |= {"defaults": defaults, "experiment": _list_of(experiment, 1)}
+    methods = map(_entry_shape_of_method, (*integrators.ALL_INTEGRATORS, *library.methods))
+    entry = _shape_of_one_or_list(
+        known_integrators, {"properties": {"name": known_integrators}, "allOf": list(methods)}
+    )
+    named = {
+        "defaults": {"properties": {"integrators": entry}},
+        "experiment": {"items": {"properties": {"system": known_systems, "integrators": entry}}},
+    }
+    without_plugins = {"properties": {"plugins": {"maxItems": 0}}}
     return {
         **top,
         "$schema": DIALECT,
@@ -57,10 +67,7 @@ def study_schema() -> Shape:
         "definitions": definitions,
         "allOf": [
             *map(_required_key_shape, required),
-            {
-                "if": {"properties": {"plugins": {"maxItems": 0}}},
-                "then": _names_shape(library),
-            },
+            {"if": without_plugins, "then": {"properties": named}},
         ],
     }
 
@@ -86,29 +93,6 @@ def _required_key_shape(key: str) -> Shape:
     return _any_of(in_defaults, in_each)
 
 
-def _known_systems(library: Library) -> Shape:
-    return _choice_of(kind.name for kind in _all_systems(library))
-
-
-def _all_systems(library: Library) -> list[type[systems.System]]:
-    return [*systems.ALL_SYSTEMS, *library.systems]
-
-
-def _known_integrators(library: Library) -> Shape:
-    made = [method.name for method in integrators.ALL_INTEGRATORS if method.made_of is not None]
-    return _choice_of([ALL, *integrators.names(library.methods), *made])
-
-
-def _names_shape(library: Library) -> Shape:
-    """Systems and integrators by the names that there are, and integrators with their options."""
-    names = _known_integrators(library)
-    methods = map(_entry_shape_of_method, (*integrators.ALL_INTEGRATORS, *library.methods))
-    entry = _shape_of_one_or_list(names, {"properties": {"name": names}, "allOf": list(methods)})
-    of_table = {"properties": {"system": _known_systems(library), "integrators": entry}}
-    defaults = {"properties": {"integrators": entry}}
-    return {"properties": {"experiment": {"items": of_table}, "defaults": defaults}}
-
-
 def _shape_of_one_or_list(word: Shape, table: Shape) -> Shape:
     """What holds for a word, and what for a table; for each of them in an array."""
     one = {"if": {"type": "string"}, "then": word, "else": table}
@@ -119,9 +103,9 @@ def _entry_shape_of_method(method: integrators.Method) -> Shape:
     """What an entry of an integrator may say, if it is of this method."""
     options = {key: _option_shape(option) for key, option in method.options.items()}
     options |= {STEPS_OF: {"type": "string"}, ARITHMETIC: _choice_of(ARITHMETICS)}
+    known = {"propertyNames": _choice_of([*Entry.model_fields, *options])}
     if method.made_of is not None:  # its options are those of what they make
-        options = {}
-    known = {"propertyNames": _choice_of([*ENTRY_KEYS, *options])} if options else {}
+        options, known = {}, {}
     return {
         "if": {"properties": {"name": {"pattern": f"^{method.name}(\\+|$)"}}},
         "then": {"properties": options} | known,

@@ -6,7 +6,6 @@ together, and refused with the number where it is more than a `Limit`. Each leav
 largest campaigns and keeps the checking of any study within seconds and 1 GB.
 """
 
-import collections
 import dataclasses
 
 from integrators.errors import InputError
@@ -34,36 +33,30 @@ class Limit:
     what : str
         Follows a number in messages.
     remedy : str
+    unit : float
+        That messages give amounts in, with three digits; 1: all digits.
     """
 
     most: int
     what: str
     remedy: str
+    unit: float = 1
 
     def error(self, amount: float) -> InputError:
         """The `InputError` of a study that asks for too much."""
-        return InputError(
-            f"comes to {self.in_words(amount)} {self.what}; at most {self.in_words(self.most)} are "
-            f"possible: {self.remedy}"
+        asked, most = (
+            f"{own:,}" if self.unit == 1 else f"{own / self.unit:,.3g}"
+            for own in (amount, self.most)
         )
-
-    def in_words(self, amount: float) -> str:
-        """An amount, for messages."""
-        return f"{amount:,}"
-
-
-class MemoryLimit(Limit):
-    """A `Limit` in bytes."""
-
-    def in_words(self, amount: float) -> str:
-        """An amount in gigabytes."""
-        return f"{amount / 1e9:,.3g} GB"
+        return InputError(
+            f"comes to {asked} {self.what}; at most {most} are possible: {self.remedy}"
+        )
 
 
 RUNS = Limit(MOST_RUNS, "runs in all experiments", "write several studies, each with its own store")
-MEMORY = MemoryLimit(
-    MOST_MEMORY, "of memory for systems and initial states",
-    "take fewer bodies, starts or scanned values, or write several studies",
+MEMORY = Limit(
+    MOST_MEMORY, "GB of memory for systems and initial states",
+    "take fewer bodies, starts or scanned values, or write several studies", unit=1e9,
 )  # fmt: skip
 SYSTEMS = Limit(  # each is made
     20_000, "systems, combinations of scanned values, in all experiments",
@@ -73,17 +66,3 @@ PAIRS = Limit(  # each is checked
     200_000, "pairs of a system with an integrator or a start",
     "scan fewer values, or write several studies",
 )  # fmt: skip
-
-
-class Budget:
-    """What the experiments of a study that were read so far ask for together."""
-
-    def __init__(self) -> None:
-        self._taken: collections.Counter[Limit] = collections.Counter()
-
-    def take(self, limit: Limit, amount: int) -> None:
-        """Count an amount; `InputError` where it exceeds the `Limit` with all that was taken."""
-        total = self._taken[limit] + amount
-        if total > limit.most:
-            raise limit.error(total)
-        self._taken[limit] = total

@@ -2,13 +2,15 @@
 
 import dataclasses
 import importlib.resources
-import math
+import os
 import reprlib
 import tomllib
 from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import sweep
 from integrators.errors import suggest_nearest
@@ -17,12 +19,18 @@ from sweep.errors import CannotUnite, StudyError
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
-from sweep.study.format import FORMAT, Experiment, as_written
+from sweep.study.format import FORMAT, Experiment
 from sweep.study.limits import MOST_TEXT
 from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
-from sweep.study.text import Place, StudyText, parse_toml
-from sweep.study.toml.writer import text_with_experiments, write_study_text
+from sweep.study.text import (
+    Place,
+    StudyText,
+    as_written,
+    parse_toml,
+    text_with_experiments,
+    write_study_text,
+)
 from sweep.text import read_regular_file
 
 OF_TIME = ("duration", "samples", "reference")  # keys that all tables of an experiment agree on
@@ -71,9 +79,7 @@ class Study:
 
     def __post_init__(self, plugins: Sequence[str | Path], directory: str | Path) -> None:
         own: Any = self.experiments
-        if isinstance(own, tuple | list) and set(map(type, own)) == {
-            ResolvedExperiment
-        }:  # it was read
+        if own and all(isinstance(one, ResolvedExperiment) for one in own):  # it was read
             return
         if isinstance(own, Experiment):
             raise StudyError(f"study {self.name!r}: expected a list of experiments, got one")
@@ -187,18 +193,12 @@ class Study:
 
 def _sizes_in_words(experiment: ResolvedExperiment) -> str:
     """Ranges of the step sizes and tolerances of an experiment's integrators."""
-    found: dict[str, set[float]] = {"step": set(), "tolerance": set()}
-    for entry in experiment.integrators:
-        for size, tolerance in experiment.steps_of(entry):
-            if entry.adaptive or math.isnan(size):
-                found["tolerance"].add(tolerance)
-            else:
-                found["step"].add(size)
-    words = (
-        f"{name} {' – '.join(f'{end:g}' for end in dict.fromkeys((min(of), max(of))))}"
-        for name, of in found.items()
-        if of
-    )
+    steps = [own for entry in experiment.integrators for own in experiment.steps_of(entry)]
+    words = []
+    for name, sizes in zip(("step", "tolerance"), np.transpose(steps), strict=True):
+        if len(known := sizes[~np.isnan(sizes)]):
+            ends = dict.fromkeys((known.min(), known.max()))
+            words.append(f"{name} {' – '.join(f'{end:g}' for end in ends)}")
     return ", ".join(words)
 
 
@@ -252,40 +252,39 @@ def _united_text(studies: Sequence[Study]) -> str:
 
     Where they have other defaults or plugins all is written anew, each table with its defaults.
     """
-    studies = list({study.text: study for study in studies}.values())
-    written = [tomllib.loads(study.text) for study in studies]
-    head = {key: value for key, value in written[0].items() if key != "experiment"}
-    shared = all(
-        one.get(key) == head.get(key) for one in written for key in ("defaults", "plugins")
-    )
+    written = {study.text: tomllib.loads(study.text) for study in studies}
+    first = written[studies[0].text]
+    heads = [(one.get("defaults"), one.get("plugins")) for one in written.values()]
+    shared = heads.count(heads[0]) == len(heads)
     tables: list[dict[str, Any]] = []
     of_name: dict[str, dict[str, Any]] = {}
-    for study, one in zip(studies, written, strict=True):
-        for table in one["experiment"] if shared else _tables_with_defaults(study):
-            first = of_name.setdefault(table["name"], table)
-            if table.get("time_unit") == first.get("time_unit"):  # a store may have made it longer
+    for study in {study.text: study for study in studies}.values():
+        for table in written[study.text]["experiment"] if shared else _whole_tables(study):
+            known = of_name.setdefault(table["name"], table)
+            if table.get("time_unit") == known.get("time_unit"):  # a store may have made it longer
                 kept = {key: of for key, of in table.items() if key not in OF_TIME}
-                table = kept | {key: first[key] for key in OF_TIME if key in first}
+                table = kept | {key: known[key] for key in OF_TIME if key in known}
             if table not in tables:
                 tables.append(table)
     if shared:
-        more = [table for table in tables if table not in written[0]["experiment"]]
+        more = [table for table in tables if table not in first["experiment"]]
         return text_with_experiments(studies[0].text, more)
-    head.pop("defaults", None)
-    if plugins := dict.fromkeys(name for one in written for name in one.get("plugins", [])):
+    head = {key: of for key, of in first.items() if key not in ("experiment", "defaults")}
+    if plugins := dict.fromkeys(
+        name for one in written.values() for name in one.get("plugins", ())
+    ):
         head["plugins"] = list(plugins)
     return write_study_text(head, tables)
 
 
-def _tables_with_defaults(study: Study) -> Iterator[dict[str, Any]]:
+def _whole_tables(study: Study) -> Iterator[dict[str, Any]]:
     """The tables of a study's experiments with those of its defaults that they use."""
     written = tomllib.loads(study.text)
     grids = {experiment.name: iter(experiment.grids) for experiment in study.experiments}
     for table in written["experiment"]:
-        entries = next(grids[table["name"]]).integrators
         used = {
             "tolerance" if entry.adaptive else "step_size"
-            for entry in entries
+            for entry in next(grids[table["name"]]).integrators
             if (entry.tolerances if entry.adaptive else entry.step_sizes) is None
         }
         unused = {"tolerance", "step_size"} - used
@@ -383,21 +382,23 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
 
 def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
     """The text of a file or packaged study, its name, and the directory that it is relative to."""
+    if not isinstance(study, str | os.PathLike):
+        raise StudyError(
+            "expected a study, the path of its file or the name of a packaged one, got "
+            f"{reprlib.repr(study)}"
+        )
     path, shelf = Path(study), _packaged_files()
-    is_directory = False
     try:
-        text = _decode_study_text(read_regular_file(path, MOST_TEXT, "a study"), str(study))
-        return text, str(study), path.parent
-    except FileNotFoundError:
-        pass
-    except IsADirectoryError:
-        is_directory = True
+        data = read_regular_file(path, MOST_TEXT, "a study")
+        return _decode_study_text(data, str(study)), str(study), path.parent
     except OSError as error:
-        raise StudyError(f"{study}: cannot be read: {error.strerror}") from None
+        problem = error
+    if not isinstance(problem, FileNotFoundError | IsADirectoryError):
+        raise StudyError(f"{study}: cannot be read: {problem.strerror}")
     if str(study) in shelf:
         file = shelf[str(study)]
         return _decode_study_text(file.read_bytes(), file.name), file.name, "."
-    if is_directory:
+    if isinstance(problem, IsADirectoryError):
         raise StudyError(f"{study}: is a directory; expected a study file")
     raise StudyError(
         f"{study}: there is no such file, and no packaged study of that name."

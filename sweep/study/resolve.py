@@ -1,17 +1,25 @@
-"""From the tables of a study to its experiments: checked against systems and integrators."""
+"""From the tables of a study to its experiments: checked against systems and integrators.
+
+``integrators = "all"`` stands for every integrator with a fixed step that fits the system, main
+methods of adaptive pairs among them, but for those that are named beside it, and
+``{ name = "all", order = "< 5", arithmetic = "double-double" }`` for those of such orders, in that
+arithmetic; ``duration = "declared"`` and ``step_size = "declared"`` for the horizon of the system's
+`convergence` and, for each integrator, the step sizes that suit its order there.
+"""
 
 import contextlib
 import dataclasses
+import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 import integrators
 from integrators.compiler.elements import DOUBLE_DOUBLE as TWO_DOUBLES
-from integrators.errors import InputError
-from integrators.method import STEPS_OF
+from integrators.errors import InputError, check_known, suggest_nearest
+from integrators.method import EXACT, STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
 from sweep.errors import CannotUnite, Gathered, StudyError, check_distinct_nodes
@@ -23,7 +31,7 @@ from sweep.plugins.registry import (
     read_plugin_library,
     with_installed_plugins,
 )
-from sweep.study import limits, schema, structure
+from sweep.study import format, limits, schema, starts, structure
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import (
     TOLERANCE_KEYS,
@@ -37,36 +45,25 @@ from sweep.study.experiment import (
     scan_combinations,
     unite_experiments,
 )
-from sweep.study.format import (
-    ALL,
-    DECLARED,
-    Counted,
-    Defaults,
-    Entry,
-    ExperimentTable,
-    PerDecade,
-    Range,
-    ReferenceTable,
-    StudyTable,
-    as_tuples,
-    read_table,
-)
-from sweep.study.initial_conditions.base import Start
-from sweep.study.initial_conditions.resolve import resolve_starts
+from sweep.study.format import ALL, DECLARED, Entry, Range, expected, read_table, read_value
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.schema import CHAOS, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
-from sweep.study.system_defaults import PlacedEntry, declared_convergence, expand_entries
 from sweep.study.text import Place, StudyText, gather_each
 from sweep.study.time_axis import PerDecade as Thinning
 from sweep.study.time_axis import TimeAxis
 from systems import System
-from systems.base import CONSERVED
+from systems.base import CONSERVED, Convergence
+from systems.base import Family as StartFamily
 
+Found = TypeVar("Found")
 Family = tuple[System, ...]  # the systems of an experiment, one for each combination scanned
+PlacedEntry = tuple[Entry, Place]
 DIGITS = 1e-24  # a usual tolerance of references in double-double
 STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
 BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
 RECORDED = (*CONSERVED, "constraint")  # kinds, where a study says nothing
+BYTES_OF_A_SYSTEM_ROW = 500  # of its parameters, as Python's numbers; so that it is also made soon
+BYTES_OF_A_ROW = 24
 
 
 def resolve_study(source: StudyText) -> dict[str, Any]:
@@ -88,24 +85,25 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
         With every problem that was found.
     """
     gather, top = Gathered(), Place(source)
-    given = read_table(StudyTable, source.data, top, gather)
+    given = read_table(format.StudyTable, source.data, top, gather)
     library = BUILT_IN
     if given["plugins"]:
         library = gather(lambda _: read_plugin_library(top.at("plugins")), given["plugins"])
     if given["defaults"]:
-        gather(read_table, Defaults, given["defaults"], top.at("defaults"), gather)
+        gather(read_table, format.Defaults, given["defaults"], top.at("defaults"), gather)
     experiments = gather(_resolve_experiments, top, given["experiment"], given["defaults"], library)
     gather.raise_problems()
     own = {key: given[key] for key in ("name", "description")}
     return own | {"library": library, "experiments": experiments}
 
 
-def _tables(
-    top: Place, tables: Sequence[dict[str, Any]], defaults: Mapping[str, Any]
-) -> list[tuple[dict[str, Any], Place]]:
-    """The tables of experiments, with what they have of the defaults, and where they stand."""
-    known = {key: value for key, value in defaults.items() if key in Defaults.model_fields}
-    return [(known | own, top.at("experiment", i)) for i, own in enumerate(tables)]
+def _readers(
+    top: Place, tables: Sequence[dict[str, Any]], defaults: Mapping[str, Any], library: Library
+) -> "Iterator[_ExperimentReader]":
+    """A reader of each experiment, with what it has of the defaults."""
+    known = {key: value for key, value in defaults.items() if key in format.Defaults.model_fields}
+    for index, own in enumerate(tables):
+        yield _ExperimentReader(known | own, top.at("experiment", index), library)
 
 
 def _resolve_experiments(
@@ -114,27 +112,20 @@ def _resolve_experiments(
     gather = Gathered()
     grids: dict[str, list[ResolvedExperiment]] = {}
     last: dict[str, Place] = {}
-    for table, place in _tables(top, tables, defaults):
-        found = gather(_resolve_experiment, table, place, library)
+    for reader in _readers(top, tables, defaults, library):
+        found = gather(reader.read)
         if found is not Gathered.FAILED:
             grids.setdefault(found.name, []).append(found)
-            last[found.name] = place.at("name")
-    if gather.problems:
-        raise StudyError(*_once_for_each_default(dict.fromkeys(gather.problems)))
+            last[found.name] = reader.place.at("name")
+    if gather.problems:  # of a value in the defaults the first: several may not be able to use it
+        once: dict[str, str] = {}
+        for problem in gather.problems:
+            place = re.match(r".*?: defaults[^:]*: ", problem)
+            once.setdefault(place[0] if place else problem, problem)
+        raise StudyError(*once.values())
     united = tuple(gather(_unite_grids, last[name], own) for name, own in grids.items())
     gather.raise_problems()
     return united
-
-
-def _once_for_each_default(problems: Iterable[str]) -> Iterator[str]:
-    """The problems; of a value in the defaults that several experiments cannot use the first."""
-    seen: set[str] = set()
-    for problem in problems:
-        place = re.match(r".*?: defaults[^:]*: ", problem)
-        if place is None or place[0] not in seen:
-            yield problem
-        if place is not None:
-            seen.add(place[0])
 
 
 def _unite_grids(name: Place, grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
@@ -149,51 +140,6 @@ def _unite_grids(name: Place, grids: Sequence[ResolvedExperiment]) -> ResolvedEx
             f"the tables of the name {name.value!r} are grids of one experiment, and cannot be: "
             f"{error}; give one of them another name"
         ) from None
-
-
-def _resolve_experiment(
-    table: dict[str, Any], place: Place, library: Library
-) -> ResolvedExperiment:
-    gather, at = Gathered(), place.at
-    given = read_table(ExperimentTable, table, place, gather)
-    together = _zipped_names(given["zip"])
-    library, fixed, scan, zipped, family = _resolve_systems(given, place, library, gather)
-    library = gather(_with_recorded_plugins, place, family, library)
-    names = schema.variable_names_of_quantity, schema.taken_variable_names
-    family = gather(family_without_observable_clashes, place, family, library, *names)
-    own, duration, axis = _resolve_times(given, place, family, library, gather)
-    steps = gather(_resolve_step_sizes, given["step_size"], at("step_size"), axis, together)
-    entries = gather(_resolve_integrators, own, family, library)
-    tolerances = gather(_resolve_tolerances, given["tolerance"], at("tolerance"), entries)
-    used = gather(_check_sizes_are_used, place, entries, steps, tolerances)
-    if used is not Gathered.FAILED and table.keys() <= ExperimentTable.model_fields.keys():
-        entries = gather(_with_own_sizes, own, entries, axis, steps, tolerances, together)
-    starts = gather(resolve_starts, given["initial_condition"], at("initial_condition"), family)
-    reference = gather(_resolve_reference, given["reference"], at("reference"), family, duration)
-    gather(_check_starts_have_all_digits, place, starts, family, entries, reference)
-    record = gather(_resolve_record, given["record"], at("record"), family, library)
-    gather(_check_measurable, given["record"], at("record"), record, family, entries, starts)
-    gather(_try_plugins_at_first_start, place, library, family, starts, record, entries)
-    kept = ("name", "system", "statistics", "repeat", "max_steps", "time_unit")
-    values = {key: given[key] for key in kept} | {
-        "parameters": fixed,
-        "scan": scan,
-        "integrators": entries,
-        "step_sizes": steps,
-        "tolerances": tolerances,
-        "initial_conditions": starts,
-        "time_axis": axis,
-        "record": record,
-        "reference": reference,
-        "exclude": gather(_resolve_rules, given["exclude"], at("exclude"), entries, starts, scan),
-        "zipped": zipped,
-    }
-    gather.raise_problems()
-    with place.context():
-        values |= _times_in_system_unit(values)
-        experiment = ResolvedExperiment(**values, where=place.where, library=library)
-    place.take(limits.RUNS, experiment.size)
-    return experiment
 
 
 def time_axes(source: StudyText) -> Iterator[tuple[str, float, TimeAxis]]:
@@ -211,281 +157,659 @@ def time_axes(source: StudyText) -> Iterator[tuple[str, float, TimeAxis]]:
         If the study has no experiments.
     """
     gather, top = Gathered(), Place(source)
-    study = read_table(StudyTable, source.data, top, gather)
+    study = read_table(format.StudyTable, source.data, top, gather)
     gather.raise_problems()
-    for table, place in _tables(top, study["experiment"], study["defaults"]):
-        with contextlib.suppress(InputError):  # it is valid no longer
-            gather, library, family = Gathered(), BUILT_IN, ()
-            given = read_table(ExperimentTable, table, place, gather)
-            if DECLARED in (given["duration"], given["step_size"]):
-                library, *_, family = _resolve_systems(given, place, BUILT_IN, gather)
-            *_, axis = _resolve_times(given, place, family, library, gather)
-            gather.raise_problems()
-            yield given["name"], given["time_unit"], axis.times_unit(given["time_unit"])
+    for reader in _readers(top, study["experiment"], study["defaults"], BUILT_IN):
+        with contextlib.suppress(InputError, Unread):  # it is valid no longer
+            yield reader["name"], reader["time_unit"], reader.axis.times_unit(reader["time_unit"])
 
 
-def _resolve_times(
-    given: Mapping[str, Any], place: Place, family: Any, library: Any, gather: Gathered
-) -> tuple[Any, Any, Any]:
-    """Integrators with their places, duration, and time axis; FAILED where one is wrong."""
-    step_size = given["step_size"]
-    own = gather(expand_entries, given["integrators"], step_size, place, family, library)
-    duration = gather(_resolve_duration, given["duration"], place, family)
-    axis = gather(_resolve_time_axis, place, duration, given["samples"], step_size, own)
-    return own, duration, axis
+# --- one experiment ---------------------------------------------------------------------------
 
 
-# --- systems ----------------------------------------------------------------------------------
+class Unread(Exception):
+    """What is asked for could not be read; why is told already."""
 
 
-def _resolve_systems(
-    given: Mapping[str, Any], place: Place, library: Any, gather: Gathered
-) -> tuple[Any, Any, Any, Any, Any]:
-    """Library, fixed parameters, axes, groups of axes, and systems; FAILED where one is wrong."""
-    library = gather(_with_named_plugins, place, library)
-    system = gather(_resolve_system_class, given["system"], place.at("system"), library)
-    fixed = gather(_resolve_parameters, given["parameters"], place.at("parameters"), system)
-    together = _zipped_names(given["zip"])
-    scan = gather(_resolve_scan, given["scan"], place.at("scan"), system, fixed, together)
-    zipped = gather(_resolve_zip, given["zip"], place.at("zip"), scan)
-    family = gather(_make_family, place, library, system, fixed, scan, zipped)
-    return library, fixed, scan, zipped, family
+class _Step(Generic[Found]):
+    def __init__(self, path: tuple[str, ...], read: "Callable[[_ExperimentReader], Found]") -> None:
+        self._path, self._read = path, read
+
+    def __get__(self, reader: "_ExperimentReader", _: type) -> Found:
+        if self not in reader.found:
+            reader.found[self] = reader.gather(self._value, reader)
+        value: Found = reader.found[self]
+        if value is Gathered.FAILED:
+            raise Unread
+        return value
+
+    def _value(self, reader: "_ExperimentReader") -> object:
+        try:
+            with reader.at(*self._path).context():
+                return self._read(reader)
+        except Unread:
+            return Gathered.FAILED
 
 
-def _with_named_plugins(place: Place, library: Library) -> Library:
-    """The library, and the installed system and integrators that an experiment names."""
-    for key, kind in (("system", "system"), ("integrators", "integrator")):
-        names = (name.partition("+")[0] for name in _strings_under_key(place, key))
-        with place.at(key).context():
-            library = with_installed_plugins(library, kind, names, (ALL, DECLARED))
-    return library
+def step(
+    *path: str,
+) -> "Callable[[Callable[[_ExperimentReader], Found]], _Step[Found]]":
+    """A property that is read once; what is wrong with it is told at a key of the experiment.
+
+    Where one fails, those that take it fail too, and say nothing.
+    """
+    return lambda read: _Step(path, read)
 
 
-def _with_recorded_plugins(place: Place, family: Family, library: Library) -> Library:
-    """The library, and the installed observables that an experiment records."""
-    known = {*(of.name for of in family[0].quantities), *BESIDES}
-    with place.at("record").context():
-        return with_installed_plugins(
-            library, "observable", _strings_under_key(place, "record"), known
-        )
+class _ExperimentReader:
+    """Reads an ``[[experiment]]``, a step after the other.
 
+    Parameters
+    ----------
+    table : dict
+        With what it has of the defaults.
+    place : Place
+        Of the table.
+    library : Library
+        What the study's own plugins add.
+    """
 
-def _strings_under_key(place: Place, key: str) -> list[str]:
-    """Names under a key of an experiment: itself, those of a list, and of tables in it."""
-    value = place.at(key).value if place.has(key) else []
-    names: list[Any] = []
-    for item in value if type(value) is list else [value]:
-        names += [item.get("name"), item.get(STEPS_OF)] if type(item) is dict else [item]
-    return [name for name in names if type(name) is str]
+    def __init__(self, table: dict[str, Any], place: Place, library: Library) -> None:
+        self.place, self.at, self._given_library = place, place.at, library
+        self.found: dict[_Step[Any], Any] = {}
+        self.gather = Gathered()
+        self._given = read_table(format.ExperimentTable, table, place, self.gather)
+        self._has_unknown_keys = not table.keys() <= self._given.keys()
+        self._without_size: set[bool] = set()  # kinds of integrators: that they are adaptive
 
+    def __getitem__(self, key: str) -> Any:
+        """The value of a key."""
+        if self._given[key] is Gathered.FAILED:
+            raise Unread
+        return self._given[key]
 
-def _resolve_system_class(name: str, place: Place, library: Library) -> type[System]:
-    with place.context():
-        return library.system_class(name)
+    def read(self) -> ResolvedExperiment:
+        """The experiment, with its times in the system's own unit; or all that is wrong with it."""
+        for name, own in vars(_ExperimentReader).items():
+            if isinstance(own, _Step):
+                with contextlib.suppress(Unread):
+                    getattr(self, name)
+        self.gather.raise_problems()
+        written = ("name", "system", "statistics", "repeat", "max_steps")
+        steps = ("parameters", "scan", "zipped", "tolerances", "initial_conditions", "record")
+        values = {key: self[key] for key in written} | {key: getattr(self, key) for key in steps}
+        with self.place.context():
+            experiment = ResolvedExperiment(
+                **values,
+                **self._times_in_system_unit(),
+                where=self.place.where,
+                library=self.library,
+            )
+        self.place.take(limits.RUNS, experiment.size)
+        return experiment
 
+    def _times_in_system_unit(self) -> dict[str, Any]:
+        """What the experiment says of times, from multiples of its unit.
 
-def _resolve_parameters(
-    given: Mapping[str, Any], place: Place, system: type[System]
-) -> dict[str, Any]:
-    place.keys(given, "parameter", system.parameter_names())
-    parameters: dict[str, Any] = as_tuples(given)
-    return parameters
+        A step size is the product of what the study gives and of the unit: the run is the same one
+        whatever the duration, and with a unit of 1 it is the one without.
+        """
+        unit, reference = float(self["time_unit"]), self.reference
+        try:
+            time_axis = self.axis.times_unit(unit)
+        except InputError as error:
+            raise InputError(
+                f"{self.axis.duration} times the time_unit {self['time_unit']} is out of bounds: "
+                f"{error}",
+                key="duration",
+            ) from None
 
+        def own(sizes: tuple[float, ...] | None) -> tuple[float, ...] | None:
+            return None if sizes is None else tuple(size * unit for size in sizes)
 
-def _resolve_scan(
-    given: Mapping[str, Any],
-    place: Place,
-    system: type[System],
-    fixed: Mapping[str, Any],
-    together: Collection[str],
-) -> tuple[Axis, ...]:
-    """Axes; those in `fixed` are refused. Values may stand twice on those named in `together`."""
-    places = place.keys(given, "parameter", system.parameter_names())
-    for key in given:
-        if key in fixed:
-            raise place.at(key).error(f"{key!r} is scanned here and fixed by 'parameters'")
-    return gather_each(lambda one, own: _resolve_axis(one, own, together), given.values(), places)
+        return {
+            "time_unit": unit,
+            "time_axis": time_axis,
+            "step_sizes": own(self.step_sizes),
+            "integrators": tuple(
+                dataclasses.replace(entry, step_sizes=own(entry.step_sizes))
+                for entry in self.integrators
+            ),
+            "reference": reference and dataclasses.replace(reference, until=reference.until * unit),
+            "exclude": tuple(rule.scaled("step_size", unit) for rule in self.exclude),
+        }
 
+    # --- systems ------------------------------------------------------------------------------
 
-def _resolve_axis(given: Any, place: Place, together: Collection[str]) -> Axis:
-    name = str(place.path[-1])
-    if isinstance(given, Range):
-        with place.context():
+    @step()
+    def named_library(self) -> Library:
+        """The library, with the installed system and integrators that the experiment names."""
+        library = self._given_library
+        for key, kind in (("system", "system"), ("integrators", "integrator")):
+            names = (name.partition("+")[0] for name in self._strings(key))
+            with self.at(key).context():
+                library = with_installed_plugins(library, kind, names, (ALL, DECLARED))
+        return library
+
+    def _strings(self, key: str) -> list[str]:
+        """Names under a key: itself, those of a list, and of tables in it, whatever is wrong."""
+        value = self.at(key).value if self.place.has(key) else []
+        names: list[Any] = []
+        for item in value if type(value) is list else [value]:
+            names += [item.get("name"), item.get(STEPS_OF)] if type(item) is dict else [item]
+        return [name for name in names if type(name) is str]
+
+    @step("system")
+    def kind(self) -> type[System]:
+        return self.named_library.system_class(self["system"])
+
+    @step("parameters")
+    def parameters(self) -> dict[str, Any]:
+        given = self["parameters"]
+        self.at("parameters").keys(given, "parameter", self.kind.parameter_names())
+        parameters: dict[str, Any] = format.as_tuples(given)
+        return parameters
+
+    @step("scan")
+    def scan(self) -> tuple[Axis, ...]:
+        given = self["scan"]
+        places = self.at("scan").keys(given, "parameter", self.kind.parameter_names())
+        for key in given.keys() & self.parameters:
+            raise InputError(f"{key!r} is scanned here and fixed by 'parameters'", key=key)
+        return gather_each(places, self._axis, given, given.values(), places)
+
+    def _axis(self, name: str, given: Any, place: Place) -> Axis:
+        if isinstance(given, Range):
             return Axis(name, given.numbers(), where=place.where)
-    places, labels = place.elements(), None
-    if isinstance(given[0], str | float | int):
-        values = tuple(given)
-    else:
-        labels = tuple(point.label for point in given)
-        values = tuple(as_tuples(point.value) for point in given)
-        check_distinct_nodes(places, labels, "label")
-    if name not in together:
-        check_distinct_nodes(places, values, "value")
-    return Axis(name, values, labels, where=place.where)
+        places, labels, values = place.elements(), None, tuple(given)
+        if isinstance(given[0], format.Labelled):
+            labels = tuple(point.label for point in given)
+            values = tuple(format.as_tuples(point.value) for point in given)
+            check_distinct_nodes(places, labels, "label")
+        if name not in self._zipped_names():
+            check_distinct_nodes(places, values, "value")
+        return Axis(name, values, labels, where=place.where)
 
+    def _zipped_names(self) -> set[str]:
+        """Names of axes that advance with others, on which a value may stand twice."""
+        groups = self._given["zip"]
+        return set() if groups is Gathered.FAILED else {name for group in groups for name in group}
 
-def _zipped_names(groups: Any) -> set[str]:
-    return set() if groups is Gathered.FAILED else {name for group in groups for name in group}
+    @step("zip")
+    def zipped(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
+        groups, lengths = self["zip"], {axis.name: len(axis.values) for axis in self.scan}
+        here = self.at("zip").elements(len(groups))
+        names = [name for group in groups for name in group]
+        places = [own for at, of in zip(here, groups, strict=True) for own in at.elements(len(of))]
+        gather_each(places, lambda name: check_known("axis", name, (*lengths, "step_size")), names)
+        check_distinct_nodes(places, names, "axis", "; an axis is in one group, and once")
+        for place, group in zip(here, groups, strict=True):
+            with place.context():
+                check_equal_axis_lengths({name: lengths[name] for name in group if name in lengths})
+        return tuple(map(tuple, groups))
 
+    @step("scan")
+    def family(self) -> Family:
+        """The systems: one for each combination of scanned values."""
+        scan, zipped = self.scan, self.zipped
+        self.at("scan").take(limits.SYSTEMS, count_scan_combinations(scan, zipped))
+        family = tuple(self._system(chosen) for chosen in scan_combinations(scan, zipped))
+        if len({one.form.forced for one in family}) > 1:
+            raise InputError(
+                "some of these systems have a force and some have none, so that their energies are "
+                "not one quantity: put them into two experiments, or give the force a size of 0, "
+                'such as damping = 0 for damping = "none"'
+            )
+        return family
 
-def _resolve_zip(
-    groups: Sequence[Sequence[str]], place: Place, scan: Sequence[Axis]
-) -> tuple[tuple[str, ...], ...]:
-    """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
-    lengths = {axis.name: len(axis.values) for axis in scan}
-    names = [name for group in groups for name in group]
-    places = [place.at(i, k) for i, group in enumerate(groups) for k in range(len(group))]
-    gather_each(
-        lambda own, name: own.check_known("axis", name, (*lengths, "step_size")), places, names
-    )
-    check_distinct_nodes(places, names, "axis", "; an axis is in one group, and once")
-    for index, group in enumerate(groups):
-        with place.at(index).context():
-            check_equal_axis_lengths({name: lengths[name] for name in group if name in lengths})
-    return tuple(map(tuple, groups))
-
-
-def _make_family(
-    place: Place,
-    library: Library,
-    system: type[System],
-    fixed: Mapping[str, Any],
-    scan: Sequence[Axis],
-    zipped: Sequence[Sequence[str]],
-) -> Family:
-    """The systems of an experiment: a tuple, one for each combination of `scan`."""
-    family = []
-    place.at("scan").take(limits.SYSTEMS, count_scan_combinations(scan, zipped))
-    for chosen in scan_combinations(scan, zipped):
+    def _system(self, chosen: Mapping[str, Any]) -> System:
         try:
             with np.errstate(all="ignore"):  # numbers that are not finite are refused
-                one = library.system(system.name, {**fixed, **chosen})
-                family.append(one)
+                one = self.named_library.system(self.kind.name, {**self.parameters, **chosen})
                 arrays = (getattr(value, "nbytes", 0) for value in vars(one.form).values())
-            place.at("system").take(limits.MEMORY, sum(arrays) + BYTES_OF_A_ROW * one.rows)
-        except StudyError:
-            raise
         except InputError as error:
             case = ", ".join(f"{name} = {value}" for name, value in chosen.items())
             where = f" (where {case})" if case else ""
-            raise _place_of_parameter(place, scan, error.key, chosen).error(
-                f"{error}{where}"
-            ) from None
-    if len({one.form.forced for one in family}) > 1:
-        raise place.at("scan").error(
-            "some of these systems have a force and some have none, so that their energies are not "
-            "one quantity: put them into two experiments, or give the force a size of 0, such as "
-            'damping = 0 for damping = "none"'
+            place = self._place_of_parameter(error.key or "", chosen)
+            raise place.error(f"{error}{where}") from None
+        size = sum(arrays) + BYTES_OF_A_SYSTEM_ROW * one.rows
+        self.at("system").take(limits.MEMORY, size)
+        return one
+
+    def _place_of_parameter(self, name: str, chosen: Mapping[str, Any]) -> Place:
+        for axis in self.scan:
+            if axis.name == name:
+                return self.at("scan", name, axis.values.index(chosen[name]))
+        fixed = self.at("parameters")
+        return fixed.at(name) if fixed.has(name) else self.at("system")
+
+    @step("record")
+    def library(self) -> Library:
+        """The library, with the installed observables that the experiment records, too."""
+        known = {*(of.name for of in self.family[0].quantities), *BESIDES}
+        recorded = self._strings("record")
+        library = with_installed_plugins(self.named_library, "observable", recorded, known)
+        names = schema.variable_names_of_quantity, schema.taken_variable_names
+        family_without_observable_clashes(self.place, self.family, library, *names)
+        return library
+
+    # --- integrators that are asked for -------------------------------------------------------
+
+    def _listed(self) -> list[tuple[Entry | format.AllEntries, Place]]:
+        given = self["integrators"]
+        listed = given if isinstance(given, list) else [given]
+
+        def table(one: Any) -> Entry | format.AllEntries:
+            if isinstance(one, str):
+                return format.AllEntries(name="all") if one == ALL else Entry(name=one)
+            entry: Entry | format.AllEntries = one
+            return entry
+
+        places = self.at("integrators").elements(len(listed))
+        return list(zip(map(table, listed), places, strict=True))
+
+    @step("integrators")
+    def written(self) -> list[PlacedEntry]:
+        """The integrators, each with the place where the study asks for it.
+
+        Those that stand for all that fit are replaced by these; and where step sizes are those that
+        the system declares, each has them.
+        """
+        listed = self._listed()
+        self.at("integrators").take(limits.PAIRS, len(listed) * len(self.family))
+        taken = {label_of_entry(one, self.library) for one, _ in listed if isinstance(one, Entry)}
+        entries: list[PlacedEntry] = []
+        for one, place in listed:
+            if isinstance(one, Entry):
+                entries.append((one, place))
+            else:
+                fitting = self._fitting_entries(one, place, taken)
+                taken |= fitting.keys()
+                entries += [(entry, place) for entry in fitting.values()]
+        if self._given["step_size"] != DECLARED:
+            return entries
+        convergence = self._convergence("step_size")
+        return [(self._with_declared_steps(one, convergence), place) for one, place in entries]
+
+    def _fitting_entries(
+        self, given: format.AllEntries, place: Place, taken: Collection[str | None]
+    ) -> dict[str, Entry]:
+        """Entries of the integrators that one for all stands for, by label, but those `taken`."""
+        condition = None
+        if given.order not in (None, EXACT):
+            try:
+                condition = Condition.parse("order", given.order, None)
+            except InputError:
+                what = f'an order, a comparison such as "< 5", or "{EXACT}"'
+                raise place.at("order").error(expected(what, given.order)) from None
+
+        def is_meant(order: Any) -> bool:  # `EXACT` is greater and less than none
+            if condition is None:
+                return given.order in (None, order)
+            return order not in (EXACT, None) and bool(condition.holds(order))
+
+        options = {} if given.arithmetic in (None, DOUBLE) else {ARITHMETIC: given.arithmetic}
+        fitting = {}
+        for name in integrators.names(self.library.methods):
+            if self.library.integrator(name, {}).adaptive:
+                continue
+            made = self.library.integrator(name, options)
+            if is_meant(made.order) and _integrator_fits(made, self.family):
+                fitting[made.label] = Entry.model_validate({"name": name} | options)
+        if not fitting:
+            order = "" if given.order is None else f" and order {given.order}"
+            raise place.error(
+                f"no integrator with a fixed step{order} fits {self.family[0].name!r}"
+            )
+        new = {label: entry for label, entry in fitting.items() if label not in taken}
+        if not new:
+            raise place.error("all that it stands for are among the others: leave it out")
+        return new
+
+    def _with_declared_steps(self, entry: Entry, convergence: Convergence) -> Entry:
+        """An entry with the step sizes that suit its order; with its own, or none, as it is."""
+        with contextlib.suppress(InputError):  # which is told where entries are read
+            integrator = self.library.integrator(entry.name, entry.options)
+            if entry.step_size is None and not integrator.adaptive:
+                order = integrator.order if isinstance(integrator.order, int) else 2  # or EXACT
+                first, last, count = convergence.steps(order, integrator.arithmetic)
+                if isinstance(samples := self["samples"], int):
+                    first = min(first, self.duration / max(1, samples))
+                steps = Range(start=first, stop=last, count=count, spacing="log")
+                return entry.model_copy(update={"step_size": steps})
+        return entry
+
+    # --- times, and what systems declare ------------------------------------------------------
+
+    def _convergence(self, key: str) -> Convergence:
+        """What the system declares for a key."""
+        convergence = self.family[0].convergence
+        if convergence is None:
+            raise self.at(key).error(f"{self.family[0].name!r} declares none: give a number")
+        if self.place.has("time_unit"):
+            raise self.at(key).error(
+                "what a system declares is in its own unit of time: leave out 'time_unit'"
+            )
+        return convergence
+
+    @step("duration")
+    def duration(self) -> float:
+        declared = self["duration"] == DECLARED
+        return self._convergence("duration").duration if declared else float(self["duration"])
+
+    @step()
+    def axis(self) -> TimeAxis:
+        """The time axis, in the experiment's unit of time."""
+        samples = self["samples"]
+        thins_out = isinstance(samples, format.PerDecade)
+        equal = TimeAxis.uniform(self.duration, 1 if thins_out else samples)
+        return self._thinning_axis(samples) if thins_out else equal
+
+    def _thinning_axis(self, samples: format.PerDecade) -> TimeAxis:
+        """Samples that are multiples of the largest step size."""
+        declared = self._given["step_size"] == DECLARED
+        sized: list[tuple[Any, Place]] = [] if declared else [(self["step_size"], self.place)]
+        sized += [
+            (getattr(entry, "step_size", None), place)
+            for entry, place in (self.written if declared else self._listed())
+        ]
+        found = [
+            one for given, place in sized for one in _largest_values(given, place.at("step_size"))
+        ]
+        first, place = samples.first, self.at("samples")
+        if not found and first is None:
+            raise place.error(
+                "the samples are multiples of the largest step size, and there is none: give "
+                "'step_size', or the time of the 'first' sample"
+            )
+        largest, otherwise, generated = max(
+            found or [(float(first or 0.0), place, False)], key=lambda own: own[0]
         )
-    return tuple(family)
+        thinning = Thinning(samples.per_decade, None if first is None else float(first))
+        with place.context(otherwise=otherwise):
+            return thinning.axis(self.duration, largest, generated)
 
+    @step("step_size")
+    def step_sizes(self) -> tuple[StepSize, ...]:
+        return self._step_sizes(self["step_size"], self.at("step_size"))
 
-BYTES_OF_A_ROW = 500  # of a system's parameters, as Python's numbers; so that it is also made soon
+    def _step_sizes(self, given: Any, place: Place) -> tuple[StepSize, ...]:
+        """A number, a list or a range as step sizes; those of a range are snapped.
 
+        Each once, unless the step size advances with other axes.
+        """
+        axis, zipped = self.axis, "step_size" in self._zipped_names()
+        if given is None or given == DECLARED:  # each integrator has its own
+            return ()
+        if isinstance(given, Range):
+            with place.context():
+                near = [axis.snapped(float(value)) for value in given.numbers()]
+            return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
+        values, places = _numbers(given, place)
+        near = list(gather_each(places, axis.snapped, values))
+        wrong = [i for i, value in enumerate(values) if near[i] != value]
+        if len(wrong) > 1:
+            nearest = [f"{value:.10g}" for value in near]
+            raise place.error(
+                f"{len(wrong)} of {len(values)} step sizes do not divide "
+                f"{axis.interval_in_words}; the nearest that do are "
+                f"[{', '.join(nearest if zipped else dict.fromkeys(nearest))}]"
+            )
+        for i in wrong:
+            with places[i].context():
+                axis.steps(values[i])
+        if not zipped:
+            exact = [axis.interval / axis.steps(value) for value in values]
+            check_distinct_nodes(places, exact, "step size")
+        return values
 
-def _place_of_parameter(
-    place: Place, scan: Sequence[Axis], name: str | None, chosen: Mapping[str, Any]
-) -> Place:
-    for axis in scan:
-        if axis.name == name:
-            own = place.at("scan", name)
-            return own.at(axis.values.index(chosen[name])) if type(own.value) is list else own
-    found = place.at("parameters", name or "")
-    return found if place.at("parameters").has(name or "") else place.at("system")
+    # --- integrators --------------------------------------------------------------------------
 
+    @step("integrators")
+    def entries(self) -> tuple[IntegratorEntry, ...]:
+        """Those that fit all systems.
 
-# --- times, integrators and their sizes -------------------------------------------------------
+        Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
+        """
+        places = [place for _, place in self.written]
+        entries = gather_each(places, self._entry, [own for own, _ in self.written], places)
+        labels = [entry.label for entry in entries]
+        check_distinct_nodes(places, labels, "label", "; give each a label of its own")
+        return entries
 
+    def _entry(self, entry: Entry, place: Place) -> IntegratorEntry:
+        with place.context(otherwise=place.at("name")):
+            integrator = self.library.integrator(entry.name, entry.options)
+        with place.at("name").context():
+            for system in self.family:
+                integrator.check(system)
+        if ARITHMETIC in integrator.options:
+            with place.at(ARITHMETIC).context():
+                integrator.bind(self.family[0])
+        given = [key for key in TOLERANCE_KEYS if getattr(entry, key) is not None]
+        if given and not integrator.adaptive:
+            raise place.at(given[0]).error(f"{integrator.name!r} has a fixed step and no tolerance")
+        if len(given) > 1:
+            raise place.at(given[1]).error(f"means the same as {given[0]!r}: give one of them")
+        if entry.step_size is not None and integrator.adaptive:
+            counted = integrator.counted
+            raise place.at("step_size").error(
+                f"{integrator.name!r} chooses its steps by a tolerance and has no step size"
+                if counted is None
+                else f"{integrator.name!r} takes as many steps as {counted.name!r} takes at a "
+                "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'"
+            )
+        return IntegratorEntry(
+            entry.label or integrator.label,
+            integrator.name,
+            integrator.options,
+            where=place.where,
+            library=self.library,
+        )
 
-def _resolve_duration(given: float | str, place: Place, family: Family) -> float:
-    if isinstance(given, str):
-        return declared_convergence("duration", place, family).duration
-    return float(given)
+    @step("tolerance")
+    def tolerances(self) -> tuple[Tolerance, ...]:
+        return _tolerances(self["tolerance"], self.at("tolerance"), self.entries)
 
+    @step()
+    def integrators(self) -> tuple[IntegratorEntry, ...]:
+        """The entries with the step sizes or tolerances that are theirs alone.
 
-def _times_in_system_unit(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What an experiment says of times in the system's own unit, from multiples of another.
+        Sizes that an experiment, not the defaults, has and none of its integrators takes are
+        refused.
+        """
+        kinds, own = {entry.adaptive for entry in self.entries}, self.place.value
+        if self.tolerances and "tolerance" in own and True not in kinds:
+            raise self.at("tolerance").error(
+                "a tolerance is for adaptive integrators, and those of this experiment have a "
+                "fixed step: leave it out, or add an adaptive one such as 'rk45'"
+            )
+        if self.step_sizes and "step_size" in own and False not in kinds:
+            raise self.at("step_size").error(
+                "a step size is for integrators with a fixed step, and those of this experiment "
+                "are adaptive: leave it out, or add one such as 'rk4'"
+            )
+        if self._has_unknown_keys:  # such as what was meant to be sizes
+            raise Unread
+        owns, places = zip(*self.written, strict=True)
+        return gather_each(places, self._with_own_sizes, owns, places, self.entries)
 
-    A step size is the product of what the study gives and of the unit: the run is the same one
-    whatever the duration, and with a unit of 1 it is the one without.
-    """
-    unit, reference = float(values["time_unit"]), values["reference"]
-    duration = values["time_axis"].duration
-    try:
-        time_axis = values["time_axis"].times_unit(unit)
-    except InputError as error:
-        raise InputError(
-            f"{duration} times the time_unit {values['time_unit']} is out of bounds: {error}",
-            key="duration",
-        ) from None
+    def _with_own_sizes(self, own: Entry, place: Place, entry: IntegratorEntry) -> IntegratorEntry:
+        keys = TOLERANCE_KEYS if entry.adaptive else ("step_size",)
+        key = next((key for key in keys if getattr(own, key) is not None), None)
+        if key is not None and entry.adaptive:
+            sizes = _tolerances(getattr(own, key), place.at(key), [entry])
+            return dataclasses.replace(entry, tolerances=sizes)
+        if key is not None:
+            sizes = self._step_sizes(getattr(own, key), place.at(key))
+            return dataclasses.replace(entry, step_sizes=sizes)
+        shared = self.tolerances if entry.adaptive else self.step_sizes
+        if shared or entry.adaptive in self._without_size:  # the first of a kind is told
+            return entry
+        self._without_size.add(entry.adaptive)
+        if not entry.adaptive:
+            raise place.error("there is no 'step_size', neither here nor in the experiment")
+        how = "takes its steps at a tolerance" if STEPS_OF in entry.options else "is adaptive"
+        raise place.error(
+            f"{entry.name!r} {how}, and there is no 'tolerance', neither here nor in the "
+            f'experiment; write tolerance = 1e-6, or {{ name = "{entry.name}", '
+            "relative_tolerance = 1e-6 }"
+        )
 
-    def own(sizes: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        return None if sizes is None else tuple(size * unit for size in sizes)
+    # --- starts, references, records, rules ---------------------------------------------------
 
-    entries = (
-        dataclasses.replace(entry, step_sizes=own(entry.step_sizes))
-        for entry in values["integrators"]
-    )
-    if reference is not None:
-        reference = dataclasses.replace(reference, until=reference.until * unit)
-    return {
-        "time_unit": unit,
-        "time_axis": time_axis,
-        "step_sizes": own(values["step_sizes"]),
-        "integrators": tuple(entries),
-        "reference": reference,
-        "exclude": tuple(rule.scaled("step_size", unit) for rule in values["exclude"]),
-    }
+    @step("initial_condition")
+    def initial_conditions(self) -> tuple[starts.Start, ...]:
+        given, place = self["initial_condition"], self.at("initial_condition")
+        those = given if isinstance(given, list) else [given]
+        place.take(limits.PAIRS, len(those) * len(self.family))
+        places = place.elements(len(those))
+        found = gather_each(places, lambda one, own: _start(one, own, self.family), those, places)
+        labels = [start.label for start in found]
+        check_distinct_nodes(places, labels, "label", "; give each a label of its own")
+        return found
+
+    @step("reference")
+    def reference(self) -> Reference | None:
+        given, family = self["reference"], self.family
+        if not given:
+            return None
+        precise = given.arithmetic not in (None, DOUBLE)
+        options = PreciseReference.options if precise else {}
+        tolerance, place = given.tolerance, self.at("reference")
+        with place.at("integrator").context():
+            integrator = integrators.get(given.integrator)
+            if precise and integrator.adaptive:
+                raise InputError(_why_not_adaptive(integrator, family[0], tolerance or DIGITS))
+            if not precise and integrator.method is not integrators.DOP853:
+                raise InputError(
+                    f"a reference is computed by 'dop853', not by {given.integrator!r}, in double "
+                    "precision; an integrator with a fixed step computes it with arithmetic = "
+                    '"double-double"'
+                )
+            integrator = integrators.get(given.integrator, **options)
+            for system in family:
+                integrator.check(system)
+            if precise:
+                integrator.bind(family[0])
+        if precise and tolerance is None:
+            raise place.error(
+                "a reference in double-double needs a tolerance, of which its step size follows: "
+                f"from 1e-28 to 1, such as tolerance = {DIGITS:g}"
+            )
+        kind = PreciseReference if precise else Reference
+        until = self.duration if given.until is None else float(given.until)
+        return kind(given.integrator, 2.3e-14 if tolerance is None else float(tolerance), until)
+
+    @step("initial_condition")
+    def _starts_have_all_digits(self) -> None:
+        """Refuse starts that are made in double precision only, of what is in double-double."""
+        precise = self.reference is not None and self.reference.is_precise
+        if not precise and not any(entry.is_precise for entry in self.entries):
+            return
+        system = self.family[0]
+        for start in self.initial_conditions:
+            if np.isnan(start.in_double_double(system, np.arange(1))).any():
+                system.refined(start.states(system)[0])
+
+    @step("record")
+    def record(self) -> tuple[str, ...]:
+        """The names of what is recorded."""
+        given, name = self["record"], self.family[0].name
+        every = [self.library.quantities(system) for system in self.family]
+        shared = set.intersection(*({quantity.name for quantity in own} for own in every))
+        offered = [quantity for quantity in every[0] if quantity.name in shared]
+        if given is None:
+            return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
+        kind = f"quantity of {name}" + " with every scanned value" * (len(self.family) > 1)
+        valid = [*(quantity.name for quantity in offered), *BESIDES]
+        at_defaults = self.library.quantities(self.library.system_class(name)())
+        elsewhere = {quantity.name for quantity in at_defaults} - set(valid)
+
+        def recorded(one: str | format.Counted) -> tuple[str, ...]:
+            if isinstance(one, format.Counted):
+                if one.count < 1:
+                    raise InputError(f"expected 1 or more, got {one.count}", key="count")
+                return lyapunov_names(one.count)
+            if one in elsewhere:
+                raise InputError(
+                    f"no {kind} with these parameters: {one!r} is one at its defaults. "
+                    f"Valid: {', '.join(valid)}"
+                )
+            check_known(kind, one, valid)
+            return (one,)
+
+        places = self.at("record").elements(len(given))
+        found = gather_each(places, recorded, given)
+        names = [one if isinstance(one, str) else one.name for one in given]
+        check_distinct_nodes(places, names, "quantity")
+        return sum(found, ())
+
+    @step("record")
+    def _record_is_measurable(self) -> None:
+        """Refuse what no run of the experiment has of what is measured of its map."""
+        given, first = self.record and self["record"] or [], self.initial_conditions[0]
+        for own, one in zip(self.at("record").elements(len(given)), given, strict=True):
+            name, count = (one, 1) if isinstance(one, str) else (one.name, one.count)
+            if name not in schema.MEASURED:
+                continue
+            reason = structure.obstacle_to_measuring(name, self.family, self.entries)
+            if reason:
+                raise own.error(f"{name!r} {reason}; leave it out")
+            if name in CHAOS:
+                with own.context():
+                    structure.check_exponent_count(self.family, first, count)
+
+    @step()
+    def _plugins_work_at_first_start(self) -> None:
+        """Refuse what is not built in of the experiment where it does not work."""
+        library, record, entries = self.library, self.record, self.entries
+        system, first = self.family[0], self.initial_conditions[0]
+        if not library.sources:
+            return
+        start = first.states(system)[0]
+        with self.at("system").context():
+            checks.try_plugin_system(library, system.name, system, start)
+        with self.at("integrators").context():
+            with_tangents = bool({*record} & structure.WITH_TANGENTS)
+            checks.try_plugin_integrators(library, entries, system, start, with_tangents)
+        with self.at("record").context():
+            elements = [TWO_DOUBLES] * any(entry.is_precise for entry in entries)
+            checks.try_plugin_observables(library, record, system, start, elements)
+
+    @step("exclude")
+    def exclude(self) -> tuple[Rule, ...]:
+        given, conditions = self["exclude"], self.initial_conditions
+        labels = (label for one in conditions for label in one.labels)  # there can be very many
+        named = any("initial_condition" in rule for rule in given)
+        columns: dict[str, Sequence[str] | None] = {  # labels of each; None of numbers
+            "integrator": [entry.label for entry in self.entries],
+            "step_size": None,
+            "tolerance": None,
+            "initial_condition": list(labels) if named else [],
+            "ensemble": [one.ensemble for one in conditions if one.ensemble],
+        }
+        columns |= {name: None for one in conditions for name in one.coordinates}
+        for axis in self.scan:
+            words = axis.labels is not None or isinstance(axis.values[0], str)
+            columns[axis.name] = axis.column.tolist() if words else None
+
+        def condition(column: str, written: float | str) -> Condition:
+            return Condition.parse(column, written, columns[column])
+
+        def rule(written: Mapping[str, float | str], own: Place) -> Rule:
+            places = own.keys(written, "key", columns)
+            return Rule(gather_each(places, condition, written, written.values()))
+
+        places = self.at("exclude").elements(len(given))
+        return gather_each(places, rule, given, places)
 
 
 def _numbers(given: float | Sequence[float], place: Place) -> tuple[tuple[float, ...], list[Place]]:
     """A number, or those of a list, and their places."""
     values = tuple(map(float, given if isinstance(given, list) else [given]))
     return values, place.elements(len(values))
-
-
-# --- time -------------------------------------------------------------------------------------
-
-
-def _resolve_time_axis(
-    table: Place,
-    duration: float,
-    samples: int | PerDecade,
-    step_size: Any,
-    entries: Sequence[PlacedEntry],
-) -> TimeAxis:
-    """The time axis of an experiment, in its unit of time.
-
-    Parameters
-    ----------
-    table : Place
-        Of the experiment.
-    duration : float
-    samples : int or PerDecade
-    step_size : object
-        Of the experiment.
-    entries : list of (Entry, Place)
-        Whose step sizes count where samples are multiples of the largest.
-    """
-    with table.context():
-        equal = TimeAxis.uniform(duration, 1 if isinstance(samples, PerDecade) else samples)
-    if not isinstance(samples, PerDecade):
-        return equal
-    found = _largest_values(step_size, table.at("step_size"))
-    for entry, place in entries:
-        found += _largest_values(getattr(entry, "step_size", None), place.at("step_size"))
-    if not found and samples.first is None:
-        raise table.at("samples").error(
-            "the samples are multiples of the largest step size, and there is none: give "
-            "'step_size', or the time of the 'first' sample"
-        )
-    first = None if samples.first is None else float(samples.first)
-    largest, place, generated = max(
-        found or [(float(samples.first or 0.0), table.at("samples"), False)],
-        key=lambda own: own[0],
-    )
-    with table.at("samples").context(otherwise=place):
-        return Thinning(samples.per_decade, first).axis(duration, largest, generated)
 
 
 def _largest_values(given: Any, place: Place) -> list[tuple[float, Place, bool]]:
@@ -497,356 +821,47 @@ def _largest_values(given: Any, place: Place) -> list[tuple[float, Place, bool]]
     return [(value, own, False) for value, own in zip(*_numbers(given, place), strict=True)]
 
 
-# --- step sizes and tolerances ----------------------------------------------------------------
-
-
-def _resolve_step_sizes(
-    given: Any, place: Place, axis: TimeAxis, together: Collection[str]
-) -> tuple[StepSize, ...]:
-    """A number, a list or a range as step sizes; those of a range are snapped.
-
-    Each once, unless ``step_size`` is in `together`, the names of axes that advance with others.
-    """
-    zipped = "step_size" in together
-    if given is None or given == DECLARED:  # each integrator has its own
-        return ()
+def _read_numbers(
+    given: Any, place: Place, what: str, read: Callable[[float], float]
+) -> tuple[float, ...]:
+    """Numbers of a range, a list or one alone, each read; none stands twice in a list."""
     if isinstance(given, Range):
         with place.context():
-            near = [axis.snapped(float(value)) for value in given.numbers()]
-        return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
-    values, places = _numbers(given, place)
-    snapped = gather_each(_snapped, values, places, [axis] * len(values))
-    wrong = [i for i, value in enumerate(values) if snapped[i] != value]
-    if len(wrong) > 1:
-        nearest = [f"{value:.10g}" for value in snapped]
-        raise place.error(
-            f"{len(wrong)} of {len(values)} step sizes do not divide "
-            f"{axis.interval_in_words}; the nearest that do are "
-            f"[{', '.join(nearest if zipped else dict.fromkeys(nearest))}]"
-        )
-    for i in wrong:
-        with places[i].context():
-            axis.steps(values[i])
-    if not zipped:
-        exact = [axis.interval / axis.steps(value) for value in values]
-        check_distinct_nodes(places, exact, "step size")
-    return values
+            return tuple(map(read, given.numbers()))
+    values = given if isinstance(given, list) else [given]
+    places = place.elements(len(values))
+    found = gather_each(places, read, values)
+    check_distinct_nodes(places, found, what)
+    return found
 
 
-def _snapped(value: float, place: Place, axis: TimeAxis) -> StepSize:
-    with place.context():
-        return axis.snapped(value)
-
-
-def _resolve_tolerances(
+def _tolerances(
     given: Any, place: Place, entries: Sequence[IntegratorEntry]
 ) -> tuple[Tolerance, ...]:
-    """A number, a list or a range as tolerances of those of `entries` that are adaptive."""
+    """Tolerances of those of `entries` that are adaptive."""
     if given is None:
         return ()
     found = {entry.arithmetic for entry in entries if entry.adaptive}
     arithmetic = DOUBLE_DOUBLE if found == {DOUBLE_DOUBLE} else DOUBLE
-
-    def check(value: float, own: Place) -> Tolerance:
-        with own.context():
-            return check_tolerance(value, arithmetic)
-
-    if isinstance(given, Range):
-        return tuple(check(value, place) for value in given.numbers())
-    values, places = _numbers(given, place)
-    gather_each(check, values, places)
-    check_distinct_nodes(places, values, "tolerance")
-    return values
-
-
-def _check_sizes_are_used(
-    table: Place,
-    entries: Sequence[IntegratorEntry],
-    steps: Sequence[StepSize],
-    tolerances: Sequence[Tolerance],
-) -> None:
-    """Refuse sizes that an experiment, not the defaults, has and none of `entries` takes."""
-    kinds = {entry.adaptive for entry in entries}
-    own = {key: table.at(key) for key in ("tolerance", "step_size")}
-    here = {key: place for key, place in own.items() if key in table.value}
-    if tolerances and "tolerance" in here and True not in kinds:
-        raise here["tolerance"].error(
-            "a tolerance is for adaptive integrators, and those of this experiment have a fixed "
-            "step: leave it out, or add an adaptive one such as 'rk45'"
-        )
-    if steps and "step_size" in here and False not in kinds:
-        raise here["step_size"].error(
-            "a step size is for integrators with a fixed step, and those of this experiment are "
-            "adaptive: leave it out, or add one such as 'rk4'"
-        )
-
-
-# --- integrators ------------------------------------------------------------------------------
-
-
-def _resolve_integrators(
-    written: Sequence[PlacedEntry], family: Sequence[System], library: Library
-) -> tuple[IntegratorEntry, ...]:
-    """Integrators of a `Library` that fit all systems in `family`.
-
-    Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
-    """
-
-    def resolve(own: Entry, place: Place) -> IntegratorEntry:
-        return _resolve_entry(own, place, family, library)
-
-    places = [place for _, place in written]
-    entries = gather_each(resolve, [own for own, _ in written], places)
-    labels = [entry.label for entry in entries]
-    check_distinct_nodes(places, labels, "label", "; give each a label of its own")
-    return entries
-
-
-def _resolve_entry(
-    entry: Entry, place: Place, family: Sequence[System], library: Library
-) -> IntegratorEntry:
-    named = place.at("name")
-    with place.context(otherwise=named):
-        integrator = library.integrator(entry.name, entry.options)
-    with named.context():
-        for system in family:
-            integrator.check(system)
-    if ARITHMETIC in integrator.options:
-        with place.at(ARITHMETIC).context():
-            integrator.bind(family[0])
-    given = [key for key in TOLERANCE_KEYS if getattr(entry, key) is not None]
-    if given and not integrator.adaptive:
-        raise place.at(given[0]).error(f"{integrator.name!r} has a fixed step and no tolerance")
-    if len(given) > 1:
-        raise place.at(given[1]).error(f"means the same as {given[0]!r}: give one of them")
-    if entry.step_size is not None and integrator.adaptive:
-        counted = integrator.counted
-        raise place.at("step_size").error(
-            f"{integrator.name!r} chooses its steps by a tolerance and has no step size"
-            if counted is None
-            else f"{integrator.name!r} takes as many steps as {counted.name!r} takes at a "
-            "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'"
-        )
-    label = entry.label or integrator.label
-    own = integrator.name, integrator.options
-    return IntegratorEntry(label, *own, where=place.where, library=library)
-
-
-def _with_own_sizes(
-    written: Sequence[PlacedEntry],
-    entries: Sequence[IntegratorEntry],
-    axis: TimeAxis,
-    shared: tuple[StepSize, ...],
-    shared_tolerances: tuple[Tolerance, ...],
-    together: Collection[str],
-) -> tuple[IntegratorEntry, ...]:
-    """`entries` with step sizes or tolerances of their own.
-
-    Without them they take the `shared` ones of the experiment, of which there must be some.
-    """
-
-    def read(own: Entry, place: Place, entry: IntegratorEntry) -> IntegratorEntry:
-        if entry.adaptive:
-            mine = _own_tolerances(own, place, entry, shared_tolerances)
-            return dataclasses.replace(entry, tolerances=mine)
-        mine = _own_step_sizes(own, place, axis, shared, together)
-        return dataclasses.replace(entry, step_sizes=mine)
-
-    gather = Gathered()
-    made = []
-    lacking = set()  # kinds: of those without a size the first is told
-    for (own, place), entry in zip(written, entries, strict=True):
-        keys = TOLERANCE_KEYS if entry.adaptive else ("step_size",)
-        given = shared_tolerances if entry.adaptive else shared
-        lacks = not given and all(getattr(own, key) is None for key in keys)
-        if not lacks or entry.adaptive not in lacking:
-            made.append(gather(read, own, place, entry))
-        if lacks:
-            lacking.add(entry.adaptive)
-    gather.raise_problems()
-    return tuple(made)
-
-
-def _own_tolerances(
-    own: Entry, place: Place, entry: IntegratorEntry, shared: tuple[Tolerance, ...]
-) -> tuple[Tolerance, ...] | None:
-    for key in TOLERANCE_KEYS:
-        if getattr(own, key) is not None:
-            return _resolve_tolerances(getattr(own, key), place.at(key), [entry])
-    if not shared:
-        how = "takes its steps at a tolerance" if "steps_of" in entry.options else "is adaptive"
-        raise place.error(
-            f"{entry.name!r} {how}, and there is no 'tolerance', neither here nor in the "
-            f'experiment; write tolerance = 1e-6, or {{ name = "{entry.name}", '
-            "relative_tolerance = 1e-6 }"
-        )
-    return None
-
-
-def _own_step_sizes(
-    own: Entry,
-    place: Place,
-    axis: TimeAxis,
-    shared: tuple[StepSize, ...],
-    together: Collection[str],
-) -> tuple[StepSize, ...] | None:
-    if own.step_size is not None:
-        return _resolve_step_sizes(own.step_size, place.at("step_size"), axis, together)
-    if not shared:
-        raise place.error("there is no 'step_size', neither here nor in the experiment")
-    return None
-
-
-# --- records, references, rules ---------------------------------------------------------------
-
-
-def _resolve_record(
-    given: Sequence[str | Counted] | None, place: Place, family: Family, library: Library
-) -> tuple[str, ...]:
-    """The names of what an experiment records."""
-    every = [library.quantities(system) for system in family]
-    shared = set.intersection(*({quantity.name for quantity in own} for own in every))
-    offered = [quantity for quantity in every[0] if quantity.name in shared]
-    if given is None:
-        return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
-    kind = f"quantity of {family[0].name}" + " with every scanned value" * (len(family) > 1)
-    valid = [*(quantity.name for quantity in offered), *BESIDES]
-    default = library.system_class(family[0].name)()
-    elsewhere = {quantity.name for quantity in library.quantities(default)} - set(valid)
-
-    def read(own: Place, one: str | Counted) -> tuple[str, ...]:
-        if isinstance(one, Counted):
-            if one.count < 1:
-                raise own.at("count").error(f"expected 1 or more, got {one.count}")
-            return lyapunov_names(one.count)
-        if one in elsewhere:
-            raise own.error(
-                f"no {kind} with these parameters: {one!r} is one at its defaults. "
-                f"Valid: {', '.join(valid)}"
-            )
-        own.check_known(kind, one, valid)
-        return (one,)
-
-    places = place.elements(len(given))
-    found = gather_each(read, places, given)
-    names = [one if isinstance(one, str) else one.name for one in given]
-    check_distinct_nodes(places, names, "quantity")
-    return sum(found, ())
-
-
-def _check_starts_have_all_digits(
-    place: Place,
-    starts: Sequence[Start],
-    family: Family,
-    entries: Sequence[IntegratorEntry],
-    reference: Reference | None,
-) -> None:
-    """Refuse starts that are made in double precision only, of what is in double-double."""
-    precise = reference is not None and reference.is_precise
-    if not precise and not any(entry.is_precise for entry in entries):
-        return
-    with place.at("initial_condition").context():
-        for start in starts:
-            if np.isnan(start.in_double_double(family[0], np.arange(1))).any():
-                family[0].refined(start.states(family[0])[0])
-
-
-def _check_measurable(
-    given: Sequence[str | Counted] | None,
-    place: Place,
-    record: tuple[str, ...],
-    family: Family,
-    entries: Sequence[IntegratorEntry],
-    starts: Sequence[Start],
-) -> None:
-    """Refuse what no run of the experiment has of what is measured of its map."""
-    for own, one in zip(place.elements(len(given or ())), given or (), strict=True):
-        name, count = (one, 1) if isinstance(one, str) else (one.name, one.count)
-        if name not in schema.MEASURED:
-            continue
-        reason = structure.obstacle_to_measuring(name, family, entries)
-        if reason:
-            raise own.error(f"{name!r} {reason}; leave it out")
-        if name in CHAOS:
-            with own.context():
-                structure.check_exponent_count(family, starts[0], count)
-
-
-def _try_plugins_at_first_start(
-    place: Place,
-    library: Library,
-    family: Family,
-    starts: Sequence[Start],
-    record: tuple[str, ...],
-    entries: Sequence[IntegratorEntry],
-) -> None:
-    """Refuse what is not built in of the experiment where it does not work at its first start."""
-    if not library.sources:
-        return
-    system, start = family[0], starts[0].states(family[0])[0]
-    with place.at("system").context():
-        checks.try_plugin_system(library, system.name, system, start)
-    with place.at("integrators").context():
-        with_tangents = bool({*record} & structure.WITH_TANGENTS)
-        checks.try_plugin_integrators(library, entries, system, start, with_tangents)
-    with place.at("record").context():
-        elements = [TWO_DOUBLES] * any(entry.is_precise for entry in entries)
-        checks.try_plugin_observables(library, record, system, start, elements)
-
-
-def _resolve_reference(
-    given: ReferenceTable | bool | None, place: Place, family: Family, duration: float
-) -> Reference | None:
-    if given is None or isinstance(given, bool):
-        return None
-    name, until = given.integrator, duration if given.until is None else float(given.until)
-    if given.arithmetic not in (None, DOUBLE):
-        return _resolve_precise_reference(given, place, until, family)
-    with place.at("integrator").context():
-        integrator = integrators.get(name)
-        if integrator.method is not integrators.DOP853:
-            raise InputError(
-                f"a reference is computed by 'dop853', not by {name!r}, in double precision; an "
-                'integrator with a fixed step computes it with arithmetic = "double-double"'
-            )
-        for system in family:
-            integrator.check(system)
-    tolerance = 2.3e-14 if given.tolerance is None else float(given.tolerance)
-    with place.context():
-        return Reference(name, tolerance, until)
-
-
-def _resolve_precise_reference(
-    given: ReferenceTable, place: Place, until: float, family: Family
-) -> PreciseReference:
-    """A reference in double-double, by an integrator with a fixed step that fits the systems."""
-    name, tolerance = given.integrator, given.tolerance
-    with place.at("integrator").context():
-        integrator = integrators.get(name)
-        if integrator.adaptive:
-            tolerance = DIGITS if tolerance is None else tolerance
-            raise InputError(_why_not_adaptive(integrator, family[0], tolerance))
-        integrator = integrators.get(name, **PreciseReference.options)
-        for system in family:
-            integrator.check(system)
-        integrator.bind(family[0])
-    if tolerance is None:
-        raise place.error(
-            "a reference in double-double needs a tolerance, of which its step size follows: from "
-            f"1e-28 to 1, such as tolerance = {DIGITS:g}"
-        )
-    with place.context():
-        return PreciseReference(name, float(tolerance), until)
+    read = functools.partial(check_tolerance, arithmetic=arithmetic)
+    return _read_numbers(given, place, "tolerance", lambda value: read(float(value)))
 
 
 def _why_not_adaptive(integrator: integrators.Integrator, system: System, tolerance: float) -> str:
     """Why an adaptive integrator computes no reference in double-double, and what does."""
-    said = f"{integrator.name!r} is adaptive; a reference in double-double needs a fixed step"
-    order, names = _highest_order_with_fixed_step(system)
-    said += f", such as {', '.join(map(repr, names[:3]))}"
-    precise = integrator.method.precise
-    own = integrator.order
-    if not (precise and 0 < tolerance < 1 and isinstance(own, int) and order > own):
+    fitting = fitting_integrators((system,), BUILT_IN)
+    orders: dict[str, int] = {
+        name: own.order
+        for name, own in fitting.items()
+        if own.method.precise and not own.adaptive and isinstance(own.order, int)
+    }
+    order, own = max(orders.values()), integrator.order
+    names = [repr(name) for name in orders if orders[name] == order]
+    said = (
+        f"{integrator.name!r} is adaptive; a reference in double-double needs a fixed step, such "
+        f"as {', '.join(names[:3])}"
+    )
+    if not (integrator.method.precise and 0 < tolerance < 1 and isinstance(own, int)):
         return said
     times = tolerance ** (1 / order - 1 / own)
     return (
@@ -855,46 +870,210 @@ def _why_not_adaptive(integrator: integrators.Integrator, system: System, tolera
     )
 
 
-def _highest_order_with_fixed_step(system: System) -> tuple[int, list[str]]:
-    """The highest order that a system has in double-double, and integrators of it."""
-    found: dict[int, list[str]] = {}
-    for method in integrators.ALL_INTEGRATORS:
-        if method.adaptive or not (method.precise and method.fits(system.form)):
-            continue
-        if isinstance(method.order, int):
-            found.setdefault(method.order, []).append(method.name)
-        for name, composition in method.compositions.items() if method.symmetric else ():
-            found.setdefault(composition.order, []).append(f"{method.name}+{name}")
-    order = max(found)
-    return order, found[order]
+# --- starts -----------------------------------------------------------------------------------
 
 
-def _resolve_rules(
-    given: Sequence[Mapping[str, Any]],
-    place: Place,
-    entries: Sequence[IntegratorEntry],
-    starts: Sequence[Start],
-    scan: Sequence[Axis],
-) -> tuple[Rule, ...]:
-    named = any("initial_condition" in rule for rule in given)  # there can be very many
-    columns: dict[str, Sequence[str] | None] = {  # labels of each; None of numbers
-        "integrator": [entry.label for entry in entries],
-        "step_size": None,
-        "tolerance": None,
-        "initial_condition": [of for start in starts for of in start.labels] if named else [],
-        "ensemble": [start.ensemble for start in starts if start.ensemble],
-    }
-    columns |= {name: None for start in starts for name in start.coordinates}
-    for axis in scan:
-        words = axis.labels is not None or isinstance(axis.values[0], str)
-        columns[axis.name] = axis.column.tolist() if words else None
+def _start(given: Any, place: Place, family: Family) -> starts.Start:
+    """A start, all states of which are states of all systems."""
+    system, where = family[0], place.where
+    with place.context():
+        match given:
+            case str():
+                start = _named_start(format.NameStart(name=given), place, system)
+            case format.NameStart():
+                start = _named_start(given, place, system)
+            case format.RandomStart():
+                start = _random_starts(given, place, family)
+            case format.LatticeStart():
+                own = given.lattice, given.body, given.around, given.label or "lattice"
+                start = starts.LatticeStarts(*own, where=where)
+            case format.FileStart():
+                path = place.source.directory / given.file
+                label = given.label or path.stem
+                with place.at("file").context():
+                    start = starts.FileStarts.load(
+                        path, file=given.file, normalize=given.normalize, label=label, where=where
+                    )
+            case format.StoreStart():
+                start = _store_starts(given, place)
+            case _:
+                start = _given_start(given, place, system)
+    place.take(limits.MEMORY, BYTES_OF_A_ROW * start.size * sum(own.rows for own in family))
+    if isinstance(start, starts.FamilyStarts | starts.LatticeStarts):
+        place.take(limits.PAIRS, start.size * len(family))
+    with place.context(otherwise=place.at("around")):
+        for own_system in family:
+            start.check(own_system)
+    return start
 
-    def condition(column: str, written: float | str, own: Place) -> Condition:
-        with own.context():
-            return Condition.parse(column, written, columns[column])
 
-    def rule(written: Mapping[str, float | str], own: Place) -> Rule:
-        places = own.keys(written, "key", columns)
-        return Rule(gather_each(condition, written, written.values(), places))
+def _named_start(given: format.NameStart, place: Place, system: System) -> starts.Start:
+    """A named start or one of a family."""
+    families = {family.name: family for family in system.families}
+    with place.at("name").context():
+        check_known(f"start of {system.name}", given.name, (*system.starts, *families))
+    if given.name in families:
+        return _family_starts(given, place, families[given.name], system)
+    for key in given.model_extra or ():
+        close = suggest_nearest(key, format.NameStart.model_fields)
+        raise place.at(key).error(
+            f"unknown key {key!r}; {given.name!r} is one state and has no axes.{close}"
+        )
+    return starts.NamedStart(given.name, given.label or given.name, where=place.where)
 
-    return gather_each(rule, given, place.elements(len(given)))
+
+def _family_starts(
+    given: format.NameStart, place: Place, family: StartFamily, system: System
+) -> starts.FamilyStarts:
+    written = given.model_extra or {}
+    places = place.keys(written, f"axis of {family.name}", ["name", "label", *family.axes])
+    values = gather_each(places, _axis_values, written.values(), places)
+    axes = dict(zip(written, values, strict=True))
+    defaults = {axis: (value,) for axis, value in family.axes.items() if axis not in axes}
+    taken = schema.taken_variable_names(system)
+    return starts.FamilyStarts(
+        name=family.name,
+        axes=axes | defaults,
+        given=tuple(axes),
+        columns={a: f"{family.name}_{a}" if a in taken else a for a in family.axes},
+        label=given.label or family.name,
+        where=place.where,
+    )
+
+
+def _axis_values(written: object, place: Place) -> tuple[float, ...]:
+    given = read_value(format.Values, written, place)
+    return _read_numbers(given, place, "value", lambda value: value)
+
+
+def _random_starts(given: format.RandomStart, place: Place, family: Family) -> starts.RandomStarts:
+    around: Any = given.around
+    if isinstance(around, dict):
+        own = place.at("around")
+        around = _start(read_value(format.AnyStart, around, own), own, family)
+        if around.size != 1:
+            raise own.error(f"an ensemble is about one state, and this gives {around.size:,}")
+    centre = around.label if isinstance(around, starts.Start) else around
+    spread = None if given.spread is None else float(given.spread)
+    label = given.label or ("random" if centre is None else f"{centre}-random")
+    return starts.RandomStarts(given.random, given.seed, around, spread, label, where=place.where)
+
+
+def _given_start(given: format.GivenStart, place: Place, system: System) -> starts.GivenStart:
+    keys, written = system.state_keys, given.model_extra or {}
+    wrong = [key for key, value in written.items() if type(value) is list and key not in keys]
+    if wrong:
+        raise place.at(wrong[0]).error(
+            f"a state of {system.name} is given by {' and '.join(keys)}, not by "
+            f"{' and '.join(wrong)}"
+        )
+    if not any(key in keys for key in written):
+        shown = ", ".join([*keys[:2], "…"])
+        what = (
+            "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … }, "
+            f"{{ store, … }} or the state itself: {{ {shown} }}"
+        )
+        raise place.error(expected(what, place.value))
+    place.keys(written, "key", [*keys, *format.GivenStart.model_fields])
+    for key in keys:
+        if key not in written:
+            raise place.error(f"the key {key!r} is missing")
+    rows = system.state_rows
+    places = [place.at(key) for key in keys]
+    vectors = gather_each(
+        places, lambda key, own: _vectors(written[key], own, rows[key]), keys, places
+    )
+    last = place.source.find(place.path)[0][-1]
+    label = given.label or ("state" if isinstance(last, str) else f"state[{last}]")
+    own = dict(zip(keys, vectors, strict=True))
+    return starts.GivenStart(own, given.normalize, label, where=place.where)
+
+
+def _vectors(written: Any, place: Place, rows: int) -> tuple[tuple[float, ...], ...]:
+    """The rows of a part of a state; a single one may be written as a vector."""
+    alone = rows == 1 and type(written) is list and not any(type(own) is list for own in written)
+    given = [read_value(format.Vector, written, place)] if alone else None
+    given = given or read_value(format.Vectors, written, place)
+    return tuple(tuple(map(float, vector)) for vector in given)
+
+
+def _store_starts(given: format.StoreStart, place: Place) -> starts.StoreStarts:
+    source, name = place.source, given.store
+    return starts.read_end_states(
+        name if "://" in name else source.directory / name,
+        kept=source.kept,
+        trust_plugins=source.trust_plugins,
+        file=name,
+        experiment=given.experiment,
+        where_runs=given.where,
+        normalize=given.normalize,
+        label=given.label or "",
+        where=place.where,
+    )
+
+
+# --- integrators that fit ---------------------------------------------------------------------
+
+
+def label_of_entry(entry: Any, library: Library) -> str | None:
+    """The label of an entry of a study's integrators.
+
+    Parameters
+    ----------
+    entry : str or dict
+        As it is written.
+    library : Library
+
+    Returns
+    -------
+    str or None
+        None where it is none that can be read.
+    """
+    try:
+        own = Entry.model_validate({"name": entry} if type(entry) is str else entry)
+        return own.label or library.integrator(own.name, own.options).label
+    except ValueError:
+        return None
+
+
+def fitting_integrators(
+    family: Sequence[System], library: Library
+) -> dict[str, integrators.Integrator]:
+    """The integrators that fit, with their default options, with a fixed step and adaptive ones.
+
+    Parameters
+    ----------
+    family : sequence of systems.System
+        All of which they are to fit.
+    library : Library
+
+    Returns
+    -------
+    dict of str to integrators.method.Integrator
+        By name, with its modifier.
+    """
+    known = {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
+    return {name: found for name, found in known.items() if _integrator_fits(found, family)}
+
+
+def fitting_methods(system: type[System], library: Library) -> list[str]:
+    """Names of the methods that fit a system with its default parameters and their own options.
+
+    Parameters
+    ----------
+    system : type of systems.System
+    library : Library
+    """
+    family = [library.system(system.name, {})]
+    methods = (*integrators.ALL_INTEGRATORS, *library.methods)
+    made = {method.name: library.integrator(method.name, method.example) for method in methods}
+    return [name for name, found in made.items() if _integrator_fits(found, family)]
+
+
+def _integrator_fits(integrator: integrators.Integrator, family: Sequence[System]) -> bool:
+    try:
+        for system in family:
+            integrator.check(system)
+    except InputError:
+        return False
+    return True

@@ -16,7 +16,6 @@ from sweep.study.experiment import (
     scan_combinations,
     scan_index_combinations,
 )
-from sweep.study.initial_conditions.base import FileStarts, GivenStart, RandomStarts, Start
 from sweep.study.run_id import (
     RunId,
     SystemDigest,
@@ -25,6 +24,7 @@ from sweep.study.run_id import (
     repeat_digest,
     run_digests,
 )
+from sweep.study.starts import FileStarts, GivenStart, RandomStarts, Start
 from sweep.text import data_frame
 from systems import System
 
@@ -47,7 +47,7 @@ class Starts:
     ----------
     systems : tuple of systems.System
     conditions : tuple of Start
-        Of the classes in `sweep.study.initial_conditions`.
+        Of the classes in `sweep.study.starts`.
     """
 
     def __init__(self, systems: Sequence[System], conditions: Sequence[Start]) -> None:

@@ -27,7 +27,7 @@ from systems import System
 
 if TYPE_CHECKING:
     from sweep.study.experiment import IntegratorEntry
-    from sweep.study.initial_conditions.base import Start
+    from sweep.study.starts import Start
 
 MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
 WITH_TANGENTS = {SYMPLECTIC_DEFECT, *CHAOS}  # for which steps are computed with tangents

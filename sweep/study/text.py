@@ -1,18 +1,24 @@
-"""The text of a study: its values, and where each of them stands, for messages."""
+"""The text of a study: its values, where each of them stands, for messages, and writing it."""
 
+import collections
 import contextlib
 import dataclasses
-import functools
 import json
+import os
 import re
+import reprlib
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import tomlkit
+from tomlkit.items import Item
+
 from integrators.errors import InputError, check_known
 from sweep.errors import Gathered, StudyError
-from sweep.study.limits import MOST_DEPTH, MOST_TEXT, Budget, Limit
+from sweep.study.limits import MOST_DEPTH, MOST_TEXT, Limit
 
 if TYPE_CHECKING:
     from sweep.plugins.loader import Plugin
@@ -22,7 +28,6 @@ KeyPath = tuple[str | int, ...]
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
 _KEYS = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
 _LINE = re.compile(rf"[ \t]*(?:(\[\[?)[ \t]*({_KEYS})[ \t]*\]\]?[ \t\r]*$|({_KEYS})[ \t]*=)")
-_MANY_KEYS = re.compile(rf"^[ \t\[]*(?:{_KEY}[ \t]*\.[ \t]*){{{MOST_DEPTH}}}", re.MULTILINE)
 _TOKEN = re.compile(r"""[][{},]|"(?:\\.|[^"\\])*"|'[^']*'|[^\s,[\]{}"']+""")
 _STRING_OR_COMMENT = re.compile(
     r'"""(?:\\.|[^\\])*?""""{0,2}|\'\'\'.*?\'\'\'\'{0,2}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*',
@@ -39,24 +44,24 @@ class StudyText:
     name : str
     data : dict
         As `tomllib` gives it.
-    text : str
-        From which it was read; None where a program made the values, and there are no lines.
+    lines : dict of tuple to int
+        Of key paths, in the text from which it was read; none where a program made the values.
     directory : Path
         That paths in it are relative to.
     plugins, kept, trust_plugins
         As in `sweep.study.model.parse_study`.
-    budget : Budget
+    taken : Counter of Limit
         What was read of it asks for so far, all together.
     """
 
     name: str
     data: dict[str, Any]
-    text: str | None = None
+    lines: dict[KeyPath, int] = dataclasses.field(default_factory=dict)
     directory: Path = Path(".")
     plugins: "Mapping[str, Plugin] | None" = None
     kept: object = None
     trust_plugins: bool = False
-    budget: Budget = dataclasses.field(default_factory=Budget, compare=False)
+    taken: collections.Counter[Limit] = dataclasses.field(default_factory=collections.Counter)
 
     def find(self, path: KeyPath) -> tuple[KeyPath, Any]:
         """The deepest part of a key path that is written, and the value there.
@@ -86,64 +91,11 @@ class StudyText:
         """``file:line: key.path`` of a key path, as far as it is written."""
         path, _ = self.find(path)
         shown = f": {format_key_path(path)}" if path else ""
-        if self.text is None:
+        if not self.lines:
             return f"{self.name}{shown}"
         while path not in self.lines:
             path = path[:-1]
         return f"{self.name}:{self.lines[path]}{shown}"
-
-    @functools.cached_property
-    def lines(self) -> dict[KeyPath, int]:
-        """Lines of headers of tables, of keys that begin a line, and of elements of arrays."""
-        text = _STRING_OR_COMMENT.sub(_if_it_may_be_a_key, self.text or "")
-        lines: dict[KeyPath, int] = {(): 1}
-        last: dict[KeyPath, int] = {}  # array of tables -> index of its last table
-        table: KeyPath = ()
-        path: KeyPath = ()
-        opened: list[str] = []  # brackets
-        index, begins = 0, False  # of the element of an array, which is still to come
-        for number, line in enumerate(text.split("\n"), 1):
-            found = None if opened else _LINE.match(line)
-            if found is not None:
-                path = () if found[1] else table
-                for key in _split_keys(found[2] or found[3]):
-                    path += (last[path], key) if path in last else (key,)
-                    lines.setdefault(path, number)
-            if found is not None and found[1]:
-                if found[1] == "[[":
-                    last[path] = last.get(path, -1) + 1
-                    path += (last[path],)
-                    lines[path] = number
-                table = path
-                continue
-            for token in _TOKEN.findall(line, found.end() if found else 0):
-                if begins and token not in ",]":
-                    lines[(*path, index)], begins = number, False
-                if token in "[{":
-                    opened.append(token)
-                elif token in "]}":
-                    del opened[-1:]
-                if opened == ["["] and token in "[,":
-                    index, begins = (index + 1 if token == "," else 0), True
-        return lines
-
-
-def _only_line_breaks(found: re.Match[str]) -> str:
-    return "\n" * found[0].count("\n")
-
-
-def _if_it_may_be_a_key(found: re.Match[str]) -> str:
-    """A string on one line as it is; of others, and of comments, the line breaks."""
-    text = found[0]
-    return _only_line_breaks(found) if text[0] == "#" or text[:3] in ('"""', "'''") else text
-
-
-def _split_keys(keys: str) -> list[str]:
-    """The parts of a dotted key."""
-    parts = re.findall(_KEY, keys)
-    with contextlib.suppress(tomllib.TOMLDecodeError):
-        return [next(iter(tomllib.loads(f"{p} = 0"))) if p[0] in "\"'" else p for p in parts]
-    return parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,35 +157,31 @@ class Place:
             inside = named.path != self.source.find(self.path)[0]
             raise (named if inside else otherwise or self).error(error) from None
 
-    def check_known(self, kind: str, name: object, known: Collection[str]) -> None:
-        """Refuse a name that is not known, with the nearest that is."""
-        with self.context():
-            check_known(kind, name, known)
-
-    def keys(
-        self, names: Iterable[str], kind: str, known: Collection[str], required: Iterable[str] = ()
-    ) -> "list[Place]":
-        """The places of keys; of those that are unknown, and that are missing, all are refused."""
-        names, gather = list(names), Gathered()
-        for name in names:
-            gather(self.at(name).check_known, kind, name, known)
-        missing = (
-            self.error(f"the key {key!r} is missing") for key in required if key not in names
-        )
-        gather.problems += [problem for error in missing for problem in error.problems]
-        gather.raise_problems()
-        return [self.at(name) for name in names]
+    def keys(self, names: Collection[str], kind: str, known: Collection[str]) -> "list[Place]":
+        """The places of keys; of those that are unknown all are refused."""
+        places = [self.at(name) for name in names]
+        gather_each(places, lambda name: check_known(kind, name, known), names)
+        return places
 
     def take(self, limit: Limit, amount: int) -> None:
         """Count what this value asks for, and refuse it beyond a `Limit` on the whole study."""
-        with self.context():
-            self.source.budget.take(limit, amount)
+        total = self.source.taken[limit] + amount
+        if total > limit.most:
+            raise self.error(limit.error(total))
+        self.source.taken[limit] = total
 
 
-def gather_each(read: Callable[..., Any], *columns: Iterable[Any]) -> tuple[Any, ...]:
-    """``read`` of each row of some columns; the problems of all are reported together."""
+def gather_each(
+    places: Iterable[Place], read: Callable[..., Any], *columns: Iterable[Any]
+) -> tuple[Any, ...]:
+    """``read`` of each row of some columns, at its place; all problems are reported together."""
+
+    def read_at(place: Place, *row: Any) -> Any:
+        with place.context():
+            return read(*row)
+
     gather = Gathered()
-    found = tuple(gather(read, *row) for row in zip(*columns, strict=True))
+    found = tuple(gather(read_at, *row) for row in zip(places, *columns, strict=True))
     gather.raise_problems()
     return found
 
@@ -250,7 +198,7 @@ def format_key_path(path: KeyPath) -> str:
     return text
 
 
-# --- parsing ----------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------
 
 
 def parse_toml(text: str, name: str, directory: str | Path = ".", **settings: Any) -> StudyText:
@@ -279,68 +227,184 @@ def parse_toml(text: str, name: str, directory: str | Path = ".", **settings: An
             f"{name}: has {len(text):,} characters; at most {MOST_TEXT:,} are possible: put states "
             "into a NumPy file, or write several studies"
         )
-    if many := _MANY_KEYS.search(text):  # for which the parser takes years
-        raise _too_deep(f"{name}:{text.count(chr(10), 0, many.end()) + 1}")
+    lines, _ = _lines_of_keys(text, name)  # first: what is nested deeply takes the parser years
     try:
         data = tomllib.loads(text)
-    except RecursionError:
-        lines = enumerate(text.split("\n"), 1)
-        raise _too_deep(f"{name}:{max(lines, key=lambda own: _brackets(own[1]))[0]}") from None
     except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
         raise _explain_syntax_error(text, name, str(error)) from None
-    source = StudyText(name, data, text, Path(directory), **settings)
-    deep = _deep_path(data)
-    if deep is not None:
-        raise _too_deep(source.where(deep[:4]))
-    return source
+    return StudyText(name, data, lines, Path(directory), **settings)
 
 
-def _too_deep(where: str) -> StudyError:
-    return StudyError(
-        f"{where}: arrays or tables are nested too deeply; at most {MOST_DEPTH} levels are possible"
-    )
+def _lines_of_keys(text: str, name: str) -> tuple[dict[KeyPath, int], list[tuple[str, int]]]:
+    """Lines of headers of tables, of keys that begin a line, and of elements of arrays.
+
+    And the brackets that are open at the end, each with its line.
+    """
+    lines: dict[KeyPath, int] = {(): 1}
+    last: dict[KeyPath, int] = {}  # array of tables -> index of its last table
+    table: KeyPath = ()
+    path: KeyPath = ()
+    opened: list[tuple[str, int]] = []
+    index, begins = 0, False  # of the element of an array, which is still to come
+
+    def check_depth(levels: int) -> None:
+        if levels > MOST_DEPTH:
+            raise StudyError(
+                f"{name}:{number}: arrays or tables are nested too deeply; at most {MOST_DEPTH} "
+                "levels are possible"
+            )
+
+    text = _STRING_OR_COMMENT.sub(_if_it_may_be_a_key, text)
+    for number, line in enumerate(text.split("\n"), 1):
+        found = None if opened else _LINE.match(line)
+        if found is not None:
+            path = () if found[1] else table
+            keys = _split_keys(found[2] or found[3])
+            check_depth(len(keys))
+            for key in keys:
+                path += (last[path], key) if path in last else (key,)
+                lines.setdefault(path, number)
+        if found is not None and found[1]:
+            if found[1] == "[[":
+                last[path] = last.get(path, -1) + 1
+                path += (last[path],)
+                lines[path] = number
+            table = path
+            continue
+        for token in _TOKEN.findall(line, found.end() if found else 0):
+            if begins and token not in ",]":
+                lines[(*path, index)], begins = number, False
+            if token in "[{":
+                opened.append((token, number))
+            elif token in "]}":
+                del opened[-1:]
+            check_depth(len(opened) + (token.count(".") if token[0] not in "\"'" else 0))
+            if len(opened) == 1 and opened[0][0] == "[" and token in "[,":
+                index, begins = (index + 1 if token == "," else 0), True
+    return lines, opened
 
 
-def _brackets(line: str) -> int:
-    return line.count("[") + line.count("{")
+def _if_it_may_be_a_key(found: re.Match[str]) -> str:
+    """A string on one line as it is; of others, and of comments, the line breaks."""
+    text = found[0]
+    return "\n" * text.count("\n") if text[0] == "#" or text[:3] in ('"""', "'''") else text
 
 
-def _deep_path(data: dict[str, Any]) -> KeyPath | None:
-    """The path of a value that is nested too deeply, if there is one."""
-    left: list[tuple[KeyPath, Any]] = [((), data)]
-    while left:
-        path, value = left.pop()
-        if len(path) > MOST_DEPTH:
-            return path
-        items = value.items() if type(value) is dict else enumerate(value)
-        left += [((*path, key), item) for key, item in items if type(item) in (dict, list)]
-    return None
+def _split_keys(keys: str) -> list[str]:
+    """The parts of a dotted key."""
+    parts = re.findall(_KEY, keys)
+    with contextlib.suppress(tomllib.TOMLDecodeError):
+        return [next(iter(tomllib.loads(f"{p} = 0"))) if p[0] in "\"'" else p for p in parts]
+    return parts
 
 
 def _explain_syntax_error(text: str, name: str, message: str) -> StudyError:
-    found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
+    found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
     if found is None:
         return StudyError(f"{name}: not valid TOML: {message}")
-    line, column = int(found[1]), int(found[2])
-    own = text.split("\n")[line - 1]
-    opened = _line_of_open_brace(text, line)
-    if opened is None or own[column - 1 :].strip()[:1] not in ("", "#"):
-        what = message[: found.start()]
-        return StudyError(f"{name}:{line}: not valid TOML: {what}, at column {column}")
-    keys = StudyText(name, {}, text).lines
-    where = next((f"{format_key_path(path)}: " for path in keys if keys[path] == opened), "")
+    what, at_end = message[: found.start()], found[1] is None
+    own = text.rstrip().split("\n") if at_end else text.split("\n")[: int(found[1])]
+    line, rest = len(own), "" if at_end else own[-1][int(found[2]) - 1 :].strip()
+    lines, opened = _lines_of_keys("\n".join(own), name)
+    bracket, begun = opened[-1] if opened else ("", line)
+    if at_end:
+        unclosed = f", where the {bracket!r} of line {begun} is still open" if bracket else ""
+        return StudyError(f"{name}:{line}: not valid TOML: {what}, at the end of file{unclosed}")
+    if bracket != "{" or rest[:1] not in ("", "#"):
+        return StudyError(f"{name}:{line}: not valid TOML: {what}, at column {found[2]}")
+    where = next((f"{format_key_path(path)}: " for path in lines if lines[path] == begun), "")
     return StudyError(
-        f"{name}:{opened}: {where}the inline table that opens here goes on after the end of line "
+        f"{name}:{begun}: {where}the inline table that opens here goes on after the end of line "
         f"{line}, which TOML 1.0 forbids. Write {{ … }} on one line; only an array inside it may "
         "span several"
     )
 
 
-def _line_of_open_brace(text: str, line: int) -> int | None:
-    """The line of the inline table that is open at the end of a line, if the innermost is one."""
-    left = _STRING_OR_COMMENT.sub(_only_line_breaks, text)
-    left, pairs = "\n".join(left.split("\n")[:line]), 1
-    while pairs:
-        left, pairs = re.subn(r"\{[^][{}]*\}|\[[^][{}]*\]", _only_line_breaks, left)
-    last = max(left.rfind("{"), left.rfind("["))
-    return left.count("\n", 0, last) + 1 if left[last : last + 1] == "{" else None
+# --- writing ----------------------------------------------------------------------------------
+
+
+def as_written(value: Any) -> Any:
+    """A value as TOML has it: lists for arrays of NumPy and tuples, text for paths."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, dict):
+        return {key: as_written(item) for key, item in value.items()}
+    return list(map(as_written, value)) if isinstance(value, (list, tuple)) else value
+
+
+def write_study_text(top: Mapping[str, Any], experiments: Sequence[Mapping[str, Any]]) -> str:
+    """The text of a study.
+
+    Parameters
+    ----------
+    top : dict
+        Keys of the study itself.
+    experiments : sequence of dict
+        The ``[[experiment]]`` tables; a value of None is left out.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InputError
+        If a value is none that TOML has.
+    """
+    document, tables = tomlkit.document(), tomlkit.aot()
+    for key, value in top.items():
+        document[key] = _toml_item(as_written(value))
+    for experiment in experiments:
+        table = tomlkit.table()
+        for key, value in experiment.items():
+            if value is not None:
+                table[key] = _toml_item(as_written(value))
+        tables.append(table)
+    document["experiment"] = tables
+    return tomlkit.dumps(document)
+
+
+def text_with_experiments(
+    text: str, experiments: Sequence[Mapping[str, Any]], heading: str = ""
+) -> str:
+    """The text of a study and, behind it, further ``[[experiment]]`` tables.
+
+    Parameters
+    ----------
+    text : str
+    experiments : sequence of dict
+        As of `write_study_text`.
+    heading : str, optional
+        Comment before each of them.
+
+    Returns
+    -------
+    str
+    """
+    more = [f"{heading}\n{write_study_text({}, [own])}".strip() for own in experiments]
+    made = "\n\n".join([text.rstrip(), *more]) + "\n"
+    try:
+        tomllib.loads(made)
+    except tomllib.TOMLDecodeError:  # its tables are written as a list
+        top = tomllib.loads(text)
+        made = write_study_text(top, [*top.pop("experiment"), *experiments])
+    return made if more else text
+
+
+def _toml_item(value: Any) -> Item:
+    """A value as TOML: arrays and tables inline, since they stand within a table."""
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        for key, of in value.items():
+            table[key] = _toml_item(of)
+        return table
+    if isinstance(value, list):
+        array = tomlkit.array()
+        for of in value:
+            array.append(_toml_item(of))
+        return array.multiline(len(value) > 4 and any(isinstance(of, dict) for of in value))
+    if not isinstance(value, (bool, int, float, str)):
+        raise InputError(f"expected a number, text, list or dict, got {reprlib.repr(value)}")
+    return tomlkit.item(value)

@@ -28,7 +28,7 @@ from sweep.campaign.recommend.rounds import LARGEST_TOLERANCE, MOST_STEPS, SMALL
 from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe
 from sweep.clusters.connect import local_cluster_client
 from sweep.store.studies import parse_study
-from sweep.study.system_defaults import fitting_integrators
+from sweep.study.resolve import fitting_integrators
 from sweep.study.time_axis import TimeAxis
 from sweep.text import format_table
 

@@ -53,8 +53,8 @@ from sweep.clusters.connect import start_or_connect
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
+from sweep.study.resolve import fitting_integrators
 from sweep.study.run_table import expand_experiment
-from sweep.study.system_defaults import fitting_integrators
 
 if TYPE_CHECKING:
     from distributed import Client

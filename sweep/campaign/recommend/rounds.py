@@ -27,11 +27,11 @@ from sweep.store.open import open_study
 from sweep.store.progress import Counter
 from sweep.study import Study, schema
 from sweep.study.experiment import IntegratorEntry, Reference
-from sweep.study.initial_conditions.base import RandomStarts
 from sweep.study.model import unite_studies
 from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.starts import RandomStarts
+from sweep.study.text import write_study_text
 from sweep.study.time_axis import TimeAxis
-from sweep.study.toml.writer import write_study_text
 
 if TYPE_CHECKING:
     from distributed import Client

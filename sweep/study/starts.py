@@ -2,16 +2,17 @@
 
 import dataclasses
 import hashlib
-import zipfile
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from integrators.errors import InputError
-from integrators.precision import DOUBLE_DOUBLE
+from integrators.precision import DOUBLE, DOUBLE_DOUBLE
 from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES
 from sweep.text import open_regular_file
 from systems import System
@@ -22,41 +23,46 @@ States = NDArray[np.float64]  # their last axes are rows and components
 
 
 class Start:
-    """Base of all starts; a subclass has `label`, `size`, `labels`, `ensemble` and `states`."""
+    """Base of all starts: here of one state; a subclass has `label`, `where` and `states`."""
 
     if TYPE_CHECKING:
         label: str
-        where: str
-
-        @property
-        def size(self) -> int:
-            """Number of states."""
-
-        @property
-        def labels(self) -> tuple[str, ...]:
-            """One label for each state."""
-
-        @property
-        def ensemble(self) -> str:
-            """Label of the ensemble; empty for a single start."""
+        where: str  # the study says so, for messages
 
         def states(self, system: System) -> States:
             """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
 
     @property
+    def size(self) -> int:
+        """Number of states."""
+        return 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One label for each state."""
+        return tuple(self.labels_of_members(range(self.size)))
+
+    def labels_of_members(self, members: Sequence[int]) -> list[str]:
+        """The labels of some of the states, a list of int."""
+        return [self.label for _ in members]
+
+    @property
+    def ensemble(self) -> str:
+        """Label of the ensemble; empty for a single start."""
+        return ""
+
+    @property
     def content(self) -> str:
         """Identity of the start: all that the study says of it, except its label."""
-        return _fields_as_text(self)
+        own: Any = self  # a dataclass
+        names = (field.name for field in dataclasses.fields(own) if field.compare)
+        said = {name: getattr(self, name) for name in names if name != "label"}
+        return f"{type(self).__name__} {said}"
 
     @property
     def coordinates(self) -> dict[str, NDArray[np.float64]]:
         """Numbers that tell the states apart, by name, each of shape ``(size,)``; here none."""
         return {}
-
-    def labels_of_members(self, members: Sequence[int]) -> list[str]:
-        """The labels of some of the states, a list of int."""
-        labels = self.labels
-        return [labels[member] for member in members]
 
     def check(self, system: System) -> None:
         """Raise InputError unless all of these are states of `system`."""
@@ -85,36 +91,13 @@ class Start:
         return np.full((len(members), system.rows, 3, 2), np.nan)
 
 
-def _fields_as_text(start: Any) -> str:
-    fields = (field.name for field in dataclasses.fields(start) if field.compare)
-    said = {name: getattr(start, name) for name in fields if name != "label"}
-    return f"{type(start).__name__} {said}"
-
-
-class SingleStart(Start):
-    """Base of starts with one state; a subclass has `label`."""
-
-    ensemble = ""
-    size = 1
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """One label for each state."""
-        return (self.label,)
-
-
 class Ensemble(Start):
-    """Base of starts with many members; a subclass has `label` and `size`."""
+    """Base of starts with many members; a subclass has `label`, `where`, `size` and `states`."""
 
     @property
     def ensemble(self) -> str:
         """Label of the ensemble."""
         return self.label
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """One label for each member."""
-        return tuple(self.labels_of_members(range(self.size)))
 
     def labels_of_members(self, members: Sequence[int]) -> list[str]:
         """The labels of some members."""
@@ -122,7 +105,7 @@ class Ensemble(Start):
 
 
 @dataclasses.dataclass(frozen=True)
-class NamedStart(SingleStart):
+class NamedStart(Start):
     """One of a system's named starts.
 
     Parameters
@@ -149,7 +132,7 @@ class NamedStart(SingleStart):
 
 
 @dataclasses.dataclass(frozen=True)
-class GivenStart(SingleStart):
+class GivenStart(Start):
     """A state that the study spells out.
 
     Parameters
@@ -206,7 +189,7 @@ class RandomStarts(Ensemble):
     Raises
     ------
     InputError
-        If a value is out of bounds, or one of `around` and `spread` is without the other.
+        If one of `around` and `spread` is without the other.
     """
 
     members: int
@@ -217,16 +200,10 @@ class RandomStarts(Ensemble):
     where: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        if self.members < 1:
-            raise InputError(f"expected at least 1 member, got {self.members}", key="random")
-        if self.seed < 0:
-            raise InputError(f"expected a seed of at least 0, got {self.seed}", key="seed")
         if self.around is None and self.spread is not None:
             raise InputError("a spread needs the start that it is about: 'around'", key="spread")
         if self.around is not None and self.spread is None:
             raise InputError("members around a start need a 'spread'", key="around")
-        if self.spread is not None and not self.spread > 0:
-            raise InputError(f"expected a positive number, got {self.spread}", key="spread")
 
     @property
     def size(self) -> int:
@@ -237,7 +214,8 @@ class RandomStarts(Ensemble):
     def content(self) -> str:
         """As of other starts; whatever the number of members, since the first are the same."""
         around = self.around.content if isinstance(self.around, Start) else self.around
-        return _fields_as_text(dataclasses.replace(self, members=1, around=around))
+        same: Any = dataclasses.replace(self, members=1, around=around)
+        return super(RandomStarts, same).content
 
     def states(self, system: System, members: range | None = None) -> States:
         """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`.
@@ -251,7 +229,7 @@ class RandomStarts(Ensemble):
     def check(self, system: System) -> None:
         """Raise InputError unless `system` can draw a member."""
         with np.errstate(over="ignore", invalid="ignore"):
-            state = dataclasses.replace(self, members=1).states(system)
+            state = self.states(system, range(1))
         if not np.isfinite(state).all():
             raise InputError(
                 f"a spread of {self.spread} gives states that are not finite; expected a smaller "
@@ -304,6 +282,93 @@ class LatticeStarts(Ensemble):
 
 
 @dataclasses.dataclass(frozen=True)
+class FamilyStarts(Ensemble):
+    """The states of a system's family at every combination of the values of its axes.
+
+    Parameters
+    ----------
+    name : str
+        Of the family.
+    axes : dict of str to tuple of (int or float)
+        Values of all axes; the last axis is fastest.
+    given : tuple of str
+        Those axes that the study gives, which are in the labels; the others have one value, their
+        default.
+    columns : dict of str to str
+        The coordinate that each axis is in the store.
+    label : str
+        Of the ensemble; members are ``label[theta=0.7, phi=0.4]``.
+    where : str
+        Where the study says so, for messages.
+
+    Raises
+    ------
+    InputError
+        If there are more than 50,000 combinations.
+    """
+
+    name: str
+    axes: dict[str, tuple[float, ...]]
+    given: tuple[str, ...]
+    columns: dict[str, str]
+    label: str
+    where: str = dataclasses.field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if self.size > MOST_STATES:
+            raise InputError(f"gives {self.size:,} states; at most {MOST_STATES:,} are possible")
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return math.prod(map(len, self.axes.values()))
+
+    def labels_of_members(self, members: Sequence[int]) -> list[str]:
+        """The labels of some members: that of all where the study gives no axis."""
+        every = self._combinations()
+        said = [self._in_words(every[member]) for member in members]
+        return [f"{self.label}[{own}]" if self.given else self.label for own in said]
+
+    @property
+    def coordinates(self) -> dict[str, NDArray[np.float64]]:
+        """The values of each axis over the states, by the name of its coordinate."""
+        values = np.array([list(values.values()) for values in self._combinations()], dtype=float)
+        names = [self.columns[axis] for axis in self.axes]
+        return dict(zip(names, values.T, strict=True))
+
+    def states(self, system: System) -> States:
+        """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
+        return np.array([self._state(system, values) for values in self._combinations()])
+
+    def in_double_double(self, system: System, members: NDArray[np.integer]) -> States:
+        """As of any `Start`; here known."""
+        every = self._combinations()
+        return np.array([self._state(system, every[i], DOUBLE_DOUBLE) for i in members])
+
+    def _combinations(self) -> list[dict[str, float]]:
+        """Every combination, as a dict of axis to value."""
+        every = itertools.product(*self.axes.values())
+        return [dict(zip(self.axes, values, strict=True)) for values in every]
+
+    def _state(
+        self, system: System, values: Mapping[str, float], arithmetic: str = DOUBLE
+    ) -> States:
+        try:
+            return system.member(self.name, arithmetic=arithmetic, **values)
+        except InputError as error:
+            case = f" (where {self._in_words(values)})" if self.given else ""
+            raise InputError(f"{error}{case}", key=error.key) from None
+
+    def _in_words(self, values: Mapping[str, float]) -> str:
+        """``theta=0.7, phi=0.4``: all digits, so that every state has a label of its own."""
+        shown = (f"{axis}={str(values[axis]).removesuffix('.0')}" for axis in self.given)
+        return ", ".join(shown)
+
+
+# --- of files and stores ----------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
 class FileStarts(Ensemble):
     """States that a NumPy file holds; they are in the store, so that it is read only once.
 
@@ -347,10 +412,10 @@ class FileStarts(Ensemble):
         """Label of the ensemble; empty for a single state."""
         return "" if self.members.ndim == 2 else self.label
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """One label for each state."""
-        return (self.label,) if self.members.ndim == 2 else super().labels
+    def labels_of_members(self, members: Sequence[int]) -> list[str]:
+        """The labels of some members."""
+        kind = Ensemble if self.ensemble else Start
+        return kind.labels_of_members(self, members)
 
     def states(self, system: System, members: range | None = None) -> States:
         """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows.
@@ -389,46 +454,89 @@ def _load_state_array(path: Path) -> States:
     """The one array of a file as float64 of shape (rows, 3) or (members, rows, 3)."""
     if path.suffix not in (".npy", ".npz"):
         raise InputError(
-            f"expected a file of numpy.save or numpy.savez, .npy or .npz, got {path.name!r}",
-            key="file",
+            f"expected a file of numpy.save or numpy.savez, .npy or .npz, got {path.name!r}"
         )
     try:
-        with open_regular_file(path, MOST_MEMORY, "an array of states") as file:
-            if path.suffix == ".npz":
-                values = _only_array(path, file)
-            else:  # whose header is believed only as far as there are bytes
-                values = np.load(path, mmap_mode="r", allow_pickle=False)
+        open_regular_file(path, MOST_MEMORY, "an array of states").close()
+        # mapped, so that its header is believed only as far as there are bytes
+        values: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+        if path.suffix == ".npz":
+            values = _only_array(path, values)
     except FileNotFoundError:
         raise InputError(
-            f"there is no file {path.absolute()}; a path is relative to the study's directory",
-            key="file",
+            f"there is no file {path.absolute()}; a path is relative to the study's directory"
         ) from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}", key="file") from None
-    except InputError as error:
-        raise InputError(str(error), key="file") from None
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+    except InputError:
+        raise
     except Exception as error:  # whatever a file can be that is no array
-        raise InputError(f"{path} is no array of numbers: {error}", key="file") from None
+        raise InputError(f"{path} is no array of numbers: {error}") from None
     if values.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds {values.dtype}; expected real numbers", key="file")
+        raise InputError(f"{path} holds {values.dtype}; expected real numbers")
     if values.ndim not in (2, 3) or values.shape[-1] != 3 or not values.size:
         raise InputError(
             f"{path} holds an array of shape {values.shape}; expected (rows, 3) or "
-            "(members, rows, 3), the rows being those of a state",
-            key="file",
+            "(members, rows, 3), the rows being those of a state"
         )
     return np.array(values, dtype=float, order="C")
 
 
-def _only_array(path: Path, file: BinaryIO) -> np.ndarray:
-    with zipfile.ZipFile(file) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist()]
-        if len(names) != 1:
-            shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
-            raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
-        size = archive.infolist()[0].file_size
-        if size > MOST_MEMORY:
-            raise MEMORY.error(size)
-    file.seek(0)
-    array: np.ndarray = np.load(file, allow_pickle=False)[names[0]]
+def _only_array(path: Path, archive: Any) -> np.ndarray:
+    """The only array of an open ``.npz``."""
+    names = archive.files
+    if len(names) != 1:
+        shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
+        raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
+    size = archive.zip.infolist()[0].file_size
+    if size > MOST_MEMORY:
+        raise MEMORY.error(size)
+    array: np.ndarray = archive[names[0]]
     return array
+
+
+@dataclasses.dataclass(frozen=True)
+class StoreStarts(FileStarts):
+    """The states in which complete runs of another store ended; this store keeps them.
+
+    Parameters
+    ----------
+    experiment : str
+        Of the other store, which is `file`.
+    where_runs : str
+        An expression, as of `sweep.query`, that holds for the runs; empty: all.
+    file, normalize, label, digest, members, where
+        As in `FileStarts`; always an ensemble, in the order of the other store's rows.
+    remembered : bool
+        Whether `members` are from a store that has them as they were begun with.
+    """
+
+    experiment: str = ""
+    where_runs: str = ""
+    remembered: bool = dataclasses.field(default=False, compare=False)
+
+    def states(self, system: System, members: range | None = None) -> States:
+        """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows."""
+        if self.members.shape[1] != system.rows:
+            raise InputError(
+                f"the end states of experiment {self.experiment!r} of {self.file!r} have "
+                f"{self.members.shape[1]} rows; {system.name} with {system.bodies} bodies expects "
+                f"{system.rows}: {system.rows_in_words}",
+                key="store",
+            )
+        as_begun = dataclasses.replace(self, normalize=False) if self.remembered else self
+        return FileStarts.states(as_begun, system, members)
+
+
+# The one by which the room of stores lets studies read them.
+_loaders: "list[Callable[..., StoreStarts]]" = []
+
+
+def register_end_state_reader(load: "Callable[..., StoreStarts]") -> None:
+    """Register the function that reads end states of a store's runs as `StoreStarts`."""
+    _loaders[:] = [load]
+
+
+def read_end_states(*arguments: Any, **settings: Any) -> "StoreStarts":
+    """End states of a store's runs as `StoreStarts`; arguments as of the registered function."""
+    return _loaders[0](*arguments, **settings)

@@ -1,1 +1,0 @@
-"""Initial conditions: what a study names, and the states that it stands for."""

@@ -1,1 +1,0 @@
-"""Studies as TOML: values with their places in the text, and text of values."""
