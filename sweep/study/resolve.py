@@ -18,7 +18,7 @@ import numpy as np
 
 import integrators
 from integrators.compiler.elements import DOUBLE_DOUBLE as TWO_DOUBLES
-from integrators.errors import InputError, check_known, suggest_nearest
+from integrators.errors import InputError, check_known
 from integrators.method import EXACT, STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
@@ -31,7 +31,7 @@ from sweep.plugins.registry import (
     read_plugin_library,
     with_installed_plugins,
 )
-from sweep.study import format, limits, schema, starts, structure
+from sweep.study import format, limits, schema, structure
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import (
     TOLERANCE_KEYS,
@@ -45,25 +45,30 @@ from sweep.study.experiment import (
     scan_combinations,
     unite_experiments,
 )
-from sweep.study.format import ALL, DECLARED, Entry, Range, expected, read_table, read_value
+from sweep.study.format import (
+    ALL,
+    BESIDES,
+    DECLARED,
+    Entry,
+    Range,
+    expected,
+    read_table,
+)  # fmt: skip
 from sweep.study.run_id import StepSize, Tolerance
-from sweep.study.schema import CHAOS, LYAPUNOV, MEGNO, STRUCTURE, lyapunov_names
-from sweep.study.text import Place, StudyText, gather_each
+from sweep.study.schema import CHAOS, lyapunov_names
+from sweep.study.starts import Start, read_start
+from sweep.study.text import Place, StudyText, read_each
 from sweep.study.time_axis import PerDecade as Thinning
 from sweep.study.time_axis import TimeAxis
 from systems import System
 from systems.base import CONSERVED, Convergence
-from systems.base import Family as StartFamily
 
 Found = TypeVar("Found")
 Family = tuple[System, ...]  # the systems of an experiment, one for each combination scanned
 PlacedEntry = tuple[Entry, Place]
 DIGITS = 1e-24  # a usual tolerance of references in double-double
-STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
-BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
 RECORDED = (*CONSERVED, "constraint")  # kinds, where a study says nothing
 BYTES_OF_A_SYSTEM_ROW = 500  # of its parameters, as Python's numbers; so that it is also made soon
-BYTES_OF_A_ROW = 24
 
 
 def resolve_study(source: StudyText) -> dict[str, Any]:
@@ -316,7 +321,7 @@ class _ExperimentReader:
         places = self.at("scan").keys(given, "parameter", self.kind.parameter_names())
         for key in given.keys() & self.parameters:
             raise InputError(f"{key!r} is scanned here and fixed by 'parameters'", key=key)
-        return gather_each(places, self._axis, given, given.values(), places)
+        return read_each(places, self._axis, given, given.values(), places)
 
     def _axis(self, name: str, given: Any, place: Place) -> Axis:
         if isinstance(given, Range):
@@ -339,10 +344,10 @@ class _ExperimentReader:
     def zipped(self) -> tuple[tuple[str, ...], ...]:
         """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
         groups, lengths = self["zip"], {axis.name: len(axis.values) for axis in self.scan}
-        here = self.at("zip").elements(len(groups))
+        here = self.at("zip").elements()
         names = [name for group in groups for name in group]
-        places = [own for at, of in zip(here, groups, strict=True) for own in at.elements(len(of))]
-        gather_each(places, lambda name: check_known("axis", name, (*lengths, "step_size")), names)
+        places = [own for at, of in zip(here, groups, strict=True) for own in at.elements()]
+        read_each(places, lambda name: check_known("axis", name, (*lengths, "step_size")), names)
         check_distinct_nodes(places, names, "axis", "; an axis is in one group, and once")
         for place, group in zip(here, groups, strict=True):
             with place.context():
@@ -406,7 +411,7 @@ class _ExperimentReader:
             entry: Entry | format.AllEntries = one
             return entry
 
-        places = self.at("integrators").elements(len(listed))
+        places = self.at("integrators").elements()
         return list(zip(map(table, listed), places, strict=True))
 
     @step("integrators")
@@ -547,7 +552,7 @@ class _ExperimentReader:
                 near = [axis.snapped(float(value)) for value in given.numbers()]
             return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
         values, places = _numbers(given, place)
-        near = list(gather_each(places, axis.snapped, values))
+        near = list(read_each(places, axis.snapped, values))
         wrong = [i for i, value in enumerate(values) if near[i] != value]
         if len(wrong) > 1:
             nearest = [f"{value:.10g}" for value in near]
@@ -573,7 +578,7 @@ class _ExperimentReader:
         Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
         """
         places = [place for _, place in self.written]
-        entries = gather_each(places, self._entry, [own for own, _ in self.written], places)
+        entries = read_each(places, self._entry, [own for own, _ in self.written], places)
         labels = [entry.label for entry in entries]
         check_distinct_nodes(places, labels, "label", "; give each a label of its own")
         return entries
@@ -600,13 +605,8 @@ class _ExperimentReader:
                 else f"{integrator.name!r} takes as many steps as {counted.name!r} takes at a "
                 "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'"
             )
-        return IntegratorEntry(
-            entry.label or integrator.label,
-            integrator.name,
-            integrator.options,
-            where=place.where,
-            library=self.library,
-        )
+        own = entry.label or integrator.label, integrator.name, integrator.options
+        return IntegratorEntry(*own, where=place.where, library=self.library)
 
     @step("tolerance")
     def tolerances(self) -> tuple[Tolerance, ...]:
@@ -633,7 +633,7 @@ class _ExperimentReader:
         if self._has_unknown_keys:  # such as what was meant to be sizes
             raise Unread
         owns, places = zip(*self.written, strict=True)
-        return gather_each(places, self._with_own_sizes, owns, places, self.entries)
+        return read_each(places, self._with_own_sizes, owns, places, self.entries)
 
     def _with_own_sizes(self, own: Entry, place: Place, entry: IntegratorEntry) -> IntegratorEntry:
         keys = TOLERANCE_KEYS if entry.adaptive else ("step_size",)
@@ -660,12 +660,12 @@ class _ExperimentReader:
     # --- starts, references, records, rules ---------------------------------------------------
 
     @step("initial_condition")
-    def initial_conditions(self) -> tuple[starts.Start, ...]:
+    def initial_conditions(self) -> tuple[Start, ...]:
         given, place = self["initial_condition"], self.at("initial_condition")
         those = given if isinstance(given, list) else [given]
         place.take(limits.PAIRS, len(those) * len(self.family))
-        places = place.elements(len(those))
-        found = gather_each(places, lambda one, own: _start(one, own, self.family), those, places)
+        places = place.elements()
+        found = read_each(places, lambda one, own: read_start(one, own, self.family), those, places)
         labels = [start.label for start in found]
         check_distinct_nodes(places, labels, "label", "; give each a label of its own")
         return found
@@ -740,8 +740,8 @@ class _ExperimentReader:
             check_known(kind, one, valid)
             return (one,)
 
-        places = self.at("record").elements(len(given))
-        found = gather_each(places, recorded, given)
+        places = self.at("record").elements()
+        found = read_each(places, recorded, given)
         names = [one if isinstance(one, str) else one.name for one in given]
         check_distinct_nodes(places, names, "quantity")
         return sum(found, ())
@@ -750,7 +750,7 @@ class _ExperimentReader:
     def _record_is_measurable(self) -> None:
         """Refuse what no run of the experiment has of what is measured of its map."""
         given, first = self.record and self["record"] or [], self.initial_conditions[0]
-        for own, one in zip(self.at("record").elements(len(given)), given, strict=True):
+        for own, one in zip(self.at("record").elements(), given, strict=True):
             name, count = (one, 1) if isinstance(one, str) else (one.name, one.count)
             if name not in schema.MEASURED:
                 continue
@@ -800,16 +800,16 @@ class _ExperimentReader:
 
         def rule(written: Mapping[str, float | str], own: Place) -> Rule:
             places = own.keys(written, "key", columns)
-            return Rule(gather_each(places, condition, written, written.values()))
+            return Rule(read_each(places, condition, written, written.values()))
 
-        places = self.at("exclude").elements(len(given))
-        return gather_each(places, rule, given, places)
+        places = self.at("exclude").elements()
+        return read_each(places, rule, given, places)
 
 
 def _numbers(given: float | Sequence[float], place: Place) -> tuple[tuple[float, ...], list[Place]]:
     """A number, or those of a list, and their places."""
     values = tuple(map(float, given if isinstance(given, list) else [given]))
-    return values, place.elements(len(values))
+    return values, place.elements()
 
 
 def _largest_values(given: Any, place: Place) -> list[tuple[float, Place, bool]]:
@@ -821,20 +821,6 @@ def _largest_values(given: Any, place: Place) -> list[tuple[float, Place, bool]]
     return [(value, own, False) for value, own in zip(*_numbers(given, place), strict=True)]
 
 
-def _read_numbers(
-    given: Any, place: Place, what: str, read: Callable[[float], float]
-) -> tuple[float, ...]:
-    """Numbers of a range, a list or one alone, each read; none stands twice in a list."""
-    if isinstance(given, Range):
-        with place.context():
-            return tuple(map(read, given.numbers()))
-    values = given if isinstance(given, list) else [given]
-    places = place.elements(len(values))
-    found = gather_each(places, read, values)
-    check_distinct_nodes(places, found, what)
-    return found
-
-
 def _tolerances(
     given: Any, place: Place, entries: Sequence[IntegratorEntry]
 ) -> tuple[Tolerance, ...]:
@@ -844,7 +830,7 @@ def _tolerances(
     found = {entry.arithmetic for entry in entries if entry.adaptive}
     arithmetic = DOUBLE_DOUBLE if found == {DOUBLE_DOUBLE} else DOUBLE
     read = functools.partial(check_tolerance, arithmetic=arithmetic)
-    return _read_numbers(given, place, "tolerance", lambda value: read(float(value)))
+    return format.read_numbers(given, place, "tolerance", lambda value: read(float(value)))
 
 
 def _why_not_adaptive(integrator: integrators.Integrator, system: System, tolerance: float) -> str:
@@ -861,154 +847,13 @@ def _why_not_adaptive(integrator: integrators.Integrator, system: System, tolera
         f"{integrator.name!r} is adaptive; a reference in double-double needs a fixed step, such "
         f"as {', '.join(names[:3])}"
     )
-    if not (integrator.method.precise and 0 < tolerance < 1 and isinstance(own, int)):
+    precise = integrator.method.precise and 0 < tolerance < 1
+    if not (precise and isinstance(own, int) and own < order):
         return said
     times = tolerance ** (1 / order - 1 / own)
     return (
         f"{said}: of order {order}, not {own}, at tolerance = {tolerance:g} it takes "
         f"some {times:,.0f} times fewer steps"
-    )
-
-
-# --- starts -----------------------------------------------------------------------------------
-
-
-def _start(given: Any, place: Place, family: Family) -> starts.Start:
-    """A start, all states of which are states of all systems."""
-    system, where = family[0], place.where
-    with place.context():
-        match given:
-            case str():
-                start = _named_start(format.NameStart(name=given), place, system)
-            case format.NameStart():
-                start = _named_start(given, place, system)
-            case format.RandomStart():
-                start = _random_starts(given, place, family)
-            case format.LatticeStart():
-                own = given.lattice, given.body, given.around, given.label or "lattice"
-                start = starts.LatticeStarts(*own, where=where)
-            case format.FileStart():
-                path = place.source.directory / given.file
-                label = given.label or path.stem
-                with place.at("file").context():
-                    start = starts.FileStarts.load(
-                        path, file=given.file, normalize=given.normalize, label=label, where=where
-                    )
-            case format.StoreStart():
-                start = _store_starts(given, place)
-            case _:
-                start = _given_start(given, place, system)
-    place.take(limits.MEMORY, BYTES_OF_A_ROW * start.size * sum(own.rows for own in family))
-    if isinstance(start, starts.FamilyStarts | starts.LatticeStarts):
-        place.take(limits.PAIRS, start.size * len(family))
-    with place.context(otherwise=place.at("around")):
-        for own_system in family:
-            start.check(own_system)
-    return start
-
-
-def _named_start(given: format.NameStart, place: Place, system: System) -> starts.Start:
-    """A named start or one of a family."""
-    families = {family.name: family for family in system.families}
-    with place.at("name").context():
-        check_known(f"start of {system.name}", given.name, (*system.starts, *families))
-    if given.name in families:
-        return _family_starts(given, place, families[given.name], system)
-    for key in given.model_extra or ():
-        close = suggest_nearest(key, format.NameStart.model_fields)
-        raise place.at(key).error(
-            f"unknown key {key!r}; {given.name!r} is one state and has no axes.{close}"
-        )
-    return starts.NamedStart(given.name, given.label or given.name, where=place.where)
-
-
-def _family_starts(
-    given: format.NameStart, place: Place, family: StartFamily, system: System
-) -> starts.FamilyStarts:
-    written = given.model_extra or {}
-    places = place.keys(written, f"axis of {family.name}", ["name", "label", *family.axes])
-    values = gather_each(places, _axis_values, written.values(), places)
-    axes = dict(zip(written, values, strict=True))
-    defaults = {axis: (value,) for axis, value in family.axes.items() if axis not in axes}
-    taken = schema.taken_variable_names(system)
-    return starts.FamilyStarts(
-        name=family.name,
-        axes=axes | defaults,
-        given=tuple(axes),
-        columns={a: f"{family.name}_{a}" if a in taken else a for a in family.axes},
-        label=given.label or family.name,
-        where=place.where,
-    )
-
-
-def _axis_values(written: object, place: Place) -> tuple[float, ...]:
-    given = read_value(format.Values, written, place)
-    return _read_numbers(given, place, "value", lambda value: value)
-
-
-def _random_starts(given: format.RandomStart, place: Place, family: Family) -> starts.RandomStarts:
-    around: Any = given.around
-    if isinstance(around, dict):
-        own = place.at("around")
-        around = _start(read_value(format.AnyStart, around, own), own, family)
-        if around.size != 1:
-            raise own.error(f"an ensemble is about one state, and this gives {around.size:,}")
-    centre = around.label if isinstance(around, starts.Start) else around
-    spread = None if given.spread is None else float(given.spread)
-    label = given.label or ("random" if centre is None else f"{centre}-random")
-    return starts.RandomStarts(given.random, given.seed, around, spread, label, where=place.where)
-
-
-def _given_start(given: format.GivenStart, place: Place, system: System) -> starts.GivenStart:
-    keys, written = system.state_keys, given.model_extra or {}
-    wrong = [key for key, value in written.items() if type(value) is list and key not in keys]
-    if wrong:
-        raise place.at(wrong[0]).error(
-            f"a state of {system.name} is given by {' and '.join(keys)}, not by "
-            f"{' and '.join(wrong)}"
-        )
-    if not any(key in keys for key in written):
-        shown = ", ".join([*keys[:2], "…"])
-        what = (
-            "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … }, "
-            f"{{ store, … }} or the state itself: {{ {shown} }}"
-        )
-        raise place.error(expected(what, place.value))
-    place.keys(written, "key", [*keys, *format.GivenStart.model_fields])
-    for key in keys:
-        if key not in written:
-            raise place.error(f"the key {key!r} is missing")
-    rows = system.state_rows
-    places = [place.at(key) for key in keys]
-    vectors = gather_each(
-        places, lambda key, own: _vectors(written[key], own, rows[key]), keys, places
-    )
-    last = place.source.find(place.path)[0][-1]
-    label = given.label or ("state" if isinstance(last, str) else f"state[{last}]")
-    own = dict(zip(keys, vectors, strict=True))
-    return starts.GivenStart(own, given.normalize, label, where=place.where)
-
-
-def _vectors(written: Any, place: Place, rows: int) -> tuple[tuple[float, ...], ...]:
-    """The rows of a part of a state; a single one may be written as a vector."""
-    alone = rows == 1 and type(written) is list and not any(type(own) is list for own in written)
-    given = [read_value(format.Vector, written, place)] if alone else None
-    given = given or read_value(format.Vectors, written, place)
-    return tuple(tuple(map(float, vector)) for vector in given)
-
-
-def _store_starts(given: format.StoreStart, place: Place) -> starts.StoreStarts:
-    source, name = place.source, given.store
-    return starts.read_end_states(
-        name if "://" in name else source.directory / name,
-        kept=source.kept,
-        trust_plugins=source.trust_plugins,
-        file=name,
-        experiment=given.experiment,
-        where_runs=given.where,
-        normalize=given.normalize,
-        label=given.label or "",
-        where=place.where,
     )
 
 

@@ -125,11 +125,11 @@ class Place:
         """Whether a table, or the defaults for it, has a key."""
         return self.source.find((*self.path, key))[0] != self.source.find(self.path)[0]
 
-    def elements(self, count: int | None = None) -> "list[Place]":
-        """The places of the elements of a list, or of so many."""
-        if count is None:
-            count = len(self.value) if type(self.value) is list else 1
-        return [self.at(index) for index in range(count)]
+    def elements(self) -> "list[Place]":
+        """The places of the elements of a list; of another value, if one is written, its own."""
+        found, value = self.source.find(self.path)
+        written = found[-1:] == self.path[-1:]
+        return [self.at(index) for index in range(len(value) if type(value) is list else written)]
 
     @property
     def where(self) -> str:
@@ -160,7 +160,7 @@ class Place:
     def keys(self, names: Collection[str], kind: str, known: Collection[str]) -> "list[Place]":
         """The places of keys; of those that are unknown all are refused."""
         places = [self.at(name) for name in names]
-        gather_each(places, lambda name: check_known(kind, name, known), names)
+        read_each(places, lambda name: check_known(kind, name, known), names)
         return places
 
     def take(self, limit: Limit, amount: int) -> None:
@@ -171,7 +171,7 @@ class Place:
         self.source.taken[limit] = total
 
 
-def gather_each(
+def read_each(
     places: Iterable[Place], read: Callable[..., Any], *columns: Iterable[Any]
 ) -> tuple[Any, ...]:
     """``read`` of each row of some columns, at its place; all problems are reported together."""

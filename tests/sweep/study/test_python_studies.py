@@ -72,6 +72,14 @@ def test_an_experiment_says_itself_what_is_of_a_wrong_type(changes, where, words
     assert found.startswith(f"sweep.Experiment: {where}") and all(word in found for word in words)
 
 
+def test_an_experiment_stays_as_it_is():
+    experiment = sweep.Experiment(**KEYS)
+    with pytest.raises(StudyError, match=r"duration = -1 cannot be set.*model_copy\(update="):
+        experiment.duration = -1
+    longer = experiment.model_copy(update={"duration": 2.0})
+    assert sweep.Study("order", [longer]).experiments[0].duration == 2.0
+
+
 @pytest.mark.parametrize(
     "experiments, words",
     [([KEYS], "sweep.Experiment"), (sweep.Experiment(**KEYS), "list of experiments, got one")],

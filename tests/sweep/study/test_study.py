@@ -201,6 +201,11 @@ MISTAKES = [
     ("until = 10.0", "until = 1e-3", "31: experiment[0].reference: …before the first sample"),
     ("until = 10.0", "until = 11", "31: experiment[0].reference: …11…the duration 10.0"),
     ("until", "util", "31: experiment[0].reference.util: …Did you mean 'until'?"),
+    ("step_size = 0.1", 'step_size = "0.1"', "38: …step_size: …a number…'0.1'; write 0.1, without"),
+    ("reference = {", "reference = true #", "31: experiment[0].reference: …{ integrator = …True"),
+    ('"rk4"\nstep', "[4]\nstep", "37: experiment[1].integrators[0]: …name of an integrator…4"),
+    ('"rk4"\nstep', '"+rk4"\nstep', "37: experiment[1].integrators: '+rk4' begins with '+'"),
+    ("random = 3,", "random = 3, lattice = 4,", "39: …'random', 'lattice'…a table for each"),
     ('"rk4", step_size = ">', '"rk5", step_size = ">', "32: experiment[0].exclude[0].integrator: "),
     ('">= 0.02"', '">= x"', "32: experiment[0].exclude[0].step_size: …number"),
     ('integrator = "rk4", step', "stop", "32: experiment[0].exclude[0].stop_size: …'step_size'?"),
@@ -364,6 +369,7 @@ def test_missing_keys():
         (FULL.replace("samples = 100", "samples = 100.0.0"), "30: …not valid TOML"),
         (FULL.replace("    ],", "    ],\n", 1), "24: experiment[0].initial_condition[2]: …inline"),
         ("a = {", "…not valid TOML"),
+        ("b = 1\na = [1,\n2\n", "3: …at the end of file, where the '[' of line 2 is still open"),
         ("a = 1\na = 2\n", "2: …not valid TOML"),
         ("a = " + "[" * 100_000, "1: …nested too deeply"),
         ("a = 1" + "0" * 5000, "…not valid TOML"),
@@ -392,6 +398,7 @@ def _refuse(*arguments):
 
 def test_what_cannot_be_loaded(here, monkeypatch):
     for name, said in (
+        (None, "expected a study, the path of its file or the name of a packaged one, got None"),
         (here, "is a directory"),
         ("none.toml", "there is no such file"),
         ("a" * 10_000, "cannot be read"),
