@@ -2,7 +2,8 @@
 
 Remarks are about parameters. Warnings are about step sizes beyond the linear stability limit of
 their integrator; about step sizes, tolerances and durations outside the ranges that systems
-declare; and about verdicts that can only be undecided. Such runs are computed all the same.
+declare; about labels without runs; and about verdicts that can only be undecided. Such runs are
+computed all the same.
 """
 
 from __future__ import annotations
@@ -168,6 +169,12 @@ def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
         if len(own) and not entry.adaptive:
             sizes = np.unique(methods.step_size[own])
             steps.append(_Steps(entry.label, entry.integrator(), sizes))
+        for one in experiment.integrators[:index] if not len(own) else ():
+            if (one.name, one.options) == (entry.name, entry.options):
+                yield (
+                    f"{entry.label!r} has no runs: {one.label!r} is the same integrator, and what "
+                    "both ask for is computed once"
+                )
     ordered = [one for one in steps if experiment.reference and len(one.sizes) > 1]
     default = experiment.library.system_class(experiment.system)()
     if default.convergence is not None and table.systems == (default,):

@@ -139,6 +139,14 @@ def test_experiments_with_the_same_doubt_share_a_line(warnings):
     assert line.startswith("pendulum, again: no drift of ")
 
 
+def test_a_label_that_another_table_has_the_runs_of(warnings):
+    given = {"integrators": '{ name = "rk4", label = "LABEL" }', "samples": "10"}
+    text = text_of(REFERENCE, **given)
+    again = text.replace("LABEL", "second").partition("[[experiment]]")[2]
+    said = "'second' has no runs: 'LABEL' is the same integrator, and what both ask for is computed"
+    assert warnings(f"{text}[[experiment]]{again}") == [f"pendulum: {said} once"]
+
+
 def test_what_is_too_few_is_too_few_for_the_answers():
     assert warnings_module.FEWEST_STEP_SIZES == slopes.FEWEST
     assert warnings_module.FEWEST_SAMPLES == estimators.FEWEST
