@@ -26,7 +26,7 @@ __all__ = [
     "Unreachable",
     "VersionMismatch",
     "check_distinct_nodes",
-    "read_nodes_gathering_problems",
+    "gather_each",
 ]
 
 MOST_PROBLEMS = 100  # of a study that are told; nobody reads more
@@ -89,14 +89,12 @@ class Gathered:
             raise StudyError(*dict.fromkeys(self.problems))
 
 
-def read_nodes_gathering_problems(
-    read: Callable[..., Any], nodes: Iterable[Any], *needs: Any
-) -> tuple[Any, ...]:
-    """``read(node, *needs)`` of every node; the problems of all are reported together."""
+def gather_each(read: Callable[..., Any], *columns: Iterable[Any]) -> tuple[Any, ...]:
+    """``read`` of each row of some columns; the problems of all are reported together."""
     gather = Gathered()
-    values = tuple(gather(read, node, *needs) for node in nodes)
+    found = tuple(gather(read, *row) for row in zip(*columns, strict=True))
     gather.raise_problems()
-    return values
+    return found
 
 
 def check_distinct_nodes(

@@ -12,13 +12,7 @@ import integrators
 import systems
 from integrators.errors import InputError, check_known
 from integrators.method import STEPS_OF, Integrator, Method
-from sweep.errors import (
-    CannotUnite,
-    Gathered,
-    StudyError,
-    check_distinct_nodes,
-    read_nodes_gathering_problems,
-)
+from sweep.errors import CannotUnite, StudyError, check_distinct_nodes, gather_each
 from sweep.plugins import installed
 from sweep.plugins import loader as plugins
 from sweep.plugins.exports import Source
@@ -270,14 +264,11 @@ def read_plugin_library(node: StudyPlace) -> Library:
         If a plugin cannot be used, or what one adds has a name that is taken.
     """
     nodes = node.elements()
-    read = read_nodes_gathering_problems(_run_plugin_node, nodes)
+    read = gather_each(_run_plugin_node, nodes)
     check_distinct_nodes(nodes, [plugin.name for plugin in read], "plugin")
     library = Library(read)
     _check_distinct_plugin_names(nodes, library)
-    gather = Gathered()
-    for own, plugin in zip(nodes, read, strict=True):
-        gather(_check_systems_of_observables, own, plugin, library)
-    gather.raise_problems()
+    gather_each(lambda at, own: _check_systems_of_observables(at, own, library), nodes, read)
     return library
 
 
@@ -297,7 +288,7 @@ def read_plugins_of_study(node: StudyPlace) -> tuple[Plugin, ...]:
     StudyError
         If one cannot be read.
     """
-    return read_nodes_gathering_problems(_read_plugin_node, node.elements())
+    return gather_each(_read_plugin_node, node.elements())
 
 
 def _read_plugin_node(node: StudyPlace) -> Plugin:
