@@ -55,8 +55,8 @@ class Case:
             memory[...] = 0.0
             report[...] = 0.0
             loop(
-                clock, 0, np.array([steps]), problem.constants, problem.options, y, memory,
-                problem.parameters, work, baseline, sampled, kept, report,
+                clock, 0, 0, steps, np.array([steps]), problem.constants, problem.options, y,
+                memory, problem.parameters, work, baseline, sampled, kept, report,
             )  # fmt: skip
 
         return run
