@@ -1,27 +1,29 @@
 """Many Dask workers on one machine whose tasks only sleep, and what the others use meanwhile.
 
-The planner, the coordinator and the scheduler are the real ones, each in a process of its own.
+The scheduler and the coordinator, which is `sweep run`, are the real ones, each in a process of its
+own. Studies are planned as tasks of `PLANNED_SECONDS`, of which workers sleep a share.
 """
 
 import asyncio
 import contextlib
 import json
 import os
-import socket
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
-from disasters import HERE, PROGRAMS, Group
-
-from sweep.store.store import Store
+from disasters import Group, start_scheduler
+from reporting import HERE, PROGRAMS, module_path, write_study
 
 PROCESSES = 4  # that hold the workers
 UNITS_A_TASK = 4
-MARGIN = 0.95  # of the seconds asked for: the pilot measures the cost again
-LOG = "GEOSWEEP_TASKS_LOG"
+PLANNED_SECONDS = 30.0  # of a task, the most that plans make
+MARGIN = 0.95  # of these: a run measures the cost again
+LOG = "GEOSWEEP_TASKS_LOG"  # beside it a file has the share of its time that a task sleeps
 SAMPLE_SECONDS = 0.5
 QUIET = {  # of what workers look at of themselves, which for so many is more than there are cores
     "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "2s",
@@ -29,48 +31,37 @@ QUIET = {  # of what workers look at of themselves, which for so many is more th
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
 }
 PATIENCE = 1200.0  # seconds for one study
-STUDY = """
-format = 1
-name = "{name}"
-[[experiment]]
-name = "ensemble"
-system = "spherical_pendulum_chain"
-integrators = ["variational"]
-step_size = [1e-3]
-initial_condition = {{ around = "lee", random = {starts}, spread = 1e-2, seed = 1 }}
-duration = {duration}
-samples = 10
-record = ["energy"]
-statistics = "none"
-"""
+INCOMPLETE = 4  # exit code
 
 # --- what runs in processes of its own -------------------------------------------------------
 
 
-def slept(task):
-    """In the place of `compute_task`: sleeps as long as the task should."""
+def slept(task, session):
+    """In the place of `compute_task`: sleeps a share of the time that the task should take."""
     from distributed import get_worker
 
-    from sweep.campaign.worker.task import Receipt
+    from sweep.campaign.worker import compute
 
     began = time.monotonic()  # one clock for all processes of a host
-    time.sleep(task.cost)
+    time.sleep(task.cost * float(_share_file(os.environ[LOG]).read_text()))
     ended = time.monotonic()
     with open(os.environ[LOG], "a") as log:  # at once, being short
         log.write(f"{get_worker().name} {began} {ended}\n")
-    return Receipt(task.experiment, len(task.rows), 0, ended - began)
+    return compute.Receipt(task.experiment, len(task.rows), 0, ended - began)
 
 
-def slept_and_reported(task, session):
-    """In the place of `hand_out.compute_and_report`, which is sent to workers by name."""
-    from sweep.campaign import hand_out
-
-    hand_out.report(slept(task), session)
+def _share_file(log):
+    return Path(log).with_suffix(".share")
 
 
 def serve(address, first, count, folder):
     """Workers `first` to `first + count` of the scheduler at `address`, until they are killed."""
     from distributed import Worker
+
+    from sweep.campaign.worker import compute
+
+    assert callable(compute.compute_task)  # or something else is to be replaced
+    compute.compute_task = slept
 
     async def all_of_them():
         made = [
@@ -83,40 +74,6 @@ def serve(address, first, count, folder):
             await asyncio.gather(*(worker.finished() for worker in made))
 
     asyncio.run(all_of_them())
-
-
-def coordinate(study, store, address, seconds, max_time=None):
-    """Run a study whose tasks sleep; prints when its work began and ended, and what was planned."""
-    from sweep.campaign import hand_out
-    from sweep.campaign import plan as planning
-    from sweep.campaign import run as runner
-    from sweep.campaign.watch import Watcher
-    from sweep.store.studies import load_study_file
-
-    planning.MOST_TASK = seconds
-    planning.LEAST_TASK = min(planning.LEAST_TASK, seconds)
-    assert callable(hand_out.compute_and_report)  # or something else is to be replaced
-    hand_out.compute_and_report = slept_and_reported
-    handed_out = runner.hand_out
-
-    def hand_out_and_note(*arguments):
-        clock.began_at = clock.began_at or time.monotonic()
-        handed_out(*arguments)
-
-    runner.hand_out = hand_out_and_note
-
-    class Clock(Watcher):
-        began_at = ended_at = tasks = files = 0
-
-        def planned(self, plans, tasks, workers):
-            self.tasks, self.files = tasks, sum(plan.files for plan in plans)
-
-        def ended(self, text, share):
-            self.ended_at = time.monotonic()
-
-    clock = Clock()
-    runner.run(load_study_file(study), store, scheduler=address, max_time=max_time, watcher=clock)
-    print(json.dumps(vars(clock)))
 
 
 def called(function, *arguments):
@@ -147,18 +104,15 @@ class Crowd:
         from distributed import Client
 
         self.folder.mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.address = f"tcp://127.0.0.1:{port}"
+        self.scheduler, self.address = start_scheduler(self._dask_log, **self._environment)
+        self._groups.append(self.scheduler)
         try:
-            own = ("--host", "127.0.0.1", "--port", port, "--no-dashboard")
-            self.scheduler = self._start(PROGRAMS / "dask", "scheduler", *own)
             with Client(self.address, timeout=60) as client:
                 self.alone = resident(self.scheduler)
                 for first, stop in _shares(self.workers, min(PROCESSES, self.workers)):
                     own = called("serve", self.address, first, stop - first, str(self.folder))
-                    self._start(*own, **QUIET)
+                    group = Group(*own, log=self._dask_log, **QUIET, **self._environment)
+                    self._groups.append(group)
                 client.wait_for_workers(self.workers, timeout=180)
         except BaseException:
             self.__exit__()
@@ -174,36 +128,35 @@ class Crowd:
         """The file to which workers write when their tasks began and ended."""
         return self.folder / "tasks.log"
 
-    def _start(self, *arguments, **environment):
-        environment |= self._environment
-        self._groups.append(Group(*arguments, log=self.folder / "dask.log", **environment))
-        return self._groups[-1]
+    @property
+    def _dask_log(self):
+        return self.folder / "dask.log"
 
     @property
     def _environment(self):
-        path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
-        return {"PYTHONPATH": path, LOG: str(self.log)}
+        return {"PYTHONPATH": module_path(HERE), LOG: str(self.log)}
 
     def run(self, name, seconds, rounds, units, max_time=None):
         """Run a study of tasks of so many seconds; an `Observed`."""
-        unit = seconds / units
-        runs, duration = _sized(self.folder, MARGIN * unit, self.workers * rounds * units)
+        count, unit = self.workers * rounds * units, MARGIN * PLANNED_SECONDS / units
+        runs, duration = _sized(self.folder, unit, count)
         study = written(self.folder, name, runs, duration)
-        return self.coordinate(study, seconds, max_time)
+        return self.coordinate(study, seconds / PLANNED_SECONDS, max_time)
 
-    def coordinate(self, study, seconds, max_time=None):
-        """Run a study whose tasks take so long at most; an `Observed`."""
+    def coordinate(self, study, share=1.0, max_time=None):
+        """Run a study whose tasks take a share of the time that they should; an `Observed`."""
         self.log.write_bytes(b"")
-        output, store = study.with_suffix(".log"), str(study.with_suffix(".zarr"))
-        own = (str(study), store, self.address, seconds, max_time)
-        coordinator = Group(*called("coordinate", *own), log=output, **self._environment)
+        _share_file(self.log).write_text(f"{share}")
+        output, store = study.with_suffix(".log"), study.with_suffix(".zarr")
+        command = [PROGRAMS / "sweep", "run", study, store, "--scheduler", self.address]
+        command += ["--no-summary", *(["--max-time", max_time] if max_time else [])]
+        coordinator = Group(*command, log=output, **self._environment)
         self._groups.append(coordinator)
         with Meters(scheduler=self.scheduler, coordinator=coordinator) as meters:
             code = coordinator.wait(PATIENCE)
-        if code:
+        if code != INCOMPLETE:  # nothing is in the store of what was only slept
             raise RuntimeError(f"the coordinator ended with {code}: {output.read_text()[-2000:]}")
-        said = json.loads(output.read_text().splitlines()[-1])
-        return Observed(np.loadtxt(self.log, ndmin=2), meters, said, self.workers)
+        return Observed(np.loadtxt(self.log, ndmin=2), meters, self.workers)
 
 
 def resident(process):
@@ -219,27 +172,21 @@ def _shares(count, parts):
 
 def written(folder, name, starts, duration):
     """A study file."""
-    study = folder / f"{name}.toml"
-    study.write_text(STUDY.format(name=name, starts=starts, duration=duration))
-    return study
+    more = 'record = ["energy"]\nstatistics = "none"'
+    keys = {"duration": duration, "samples": 10, "steps": (1e-3,)}
+    return write_study(folder, name, starts, **keys, more=more)
 
 
 def _sized(folder, unit_seconds, units):
-    """Number of runs, and their duration, for units of so many seconds by the cost model."""
+    """Number of runs, and their duration, for units of so many seconds by what plans say."""
     from integrators.compiler.lanes import WIDTH
-    from sweep.campaign.plan import plan_each
-    from sweep.store import diff
-    from sweep.store.studies import load_study_file
 
-    costs = []
-    for duration in (100.0, 100.0, 100.0):
-        study = written(folder, "sizing", 8, duration)
-        (plan,) = plan_each(
-            diff.diff_store_against_study(
-                Store.at(study.with_suffix(".zarr")), load_study_file(study)
-            )
-        )
-        costs.append(float(plan.until[-1] / plan.batches.size.sum()) / duration)
+    duration, costs = 100.0, []
+    for _ in range(3):
+        study = written(folder, "sizing", WIDTH, duration)
+        command = [PROGRAMS / "sweep", "plan", study, study.with_suffix(".zarr"), "--json"]
+        planned = subprocess.run(command, check=True, capture_output=True, text=True)
+        costs.append(json.loads(planned.stdout)["cpu_seconds"] / WIDTH / duration)
     return units * WIDTH, float(max(10, round(unit_seconds / WIDTH / np.median(costs), -1)))
 
 
@@ -294,13 +241,11 @@ class Observed:
     tasks : ndarray
         Rows of worker, begin, end.
     meters : Meters
-    said : dict
-        By the coordinator.
     workers : int
     """
 
-    def __init__(self, tasks, meters, said, workers):
-        self.tasks, self.meters, self.said, self._workers = tasks, meters, said, workers
+    def __init__(self, tasks, meters, workers):
+        self.tasks, self.meters, self._workers = tasks, meters, workers
         self.took = tasks[:, 2] - tasks[:, 1]
         self.began, self.ended = self._steady()
 
@@ -320,8 +265,9 @@ class Observed:
 
     @property
     def all(self):
-        """When work began and ended."""
-        return self.said["began_at"], self.said["ended_at"]
+        """When the first task began, and the last one ended."""
+        _, begin, end = self.tasks.T
+        return begin.min(), end.max()
 
     @property
     def rate(self):

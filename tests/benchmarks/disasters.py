@@ -1,4 +1,4 @@
-"""What the benchmarks of survival share: real processes that are killed, and stores compared."""
+"""Real processes that are killed, and stores that are compared bit by bit."""
 
 import contextlib
 import os
@@ -6,26 +6,20 @@ import random
 import signal
 import socket
 import subprocess
-import sys
-import sysconfig
-import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import counting
 import numpy as np
 import psutil
 import zarr
 from distributed import Client
+from reporting import HERE, PROGRAMS, module_path
 
-from sweep.errors import Damaged
-from sweep.store.progress import Counter
-from sweep.store.store import Store
+import sweep
+from sweep.errors import GeosweepError
 
-PROGRAMS = Path(sysconfig.get_path("scripts"))
 TIMES = ("cpu_time", "wall_time")
-HERE = Path(__file__).parent
 POLL = 0.05  # seconds
 
 
@@ -39,7 +33,7 @@ class Group(subprocess.Popen):
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(_path())} | environment,
+                env=os.environ | {"PYTHONPATH": module_path()} | environment,
             )
 
     def kill_all(self):
@@ -70,11 +64,6 @@ class Group(subprocess.Popen):
         return bool(alive)
 
 
-def _path():
-    given = os.environ.get("PYTHONPATH")
-    return [str(HERE.parents[1]), *([given] if given else [])]
-
-
 def _session(process):
     try:
         return os.getsid(process.pid)
@@ -85,6 +74,16 @@ def _session(process):
 def _kill(process):
     with contextlib.suppress(psutil.NoSuchProcess):
         process.send_signal(signal.SIGKILL)
+
+
+def start_scheduler(log, **environment):
+    """The `Group` of a scheduler on a free port of this machine, and its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    own = ("--host", "127.0.0.1", "--port", port, "--no-dashboard")
+    group = Group(PROGRAMS / "dask", "scheduler", *own, log=log, **environment)
+    return group, f"tcp://127.0.0.1:{port}"
 
 
 class Cluster:
@@ -112,17 +111,12 @@ class Cluster:
 
     def start(self):
         """Start both, and wait until the workers are there."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.address = f"tcp://127.0.0.1:{port}"
-        log, dask = self.folder / "dask.log", PROGRAMS / "dask"
-        own = ("--host", "127.0.0.1", "--port", port, "--no-dashboard")
-        self.scheduler = Group(dask, "scheduler", *own, log=log)
+        log = self.folder / "dask.log"
+        self.scheduler, self.address = start_scheduler(log)
         self.nannies = Group(
-            dask, "worker", self.address, "--nworkers", self.count, "--nthreads", 1,
-            "--no-dashboard", "--preload", "sweep.clusters.local",
-            "--preload", HERE / "counting.py", "--local-directory", self.folder, log=log,
+            PROGRAMS / "dask", "worker", self.address, "--nworkers", self.count, "--nthreads", 1,
+            "--no-dashboard", "--preload", HERE / "counting.py",
+            "--local-directory", self.folder, log=log,
             **{counting.LOG: str(self.steps), counting.PIDS: str(self._pids)},
         )  # fmt: skip
         with Client(self.address, timeout=60) as client:
@@ -223,30 +217,35 @@ def _strike(what, run, cluster, journal):
 
 
 class Done:
-    """The fraction of a store's runs that are committed, looked up twice a second at most."""
+    """The share of a store's runs that is done, looked up twice a second at most.
 
-    def __init__(self, store):
-        self._store, self._looked, self._found, self._counter = store, 0.0, 0.0, None
+    Parameters
+    ----------
+    store : Path
+    partly : bool
+        Whether what checkpoints hold of runs counts as well.
+    """
+
+    def __init__(self, store, partly=False):
+        self._store, self._partly, self._looked, self._found = store, partly, 0.0, 0.0
 
     def __call__(self):
         if time.monotonic() - self._looked > 0.5:
+            self.look()
             self._looked = time.monotonic()
-            self._found = self._count()
         return self._found
 
-    def _count(self):
-        if not self._store.exists():
-            return 0.0
-        try:
-            self._counter = self._counter or Counter(Store.at(self._store))
-            found = self._counter.count()
-        except (Damaged, ValueError, OSError):  # arrays change their places
-            return self._found
-        return sum(p.done for p in found) / max(1, sum(p.runs for p in found))
+    def look(self):
+        """The share now."""
+        with contextlib.suppress(GeosweepError, OSError):  # none yet, or it changes just now
+            found = sweep.status(self._store)
+            done = sum(own.done + own.partly * self._partly for own in found)
+            self._found = done / max(1, sum(own.runs for own in found))
+        return self._found
 
 
 def steps_begun(path):
-    """Segments that workers began: rows of pid, first sample, last sample, steps."""
+    """What workers began: rows of pid, first step, last step, steps of all runs of a batch."""
     return np.loadtxt(path, dtype=np.int64, ndmin=2)
 
 
@@ -280,41 +279,3 @@ def compare(store, other, name):
 
 def _bits(array):
     return np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
-
-
-def report_parts(parts, given):
-    """Run the chosen parts of a benchmark in a folder, which may be kept; as `report`.
-
-    Parameters
-    ----------
-    parts : dict of str to callable
-        Each from the folder and the arguments to rows of `report`.
-    given : argparse.Namespace
-        With `part`, `keep` and `json`.
-    """
-    if given.keep:
-        given.keep.mkdir(parents=True)
-    with contextlib.ExitStack() as stack:
-        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        rows = []
-        for name in given.part or parts:
-            found = parts[name](folder.absolute(), given)
-            for what, _, measured, _ in found:  # at once: the table comes at the end
-                print(f"{what}: {measured}", file=sys.stderr)
-            rows += found
-    return report(rows, given.json)
-
-
-def report(rows, as_json):
-    """Print rows of what, claim, measured and whether it holds; the exit code."""
-    import json
-
-    if as_json:
-        keys = ("what", "claim", "measured", "holds")
-        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
-    else:
-        print(f"{'':66} {'claim':>12}  {'measured':>18}")
-        for what, claim, measured, holds in rows:
-            verdict = {True: "holds", False: "FAILS", None: "skipped" if claim else ""}[holds]
-            print(f"{what:66} {claim!s:>12}  {measured!s:>18}   {verdict}".rstrip())
-    return 3 if any(holds is False for *_, holds in rows) else 0

@@ -13,21 +13,18 @@ their first commit, wake when the study is complete, and must not harm the store
 the runs. Exit code 3: a figure does not hold.
 """
 
-import argparse
 import contextlib
-import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import psutil
 import suspending
-from disasters import POLL, PROGRAMS, Done, compare, report_parts
+from disasters import POLL, Done, compare
 from namespaces import Network, Site, missing
+from reporting import STEP_SIZES, call_sweep, options, report_parts, write_study
 
 MOST_TLS = 5  # %
 PATIENCE = 900.0  # seconds for a study
@@ -36,35 +33,7 @@ AT = {"cut": 0.2, "killed": 0.45, "scheduler": 0.7}  # of the runs
 WHAT = {"cut": "a host cut off", "killed": "a host killed", "scheduler": "the scheduler killed"}
 LATE_RUNS = 184  # in 23 tasks of most of a second each
 WAKE_SECONDS, IDLE_SECONDS = 120.0, 0.5  # at most; CPU in 15 s of one that has nothing to do
-STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
-STUDY = """
-format = 1
-name = "{name}"
-[[experiment]]
-name = "ensemble"
-system = "spherical_pendulum_chain"
-integrators = ["variational"]
-step_size = {steps}
-initial_condition = {{ around = "lee", random = {starts}, spread = 1e-2, seed = 1 }}
-duration = {duration}
-samples = 50
-"""
-
-
-def written(folder, name, runs, duration):
-    """A study file."""
-    study = folder / f"{name}.toml"
-    keys = {"steps": list(STEP_SIZES), "starts": runs // len(STEP_SIZES), "duration": duration}
-    study.write_text(STUDY.format(name=name, **keys))
-    return study
-
-
-def sweep(*arguments, cwd):
-    """Exit code and output of a command of `sweep`, given on this machine itself."""
-    done = subprocess.run(
-        [PROGRAMS / "sweep", *map(str, arguments)], cwd=cwd, capture_output=True, text=True
-    )
-    return done.returncode, done.stdout + done.stderr
+SAMPLES = 50
 
 
 @dataclass
@@ -133,10 +102,13 @@ def pursue(site, command, store, strikes=()):
 
 def events(folder, given):
     """Rows about a study whose hosts go away."""
-    study, store = written(folder, "events", given.runs, 280.0), folder / "events.zarr"
+    study, store = (
+        write_study(folder, "events", given.runs, duration=280.0, samples=SAMPLES),
+        folder / "events.zarr",
+    )
     whole = folder / "local.zarr"
     began = time.time()
-    code, said = sweep("run", study, whole, "--no-summary", cwd=folder)
+    code, said = call_sweep("run", study, whole, "--no-summary", cwd=folder)
     if code:
         return [("the local run", "ends", said[-500:], False)]
     alone = time.time() - began
@@ -198,7 +170,7 @@ def _begun(file):
 
 def sound(what, store, whole):
     """Rows about a store that must be that of an undisturbed run."""
-    verified, said = sweep("verify", store, cwd=store.parent)
+    verified, said = call_sweep("verify", store, cwd=store.parent)
     if verified:
         print(said[-2000:], file=sys.stderr)
     try:
@@ -217,8 +189,11 @@ def sound(what, store, whole):
 
 def late(folder, given):
     """Rows about workers that are cut off and suspended, and go on when all is done."""
-    study, whole = written(folder, "late", LATE_RUNS, 1400.0), folder / "late-local.zarr"
-    sweep("run", study, whole, "--no-summary", cwd=folder)
+    study, whole = (
+        write_study(folder, "late", LATE_RUNS, duration=1400.0, samples=SAMPLES),
+        folder / "late-local.zarr",
+    )
+    call_sweep("run", study, whole, "--no-summary", cwd=folder)
     rows = []
     for name, what in (("computing", "late workers"), ("writing", "workers late in a commit")):
         store = folder / f"{name}.zarr"
@@ -337,7 +312,7 @@ def _is_stopped(process):
 
 def tls(folder, given):
     """Rows about what encryption costs."""
-    study = written(folder, "tls", given.runs, 70.0)
+    study = write_study(folder, "tls", given.runs, duration=70.0, samples=SAMPLES)
     walls = {"tcp": [], "tls": []}
     with Network() as network:
         sites = {
@@ -370,29 +345,17 @@ def tls(folder, given):
 PARTS = {"events": events, "late": late, "tls": tls}
 
 
-def _terminated(number, frame):
-    raise SystemExit(128 + number)  # so that what is started ends, and namespaces with it
-
-
 def main():
     """Measure and print; the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--part", choices=PARTS, action="append", help="repeatable; else all")
+    parser = options(__doc__, "a tenth of the runs, two pairs", PARTS)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--pairs", type=int, default=4, help="of runs over tcp and tls")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the runs, two pairs")
-    parser.add_argument("--keep", type=Path, help="a new folder for stores and logs, which stay")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.quick:
         given.runs, given.pairs = given.runs // 10, 2
     if reason := missing():
         print(f"Skipped: {reason}", file=sys.stderr)
         return 0
-    signal.signal(signal.SIGTERM, _terminated)
-    print(f"Load at the start: {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores", file=sys.stderr)
     return report_parts(PARTS, given)
 
 

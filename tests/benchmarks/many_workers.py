@@ -3,27 +3,23 @@
     python tests/benchmarks/many_workers.py [--part steady|constants|runs] [--workers 200]
                                             [--seconds 30] [--rounds 5] [--json]
 
-A study is planned and run by the real planner and coordinator on a real `dask scheduler`; the
-workers are real ones of Dask, many in a process, but their tasks only sleep as long as the cost
-model says. ``steady``: CPU of the scheduler and of the coordinator, and how busy the workers are,
-while there is work for all: four minutes. ``constants``: the same with shorter tasks, which gives
-the CPU time a task costs and a heartbeat, the memory a worker costs, and the most tasks a second:
-four minutes. ``runs``: memory and time of a coordinator that has 1e5 and 1e6 runs. ``--quick``
-looks whether all this works, with 20 workers and tasks of a second. Needs an idle machine of two
-cores or more. Exit code 3: a figure does not hold.
+A study is run by `sweep run` on a real `dask scheduler`; the workers are real ones of Dask, many
+in a process, but their tasks only sleep, a share of the time that the plan says. ``steady``: CPU of
+the scheduler and of the coordinator, and how busy the workers are, while there is work for all:
+four minutes. ``constants``: the same with shorter tasks, which gives the CPU time a task costs and
+a heartbeat, the memory a worker costs, and the most tasks a second: four minutes. ``runs``: memory
+and time of a coordinator that has 1e5 and 1e6 runs. ``--quick`` has 20 workers and tasks of a
+second: two minutes. Needs an idle machine of two cores or more. Exit code 3: a figure does not
+hold.
 """
 
-import argparse
-import os
-import signal
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from crowd import UNITS_A_TASK, Crowd, Meters, resident, written
-from disasters import report_parts
 from distributed.scheduler import heartbeat_interval
+from reporting import options, report_parts
 
 MOST_CPU, LEAST_BUSY = 30, 95  # % of a core, % of the workers' time
 
@@ -45,10 +41,10 @@ def steady(folder, given):
     with Crowd(folder / "steady", given.workers) as crowd:
         found = crowd.run("steady", given.seconds, given.rounds + 3, UNITS_A_TASK, given.max_time)
     what = f"{given.workers} workers, tasks of {found.seconds:.1f} s"
-    said = found.said
-    lengths = f"{found.length:.0f}, {said['ended_at'] - said['began_at']:.0f}"
+    began, ended = found.all
+    lengths = f"{found.length:.0f}, {ended - began:.0f}"
     return [
-        told(f"{what}: tasks, files planned", f"{said['tasks']}, {said['files']}"),
+        told(f"{what}: tasks", len(found.tasks)),
         told(f"{what}: seconds of the steady part, of all", lengths),
         told(f"{what}: tasks a second", f"{found.rate:.2f}"),
         percent(f"{what}: CPU of the scheduler", MOST_CPU, found.cpu("scheduler")),
@@ -116,11 +112,11 @@ def runs(folder, given):
     rows, most = [], []
     with Crowd(folder / "runs", 20) as crowd:
         for count in given.runs:
-            found = crowd.coordinate(written(crowd.folder, f"runs-{count}", count, 1.0), 30.0)
+            found = crowd.coordinate(written(crowd.folder, f"runs-{count}", count, 1.0))
             most.append(found.meters.megabytes("coordinator"))
-            said, (began, ended) = found.said, found.all
+            began, ended = found.all
             rows += [
-                told(f"{count:,} runs: tasks, files", f"{said['tasks']}, {said['files']}"),
+                told(f"{count:,} runs: tasks", len(found.tasks)),
                 told("  memory of the coordinator", f"{most[-1]:.0f} MB"),
                 told("  seconds until work begins", f"{began - found.meters.since:.1f}"),
                 told("  seconds of the work", f"{ended - began:.1f}"),
@@ -133,23 +129,13 @@ def runs(folder, given):
 PARTS = {"steady": steady, "constants": constants, "runs": runs}
 
 
-def _terminated(number, frame):
-    raise SystemExit(128 + number)  # so that what is started ends
-
-
 def main():
     """Measure and print; the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--part", choices=PARTS, action="append", help="repeatable; else all")
+    parser = options(__doc__, "20 workers, tasks of a second", PARTS)
     parser.add_argument("--workers", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=30.0, help="of a task")
     parser.add_argument("--rounds", type=int, default=5, help="tasks of a worker, steadily")
     parser.add_argument("--max-time", type=float, help="seconds after which the study is to end")
-    parser.add_argument("--quick", action="store_true", help="20 workers, tasks of a second")
-    parser.add_argument("--keep", type=Path, help="a new folder for stores and logs, which stay")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     given.lengths, given.span, given.most = (15.0, 6.0, 3.0), 30.0, 3000
     given.runs = 100_000, 1_000_000
@@ -157,8 +143,6 @@ def main():
         given.workers, given.seconds, given.rounds = 20, 1.0, 5
         given.lengths, given.span, given.most = (1.0, 0.5), 4.0, 400
         given.runs = 1000, 10_000
-    signal.signal(signal.SIGTERM, _terminated)
-    print(f"Load at the start: {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores", file=sys.stderr)
     return report_parts(PARTS, given)
 
 

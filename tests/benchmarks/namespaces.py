@@ -14,9 +14,10 @@ import time
 
 import counting
 import psutil
-from disasters import HERE, POLL, PROGRAMS, Group
+from disasters import POLL, Group
+from reporting import HELPERS, HERE, PROGRAMS
 
-sys.path.insert(0, str(HERE.parent / "helpers"))
+sys.path.insert(0, str(HELPERS))
 
 from authorities import make_certificates
 
@@ -195,8 +196,8 @@ class Site:
         self.address = f"{protocol}://{server.address}:{PORT}"
         self.scheduler = server.keep(
             PROGRAMS / "dask", "scheduler", "--host", f"{protocol}://{server.address}",
-            "--port", PORT, "--no-dashboard", *self._options("scheduler"),
-            log=self.log("scheduler"),
+            "--port", PORT, "--no-dashboard", log=self.log("scheduler"),
+            **self._encryption("scheduler"),
         )  # fmt: skip
         self._server, self._own = server, network.host(first + 9)
 
@@ -204,11 +205,19 @@ class Site:
         """The log of a process, or of a host."""
         return self.folder / f"{name}.log"
 
-    def _options(self, role):
-        """For the certificate of a role, the same for `dask` and for `sweep`."""
-        files = {"ca-file": "ca", "cert": role, "key": f"{role}-key"} if self._tls else {}
-        named = [(f"--tls-{name}", self._tls / f"{file}.pem") for name, file in files.items()]
-        return [part for pair in named for part in pair]
+    def _encryption(self, role):
+        """Variables by which Dask's configuration names the certificate of a role."""
+        if self._tls is None:
+            return {}
+        named = {
+            "CA_FILE": "ca",
+            f"{role.upper()}__CERT": role,
+            f"{role.upper()}__KEY": f"{role}-key",
+        }
+        return {
+            f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(self._tls / f"{file}.pem")
+            for name, file in named.items()
+        }
 
     def add_workers(self, *numbers, **environment):
         """Two workers on each of new hosts."""
@@ -218,11 +227,10 @@ class Site:
             log = self.log(f"host{number}")
             host.keep(
                 PROGRAMS / "dask", "worker", self.address, "--nworkers", 2, "--nthreads", 1,
-                "--no-dashboard", "--preload", "sweep.clusters.local",
-                "--preload", HERE / "counting.py", "--preload", HERE / "suspending.py",
-                "--local-directory", self.folder, *self._options("worker"), log=log,
+                "--no-dashboard", "--preload", HERE / "counting.py",
+                "--preload", HERE / "suspending.py", "--local-directory", self.folder, log=log,
                 **{counting.LOG: str(self.steps(number)), counting.PIDS: str(self.log("pids"))},
-                **environment,
+                **self._encryption("worker"), **environment,
             )  # fmt: skip
 
     def steps(self, number):
@@ -231,8 +239,8 @@ class Site:
 
     def coordinator(self, *arguments):
         """Start a command of `sweep`; the `Group`."""
-        own = (*arguments, "--scheduler", self.address, *self._options("client"))
-        return self._own.start(PROGRAMS / "sweep", *own, log=self.log("sweep"))
+        own = (PROGRAMS / "sweep", *arguments, "--scheduler", self.address)
+        return self._own.start(*own, log=self.log("sweep"), **self._encryption("client"))
 
     def tend(self):
         """Start again what has ended."""

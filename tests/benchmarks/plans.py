@@ -3,6 +3,7 @@
     python tests/benchmarks/plans.py                    # on a machine without other work
     python tests/benchmarks/plans.py --busy 2           # two processes keep two cores busy
     python tests/benchmarks/plans.py quickstart --plans 20
+    python tests/benchmarks/plans.py --quick            # of five short ones, in two minutes
 
 Each study is planned again and again by `sweep plan`, half of the times before and half after it
 is run by `sweep run` once, in the same company. A plan holds if it says between half and twice the
@@ -24,9 +25,8 @@ import tempfile
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
-from sweep.study import packaged_study_names
-
 WANTED, FACTOR = 0.95, 2.0
+QUICK = ["quickstart", "lee-example-2", "celledoni-steps", "mclachlan-orders", "round-off"]
 MOST_PLANNING = 0.03, 0.3  # of the CPU time, seconds
 COMMAND = "import sys; from sweep.cli.main import main; sys.exit(main())"
 TWICE = """
@@ -45,9 +45,13 @@ def main():
     parser.add_argument("--plans", type=int, default=4, help="of each study")
     parser.add_argument("--busy", type=int, default=0, help="processes that compute besides")
     parser.add_argument("--most", type=float, default=60.0, help="CPU seconds of a study")
+    parser.add_argument("--quick", action="store_true", help="five short studies, twice each")
     given = parser.parse_args()
+    if given.quick:
+        given.studies, given.plans = given.studies or QUICK, 2
+    names = given.studies or [row["name"] for row in json.loads(sweep("ls", "studies", "--json"))]
     with company(given.busy):
-        found = [study(name, given) for name in given.studies or packaged_study_names()]
+        found = [study(name, given) for name in names]
     report([own for own in found if own], given.busy)
 
 

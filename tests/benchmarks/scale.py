@@ -7,14 +7,14 @@
 plan` says of as many runs of 10 s each. ``large``: as many short runs are planned, run and asked
 for. ``report``: the report of a study of a hundredth of the runs, with orders, drifts and failures.
 ``answers``: memory of the tables, plots and report of as many runs. ``tasks``: a study whose tasks
-take a second each. ``--quick`` is with a tenth of the runs, two
-minutes on two idle cores; all of it takes some ten. Exit code 3: a figure does not hold.
+take about a second each. ``--quick`` is with a tenth of the runs, two minutes on two idle cores;
+all of it takes some ten. Exit code 3: a figure does not hold.
 """
 
-import argparse
 import contextlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -22,37 +22,22 @@ import time
 from pathlib import Path
 
 import psutil
-from disasters import PROGRAMS, report_parts
+from reporting import HERE, PROGRAMS, module_path, options, report_parts, write_study
 
-MOST_FILES, MOST_TASKS = 100_000, 10_000
-STUDY = """
-format = 1
-name = "{name}"
-[[experiment]]
-name = "ensemble"
-system = "spherical_pendulum_chain"
-integrators = ["variational"]
-step_size = {steps}
-initial_condition = {{ around = "lee", random = {starts}, spread = 1e-2, seed = 1 }}
-duration = {duration}
-samples = {samples}
-"""
+MOST_FILES, MOST_TASKS, FILES_OF_A_MILLION = 100_000, 10_000, 2000
 STEPS = (0.05, 0.0625, 0.125, 0.25)
 
 
 def written(folder, name, runs, duration=1.0, samples=4, steps=STEPS):
     """A study file of so many runs."""
-    study = folder / f"{name}.toml"
-    keys = {"starts": runs // len(steps), "duration": duration, "samples": samples}
-    study.write_text(STUDY.format(name=name, steps=list(steps), **keys))
-    return study
+    return write_study(folder, name, runs, duration=duration, samples=samples, steps=steps)
 
 
 class Watched:
-    """A command that must succeed, with the most memory and the CPU time of its first process."""
+    """A command that must succeed: its seconds, its CPU seconds and the most memory that it has."""
 
     def __init__(self, *arguments):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), self._used()
         command = [str(argument) for argument in arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         reader = threading.Thread(target=self._read, args=(process,))
@@ -64,13 +49,18 @@ class Watched:
                 self.megabytes = max(self.megabytes, self._peak(looked))
             time.sleep(0.1)
         reader.join()
-        self.seconds = time.perf_counter() - began
+        self.seconds, self.cpu = time.perf_counter() - began, self._used() - used
         if process.returncode:
             raise RuntimeError(f"{command} ended with {process.returncode}: {self.errors}")
 
     def _read(self, process):
         out, errors = process.communicate()
         self.out, self.errors = out.decode(), errors.decode()
+
+    @staticmethod
+    def _used():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
 
     @staticmethod
     def _peak(process):
@@ -160,16 +150,21 @@ def large(folder, given):
     done = Watched(program, "run", study, store, "--no-summary")
     files = count_files(store)
     status = min(Watched(program, "status", store).seconds for _ in range(3))
+    again = Watched(program, "run", study, store, "--no-summary")
+    few = Watched(program, "query", store, "step_size < 1", "--limit", "3")
     code = SELECTION.format(steps=STEPS, runs=given.runs, count=len(STEPS))
     asked = Watched(sys.executable, "-c", code, store)
     first, chosen = map(float, asked.out.split())
-    what = f"{given.runs:,} runs"
+    what, most_files = f"{given.runs:,} runs", FILES_OF_A_MILLION * max(1, given.runs // 10**6)
     return [
         bounded(f"{what}: Dask tasks", MOST_TASKS, said["tasks"]),
-        bounded(f"{what}: files in the end", MOST_FILES, files),
+        bounded(f"{what}: files in the end", most_files, files),
         bounded(f"{what}: files planned", MOST_FILES, said["experiments"][0]["files"]),
         bounded(f"{what}: memory of `sweep run`", 1000, done.megabytes, " MB"),
         bounded(f"{what}: `sweep status`", 1.0, status, " s", 2),
+        bounded(f"{what}: CPU of `sweep run`, nothing to do", 5.0, again.cpu, " s", 2),
+        bounded(f"{what}: `sweep query --limit 3`", 1.5, few.seconds, " s", 2),
+        bounded(f"{what}: its memory", 300, few.megabytes, " MB"),
         bounded(f"{what}: a step size's scalars chosen", 0.2, chosen, " s", 3),
         (f"{what}: the first such choice, which imports", "", f"{first:.2f} s", None),
         (f"{what}: opened and chosen, Python's start included", "", f"{asked.seconds:.1f} s", None),
@@ -258,51 +253,27 @@ def answers(folder, given):
 # --- tasks of a second -------------------------------------------------------------------------
 
 ORCHESTRATION = """
-import sys, time, sweep
-from pathlib import Path
-from sweep.campaign import plan, run
-from sweep.campaign.watch import Watcher
-from sweep.store import studies
-
-plan.LEAST_TASK = plan.MOST_TASK = 1.0
-handed_out = run.hand_out
-
-
-class Clock(Watcher):
-    work, tasks = 0.0, 0
-
-    def planned(self, plans, tasks, workers):
-        self.workers = workers
-        self.start, self.cpu = time.perf_counter(), time.process_time()
-
-    def ended(self, text, share):
-        self.wall = time.perf_counter() - self.start
-        self.own = time.process_time() - self.cpu
-
-
-def hand_out(client, tasks, session, stop, on_receipt, *others):
-    def count(task, receipt):
-        clock.work, clock.tasks = clock.work + receipt.seconds, clock.tasks + 1
-        on_receipt(task, receipt)
-
-    handed_out(client, tasks, session, stop, count, *others)
-
+import sys, sweep
+from streams import Stream, local_client
 
 if __name__ == "__main__":
-    clock, run.hand_out = Clock(), hand_out
-    sweep.run(studies.load_study_file(sys.argv[1]), sys.argv[2], watcher=clock)
-    print(clock.tasks, clock.work, clock.wall * clock.workers, clock.own)
+    _, study, store, workers = sys.argv
+    with local_client(int(workers)) as client, Stream(client) as stream:
+        sweep.run(study, store, client)
+    print(len(stream.tasks), stream.work, stream.seconds, stream.own_cpu)
 """
 
 
 def tasks(folder, given):
-    """Rows about tasks of a second each: what of the workers' time is not theirs."""
+    """Rows about tasks of about a second: what of the workers' time is not theirs."""
     script = folder / "orchestration.py"
     script.write_text(ORCHESTRATION)
     cores = os.cpu_count() or 1
     study = written(folder, "tasks", 4 * given.tasks * cores * 50, 85.0, 50, (1e-3,))
-    found = Watched(sys.executable, script, study, folder / "tasks.zarr")
-    count, work, of_all, own = map(float, found.out.split()[-4:])
+    command = (sys.executable, script, study, folder / "tasks.zarr", cores)
+    found = Watched("env", f"PYTHONPATH={module_path(HERE)}", *command)
+    count, work, seconds, own = map(float, found.out.split()[-4:])
+    of_all = cores * seconds
     what = f"{count:.0f} tasks of {work / count:.2f} s"
     return [
         bounded(f"{what}: time not spent in tasks", 5, 100 * (1 - work / of_all), " %", 1),
@@ -324,15 +295,9 @@ PARTS = {
 
 def main():
     """Measure and print; the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--part", choices=PARTS, action="append", help="repeatable; else all")
+    parser = options(__doc__, "a tenth of the runs and tasks", PARTS)
     parser.add_argument("--runs", type=int, default=1_000_000)
     parser.add_argument("--tasks", type=int, default=30, help="of a second, for each core, about")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the runs and tasks")
-    parser.add_argument("--keep", type=Path, help="a new folder for stores, which stay")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.quick:
         given.runs, given.tasks = given.runs // 10, 10

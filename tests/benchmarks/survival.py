@@ -13,7 +13,6 @@ and, 12 times, on a running one. ``long``: a SIGKILL of everything in a run of
 ``--quick`` some minutes. Exit code 3: a figure does not hold.
 """
 
-import argparse
 import contextlib
 import math
 import os
@@ -22,48 +21,21 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from disasters import PROGRAMS, Cluster, Group, compare, disturbed, report_parts, steps_begun
-
-from sweep.store.commit import records
-from sweep.store.store import Store
+from disasters import Cluster, Done, Group, compare, disturbed, steps_begun
+from reporting import PROGRAMS, call_sweep, options, report_parts, write_study
 
 WORKERS = max(2, os.cpu_count() or 1)
-STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
 LONG = {"duration": 85.0, "samples": 50}  # some milliseconds
 SHORT = {"duration": 8.5, "samples": 5}
+RECORD = '"energy", "momentum", "unit_length", "tangency"'
 MOST_REPEATED = 0.15
-STUDY = """
-format = 1
-name = "{name}"
-[[experiment]]
-name = "ensemble"
-system = "spherical_pendulum_chain"
-integrators = ["variational"]
-step_size = {steps}
-initial_condition = {{ around = "lee", random = {starts}, spread = 1e-2, seed = 1 }}
-duration = {duration}
-samples = {samples}
-record = {record}
-"""
 
 
-def written(folder, name, runs=0, steps=STEP_SIZES, **keys):
+def written(folder, name, runs, record=RECORD, **keys):
     """A study file; its path, and that of its store."""
-    keys = {"starts": max(1, runs // len(steps)), **LONG, **keys}
-    keys.setdefault("record", '["energy", "momentum", "unit_length", "tangency"]')
-    study = folder / f"{name}.toml"
-    study.write_text(STUDY.format(name=name, steps=list(steps), **keys))
+    study = write_study(folder, name, runs, more=f"record = [{record}]", **keys)
     return study, folder / f"{name}.zarr"
-
-
-def called(*arguments, cwd):
-    """`sweep` with these arguments: exit code, and what it printed."""
-    done = subprocess.run(
-        [PROGRAMS / "sweep", *map(str, arguments)], cwd=cwd, capture_output=True, text=True
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 @contextlib.contextmanager
@@ -128,7 +100,7 @@ def setup(folder, given):
     """Rows about runs whose workers are killed while they set up."""
     starts = 4 if given.quick else 20
     study, whole = written(folder, "setup", 400, **SHORT)
-    called("run", study, whole, "--no-summary", cwd=folder)
+    call_sweep("run", study, whole, "--no-summary", cwd=folder)
     codes, killed, lost, wrong = [], 0, 0, 0
     for number in range(starts):
         store, log = folder / f"setup-{number}.zarr", folder / f"setup-{number}"
@@ -171,45 +143,34 @@ def _killed_at_first(command, folder, cluster=None):
 # --- a long run ------------------------------------------------------------------------------
 
 
-class Midway:
-    """How far the checkpoint of a run is, and what it said when everything was killed."""
-
-    def __init__(self, store, samples):
-        self._folder = records.records_folder(Store.at(store).place, "ensemble", 0)
-        self._samples, self.stood = samples, None
-
-    def __call__(self):
-        found = records.list_records(self._folder, records.CHECKPOINT)
-        return max((r.name.last - 1 for r in found), default=0) / self._samples
-
-    def note(self):
-        """Take down where it stands."""
-        self.stood = round(self() * self._samples)
-
-
 def long(folder, given):
     """Rows about one run of many steps, of which everything is killed halfway."""
-    samples, step_size = 1000, 1e-3
-    keys = {"duration": given.steps * step_size, "samples": samples, "starts": 1}
-    study, store = written(folder, "long", steps=(step_size,), **keys)
+    step_size = 1e-3
+    keys = {"duration": given.steps * step_size, "samples": 1000, "steps": (step_size,)}
+    study, store = written(folder, "long", 1, **keys)
     command = ("run", study, store, "--no-summary", "--checkpoint-every", "1")
     whole = folder / "long.undisturbed.zarr"
     with cluster_in(folder / "long-undisturbed") as cluster:
         disturbed(cluster, (*command[:2], whole, *command[3:]), whole)
-    midway = Midway(store, samples)
+    done, stood = Done(store, partly=True), []
     with cluster_in(folder / "long-disturbed") as cluster:
+
+        def note():
+            stood.extend((round(done.look() * given.steps), len(steps_begun(cluster.steps))))
+
         strike = ((0.5, "all"),)
-        journal = disturbed(cluster, command, store, None, strike, done=midway, after=midway.note)
-        segments = steps_begun(cluster.steps)
+        journal = disturbed(cluster, command, store, None, strike, done=done, after=note)
+        begun = steps_begun(cluster.steps)
     lost, wrong = compare(store, whole, "ensemble")
-    second = segments[segments[:, 0] != segments[0, 0]]  # by pid: what the next worker began
-    went_on = int(second[0, 1]) if len(second) else 0
-    repeated, longest = segments[:, 3].sum() - given.steps, segments[:, 3].max()
+    stood, before = stood or (None, len(begun))
+    later = begun[before:, 1]
+    went_on = int(next(iter(later[later > 0]), 0))  # kernels may be tried from 0 first
+    repeated, longest = begun[:, 3].sum() - given.steps, begun[:, 3].max()
     what = f"{given.steps:.0e} steps, everything killed halfway"
     ends = not journal.unexpected and journal.all_killed == 1
     return [
         (f"{what}: ends when started again", "yes", journal.unexpected or "yes", ends),
-        (f"{what}: goes on from sample", midway.stood, went_on, went_on == midway.stood),
+        (f"{what}: goes on from step", stood, went_on, went_on == stood),
         (
             f"{what}: segments done again",
             "<= 1",
@@ -241,9 +202,9 @@ def small_disk(folder, megabytes):
 
 def disk(folder, given):
     """Rows about a disk that is full in the middle of a run."""
-    keys = {"steps": (1e-3, 5e-4), "duration": 8.5, "samples": 50, "record": '["energy", "state"]'}
+    keys = {"steps": (1e-3, 5e-4), "duration": 8.5, "samples": 50, "record": '"energy", "state"'}
     study, whole = written(folder, "full", max(2000, given.runs // 20), **keys)
-    code, said = called("run", study, whole, "--no-summary", cwd=folder)
+    code, said = call_sweep("run", study, whole, "--no-summary", cwd=folder)
     if code:
         return [("the undisturbed run", "ends", said, False)]
     files = [file.stat().st_size for file in whole.rglob("*") if file.is_file()]
@@ -259,12 +220,12 @@ def _filled(study, whole, place, size):
     free = shutil.disk_usage(place).free
     with open(ballast, "wb") as file:  # part of what the store will need stays free
         file.write(bytes(free - int(0.7 * size)))
-    code, said = called("run", study, store, "--no-summary", cwd=place.parent)
+    code, said = call_sweep("run", study, store, "--no-summary", cwd=place.parent)
     names = str(place) in said and "disk" in said and "Traceback" not in said
-    again, _ = called("run", study, store, "--no-summary", cwd=place.parent)
-    looked, _ = called("status", store, cwd=place.parent)
+    again, _ = call_sweep("run", study, store, "--no-summary", cwd=place.parent)
+    looked, _ = call_sweep("status", store, cwd=place.parent)
     ballast.unlink()
-    freed, last = called("run", study, store, "--no-summary", cwd=place.parent)
+    freed, last = call_sweep("run", study, store, "--no-summary", cwd=place.parent)
     lost, wrong = compare(store, whole, "ensemble")
     shown = next((line for line in said.splitlines() if "disk" in line), said[-300:])
     print(f"a full disk says: {shown}", file=sys.stderr)
@@ -289,17 +250,17 @@ FLIPPED = {"samples": "energy", "counts of samples": "sample_count", "another sc
 def bits(folder, given):
     """Rows about a bit that flips in a chunk of each kind."""
     study, whole = written(folder, "bits", 760, **SHORT)
-    called("run", study, whole, "--no-summary", cwd=folder)
+    call_sweep("run", study, whole, "--no-summary", cwd=folder)
     rows = []
     for kind, array in FLIPPED.items():
         store = folder / f"{array}.zarr"
         shutil.copytree(whole, store)
         files = sorted((store / "ensemble" / array).glob("c.*"))
         flip(random.choice(files))
-        found = called("verify", store, cwd=folder)[0]
-        mended = called("verify", store, "--repair", cwd=folder)[0]
-        code, _ = called("run", study, store, "--no-summary", cwd=folder)
-        sound = called("verify", store, cwd=folder)[0]
+        found = call_sweep("verify", store, cwd=folder)[0]
+        mended = call_sweep("verify", store, "--repair", cwd=folder)[0]
+        code, _ = call_sweep("run", study, store, "--no-summary", cwd=folder)
+        sound = call_sweep("verify", store, cwd=folder)[0]
         lost, wrong = compare(store, whole, "ensemble")
         what = f"a bit flipped in {kind}"
         rows += [
@@ -326,17 +287,9 @@ PARTS = {"kills": kills, "setup": setup, "long": long, "disk": disk, "bits": bit
 
 def main():
     """Measure and print; the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--part", choices=PARTS, action="append", help="repeatable; all unless given"
-    )
+    parser = options(__doc__, "4,000 runs, and 2e7 steps", PARTS)
     parser.add_argument("--runs", type=int, default=40_000)
     parser.add_argument("--steps", type=float, default=1e8, help="of the long run")
-    parser.add_argument("--quick", action="store_true", help="4,000 runs, and 2e7 steps")
-    parser.add_argument("--keep", type=Path, help="a new folder for stores and logs, which stay")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     given.steps = int(given.steps)
     if given.quick:

@@ -1,6 +1,6 @@
 """The way of one small run through `sweep`: modules that it enters, and how often it changes.
 
-    python tests/benchmarks/trace.py [--calls]
+    python tests/benchmarks/trace.py [--pairs]
 
 Every call of a function of `sweep` in the coordinator's main thread is noted by `sys.setprofile`
 while a study of eight runs is computed on a local cluster, a second time, so that all is imported.
@@ -35,15 +35,15 @@ MODULES, CHANGES = 30, 400
 def main():
     """Run the study, and print what it went through."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", action="store_true", help="print the modules of all calls")
+    parser.add_argument("--pairs", action="store_true", help="print what changes follow which")
     given = parser.parse_args()
-    modules = []
+    calls = []  # module and function
 
     def note(frame, event, argument):
         name = frame.f_globals.get("__name__", "")
         is_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
         if event == "call" and is_function and name.partition(".")[0] == "sweep":
-            modules.append(name)
+            calls.append((name.removeprefix("sweep."), frame.f_code.co_qualname))
 
     with tempfile.TemporaryDirectory() as folder:
         study, store = Path(folder, "traced.toml"), Path(folder, "traced.zarr")
@@ -55,14 +55,17 @@ def main():
         finally:
             sys.setprofile(None)
     assert outcome.complete, outcome
-    changes = sum(before != now for before, now in zip(modules, modules[1:], strict=False))
-    count = collections.Counter(modules)
-    for name, calls in count.most_common():
-        print(f"{calls:8,} {name}")
-    print(f"{len(count)} modules, {changes:,} changes of module, {len(modules):,} calls")
-    if given.calls:
-        print(*modules, sep="\n")
-    if len(count) > MODULES or changes > CHANGES:
+    pairs = zip(calls, calls[1:], strict=False)
+    changes = [(before, now) for before, now in pairs if before[0] != now[0]]
+    entered = collections.Counter(now[0] for _, now in changes)
+    count = collections.Counter(name for name, _ in calls)
+    for name, number in count.most_common():
+        print(f"{number:8,} calls {entered[name]:6,} changes into {name}")
+    if given.pairs:
+        for pair, number in collections.Counter(changes).most_common():
+            print(f"{number:8,}", " -> ".join(map(".".join, pair)))
+    print(f"{len(count)} modules, {len(changes):,} changes of module, {len(calls):,} calls")
+    if len(count) > MODULES or len(changes) > CHANGES:
         raise SystemExit(3)
 
 

@@ -22,6 +22,7 @@ import psutil
 ONE_AT_A_TIME = threading.Lock()
 CHANGES = ("PUT", "POST", "DELETE")
 TROUBLES = "/troubles"  # where it is told of them
+ASKED = "/asked"  # where it says what it was asked for
 LOCK = ".lock"
 SIGNED = {  # moto looks at whose key it is, and at no signature
     "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request",
@@ -87,7 +88,7 @@ def serve():
     from werkzeug.test import Client
 
     moto = create_backend_app("s3")
-    others, troubles = Client(moto), Troubles()
+    others, troubles, asked = Client(moto), Troubles(), []
 
     def served(environ, start_response):
         if environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}:
@@ -96,14 +97,18 @@ def serve():
         return moto(environ, start_response)
 
     def app(environ, start_response):
-        nonlocal troubles
+        nonlocal troubles, asked
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        if path == TROUBLES:
+        if path in (TROUBLES, ASKED):
             said = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
-            changed, troubles = troubles.changed, Troubles(**json.loads(said))
-            answer = f"{changed}".encode()
+            if path == TROUBLES:
+                answer, troubles = troubles.changed, Troubles(**json.loads(said))
+            else:
+                answer, asked = asked, []
+            answer = json.dumps(answer).encode()
             start_response("200 OK", [("Content-Length", f"{len(answer)}")])
             return [answer]
+        asked.append((method, path))
         for other, content in troubles.others_before(method, path).items():
             others.put(other, data=content, headers=SIGNED)
         if not troubles.fails(method, path):
@@ -157,6 +162,10 @@ class Server:
     def have(self, **troubles):
         """Let it have `Troubles`, without arguments none; how much was changed since the last."""
         return int(self._request("POST", TROUBLES, json.dumps(troubles).encode()))
+
+    def asked(self):
+        """Method and path of each request since the last call."""
+        return json.loads(self._request("POST", ASKED, b""))
 
     def is_stopped(self):
         """Whether it has stopped, until it is woken."""
