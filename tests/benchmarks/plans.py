@@ -3,7 +3,7 @@
     python tests/benchmarks/plans.py                    # on a machine without other work
     python tests/benchmarks/plans.py --busy 2           # two processes keep two cores busy
     python tests/benchmarks/plans.py quickstart --plans 20
-    python tests/benchmarks/plans.py --quick            # of five short ones, in two minutes
+    python tests/benchmarks/plans.py --quick            # of eight short ones, in two minutes
 
 Each study is planned again and again by `sweep plan`, half of the times before and half after it
 is run by `sweep run` once, in the same company. A plan holds if it says between half and twice the
@@ -26,7 +26,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 WANTED, FACTOR = 0.95, 2.0
-QUICK = ["quickstart", "lee-example-2", "celledoni-steps", "mclachlan-orders", "round-off"]
+QUICK = ["quickstart", "celledoni-orders", "celledoni-steps", "forced-chain", "lee-example-4"]
+QUICK += ["lee-properties", "mclachlan-approaches", "orders"]
 MOST_PLANNING = 0.03, 0.3  # of the CPU time, seconds
 COMMAND = "import sys; from sweep.cli.main import main; sys.exit(main())"
 TWICE = """
@@ -45,7 +46,7 @@ def main():
     parser.add_argument("--plans", type=int, default=4, help="of each study")
     parser.add_argument("--busy", type=int, default=0, help="processes that compute besides")
     parser.add_argument("--most", type=float, default=60.0, help="CPU seconds of a study")
-    parser.add_argument("--quick", action="store_true", help="five short studies, twice each")
+    parser.add_argument("--quick", action="store_true", help="eight short studies, twice each")
     given = parser.parse_args()
     if given.quick:
         given.studies, given.plans = given.studies or QUICK, 2

@@ -58,9 +58,10 @@ def options(doc, quick, parts=()):
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--part", choices=parts, action="append", help="repeatable; all unless given"
-    )
+    parser.set_defaults(part=None)
+    if parts:
+        several = "repeatable; all unless given"
+        parser.add_argument("--part", choices=parts, action="append", help=several)
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--keep", type=Path, help="a new folder for stores and logs, which stay")
     parser.add_argument("--json", action="store_true")

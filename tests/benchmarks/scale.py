@@ -121,7 +121,7 @@ def plan(folder, given):
         bounded(f"{what}: files", MOST_FILES, row["files"]),
         bounded(f"{what}: tasks", MOST_TASKS, said["tasks"]),
         bounded(f"{what}: memory", 1000, planned.megabytes, " MB"),
-        (f"{what}: seconds", "", f"{planned.seconds:.1f}", None),
+        (f"{what}: seconds, of CPU", "", f"{planned.seconds:.1f}, {planned.cpu:.1f}", None),
     ]
 
 
