@@ -483,7 +483,7 @@ class Decisions:
 
     def __str__(self) -> str:
         as_text = "decisions_as_table" if self.rows else "decisions_in_words"
-        return str(getattr(sweep.tables, as_text)(self, self.proposed))
+        return str(getattr(sweep.tables, as_text)(self))
 
     def _repr_html_(self) -> str:
         said = f"{self.decided} of {self.opened} open verdicts decided"

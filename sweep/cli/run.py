@@ -26,7 +26,7 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.plan import format_plan_table
 from sweep.cli.progress import ProgressLine
 from sweep.cli.status import checkpoint_progress_lines
-from sweep.cli.summary import decisions_for_json, print_decisions, print_run_summary
+from sweep.cli.summary import decisions_for_json, print_run_summary
 from sweep.errors import Damaged
 from sweep.store.progress import Counter
 from sweep.store.store import Store
@@ -105,7 +105,7 @@ def command(
     if summary and outcome.complete:
         print_run_summary(opened)
     if decisions is not None:
-        print_decisions(decisions)
+        click.echo(f"\n{decisions}")
     print_outcome_and_exit(outcome)
 
 

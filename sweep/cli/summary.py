@@ -60,13 +60,6 @@ def decisions_for_json(decisions: "Decisions") -> dict[str, Any]:
     return row
 
 
-def print_decisions(decisions: "Decisions", proposed: bool = False) -> None:
-    """Print the answer of `sweep.decide`: decided and open verdicts, or what would be added."""
-    tables = sweep.tables
-    as_text = tables.decisions_as_table if decisions.rows else tables.decisions_in_words
-    click.echo(f"\n{as_text(decisions, proposed)}")
-
-
 def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> None:
     """Write the plots, or print why they cannot be written: the run is complete all the same."""
     directory, lines = default_plot_directory(store), list[str]()

@@ -58,8 +58,7 @@ from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.schema import CHAOS, lyapunov_names
 from sweep.study.starts import Start, read_start
 from sweep.study.text import Place, StudyText, read_each
-from sweep.study.time_axis import PerDecade as Thinning
-from sweep.study.time_axis import TimeAxis
+from sweep.study.time_axis import PerDecade, TimeAxis
 from systems import System
 from systems.base import CONSERVED, Convergence
 
@@ -531,7 +530,7 @@ class _ExperimentReader:
         largest, otherwise, generated = max(
             found or [(float(first or 0.0), place, False)], key=lambda own: own[0]
         )
-        thinning = Thinning(samples.per_decade, None if first is None else float(first))
+        thinning = PerDecade(samples.per_decade, None if first is None else float(first))
         with place.context(otherwise=otherwise):
             return thinning.axis(self.duration, largest, generated)
 

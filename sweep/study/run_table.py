@@ -111,12 +111,7 @@ class Starts:
         distinct, index = np.unique(starts, return_inverse=True)
         found: list[str] = []
         for number, _, members in self._by_condition(distinct):
-            condition = self.conditions[number]
-            if isinstance(condition, RandomStarts):  # there may be very many
-                found += condition.labels_of_members(members.tolist())
-            else:
-                labels = condition.labels
-                found += [labels[member] for member in members.tolist()]
+            found += self.conditions[number].labels_of_members(members.tolist())
         return np.array(found), index
 
     @functools.cached_property

@@ -17,7 +17,7 @@ import tomlkit
 from tomlkit.items import Item
 
 from integrators.errors import InputError, check_known
-from sweep.errors import Gathered, StudyError
+from sweep.errors import StudyError, gather_each
 from sweep.study.limits import MOST_DEPTH, MOST_TEXT, Limit
 
 if TYPE_CHECKING:
@@ -180,10 +180,7 @@ def read_each(
         with place.context():
             return read(*row)
 
-    gather = Gathered()
-    found = tuple(gather(read_at, *row) for row in zip(places, *columns, strict=True))
-    gather.raise_problems()
-    return found
+    return gather_each(read_at, places, *columns)
 
 
 def format_key_path(path: KeyPath) -> str:

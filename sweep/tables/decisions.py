@@ -10,15 +10,12 @@ if TYPE_CHECKING:
     from sweep.campaign.decide import Decisions
 
 
-def decisions_as_table(decisions: "Decisions", proposed: bool = False) -> Table:
+def decisions_as_table(decisions: "Decisions") -> Table:
     """A table of the verdicts that were open; below it why some still are, and the CPU time used.
 
-    Parameters
-    ----------
-    decisions : sweep.campaign.decide.Decisions
-    proposed : bool, optional
-        Show what would be added and its expected CPU time: of a dry run.
+    Of a dry run, what would be added and its expected CPU time.
     """
+    proposed = decisions.proposed
     columns: list[Column] = [
         ("experiment", lambda row: row.experiment),
         *setting_columns(decisions.rows),
@@ -32,24 +29,17 @@ def decisions_as_table(decisions: "Decisions", proposed: bool = False) -> Table:
     notes = [
         f"{row.experiment}, {row.subject} of {row.integrator}: {row.why}" for row in rows if row.why
     ]
-    notes.append(decisions_in_words(decisions, proposed))
+    notes.append(decisions_in_words(decisions))
     return table_of_rows(rows, columns, notes=notes)
 
 
-def decisions_in_words(decisions: "Decisions", proposed: bool = False) -> str:
-    """How many verdicts were open and are decided, and the CPU time used.
-
-    Parameters
-    ----------
-    decisions : sweep.campaign.decide.Decisions
-    proposed : bool, optional
-        Say what would be added and its expected CPU time: of a dry run.
-    """
+def decisions_in_words(decisions: "Decisions") -> str:
+    """How many verdicts were open and are decided, or would be, and the CPU time used."""
     every = count_with_noun(decisions.verdicts, "verdict")
     if not decisions.rows:
         return f"None of {every} is open."
     took = format_duration(decisions.cpu_seconds)
-    if proposed:
+    if decisions.proposed:
         chosen = sum(bool(row.added) for row in decisions.rows)
         return (
             f"{decisions.opened} of {every} {_are(decisions.opened)} open; for {chosen} of them "
