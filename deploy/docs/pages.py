@@ -129,9 +129,10 @@ def _target(code, words):
 
 
 def _deployment():
-    """README of `deploy/` and of its folders, and the limits."""
+    """README of `deploy/` and of its folders, and its other pages."""
     folder = ROOT / "deploy"
-    paths = [folder / "README.md", folder / "limits.md", *sorted(folder.glob("*/README.md"))]
+    paths = [folder / name for name in ("README.md", "limits.md", "durable.md")]
+    paths += sorted(folder.glob("*/README.md"))
     pages = {str(path.relative_to(ROOT)): linked(path.read_text()) for path in paths}
     for path in paths:  # what they link to besides
         for name in re.findall(r"\]\(([\w./-]+)\)", path.read_text()):

@@ -29,7 +29,7 @@ from sweep.store.commit.fold import fold_group, written_by_tasks
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep import REMOVE, verify
+from sweep.store.upkeep import FOREIGN, REMOVE, verify
 from sweep.study import schema
 from sweep.study.model import unite_studies
 from sweep.study.run_table import expand_experiment
@@ -230,7 +230,7 @@ def _verified_study(store: Store, trust_plugins: bool, progress: Progress) -> St
     """Read the study of a source, whose plugins run if they are approved; verify the source."""
     study = stored_study(store, trust_plugins=trust_plugins)
     findings = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
-    found = [finding for finding in findings if finding.remedy != REMOVE]
+    found = [finding for finding in findings if finding.remedy not in (REMOVE, FOREIGN)]
     if found:
         file = files.name_of_file(path_below(found[0].path, store.place))
         more = f", and {len(found) - 1:,} further findings" if len(found) > 1 else ""
@@ -471,8 +471,8 @@ def _copy_rows(store: Store, choice: _Choice) -> None:
                     token=str(number), kind=records.RECORD,
                 )  # fmt: skip
                 columns = part.columns(arrays, choice.rows[number, block])
-                records.write_record(folder, name, arrays, block, columns)
-        fold_group(store, choice.group, SESSION, [shard_row])
+                records.write_record(folder, name, block, columns)
+        fold_group(store, choice.group, SESSION, shard_row)
 
 
 def _copy_references(stores: Sequence[Store], made: Store, experiment: str) -> None:

@@ -14,7 +14,7 @@ from sweep.cli.main import DOES_NOT_HOLD
 from sweep.cli.progress import ProgressLine
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
-from sweep.store.upkeep import COPY, GONE, NOTHING, REMOVE, RUN, STUDY
+from sweep.store.upkeep import COPY, FOREIGN, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.store.upkeep.verify import Finding
 from sweep.text import count_with_noun, format_table
 
@@ -134,7 +134,7 @@ def _finding_cells(finding: Finding) -> list[str]:
 
 
 def _print_what_repair_would_do(store: Store, findings: Sequence[Finding]) -> None:
-    count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, NOTHING), 0)
+    count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, FOREIGN, NOTHING), 0)
     for finding in findings:
         count[finding.remedy] += 1
     gone = _experiments_that_are_gone(findings)
@@ -149,6 +149,8 @@ def _print_what_repair_would_do(store: Store, findings: Sequence[Finding]) -> No
         click.echo(f"{count[COPY]:,} would be put back from the store's copy")
     if count[REMOVE] > len(gone):
         click.echo(f"{count[REMOVE] - len(gone):,} would be removed")
+    if count[FOREIGN]:
+        click.echo(f"{count[FOREIGN]:,} would stay as they are, and are to be moved away")
     if count[NOTHING]:
         click.echo(f"{count[NOTHING]:,} cannot be mended: restore the store from a copy")
     click.echo(f"To mend it: sweep verify {store} --repair")

@@ -25,7 +25,6 @@ from sweep.store.failures import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
 from sweep.store.progress import Counter, Progress
 from sweep.store.store import Store
-from sweep.store.studies import shown_text
 from sweep.tables import Table
 from sweep.tables.answers import ANSWERS, LOOKS
 from sweep.text import escape_controls_in_lines, format_number
@@ -146,7 +145,7 @@ def gather_report(store: Store, where: str | None = None) -> StoreReport:
     return StoreReport(
         name=tree.attrs.get("study_name", store.place.stem),
         description=tree.attrs.get("description", ""),
-        study=shown_text(tree.attrs.get("studies", [])),
+        study="".join(tree.attrs.get("studies", [])),
         where=where,
         summary=_report_summary(experiments, progress.values()),
         experiments=experiments,

@@ -21,6 +21,7 @@ from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck
 from sweep.store.backends.trees import remove_tree, upload_tree
 from sweep.store.chunk_layout import Layout
 from sweep.store.commit.fold import forget_group
+from sweep.store.commit.ledger import ledger_of_group, note_coordinates, note_files
 from sweep.store.commit.records import sync_directories, sync_tree
 from sweep.store.diff import (
     ROWS_OF,
@@ -145,12 +146,13 @@ def grow_store_to_study(
     for entry in entries:
         if not any((store.place / entry.name).glob(f"*/{METADATA}")):
             forget_group(store, entry.name, check or (lambda: None))
+        _forget_ends_of_other_kernels(store, root, entry.name, check)
         _create_or_grow_experiment_group(root, entry)
     for name in storage.experiment_group_names(root):
         if name not in {entry.name for entry in entries}:
             left = storage.open_zarr_group(root, name)
-            left["in_study"][:] = False
             left.attrs["rows_left_study"] = left["in_study"].size
+            left["in_study"][:] = False
     root.attrs.update(
         {
             "format_version": FORMAT_VERSION,
@@ -163,7 +165,21 @@ def grow_store_to_study(
             **(attributes or {}),
         }
     )
+    groups = storage.experiment_group_names(root)
+    note_coordinates(store, groups, check)
+    note_coordinates(store, map(references_group_name, groups), check)
     storage.consolidate_zarr_metadata(store, check)
+
+
+def _forget_ends_of_other_kernels(
+    store: Store, root: StoredGroup, experiment: str, check: WriteCheck | None
+) -> None:
+    """Take checkpoints that growing will remove out of the ledgers; such runs begin anew."""
+    for group in (experiment, references_group_name(experiment)):
+        ends = end_checkpoints_group_name(group)
+        if ends in root and (root[ends].attrs.get("code") != checkpoints.checkpoint_code_hash()):
+            known = ledger_of_group(store, group)
+            note_files(store, group, {}, check, [p for p in known if p.startswith(f"{ends}/")])
 
 
 def _plugins_attribute_of_store(root: StoredGroup, study: "Study") -> dict[str, Any]:
@@ -179,22 +195,15 @@ def _plugins_attribute_of_store(root: StoredGroup, study: "Study") -> dict[str, 
 def _is_store_up_to_date(
     store: Store, root: StoredGroup, study: "Study", entries: Sequence[Entry]
 ) -> bool:
-    """Whether the store was brought up to just this study, whose text is written last.
-
-    Runs that are still pending need the variables of this version, which an earlier one may not
-    have made.
-    """
+    """Whether the store was brought up to just this study, whose text is written last."""
     if root.attrs["studies"] != [study.text] or any(entry.new for entry in entries):
         return False
     if any(_was_growing_cut_short(store, entry) for entry in entries):
         return False
-    if any(
-        _needs_longer_time_axis(storage.open_zarr_group(root, entry.name), entry)
-        for entry in entries
-    ):
-        return False
     return not any(
-        entry.pending.any() and _lacks_stored_variables(root, entry) for entry in entries
+        end_checkpoints_group_name(entry.name) not in root
+        or _needs_longer_time_axis(storage.open_zarr_group(root, entry.name), entry)
+        for entry in entries
     )
 
 
@@ -211,28 +220,12 @@ def _needs_longer_time_axis(group: StoredGroup, entry: Entry) -> bool:
     axis = storage.to_attribute_json(time_axis_of_experiment(entry.experiment))
     if group.attrs.get("time_axis") != axis:
         return True
-    return group["time"].shape != tuple(entry.experiment.times.shape)
+    return bool(group["time"].shape != entry.experiment.times.shape)
 
 
 def time_axis_of_experiment(experiment: ResolvedExperiment) -> dict[str, Any]:
     """An experiment's duration and samples, as they are stored."""
     return {"duration": experiment.duration, "samples": experiment.time_axis.settings}
-
-
-def _lacks_stored_variables(root: StoredGroup, entry: Entry) -> bool:
-    if end_checkpoints_group_name(entry.name) not in root:
-        return True
-    group, record = storage.open_zarr_group(root, entry.name), entry.experiment.record
-    variables = schema.run_variables(record, entry.table.systems[0])
-    return any(
-        variable.name not in group or not _array_matches_variable(group[variable.name], variable)
-        for variable in variables
-    )
-
-
-def _array_matches_variable(array: StoredArray, variable: schema.Variable) -> bool:
-    attributes = array.attrs.asdict()
-    return all(attributes.get(key) == value for key, value in variable.all_attributes.items())
 
 
 def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
@@ -248,12 +241,12 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
         _create_or_grow_array(group, variable, sizes, layout)
     initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
     _create_or_grow_end_checkpoints(root, entry, layout)
-    digests = _write_new_initial_states(initial, entry)
+    digests = write_initial_states(initial, entry, entry.known)
     if entry.experiment.reference is not None:
         create_or_grow_reference_arrays(root, table)
-    _write_axis_coordinates(group, entry, system)
+    write_axis_coordinates(group, entry, system)
     _write_group_attributes(group, entry, system)
-    _write_run_coordinates(group, entry)
+    write_run_coordinates(group, entry)
     _write_run_ids(group, entry, digests)
 
 
@@ -323,28 +316,23 @@ def _create_or_grow_array(
     sizes: Mapping[str, int],
     layout: Layout | None = None,
 ) -> StoredArray:
-    """The variable's array, made if it is not there and resized if it is too short.
-
-    Its attributes are those of this version: it may know of more statuses.
-    """
+    """The variable's array, made if it is not there and resized if it is too short."""
     array = group.get(variable.name)
     if array is None:
         return storage.create_variable_array(group, variable, sizes, layout)
-    if not _array_matches_variable(array, variable):
-        array.attrs.update(variable.all_attributes)
     shape = tuple(sizes[dim] for dim in variable.dims)
     if array.shape != shape:
         array.resize(shape)
     return array
 
 
-def _write_new_initial_states(array: StoredArray, entry: Entry) -> NDArray[np.uint64]:
-    """Write the initial states of new rows; the `RunTable.digests` of the rows that are new."""
-    digests = np.zeros(entry.new, dtype=np.uint64)
-    for runs, states, own in entry.table.with_states() if entry.new else ():
+def write_initial_states(array: StoredArray, entry: Entry, since: int) -> NDArray[np.uint64]:
+    """Write the initial states of the rows from `since` on; their `RunTable.digests`."""
+    digests = np.zeros(entry.size - since, dtype=np.uint64)
+    for runs, states, own in entry.table.with_states() if len(digests) else ():
         rows = entry.rows[runs].astype(int)
-        new = np.flatnonzero(rows >= entry.known)
-        digests[rows[new] - entry.known] = own[new]
+        new = np.flatnonzero(rows >= since)
+        digests[rows[new] - since] = own[new]
         _write_states(array, states[new], rows[new])
     return digests
 
@@ -376,8 +364,13 @@ def _reference_variables(reference: Reference) -> tuple[schema.Variable, ...]:
     )
 
 
-def create_or_grow_reference_arrays(root: StoredGroup, table: RunTable) -> None:
-    """Make the arrays of a table's references, or grow them to those that it needs."""
+def create_or_grow_reference_arrays(
+    root: StoredGroup, table: RunTable, states_anew: bool = False
+) -> None:
+    """Make the arrays of a table's references, or grow them to those that it needs.
+
+    Initial states are written of new ones, or of all.
+    """
     references, name = references_of_run_table(table), table.experiment.name
     reference = table.experiment.reference
     if references is None or reference is None:
@@ -399,14 +392,20 @@ def create_or_grow_reference_arrays(root: StoredGroup, table: RunTable) -> None:
     longest = max(checkpoints.reference_checkpoint_length(reference, made) for made in by_rows)
     _grow_checkpoint_array(root, references_group_name(name), size, longest, layout)
     initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
-    for row, run in enumerate(references.first_run[fresh], len(known)):
-        _write_states(initial, table.initial_states(np.array([run])), np.array([row]))
-    storage.write_coordinate_array(group, "run_id", [*known, *references.ids[fresh]], "run")
+    ids = [*known, *references.ids[fresh]]
+    row_of = {run_id: row for row, run_id in enumerate(ids)}
+    for i in range(len(references.ids)) if states_anew else fresh:
+        states = table.initial_states(references.first_run[i : i + 1])
+        _write_states(initial, states, np.array([row_of[references.ids[i]]]))
+    storage.write_coordinate_array(group, "run_id", ids, "run")
 
 
-def _write_axis_coordinates(group: StoredGroup, entry: Entry, system: "System") -> None:
+def write_axis_coordinates(group: StoredGroup, entry: Entry, system: "System") -> None:
+    """Write the coordinates ``time``, ``row`` and ``component``."""
     before = group["row"][:].tolist() if "row" in group else []
-    labels = state_row_labels(entry.table.systems, before)
+    labels = state_row_labels(entry.table.systems, before if all(before) else ())
+    if len(labels) < len(before):  # which are lost, of systems with more rows
+        labels = [str(row) for row in range(len(before))]
     storage.write_coordinate_array(
         group, "time", entry.experiment.times, "time", units=system.time_units, long_name="time"
     )
@@ -490,7 +489,7 @@ def run_coordinate_columns(group: StoredGroup, runs: RunTable) -> dict[str, np.n
     return columns
 
 
-def _write_run_coordinates(group: StoredGroup, entry: Entry) -> None:
+def write_run_coordinates(group: StoredGroup, entry: Entry) -> None:
     """Every row's labels; those of rows that the study no longer has stay as they were."""
     table, system = entry.table, entry.table.systems[0]
     some = table.take(np.arange(1))

@@ -183,7 +183,7 @@ def _diff_entry_of_experiment(
         raise StoreError(f"{store} cannot be written: no permission")
     group = storage.open_zarr_group(root, experiment.name)
     check_experiment_unchanged(store, group, experiment)
-    rows, known = _rows_in_store(group, table)
+    rows, known = rows_in_store(group, table)
     old = rows < known
     pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=np.int32)
     pending[old] = ~storage.are_runs_committed(group, len(experiment.times))[rows[old]]
@@ -232,7 +232,7 @@ def _ended_by_smaller_bound(
     return ended, ids
 
 
-def _rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]:
+def rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]:
     """The row of each run of a table, new ones last, and how many the store has already.
 
     They are known without the runs' identifiers where the group says that its rows are those of

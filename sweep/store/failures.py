@@ -16,7 +16,7 @@ from integrators.errors import check_known
 from sweep.analysis.rows import Rows
 from sweep.store import files
 from sweep.store.backends.places import METADATA, Place
-from sweep.store.commit.fold import check_files_are_there
+from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.files import ArrayFiles, references_group_name
 from sweep.store.progress import IN_STUDY, STATUS
 from sweep.store.store import Store
@@ -249,7 +249,7 @@ def failed_runs(
         for row in np.flatnonzero(table.failed)[:most]:
             found = {name: table.columns[name][row] for name in ("run", *table.axes)}
             found["status"] = table.meanings[int(table.columns[STATUS][row])]
-            found |= {name: _where_run_stopped(table.columns, name, row) for name in WHERE}
+            found |= {name: table.columns[name][row] for name in WHERE}
             rows.append(
                 {"experiment": table.name} | {k: _to_python_scalar(v) for k, v in found.items()}
             )
@@ -311,7 +311,7 @@ def references_that_end_early(
 
 def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyReference]:
     group = references_group_name(name)
-    if not (store.place / group / schema.REFERENCE_END).is_dir():  # none, or of an earlier version
+    if not (store.place / group / schema.REFERENCE_END).is_dir():  # there is none
         return
     with store.naming_damage():
         arrays = store.arrays_of_group(group, store.unfolded(group))
@@ -322,11 +322,7 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
         early = np.flatnonzero((ends > 0) & (counts > 0))
         if not len(early):
             return
-        own = {
-            variable.name: arrays[variable.name].values()
-            for variable in schema.STOPS
-            if variable.name in arrays  # a store of an earlier version has no times
-        }
+        own = {variable.name: arrays[variable.name].values() for variable in schema.STOPS}
         held = arrays[schema.HELD_SAMPLES].values()
         attributes = files.read_zarr_metadata(store.place / name)["attributes"]
         reference = json.loads(attributes["experiment"])["reference"]
@@ -506,8 +502,7 @@ def _read_run_status_table(store: Store, name: str) -> _Table:
     attributes = files.read_zarr_metadata(directory).get("attributes", {})
     axes = (*STEPPING, *attributes["scanned"], *attributes["start_axes"])
     axes = tuple(dict.fromkeys((*axes, "initial_condition", "ensemble")))
-    there = [name for name in WHERE if (directory / name).is_dir()]
-    names = (schema.SAMPLE_COUNT.name, STATUS, IN_STUDY, "run", *axes, *there)
+    names = (schema.SAMPLE_COUNT.name, STATUS, IN_STUDY, "run", *axes, *WHERE)
     columns = files.read_1d_arrays(directory, names, store.unfolded(name))
     size = min(map(len, columns.values()))  # a store that just grows has two lengths
     wanted = columns[IN_STUDY][:size].astype(bool)
@@ -515,16 +510,6 @@ def _read_run_status_table(store: Store, name: str) -> _Table:
     flags = files.ArrayFiles.read(directory / STATUS).attributes
     meanings = dict(zip(flags["flag_values"], flags["flag_meanings"].split(), strict=True))
     return _Table(name, columns, axes, meanings)
-
-
-def _where_run_stopped(columns: Mapping[str, np.ndarray], name: str, row: int) -> float:
-    """Where a run stopped; a store of an earlier version has no times."""
-    if name in columns:
-        own: float = columns[name][row]
-        return own
-    if name == "stop_time":
-        return float(columns["stop_step"][row] * columns["step_size"][row])
-    return math.nan
 
 
 def _to_python_scalar(value: object) -> object:

@@ -10,7 +10,8 @@ import functools
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -32,7 +33,7 @@ ZarrMode = Literal["r", "r+", "a"]
 Index = tuple[int, ...]  # of a chunk or a shard, along each dimension of its array
 RowNumbers = NDArray[np.integer]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 INTERNAL = "_geosweep"
 REFERENCES, ENDS = "references", "ends"
 CODECS = ("blosc", "crc32c")
@@ -86,12 +87,6 @@ class Part:
     def rows(self) -> slice:
         """Its slice of the first dimension."""
         return self.extent[0]
-
-    def span(self, begin: Sequence[int]) -> tuple[slice, ...]:
-        """Its extent from a corner on, tuple of slice."""
-        return tuple(
-            slice(s.start - b, s.stop - b) for s, b in zip(self.extent, begin, strict=True)
-        )
 
 
 class UnfoldedShards(Protocol):
@@ -229,22 +224,6 @@ class ArrayFiles:
 
     # --- reading -----------------------------------------------------------------------------
 
-    def chunk(self, index: Index) -> np.ndarray | None:
-        """A file's values, or None if nothing of it is there.
-
-        Raises
-        ------
-        Damaged
-            If the file is not what was written.
-        """
-        if (parts := self._readable_parts(index)) is None:
-            return None
-        values = np.full(self._extent(index), self.fill, self.dtype)
-        begin = [i * c for i, c in zip(index, self.chunks, strict=True)]
-        for part in parts:
-            values[part.span(begin)] = part.values
-        return values
-
     def _readable_parts(
         self, index: Index, among: Collection[int] | None = None
     ) -> list[Part] | None:
@@ -286,8 +265,12 @@ class ArrayFiles:
             If the file cannot be read, or its index.
         """
         data = self.read_file(index)
-        if data is None:
-            return None
+        return None if data is None else self.parts_of(index, data, among)
+
+    def parts_of(
+        self, index: Index, data: bytes, among: Collection[int] | None = None
+    ) -> list[Part]:
+        """The chunks of a file with some bytes; as `parts`."""
         if not self.sharded:
             return [self._part(index, data)]
         spans, found = self.chunk_spans(data), []
@@ -330,8 +313,8 @@ class ArrayFiles:
         found = np.full(self.shape, self.fill, self.dtype)
 
         def read(i: int) -> None:
-            if (values := self.chunk((i,))) is not None:
-                found[self.rows((i,))] = values
+            for part in self._readable_parts((i,)) or ():
+                found[part.rows] = part.values
 
         map_over_place(self.directory, read, range(self.grid[0]))
         return found
@@ -355,11 +338,6 @@ class ArrayFiles:
                     where: tuple[RowNumbers | slice, ...] = (mine, *part.extent[1:])
                     found[where] = part.values[rows[mine] - part.rows.start]
         return found
-
-    def _extent(self, index: Index) -> tuple[int, ...]:
-        """Shape of the part of a file that lies within the array."""
-        sizes = zip(index, self.chunks, self.shape, strict=True)
-        return tuple(min(chunk, shape - i * chunk) for i, chunk, shape in sizes)
 
     # --- files as bytes ----------------------------------------------------------------------
 
@@ -390,8 +368,8 @@ class ArrayFiles:
             raise Damaged("has an index that points beyond it")
         return spans
 
-    def decode_chunk(self, data: bytes, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """The values of a chunk, or of a part of one that has a shape."""
+    def decode_chunk(self, data: bytes) -> np.ndarray:
+        """The values of a chunk; `Damaged` if they cannot be read."""
         body = checked_bytes(data)
         try:
             plain = _blosc_codec().decode(body)
@@ -400,7 +378,7 @@ class ArrayFiles:
                 if self.dtype == object
                 else np.frombuffer(plain, self.dtype)
             )
-            return values.reshape(self.inner if shape is None else shape)
+            return values.reshape(self.inner)
         except (RuntimeError, ValueError) as error:
             raise Damaged(f"cannot be decoded: {error}") from None
 
@@ -450,6 +428,16 @@ def unreadable(file: Place | str, error: OSError) -> GeosweepError:
 def encode_chunk(values: np.ndarray) -> bytes:
     """The bytes of a chunk of numbers, as zarr writes them."""
     return with_checksum(_blosc_codec().encode(np.ascontiguousarray(values)))
+
+
+def seal(content: object) -> int:
+    """A checksum of what JSON holds, to be kept with it."""
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def seals_of_root(metadata: Mapping[str, Any]) -> list[int]:
+    """Checksums of the root's attributes, and of its copies of all other metadata."""
+    return [seal(metadata["attributes"]), seal(metadata["consolidated_metadata"]["metadata"])]
 
 
 def with_checksum(data: bytes) -> bytes:

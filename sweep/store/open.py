@@ -14,7 +14,7 @@ from xarray.core import indexing
 
 from integrators.errors import InputError, check_known, short_repr
 from sweep.store.backends.places import Place
-from sweep.store.commit.fold import check_files_are_there
+from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.commit.zarr_stores import zarr_store_with_records
 from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
 from sweep.store.storage import configure_zarr

@@ -1,7 +1,6 @@
 """How far a store is: read from counts of samples and names of records, without Numba or zarr.
 
-A store of a million runs is counted in a fraction of a second, and again in less: chunks that did
-not change are not read again.
+A store of a million runs is counted in a fraction of a second.
 """
 
 import collections
@@ -19,9 +18,9 @@ from numpy.typing import NDArray
 from sweep.analysis.rows import Rows
 from sweep.errors import Damaged
 from sweep.store import files
-from sweep.store.backends.places import ObjectPlace, Place, map_over_place
+from sweep.store.backends.places import Place
 from sweep.store.backends.trees import write_text_atomically
-from sweep.store.commit.fold import check_files_are_there
+from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.commit.records import (
     CHECKPOINT,
     PARTS,
@@ -30,7 +29,7 @@ from sweep.store.commit.records import (
     RecordsByGroup,
     records_by_group,
 )
-from sweep.store.files import INTERNAL, ArrayFiles, Index, RowNumbers, references_group_name
+from sweep.store.files import INTERNAL, ArrayFiles, RowNumbers, references_group_name
 from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
@@ -142,8 +141,6 @@ class Counter:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        # By file: what it was when it was read, and its values.
-        self._chunks: dict[Place, tuple[object, np.ndarray]] = {}
 
     def count(self) -> list[Progress]:
         """The `Progress` of each experiment, in the order of the study.
@@ -235,24 +232,7 @@ class Counter:
         """The values of an array over runs; `Damaged`, with its name, if they are."""
         if (array := arrays.get(name)) is None:
             raise Damaged(f"{group}/{name} has no metadata")
-        indices = ((i,) for i in range(array.grid[0]))
-        parts = map_over_place(array.directory, lambda at: self._chunk(array, at), indices)
-        return np.concatenate(parts) if parts else np.zeros(0, array.dtype)
-
-    def _chunk(self, array: ArrayFiles, index: Index) -> np.ndarray:
-        file, state = array.file(index), None
-        known = self._chunks.get(file)
-        if known is not None or not isinstance(file, ObjectPlace):  # there it is a request more
-            with contextlib.suppress(OSError):
-                stat = file.stat()
-                state = array.shape, array.chunks, stat.st_mtime_ns, stat.st_ino
-        if known is None or state is None or known[0] != state:
-            values = array.chunk(index)
-            if values is None:
-                rows = array.rows(index)
-                values = np.full(rows.stop - rows.start, array.fill, array.dtype)
-            self._chunks[file] = known = state, values
-        return known[1]
+        return array.values()
 
 
 def _records_of_session(records: Iterable[Record], session: str) -> list[Record]:
@@ -419,8 +399,21 @@ def write_plan_predictions(
     experiments : dict of str to Prediction
     """
     found = {name: asdict(own) for name, own in experiments.items()}
-    text = json.dumps({"total": asdict(total), "experiments": found})
+    said = {"total": asdict(total), "experiments": found}
+    text = json.dumps(said | {"seal": files.seal(said)})
     write_text_atomically(store.internal(PREDICTION), text)
+
+
+def is_prediction_whole(store: Store) -> bool:
+    """Whether a store's prediction is what was written, or it has none."""
+    try:
+        found = json.loads(store.internal(PREDICTION).read_bytes())
+        own: bool = found.pop("seal") == files.seal(found)
+        return own
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def read_plan_predictions(store: Store) -> tuple[Prediction | None, dict[str, Prediction]]:

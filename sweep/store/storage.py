@@ -10,8 +10,8 @@ import dataclasses
 import json
 import math
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import zarr
@@ -35,6 +35,7 @@ from sweep.store.files import (
     ZarrMode,
     are_runs_computed_to_sample,
     read_zarr_metadata,
+    seals_of_root,
 )
 from sweep.study import schema
 
@@ -44,109 +45,10 @@ FILES = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # without
 CODECS = {"compressors": [BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()]}
 
 
-class StoredAttributes(Protocol):
-    """Attributes of a group or an array, as zarr has them."""
-
-    def __getitem__(self, key: str, /) -> Any: ...
-
-    def __setitem__(self, key: str, value: object, /) -> None: ...
-
-    def __contains__(self, key: object, /) -> bool: ...
-
-    def get(self, key: str, default: Any = None, /) -> Any:
-        """One of them, or the default."""
-
-    def update(self, attributes: Mapping[str, Any], /) -> None:
-        """Set some of them."""
-
-    def asdict(self) -> dict[str, Any]:
-        """All of them."""
-
-
-class StoredArray(Protocol):
-    """What the service uses of a `zarr.Array`, which says less of what it reads."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape."""
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        """Shape of its chunks."""
-
-    @property
-    def shards(self) -> tuple[int, ...] | None:
-        """Shape of its shards; None where each chunk is a file of its own."""
-
-    @property
-    def ndim(self) -> int:
-        """Number of its dimensions."""
-
-    @property
-    def size(self) -> int:
-        """Number of values."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of its values."""
-
-    @property
-    def attrs(self) -> StoredAttributes:
-        """Its attributes."""
-
-    @property
-    def oindex(self) -> "OrthogonalIndex":
-        """Indexing along each dimension by itself."""
-
-    def __getitem__(self, where: Any, /) -> np.ndarray: ...
-
-    def __setitem__(self, where: Any, values: Any, /) -> None: ...
-
-    def resize(self, shape: tuple[int, ...], /) -> None:
-        """Let it have another shape."""
-
-
-class OrthogonalIndex(Protocol):
-    """Values of an array by indices along each of its dimensions."""
-
-    def __getitem__(self, where: Any, /) -> np.ndarray: ...
-
-
-class StoredGroup(Protocol):
-    """What the service uses of a `zarr.Group`, below which it takes what it asks for as arrays."""
-
-    @property
-    def attrs(self) -> StoredAttributes:
-        """Its attributes."""
-
-    @property
-    def read_only(self) -> bool:
-        """Whether it was opened to be read."""
-
-    @property
-    def store(self) -> ZarrStore:
-        """Where zarr reads and writes it."""
-
-    def __contains__(self, name: str, /) -> bool: ...
-
-    def __getitem__(self, name: str, /) -> StoredArray: ...
-
-    def __delitem__(self, name: str, /) -> None: ...
-
-    def get(self, name: str, default: None = None, /) -> StoredArray | None:
-        """An array; None if it is not there."""
-
-    def arrays(self) -> Iterable[tuple[str, Any]]:
-        """The arrays below it, by their names."""
-
-    def groups(self) -> Iterable[tuple[str, object]]:
-        """The groups below it, by their names."""
-
-    def require_group(self, name: str, /) -> object:
-        """Make a group below it, unless it is there."""
-
-    def create_array(self, name: str, **settings: Any) -> StoredArray:
-        """Make an array."""
+# A `zarr.Group`, below which arrays are asked for by name, and a `zarr.Array`: the types of both
+# say less, since a name may be that of either, and an element of any type.
+StoredGroup = Any
+StoredArray = Any
 
 
 def configure_zarr() -> None:
@@ -176,15 +78,13 @@ def open_root_of_store(
 def open_root_group(place: ZarrStore | str, mode: ZarrMode = "r") -> StoredGroup:
     """The root group of what zarr calls a store; never the consolidated copy of its metadata."""
     configure_zarr()
-    root = zarr.open_group(place, mode=mode, zarr_format=3, use_consolidated=False)
-    return cast("StoredGroup", root)
+    return zarr.open_group(place, mode=mode, zarr_format=3, use_consolidated=False)
 
 
 def open_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
     """A group below the root; like the root's, its metadata as it is."""
     mode: ZarrMode = "r" if root.read_only else "r+"
-    group = zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
-    return cast("StoredGroup", group)
+    return zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
 
 
 def read_root_group_or_none(store: StoreFiles) -> StoredGroup | None:
@@ -317,6 +217,8 @@ def _consolidation(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def _write_metadata(
     store: StoreFiles, name: str, metadata: dict[str, Any], check: WriteCheck | None
 ) -> None:
+    if not name:
+        metadata["consolidated_metadata"]["seals"] = seals_of_root(metadata)
     text = json.dumps(metadata, indent=2)
     put_durably(store.place / name / METADATA, text.encode(), check)
 

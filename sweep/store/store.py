@@ -7,11 +7,11 @@ else of a store is below ``_geosweep``:
 
 - ``session.json``: the name of the session whose records count, empty once it has ended, and the
   lease holder who wrote this (`sweep.store.lease.holder.SessionRecord`).
-- ``records/GROUP/ROW/*.record`` and ``*.checkpoint``: what tasks have put for a row of shards, see
-  `sweep.store.commit.records`. Workers write each file once, under a name of its own, without the
-  lease, and remove checkpoints; the lease holder removes both kinds.
-- ``folded/GROUP.json``: the ledger of a group, how far each row of shards is folded. Zarr reads a
-  file that is missing as blank: with the ledger it is noticed. Written by the lease holder.
+- ``records/GROUP/ROW/*.record.npz`` and ``*.checkpoint.npz``: what tasks have put for a row of
+  shards, see `sweep.store.commit.records`. Workers write each file once, under a name of its own,
+  without the lease, and remove checkpoints; the lease holder removes both kinds.
+- ``folded/GROUP.json``: the ledger of a group, the size and a checksum of each file, see
+  `sweep.store.commit.ledger`. Written by the lease holder.
 - ``references/EXPERIMENT`` and ``ends.GROUP``: groups of reference trajectories, and of the states
   of integrators at the end of runs; as those of experiments.
 - ``environments/NUMBER.json``: what a worker computes with. Workers write it without the lease; two
@@ -157,21 +157,15 @@ class Store:
     @property
     def session(self) -> SessionRecord:
         """What it says of its last session, as it is now; of none, if there was none."""
-        for file in (self.session_file, self.internal("session")):  # so named by an earlier version
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                return SessionRecord.parse(self._session_content(file))
-        return SessionRecord()
-
-    def _session_content(self, file: Place) -> bytes:
         try:
-            return file.read_bytes()
+            return SessionRecord.parse(self.session_file.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return SessionRecord()
         except OSError as error:
-            if error.errno not in UNUSABLE or isinstance(
-                error, Unreachable | PermissionError | NotADirectoryError
-            ):
-                raise
-            remedy = f"remove it: `sweep run {self}` computes again what is not folded yet"
-            raise Damaged(f"cannot be read: {error.strerror}", str(file), remedy) from None
+            raise files.unreadable(self.session_file, error) from None
+        except (ValueError, TypeError):
+            text = "is not what was written: it fails its checksum"
+            raise Damaged(text, str(self.session_file)) from None
 
     @property
     def session_name(self) -> str:
@@ -283,6 +277,11 @@ class Store:
         self.check_format(attributes)
         if "experiments" not in attributes:
             raise InputError(f"{self.place / METADATA} lacks its experiments: the store is damaged")
+        copies = metadata.get("consolidated_metadata") or {}
+        if (sealed := copies.get("seals")) and sealed != (found := files.seals_of_root(metadata)):
+            lost = "it says which study the store holds: restore it from a copy"
+            remedy = f"`sweep verify {self} --repair` mends it" if sealed[0] == found[0] else lost
+            raise Damaged("fails its checksum", str(self.place / METADATA), remedy)
         return metadata
 
     def check(self) -> None:
@@ -335,7 +334,7 @@ class Store:
 
     def unfolded(self, group: str) -> Unfolded | None:
         """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
-        return Unfolded.of(self.place, files.group_with_records_of(group), self.session_name)
+        return self.unfolded_by_group().get(files.group_with_records_of(group))
 
     def unfolded_by_group(self) -> dict[str, Unfolded]:
         """What is not folded yet, by group."""

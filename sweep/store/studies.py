@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.limits import MOST_TEXT
-from sweep.study.model import Study, parse_study, unite_studies
+from sweep.study.model import Study, parse_study
 from sweep.study.model import load_study_file as load_study_file
 from sweep.study.resolve import time_axes
 from sweep.study.run_table import RunTable, expand_experiment
@@ -42,7 +42,7 @@ NOTE = r"(?m)^# [\w-]+ was extended to .*; `sweep run STORE` goes on\.\n"
 def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
     from sweep.store import end_states  # with xarray and SciPy, which few studies need
 
-    return end_states.load_starts_from_store(*arguments, read_study=stored_study, **settings)
+    return end_states.load_starts_from_store(*arguments, **settings)
 
 
 # The room of studies is below this one: it reads end states of stores by what is registered here,
@@ -121,12 +121,12 @@ def stored_study(
         raise StoreError(f"{store}: there is no store to extend")
     plugins = approvals.approved_plugins_of_store(root.attrs, store, trust_plugins)
     settings = f"the study in {store}", directory, plugins, store, trust_plugins
-    texts = root.attrs["studies"] if text is None else [text]
-    read = [_study_with_stored_time_axes(root, parse_study(own, *settings)) for own in texts]
-    if len(read) == 1:
-        return read[0]
-    text = unite_studies(read).text  # a store of an earlier version kept several
-    return _study_with_stored_time_axes(root, parse_study(text, *settings))
+    kept = _text_of_root(root) if text is None else text
+    return _study_with_stored_time_axes(root, parse_study(kept, *settings))
+
+
+def _text_of_root(root: StoredGroup) -> str:
+    return "".join(root.attrs["studies"])
 
 
 def _study_with_stored_time_axes(root: StoredGroup, study: Study) -> Study:
@@ -167,7 +167,7 @@ def stored_study_text(store: str | Place | Store) -> str:
     if root is None:
         raise StoreError(f"{store}: there is no store")
     notes = {}
-    text = re.sub(NOTE, "", shown_text(root.attrs["studies"]))  # those of a store it was shown of
+    text = re.sub(NOTE, "", _text_of_root(root))  # those of a store it was shown of
     for name, unit, axis in time_axes_in_text(text):
         stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
         if stored and stored["duration"] != axis.duration:
@@ -176,11 +176,6 @@ def stored_study_text(store: str | Place | Store) -> str:
                 f"{json.dumps(stored['samples'])}); `sweep run STORE` goes on.\n"
             )
     return "".join(notes.values()) + text
-
-
-def shown_text(texts: Iterable[str]) -> str:
-    """The text that a store keeps, and those that one of an earlier version does, as one."""
-    return "\n\n".join(texts)
 
 
 def time_axes_in_text(text: str) -> Iterator[tuple[str, float, TimeAxis]]:
@@ -234,12 +229,10 @@ def _unite_with_additions_of_store(
         root = Store.at(store).existing_root()
         if root is None:
             return study
-        texts, own = root.attrs["studies"], tomllib.loads(study.text)
-        if tomllib.loads(texts[0]) == own and len(texts) == 1:
+        text, own = _text_of_root(root), tomllib.loads(study.text)
+        if tomllib.loads(text) == own:
             return _study_with_stored_time_axes(root, study)
-        if len(texts) == 1:
-            texts = re.split(f"(?m)^(?={ADDED}|{EXTENDED})", texts[0])
-        asked, *added = texts
+        asked, *added = re.split(f"(?m)^(?={ADDED}|{EXTENDED})", text)
         if tomllib.loads(asked) == own and all(text.startswith(ADDED) for text in added):
             whole = stored_study(store, directory, trust_plugins)
             unite_libraries([study.library, whole.library])  # unless its plugins have changed

@@ -674,7 +674,6 @@ def _store_starts(given: format.StoreStart, place: Place) -> StoreStarts:
     return read_end_states(
         name if "://" in name else source.directory / name,
         kept=source.kept,
-        trust_plugins=source.trust_plugins,
         file=name,
         experiment=given.experiment,
         where_runs=given.where,

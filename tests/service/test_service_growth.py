@@ -231,7 +231,7 @@ def test_the_order_of_what_is_recorded_is_no_change(store, grow):
 
 
 def newer(path):
-    zarr.open_group(path, mode="a").attrs["format_version"] = 3
+    zarr.open_group(path, mode="a").attrs["format_version"] = 4
 
 
 def older(path):

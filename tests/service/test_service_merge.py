@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import zarr
 from study_text import one_experiment
+from written_stores import accept
 
 import sweep
 from sweep.errors import StoreError
@@ -61,6 +62,7 @@ def test_results_that_differ_are_refused_unless_one_is_preferred(place, arrays):
     ids = arrays(place / "a.zarr", "only")["run_id"].tolist()
     row = next(i for i, name in enumerate(group["run_id"][:].tolist()) if name in ids)
     group["energy"][row] = np.nextafter(group["energy"][row], 1e9)
+    accept(place / "b.zarr")
     stores, out = [place / "a.zarr", place / "b.zarr"], place / "out.zarr"
     with pytest.raises(StoreError, match="1 of 3 runs that are computed in several .* differ"):
         sweep.merge(stores, out)

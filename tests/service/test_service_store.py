@@ -128,7 +128,7 @@ def test_plain_xarray_opens_it(store):
 def test_open_study_shows_experiments_alone_and_loads_what_is_small(store):
     tree = sweep.open_study(store)
     assert set(tree.children) == set(NAMES)
-    assert tree.attrs["studies"] == [STUDY] and tree.attrs["format_version"] == 2
+    assert tree.attrs["studies"] == [STUDY] and tree.attrs["format_version"] == 3
     pendulum = tree["pendulum"].to_dataset()
     is_loaded = {
         name: "values with dtype" not in repr(pendulum[name]) for name in pendulum.variables

@@ -158,7 +158,7 @@ class TaskRows:
         self._committed |= self.done
         chains: dict[tuple[str, tuple[int, ...]], list[Record]] = {}
         for record in found:
-            if record.name.kind == CHECKPOINT and record.header["identity"] == self._identity:
+            if record.name.kind == CHECKPOINT and record.identity == self._identity:
                 chains.setdefault((record.name.token, tuple(record.rows)), []).append(record)
         for records in chains.values():
             self._resume_from_chain(records)
@@ -178,7 +178,7 @@ class TaskRows:
         if not mine.any():
             return
         where = np.searchsorted(last.rows, self.rows[mine])
-        state = {name: last.read_state(name) for name in last.header["state"]}
+        state = last.state
         for record in chain:
             self._read_samples(record, np.flatnonzero(mine), where)
         # All is read: the files may go.
@@ -191,12 +191,11 @@ class TaskRows:
         self, record: Record, mine: NDArray[np.intp], where: NDArray[np.intp]
     ) -> None:
         for name, array in self._arrays.items():
-            for piece in record.pieces(name):
-                inside = (where >= piece.rows[0]) & (where < piece.rows[1])
-                values = record.read_values(piece, array)[where[inside] - piece.rows[0]]
-                spans = (slice(first, last) for first, last in piece.spans)
-                at: tuple[Any, ...] = mine[inside], *spans
-                self.columns[name][at] = values
+            if (values := record.column(name)) is not None:
+                begin = [record.name.first if dim == "time" else 0 for dim in array.dims[1:]]
+                extent = zip(begin, values.shape[1:], strict=True)
+                at: tuple[Any, ...] = mine, *(slice(a, a + size) for a, size in extent)
+                self.columns[name][at] = values[where]
 
     def state(self, names: Sequence[str], indices: NDArray[np.intp]) -> dict[str, np.ndarray]:
         """The integrator's state from which rows go on.
@@ -317,9 +316,7 @@ class TaskRows:
             token=self._attempt.token,
             kind=kind,
         )
-        record = write_record(
-            self._folder, record_name, self._arrays, rows, columns, self._identity, state
-        )
+        record = write_record(self._folder, record_name, rows, columns, self._identity, state)
         self.written = time.perf_counter()
         return record
 

@@ -202,13 +202,6 @@ class ObjectPlace:
         """The object's content."""
         return self.read_tagged()[0]
 
-    def read_range(self, offset: int, size: int) -> bytes:
-        """A part of the object's content, shorter where that ends."""
-        with self._server() as (obstore, client):
-            found = obstore.get(client, self.key, options={"range": (offset, offset + size)})
-            data: bytes = found.bytes().to_bytes()
-            return data
-
     def read_tagged(self) -> tuple[bytes, str | None]:
         """The object's content, and the tag that `put_if` knows it by."""
         with self._server() as (obstore, client):
@@ -326,15 +319,6 @@ def read_bytes_or_none(place: "Place") -> bytes | None:
         if isinstance(place, Path) and place.is_symlink():  # which leads nowhere
             raise
         return None
-
-
-def read_range_of_place(place: "Place", offset: int, size: int) -> bytes:
-    """A part of a file's content, shorter where that ends."""
-    if isinstance(place, ObjectPlace):
-        return place.read_range(offset, size)
-    with open(place, "rb") as file:
-        file.seek(offset)
-        return file.read(size)
 
 
 def path_below(place: "Place", top: "Place") -> str:

@@ -9,7 +9,7 @@ A commit, step by step:
 3. Once all tasks of a row of shards are done, the coordinator *folds* its records: every shard that
    they change is grown and replaced, array by array. Then the directories are synced, and only then
    come the shards of ``sample_count``, by which a run counts as computed.
-4. It writes into the group's ledger, ``folded/GROUP.json``, how far the row is folded.
+4. It writes into the group's ledger, ``folded/GROUP.json``, a checksum of each of these files.
 5. It removes the records.
 
 What a process leaves that is killed,

@@ -2,8 +2,8 @@
 
 Only the holder of the lease folds: a row of shards once each of its tasks has sent a receipt that
 it is done (`BackgroundFolding`); what an earlier session has left, right after the lease was
-acquired to run, retry or merge (`settle`), or to repair (`fold_all_but_onto_damage`); what came
-after that, when a session begins (`begin_session`); and the rest at the end of a run (`fold_all`).
+acquired to run, retry, merge (`settle`) or repair; what came after that, when a session begins
+(`begin_session`); and the rest at the end of a run (`fold_all`).
 
 The steps are in `sweep.store.commit`. Folding is idempotent: repeated after a crash at any instant,
 it gives the same values, since shards only grow at their end and a record is kept until all of it
@@ -14,26 +14,31 @@ are finished rows of the session that the store names, and read arrays after.
 import collections
 import contextlib
 import functools
-import json
+import itertools
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, Self
-
-import numpy as np
 
 from sweep.errors import Damaged
 from sweep.store.backends.places import (
     ObjectPlace,
     Place,
     WriteCheck,
-    files_below,
-    path_below,
     read_bytes_or_none,
 )
 from sweep.store.backends.trees import remove_tree
+from sweep.store.commit.ledger import (
+    Ledger,
+    entry_of,
+    is_as_written,
+    ledger_file,
+    ledger_of_group,
+    note_files,
+    path_of_file,
+)
 from sweep.store.commit.records import (
     CHECKPOINT,
     PARTIAL,
@@ -41,29 +46,20 @@ from sweep.store.commit.records import (
     Record,
     list_records,
     put_durably,
+    put_records,
     records_by_group,
     records_folder,
-    shard_with_records,
     sync_directories,
     unfolded_by_group,
 )
-from sweep.store.files import (
-    ArrayFiles,
-    Index,
-    RowNumbers,
-    end_checkpoints_group_name,
-    unreadable,
-)
+from sweep.store.commit.shards import Draft
+from sweep.store.files import ArrayFiles, Index, RowNumbers
 from sweep.store.lease.holder import LeaseHolder, SessionRecord
 from sweep.store.store import Store
 from sweep.study import schema
 
-# By the row of shards and the array: how far it is folded along its other dimensions. Zarr reads a
-# file that is missing as blank: with the ledger it is noticed.
-Ledger = dict[int, dict[str, list[int]]]
-CHECKPOINT_ARRAY = "checkpoint"  # not in the ledger: it is deleted when the code changes
-MOST_LOADED = 8  # records that are in memory at once
-LEDGERS = "folded"  # with a file for each group
+MOST_LOADED = 2**28  # bytes of records that are in memory at once, about
+OTHER = "is not what was written there: it fails its checksum"
 
 
 class HasRows(Protocol):
@@ -90,9 +86,9 @@ def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
 
 
 def fold_group(
-    store: Store, group: str, session: str, rows: Iterable[int], check: WriteCheck = lambda: None
-) -> int:
-    """Fold the records of a session that a group has.
+    store: Store, group: str, session: str, row: int, check: WriteCheck = lambda: None
+) -> None:
+    """Fold the records of a session that a row of shards of a group has.
 
     Parameters
     ----------
@@ -101,240 +97,132 @@ def fold_group(
         Name of the group.
     session : str
         Name of the session whose records count.
-    rows : sequence of int
-        Rows of shards that are to be folded.
+    row : int
     check : callable
         Raises unless this process still holds the lease.
-
-    Returns
-    -------
-    int
-        Records that were folded.
     """
-    arrays, ledger, folded = None, {}, 0
-    for row in rows:
-        records = list_records(records_folder(store.place, group, row), RECORD, session)
-        if not records:
-            continue
-        if arrays is None:
-            arrays = written_by_tasks(store.arrays_of_group(group))
-            ledger = ledger_of_group(store, group)
+    records = list_records(records_folder(store.place, group, row), RECORD, session)
+    if not records:
+        return
+    arrays, ledger = written_by_tasks(store.arrays_of_group(group)), ledger_of_group(store, group)
+    check()
+    try:
+        written = _fold_shard_row(row, arrays, records, ledger, check)
+    except FileNotFoundError:  # the next lease holder has folded the records
         check()
-        try:
-            _fold_shard_row(row, arrays, records, check, is_new=row not in ledger)
-        except FileNotFoundError:  # the next lease holder has folded the records
-            check()
-            raise
-        samples = max(record.name.last for record in records)
-        ledger = note_folded(store, group, ledger, {row: _extents_of_rows(arrays, samples)}, check)
-        for record in records:
-            record.remove()
-        folded += len(records)
-    return folded
+        raise
+    note_files(store, group, written, check)
+    for record in records:
+        record.remove()
 
 
 def _fold_shard_row(
     row: int,
     arrays: Mapping[str, ArrayFiles],
-    records: list[Record],
+    records: Sequence[Record],
+    ledger: Ledger,
     check: WriteCheck,
-    is_new: bool,
-) -> None:
-    if len(records) <= MOST_LOADED:
-        records = [record.load() for record in records]
-    written: set[Path] = set()
+) -> Ledger:
+    """Fold records of a row of shards; what the ledger is to have of it."""
+    loaded = 0
+    for record in records:
+        if loaded < MOST_LOADED:
+            loaded += record.load()
+        else:
+            record.check()
+    first, last = min(r.name.first for r in records), max(r.name.last for r in records)
+    written: Ledger = {}
+    directories: set[Path] = set()
     for array in arrays.values():
         if is_last := array.name == schema.SAMPLE_COUNT.name:
             # All directories before the counts: no count becomes durable before its data. Together,
             # as one flush of a file system's journal serves all of them.
-            sync_directories(written)
-        grid, touched = array.inner_grid, set()
-        for record in records:
-            for piece in record.pieces(array.name):
-                touched.add(tuple(c // n for c, n in zip(piece.at, grid, strict=True)))
-        for index in sorted(touched):
-            write_shard(
-                array, index,
-                functools.partial(_grown_by_records, array, index, records),
-                check, is_new, syncs_directory=is_last,
-            )  # fmt: skip
-            if isinstance(directory := array.file(index).parent, Path):
-                written.add(directory)
+            sync_directories(directories)
+        for index in _shards_over_samples(array, row, first, last):
+            put = functools.partial(put_records, array.name, records)
+            written |= write_shard(array, index, put, ledger, check, syncs_directory=is_last)
+        if isinstance(array.directory, Path):
+            directories.add(array.directory)
+    return written
 
 
-def _grown_by_records(
-    array: ArrayFiles, index: Index, records: Sequence[Record], old: bytes | None
-) -> bytes | None:
-    return shard_with_records(array, index, old, records)
+def _shards_over_samples(array: ArrayFiles, row: int, first: int, last: int) -> Iterator[Index]:
+    """The indices of an array's shards that hold a row of shards at some of its samples."""
+    along = [
+        range(first // chunk, math.ceil(last / chunk)) if dim == "time" else range(number)
+        for dim, chunk, number in zip(array.dims[1:], array.chunks[1:], array.grid[1:], strict=True)
+    ]
+    return itertools.product([row], *along)
 
 
 def write_shard(
     array: ArrayFiles,
     index: Index,
-    grown: Callable[[bytes | None], bytes | None],
+    change: Callable[[Draft], object],
+    ledger: Ledger,
     check: WriteCheck = lambda: None,
-    is_new: bool = False,
+    lenient: bool = False,
     syncs_directory: bool = True,
-) -> None:
-    """Write a shard anew.
+) -> Ledger:
+    """Change a shard; what the group's ledger is to have of it.
 
     Parameters
     ----------
     array : sweep.store.files.ArrayFiles
     index : tuple of int
-    grown : callable
-        From the shard's bytes, or None if there is none, to those that it is to have.
+    change : callable
+        Puts values into the `Draft` of it.
+    ledger : dict
+        That of the group, whose shard must be there as it was written.
     check : callable
         As in `fold_group`.
-    is_new : bool
-        Whether there is none yet, as far as is known.
+    lenient : bool
+        Whether a shard that is another one, or cannot be read, is taken as far as it can.
     syncs_directory : bool
         As in `put_durably`.
     """
-    file = array.file(index)
-    if not isinstance(file, ObjectPlace):
+    path, file = path_of_file(array, index), array.file(index)
+
+    def grown(old: bytes | None) -> bytes | None:
+        checked = not lenient and array.name != schema.SAMPLE_COUNT.name  # what is lost is as 0
+        if checked and not is_as_written(ledger.get(path), old):
+            text = "is not there" if old is None else OTHER
+            raise array.damage(index, Damaged(text))
+        try:
+            change(draft := Draft(array, index, old, lenient))
+            return draft.data()
+        except Damaged as damage:
+            raise array.damage(index, damage) from None
+
+    if isinstance(file, ObjectPlace):
+        data = _put_grown_object(file, grown, path not in ledger, check)
+    else:
         old = read_bytes_or_none(file)
         if (data := grown(old)) not in (None, old):
             put_durably(file, data, check, syncs_directory)
-        return
+    return {} if data is None else {path: entry_of(data)}
+
+
+def _put_grown_object(
+    file: ObjectPlace,
+    grown: Callable[[bytes | None], bytes | None],
+    is_new: bool,
+    check: WriteCheck,
+) -> bytes | None:
     # A fold that was cut short may have put it, without the ledger that says so.
     if is_new and ((data := grown(None)) is None or file.put_if(data)):
-        return
+        return data
     while True:
         try:
             old, tag = file.read_tagged()
         except FileNotFoundError:
             old, tag = None, None
         if (data := grown(old)) in (None, old):
-            return
+            return data
         check()
         if file.put_if(data, tag):
-            return
+            return data
         check()  # changed meanwhile by the next lease holder, or late by one before: then again
-
-
-# --- the ledger of folded rows ---------------------------------------------------------------
-
-
-def ledger_file(store: Store, group: str) -> Place:
-    """The file of a group's ledger."""
-    return store.internal(LEDGERS, f"{group}.json")
-
-
-def ledger_of_group(store: Store, group: str) -> Ledger:
-    """The ledger of a group; empty if nothing is folded.
-
-    By row of shards and array, how far it is folded along the array's other dimensions.
-    """
-    try:
-        found = json.loads(ledger_file(store, group).read_bytes())
-        return {
-            int(row): {name: list(map(int, extent)) for name, extent in extents.items()}
-            for row, extents in found.items()
-        }
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise unreadable(ledger_file(store, group), error) from None
-    except (ValueError, AttributeError, TypeError):
-        raise Damaged("is not what was written", str(ledger_file(store, group))) from None
-
-
-def note_folded(
-    store: Store,
-    group: str,
-    ledger: Ledger,
-    rows: Mapping[int, Mapping[str, Sequence[int]]],
-    check: WriteCheck = lambda: None,
-) -> Ledger:
-    """Write into a group's ledger how far rows of shards are folded; the new ledger."""
-    new = dict(ledger)
-    for row, extents in rows.items():
-        known = ledger.get(row, {})
-        new[row] = {
-            name: list(map(max, extent, known.get(name, extent)))
-            for name, extent in extents.items()
-        }
-    if new != ledger:
-        text = json.dumps({str(row): extent for row, extent in sorted(new.items())})
-        put_durably(ledger_file(store, group), text.encode(), check)
-    return new
-
-
-def _extents_of_rows(arrays: Mapping[str, ArrayFiles], samples: int) -> dict[str, tuple[int, ...]]:
-    """What is written of rows with so many samples; arrays may become larger, and get others."""
-    return {
-        name: array.row_shape(samples) for name, array in arrays.items() if name != CHECKPOINT_ARRAY
-    }
-
-
-def missing_shards(
-    store: Store, group: str, arrays: Mapping[str, ArrayFiles], paths: set[str]
-) -> list[tuple[ArrayFiles, Index]]:
-    """The shards that a group's ledger has and that do not exist, as (array, index).
-
-    Parameters
-    ----------
-    store : Store
-    group : str
-    arrays : dict of str to sweep.store.files.ArrayFiles
-        That tasks write.
-    paths : set of str
-        Files of the store, relative to it.
-    """
-    ledger, found = ledger_of_group(store, group), []
-    for name, array in arrays.items():
-        directory = path_below(array.directory, store.place)
-        for row, extents in ledger.items():
-            if name not in extents or row >= array.grid[0]:
-                continue
-            sizes = zip(extents[name], array.shape[1:], array.chunks[1:], strict=True)
-            for rest in np.ndindex(*(math.ceil(min(size, n) / c) for size, n, c in sizes)):
-                if _is_missing(array, (row, *rest), directory, paths):
-                    found.append((array, (row, *rest)))
-    return found
-
-
-def _is_missing(array: ArrayFiles, index: Index, directory: str, paths: set[str]) -> bool:
-    """Whether a file does not exist, and did not when the files in `paths` were listed."""
-    listed = f"{directory}/{array.file_name(index)}" in paths
-    return not listed and not array.file(index).is_file()
-
-
-def _missing_coordinates(
-    store: Store, arrays: Mapping[str, ArrayFiles], paths: set[str]
-) -> list[tuple[ArrayFiles, Index]]:
-    """The missing chunks of coordinates, as (array, index); a complete store has all of them."""
-    return [
-        (array, index)
-        for array in arrays.values()
-        if not array.sharded
-        for index in np.ndindex(array.grid)
-        if _is_missing(array, index, path_below(array.directory, store.place), paths)
-    ]
-
-
-def check_files_are_there(store: Store, group: str, paths: set[str] | None = None) -> None:
-    """Raise `Damaged` if files of a group are missing that were written: results or coordinates.
-
-    Parameters
-    ----------
-    store : Store
-    group : str
-    paths : set of str, optional
-        As in `missing_shards`; they are listed unless given.
-    """
-    arrays = store.arrays_of_group(group)
-    if paths is None:
-        groups = group, end_checkpoints_group_name(group)
-        paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
-    missing = missing_shards(store, group, written_by_tasks(arrays), paths)
-    if store.consolidated:  # else it is about to be made, or to grow
-        missing = [*_missing_coordinates(store, arrays, paths), *missing]
-    if missing:
-        array, index = missing[0]
-        more = f", and {len(missing) - 1:,} others" * (len(missing) > 1)
-        raise Damaged(f"{path_below(array.file(index), store.place)} is not there{more}")
 
 
 # --- sessions --------------------------------------------------------------------------------
@@ -401,51 +289,40 @@ def remove_unfinished(store: Store) -> None:
             (store.place / path).unlink(missing_ok=True)
 
 
-def fold_all(store: Store, session: str, check: WriteCheck = lambda: None) -> int:
-    """Fold all records of a session, until there are none; how many they were."""
-    folded = 0
-    while waiting := _rows_to_fold(store, session):
-        for group, rows in waiting.items():
-            folded += fold_group(store, group, session, rows, check)
-    return folded
-
-
-def fold_all_but_onto_damage(
-    store: Store, check: WriteCheck = lambda: None
+def fold_all(
+    store: Store, session: str, check: WriteCheck = lambda: None, lenient: bool = False
 ) -> dict[str, list[Record]]:
-    """As `settle`; but records of rows of shards that cannot grow are left, and returned by group.
+    """Fold all records of a session, until there are none; by group those that cannot be folded.
 
     Parameters
     ----------
     store : Store
+    session : str
     check : callable
-        Raises unless this process still holds the lease.
-
-    Raises
-    ------
-    StoreError
-        If metadata or a ledger cannot be read.
+        As in `fold_group`.
+    lenient : bool
+        Whether to leave records of rows of shards that are damaged, instead of to raise.
     """
-    remove_unfinished(store)
-    session = store.session_name
-    left: dict[str, list[Record]] = {}
-    for group, rows in _rows_to_fold(store, session).items():
-        with store.naming_damage():
-            store.arrays_of_group(group)
-            ledger_of_group(store, group)
-        for row in rows:
+    left: dict[tuple[str, int], list[Record]] = {}
+    while waiting := _rows_to_fold(store, session) - left.keys():
+        for group, row in sorted(waiting):
             try:
-                fold_group(store, group, session, [row], check)
+                fold_group(store, group, session, row, check)
             except Damaged:
-                found = list_records(records_folder(store.place, group, row), RECORD, session)
-                left.setdefault(group, []).extend(found)
-    return left
+                if not lenient:
+                    raise
+                folder = records_folder(store.place, group, row)
+                left[group, row] = list_records(folder, RECORD, session)
+    found: dict[str, list[Record]] = {}
+    for (group, _), records in left.items():
+        found.setdefault(group, []).extend(records)
+    return found
 
 
-def _rows_to_fold(store: Store, session: str) -> dict[str, list[int]]:
-    """Rows of shards of which a session has records, by group."""
+def _rows_to_fold(store: Store, session: str) -> set[tuple[str, int]]:
+    """Groups and their rows of shards of which a session has records."""
     unfolded = unfolded_by_group(records_by_group(store.place), session)
-    return {group: sorted(found.records) for group, found in unfolded.items()}
+    return {(group, row) for group, found in unfolded.items() for row in found.records}
 
 
 def begin_session(
@@ -602,7 +479,7 @@ class BackgroundFolding:
             self._folding.append(self._pool.submit(self._fold, group, row))
 
     def _fold(self, group: str, row: int) -> None:
-        fold_group(self._store, group, self._session, [row], self._check)
+        fold_group(self._store, group, self._session, row, self._check)
 
     def __enter__(self) -> Self:
         return self

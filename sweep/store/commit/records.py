@@ -1,11 +1,11 @@
-"""Records: what a task commits, each one immutable object, and a fold brings into the arrays.
+"""Records: what a task commits, each one immutable ``.npz`` file, which a fold brings into arrays.
 
 Writing a record changes no other one: a worker that was suspended, and resumes after another one
 has done its task, writes a record that is ignored. A record of finished rows counts if it is of the
 session that the store names; a checkpoint of any session may be resumed from, if its identity is
-the same. The name says how many rows a file has, between which two, and which samples; the header
-says which rows they are. Behind it come variables cut along the chunks of their arrays and encoded
-in the same way, so that a fold copies whole chunks without decoding them.
+the same. The name says how many rows a file has, between which two, and which samples; in it are
+its rows, the values of each array in these rows, and of a checkpoint the integrator's state. Behind
+the last byte that NumPy reads there is a checksum of all before.
 
 A checkpoint is a record of runs on their way, between two samples too, with the integrators' state.
 The n-th, from 1, of some rows in an attempt has the samples from those of checkpoint n & (n - 1)
@@ -14,17 +14,16 @@ binary ones, and each sample is written log2(n) times at most.
 """
 
 import functools
-import itertools
-import json
+import io
 import os
 import re
 import secrets
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -36,7 +35,6 @@ from sweep.store.backends.places import (
     files_below,
     place_is_file,
     read_bytes_or_none,
-    read_range_of_place,
 )
 from sweep.store.commit.shards import Draft
 from sweep.store.files import (
@@ -45,18 +43,15 @@ from sweep.store.files import (
     Index,
     RowNumbers,
     checked_bytes,
-    encode_chunk,
     unreadable,
     with_checksum,
 )
 
 RECORD, CHECKPOINT = "record", "checkpoint"
 FOLDER = "records"
-MAGIC = b"geosweep record 1\n"
-MOST_HEADER_END = 2**31  # bytes; a header that says that it ends later is none
+NAME, ROWS, IDENTITY, VALUES, STATE = "name", "rows", "identity", "values", "state"  # in a file
 KEPT = 2**28  # bytes of merged shards that an `Unfolded` caches
 SYNCED = 16  # files of a tree that are synced at once
-AT_FIRST = 2**15  # bytes that are read of a record, to find its header
 PARTIAL = ".partial"
 PARTS = 10**12  # of a sample interval
 
@@ -103,7 +98,7 @@ class RecordName:
         """Parse the name of a file; None if it is not that of a record."""
         pattern = (
             r"(\d+)-(\d+)_(\d+)_(\d+)-(\d+)(?:-(\d+))?_(\d+)_(\d+)_(\w+)_(\w+)"
-            r"\.(record|checkpoint)"
+            r"\.(record|checkpoint)\.npz"
         )
         found = re.fullmatch(pattern, text)
         if found is None:
@@ -115,38 +110,12 @@ class RecordName:
     def __str__(self) -> str:
         start, stop, count, first, last, part, failed, cpu, session, token, kind = astuple(self)
         runs, beyond = f"{start:09d}-{stop:09d}_{count}", f"-{part}" if part else ""
-        return f"{runs}_{first}-{last}{beyond}_{failed}_{cpu}_{session}_{token}.{kind}"
+        return f"{runs}_{first}-{last}{beyond}_{failed}_{cpu}_{session}_{token}.{kind}.npz"
 
     @property
     def reach(self) -> tuple[int, int]:
         """How far its rows are, to compare with others: the samples, and the part of the next."""
         return self.last, self.part
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a variable in a record, that lies in one chunk of its array.
-
-    Parameters
-    ----------
-    at : tuple of int
-        Index of the chunk, along all of the array.
-    rows : tuple of int
-        Half-open range of positions in `Record.rows`, which are not numbers of rows.
-    spans : tuple of tuple of int
-        Half-open range along each of the array's other dimensions.
-    whole : bool
-        Whether it is all of the chunk, and padded as that is.
-    offset, size : int
-        Of its bytes, from the end of the header on.
-    """
-
-    at: Index
-    rows: tuple[int, int]
-    spans: tuple[tuple[int, int], ...]
-    whole: bool
-    offset: int
-    size: int
 
 
 class Record:
@@ -160,103 +129,85 @@ class Record:
 
     def __init__(self, place: Place, name: RecordName) -> None:
         self.place, self.name = place, name
-        self._data: bytes | None = None
+        self._columns: dict[str, np.ndarray] | None = None
 
     def __reduce__(self) -> tuple[type["Record"], tuple[Place, RecordName]]:
         return Record, (self.place, self.name)  # without what was read of it
 
-    @property
-    def header(self) -> dict[str, Any]:
-        """The header, as a dict; `Damaged` if it cannot be read."""
-        return self._header_and_end[0]
-
-    @functools.cached_property
-    def _header_and_end(self) -> tuple[dict[str, Any], int]:
-        """The header, and where it ends."""
-        begin = len(MAGIC) + 8
-        data = self._read(0, AT_FIRST)
-        end = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
-        if data[: len(MAGIC)] != MAGIC or not begin < end < MOST_HEADER_END:
-            raise Damaged("is no record", str(self.place))
-        if len(data) < end:
-            data = self._read(0, end)
-        try:
-            return json.loads(self._checked(data[begin:end])), end
-        except ValueError:
-            raise Damaged("has a header that is no JSON", str(self.place)) from None
-
     @functools.cached_property
     def rows(self) -> RowNumbers:
         """Its rows, an ascending ndarray of int."""
-        return np.concatenate([np.arange(a, b) for a, b in self.header["rows"]])
+        if self.name.count == self.name.stop - self.name.start:
+            return np.arange(self.name.start, self.name.stop)
+        return self._read_one(ROWS)
 
-    def pieces(self, variable: str) -> list[Piece]:
-        """The pieces of a variable, each a `Piece`; empty if the record lacks the variable."""
-        found = self.header["variables"].get(variable, ())
-        return [
-            Piece(tuple(at), tuple(rows), tuple(map(tuple, spans)), whole, offset, size)
-            for at, rows, spans, whole, offset, size in found
-        ]
+    @property
+    def identity(self) -> str:
+        """Hash of what its samples depend on besides the runs."""
+        return str(self._read_one(IDENTITY))
 
-    def read_bytes(self, piece: Piece) -> bytes:
-        """The encoded bytes of a piece; `Damaged` if they are not those that were written."""
-        data = self._read_behind_header(piece.offset, piece.size)
-        self._checked(data)
-        return data
+    def column(self, name: str) -> np.ndarray | None:
+        """The values of an array in its rows, of those over time from its first sample on.
 
-    def read_values(self, piece: Piece, array: ArrayFiles) -> np.ndarray:
-        """The values of a piece of an `ArrayFiles`."""
-        shape = piece.rows[1] - piece.rows[0], *(b - a for a, b in piece.spans)
-        if not piece.whole:
-            return array.decode_chunk(self.read_bytes(piece), shape)
-        values = array.decode_chunk(self.read_bytes(piece))
-        return values[tuple(slice(n) for n in shape)]
+        None if the record lacks the array.
+        """
+        key = f"{VALUES}/{name}"
+        return self._read(key).get(key)
 
-    def read_state(self, name: str) -> np.ndarray:
-        """An array of the integrator's state in a checkpoint, by its name."""
-        dtype, shape, offset, size = self.header["state"][name]
-        data = self._checked(self._read_behind_header(offset, size))
-        return np.frombuffer(data, dtype).reshape(shape)
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The integrator's state in a checkpoint, by name."""
+        found = self._read().items()
+        return {key[len(STATE) + 1 :]: own for key, own in found if key.startswith(f"{STATE}/")}
+
+    def load(self) -> int:
+        """Keep all that is in it in memory; the bytes that it takes.
+
+        Raises
+        ------
+        Damaged
+            If the record is not what was written.
+        """
+        self._columns = self._read()
+        return sum(column.nbytes for column in self._columns.values())
 
     def check(self) -> None:
-        """Raise `Damaged` unless every checksum of the record holds."""
-        for variable in self.header["variables"]:
-            for piece in self.pieces(variable):
-                self.read_bytes(piece)
-        for name in self.header["state"]:
-            self.read_state(name)
+        """Raise `Damaged` unless the record is what was written."""
+        self._read()
 
     def remove(self) -> None:
         """Remove the record."""
         self.place.unlink(missing_ok=True)
 
-    def load(self) -> "Record":
-        """Read the whole record into memory; returns the record itself."""
-        self._data = self._read(0)
-        return self
+    def _read_one(self, name: str) -> np.ndarray:
+        if name not in (found := self._read(name)):
+            raise Damaged("fails its checksum", str(self.place))
+        return found[name]
 
-    def _checked(self, data: bytes) -> bytes:
-        """The bytes before a checksum; `Damaged`, with the record's place, if it fails."""
+    def _read(self, only: str | None = None) -> dict[str, np.ndarray]:
+        """All that is in it, or one of these; only of all the file's checksum is compared."""
+        if self._columns is not None:
+            return self._columns
         try:
-            return checked_bytes(data)
-        except Damaged as damage:
-            raise Damaged(damage.text, str(self.place)) from None
-
-    def _read_behind_header(self, offset: int, size: int) -> bytes:
-        return self._read(self._header_and_end[1] + offset, size)
-
-    def _read(self, offset: int, size: int | None = None) -> bytes:
-        """A part of the record's bytes; all of them without a size."""
-        if self._data is not None:
-            return self._data[offset : None if size is None else offset + size]
-        try:
-            if size is None:
-                return self.place.read_bytes()
-            return read_range_of_place(self.place, offset, size)
+            with self._open(only is None) as file, np.load(file, allow_pickle=False) as found:
+                read = {name: found[name] for name in found.files if only in (None, name)}
+            if only is None and str(read[NAME]) != str(self.name):
+                raise Damaged("is another record: it fails its checksum")
+            return read
         except FileNotFoundError:
             raise
         except OSError as error:
             raise unreadable(self.place, error) from None
+        except Damaged as damage:
+            raise Damaged(damage.text, str(self.place)) from None
+        except Exception:  # whatever zipfile and NumPy raise of bytes that are others
+            raise Damaged("fails its checksum", str(self.place)) from None
+
+    def _open(self, checked: bool) -> BinaryIO:
+        if isinstance(self.place, Path) and not checked:
+            return self.place.open("rb")
+        data = self.place.read_bytes()
+        return io.BytesIO(checked_bytes(data) if checked else data)
 
 
 RecordsByGroup = dict[str, dict[int, list[Record]]]  # and by the row of shards
@@ -268,7 +219,6 @@ RecordsByGroup = dict[str, dict[int, list[Record]]]  # and by the row of shards
 def write_record(
     folder: Place,
     name: RecordName,
-    arrays: Mapping[str, ArrayFiles],
     rows: RowNumbers,
     columns: Mapping[str, np.ndarray],
     identity: str = "",
@@ -280,12 +230,10 @@ def write_record(
     ----------
     folder : Path or ObjectPlace
     name : RecordName
-    arrays : dict of str to sweep.store.files.ArrayFiles
-        In whose chunks it is cut.
     rows : ndarray of int
         Ascending.
     columns : dict of str to ndarray
-        Of arrays, by their names; of those over time the samples from ``name.first`` on.
+        Values of arrays, by their names; of those over time the samples from ``name.first`` on.
     identity : str
         Hash of what the samples depend on besides the runs, see
         `sweep.store.checkpoints.checkpoint_identity`. Stored in each record, used of checkpoints.
@@ -296,67 +244,13 @@ def write_record(
     -------
     Record
     """
-    blobs, variables = [], {}
-    offset = 0
-
-    def placed(data: bytes) -> tuple[int, int]:
-        nonlocal offset
-        blobs.append(data)
-        offset += len(data)
-        return offset - len(data), len(data)
-
-    for key, values in columns.items():
-        variables[key] = [
-            (at, within, spans, whole, *placed(encode_chunk(block)))
-            for at, within, spans, whole, block in _cut_along_chunks(
-                arrays[key], rows, values, name.first
-            )
-        ]
-    states = {
-        key: (values.dtype.str, values.shape, *placed(with_checksum(values.tobytes())))
-        for key, values in (state or {}).items()
-    }
-    breaks = np.flatnonzero(np.diff(rows) > 1) + 1
-    spans = [(int(part[0]), int(part[-1]) + 1) for part in np.split(rows, breaks)]
-    header = {"identity": identity, "rows": spans, "variables": variables, "state": states}
-    body = with_checksum(json.dumps(header, separators=(",", ":")).encode())
-    place = folder / str(name)
-    put_durably(place, b"".join([MAGIC, len(body).to_bytes(8, "little"), body, *blobs]))
-    return Record(place, name)
-
-
-def _cut_along_chunks(
-    array: ArrayFiles, rows: RowNumbers, values: np.ndarray, first: int
-) -> Iterator[tuple[Index, tuple[int, int], list[tuple[int, int]], bool, np.ndarray]]:
-    """Cut the values of rows along the chunks of their array; yields the fields of `Piece`."""
-    begin = [first if dim == "time" else 0 for dim in array.dims[1:]]
-    end = [a + n for a, n in zip(begin, values.shape[1:], strict=True)]
-    sizes, extent = array.inner[1:], array.shape[1:]
-    along = [range(a // c, -(-b // c)) for a, b, c in zip(begin, end, sizes, strict=True)]
-    chunk_of = rows // array.inner[0]
-    for i in np.unique(chunk_of).tolist():
-        low, high = np.searchsorted(chunk_of, [i, i + 1]).tolist()
-        full = high - low == min(array.inner[0], array.shape[0] - i * array.inner[0])
-        for rest in itertools.product(*along):
-            spans = [
-                (max(a, k * c), min(b, k * c + c))
-                for a, b, k, c in zip(begin, end, rest, sizes, strict=True)
-            ]
-            block = values[(slice(low, high), *_shifted_slices(spans, begin))]
-            block = block.astype(array.dtype, copy=False)
-            whole = full and all(
-                span == (k * c, min(k * c + c, n))
-                for span, k, c, n in zip(spans, rest, sizes, extent, strict=True)
-            )
-            if whole and block.shape != array.inner:
-                padded = np.full(array.inner, array.fill, array.dtype)
-                padded[tuple(map(slice, block.shape))] = block
-                block = padded
-            yield (i, *rest), (low, high), spans, whole, block
-
-
-def _shifted_slices(spans: Sequence[tuple[int, int]], begin: Sequence[int]) -> tuple[slice, ...]:
-    return tuple(slice(a - s, b - s) for (a, b), s in zip(spans, begin, strict=True))
+    parts = {NAME: np.array(str(name)), ROWS: rows, IDENTITY: np.array(identity)}
+    parts |= {f"{VALUES}/{key}": values for key, values in columns.items()}
+    parts |= {f"{STATE}/{key}": values for key, values in (state or {}).items()}
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **parts)
+    put_durably(folder / str(name), with_checksum(file.getvalue()))
+    return Record(folder / str(name), name)
 
 
 def put_durably(
@@ -473,13 +367,10 @@ def list_records(
         Only records of this kind, and of this session, where they are given.
     """
     found = []
-    try:
-        for place in folder.iterdir():
-            name = RecordName.parse(place.name)
-            if name and kind in (None, name.kind) and session in (None, name.session):
-                found.append(Record(place, name))
-    except FileNotFoundError:
-        return []
+    for path in files_below(folder):
+        name = RecordName.parse(path)
+        if name and kind in (None, name.kind) and session in (None, name.session):
+            found.append(Record(folder / path, name))
     return sorted(found, key=lambda record: record.name)
 
 
@@ -507,8 +398,9 @@ def records_by_group(root: Place, paths: set[str] | None = None, group: str = ""
     skipped = len(f"{INTERNAL}/{FOLDER}/")
     for path in paths:
         folder, _, text = path.rpartition("/")
-        if f"{folder}/".startswith(f"{top}/") and (name := RecordName.parse(text)):
-            name_of_group, _, row = folder[skipped:].rpartition("/")
+        name_of_group, _, row = folder[skipped:].rpartition("/")
+        inside = f"{folder}/".startswith(f"{top}/") and row.isdigit()
+        if inside and (name := RecordName.parse(text)):
             record = Record(root / path, name)
             found.setdefault(name_of_group, {}).setdefault(int(row), []).append(record)
     for rows in found.values():
@@ -534,17 +426,6 @@ class Unfolded:
     def __reduce__(self) -> tuple[type["Unfolded"], tuple[dict[int, list[Record]]]]:
         return Unfolded, (self.records,)
 
-    @classmethod
-    def of(cls, root: Place, group: str, session: str) -> "Unfolded | None":
-        """The unfolded records of a group, of a session; None if there are none."""
-        found = records_by_group(root, group=group) if session else {}
-        return unfolded_by_group(found, session).get(group)
-
-    def leave_out(self, places: Collection[Place]) -> None:
-        """Leave records out, by their places."""
-        for row, records in self.records.items():
-            self.records[row] = [record for record in records if record.place not in places]
-
     def shard_with(self, array: ArrayFiles, index: Index, old: bytes | None) -> bytes | None:
         """The bytes of a shard as a fold would write it; None if nothing of it is there.
 
@@ -555,7 +436,10 @@ class Unfolded:
             if key in self._shards:
                 return self._shards[key]
             try:
-                found = shard_with_records(array, index, old, records)
+                put_records(array.name, records, draft := Draft(array, index, old))
+                found = draft.data()
+            except Damaged as damage:
+                raise array.damage(index, damage) from None
             except FileNotFoundError:
                 self.records[index[0]] = [r for r in records if place_is_file(r.place)]
                 old = read_bytes_or_none(array.file(index))
@@ -594,47 +478,16 @@ def unfolded_by_group(records: RecordsByGroup, session: str) -> dict[str, Unfold
     return {group: Unfolded(rows) for group, rows in found.items()}
 
 
-def shard_with_records(
-    array: ArrayFiles, index: Index, old: bytes | None, records: Sequence[Record]
-) -> bytes | None:
-    """A shard with what records have of it.
-
-    It is the old one, grown at its end: a reader who has that one's index finds every chunk where
-    it was. Of several records of a row the first one counts.
+def put_records(name: str, records: Sequence[Record], draft: Draft) -> None:
+    """Put what records have of an array into a shard of it; of several of a row the first counts.
 
     Parameters
     ----------
-    array : sweep.store.files.ArrayFiles
-    index : tuple of int
-    old : bytes or None
-        None if there is no such shard yet.
+    name : str
+        Of the array.
     records : list of Record
-
-    Returns
-    -------
-    bytes or None
-        None if there is nothing of it.
+    draft : sweep.store.commit.shards.Draft
     """
-    try:
-        return _grown_by_records(array, index, Draft(array, old), records)
-    except Damaged as damage:
-        raise array.damage(index, damage) from None
-
-
-def _grown_by_records(
-    array: ArrayFiles, index: Index, draft: Draft, records: Sequence[Record]
-) -> bytes | None:
     for record in reversed(records):
-        for piece in record.pieces(array.name):
-            at = tuple(c - i * n for c, i, n in zip(piece.at, index, array.inner_grid, strict=True))
-            if any(not 0 <= k < n for k, n in zip(at, array.inner_grid, strict=True)):
-                continue
-            if piece.whole:
-                draft.put(at, record.read_bytes(piece))
-                continue
-            corner = [c * n for c, n in zip(piece.at, array.inner, strict=True)]
-            rows = record.rows[slice(*piece.rows)] - corner[0]
-            spans = _shifted_slices(piece.spans, corner[1:])
-            where: tuple[RowNumbers | slice, ...] = (rows, *spans)
-            draft.values(at)[where] = record.read_values(piece, array)
-    return draft.data()
+        if (values := record.column(name)) is not None:
+            draft.put(record.rows, values, record.name.first)

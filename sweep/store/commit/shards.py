@@ -7,7 +7,6 @@ of `sweep merge`, is without them.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sweep.errors import Damaged
 from sweep.store.files import ABSENT, ArrayFiles, Index, RowNumbers, encode_chunk, with_checksum
@@ -19,6 +18,8 @@ class Draft:
     Parameters
     ----------
     array : sweep.store.files.ArrayFiles
+    index : tuple of int
+        Of the shard.
     old : bytes or None
         As it is; None if it is not there.
     lenient : bool
@@ -26,10 +27,12 @@ class Draft:
         the index cannot.
     """
 
-    def __init__(self, array: ArrayFiles, old: bytes | None, lenient: bool = False) -> None:
-        self._array, self._old, self._lenient, self._spans = array, old, lenient, None
-        # By the place in the shard: a chunk's values, or its bytes.
-        self._changed: dict[Index, np.ndarray | bytes] = {}
+    def __init__(
+        self, array: ArrayFiles, index: Index, old: bytes | None, lenient: bool = False
+    ) -> None:
+        self._array, self._index, self._old, self._lenient = array, index, old, lenient
+        self._spans = np.full((*array.inner_grid, 2), ABSENT, "<u8")
+        self._changed: dict[Index, np.ndarray] = {}  # chunks by their place in the shard
         if old is not None:
             try:
                 self._spans = array.chunk_spans(old).copy()
@@ -38,92 +41,70 @@ class Draft:
                     raise
                 self._old = None
 
-    def values(self, at: Index) -> np.ndarray:
-        """The values of a chunk, to be changed in place.
+    def put(self, rows: RowNumbers, values: np.ndarray, first: int = 0) -> None:
+        """Put the values of rows, as far as they are in the shard.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Of the array.
+        values : ndarray
+            Of these rows, of an array over time from sample `first` on.
+        first : int
 
         Raises
         ------
         Damaged
-            If it cannot be read.
+            If a chunk that has some of them cannot be read.
         """
-        own = self._changed.get(at)
-        if not isinstance(own, np.ndarray):
-            own = self._changed[at] = self._read(at, own)
-        return own
-
-    def _read(self, at: Index, data: bytes | None) -> np.ndarray:
         array = self._array
-        spans, old = self._spans, self._old
-        if data is None and spans is not None and old is not None and spans[at][0] != ABSENT:
-            offset, size = map(int, spans[at])
-            data = old[offset : offset + size]
-        if data is not None:
+        begin = [first if dim == "time" else 0 for dim in array.dims[1:]]
+        for at in np.ndindex(array.inner_grid):
+            grid = zip(self._index, at, array.inner_grid, array.inner, strict=True)
+            row, *corner = ((i * g + k) * n for i, k, g, n in grid)
+            mine = np.flatnonzero((rows >= row) & (rows < row + array.inner[0]))
+            sizes = zip(begin, values.shape[1:], corner, array.inner[1:], strict=True)
+            spans = [(max(b, c), min(b + size, c + n), b, c) for b, size, c, n in sizes]
+            if len(mine) and all(low < high for low, high, _, _ in spans):
+                to: list[RowNumbers | slice] = [rows[mine] - row]
+                to += [slice(low - c, high - c) for low, high, _, c in spans]
+                own: list[RowNumbers | slice] = [mine]
+                own += [slice(low - b, high - b) for low, high, b, _ in spans]
+                self._chunk(at)[tuple(to)] = values[tuple(own)]
+
+    def blank_damage(self) -> None:
+        """Let chunks that cannot be read be blank; `lenient`."""
+        for at in np.ndindex(self._array.inner_grid):
+            offset, size = map(int, self._spans[at])
+            if offset != ABSENT and at not in self._changed and self._old is not None:
+                try:
+                    self._array.decode_chunk(self._old[offset : offset + size])
+                except Damaged:
+                    self._chunk(at)
+
+    def _chunk(self, at: Index) -> np.ndarray:
+        """The values of a chunk, to be changed in place."""
+        if at not in self._changed:
+            self._changed[at] = self._read(at)
+        return self._changed[at]
+
+    def _read(self, at: Index) -> np.ndarray:
+        array, (offset, size) = self._array, map(int, self._spans[at])
+        if offset != ABSENT and self._old is not None:
             try:
-                return array.decode_chunk(data).copy()
+                return array.decode_chunk(self._old[offset : offset + size]).copy()
             except Damaged:
                 if not self._lenient:
                     raise
         return np.full(array.inner, array.fill, array.dtype)
 
-    def put(self, at: Index, data: bytes) -> None:
-        """Put the bytes of a chunk."""
-        self._changed[at] = data
-
-    def drop(self, at: Index) -> None:
-        """Remove a chunk from the shard."""
-        self._changed[at] = b""
-
     def data(self) -> bytes | None:
         """The shard's bytes; the old ones if nothing was changed, None if nothing is there."""
         if not self._changed:
             return self._old
-        spans = self._spans
-        if spans is None:
-            spans = np.full((*self._array.inner_grid, 2), ABSENT, "<u8")
         parts, end = ([], 0) if self._old is None else ([self._old], len(self._old))
-        for at in sorted(self._changed):
-            own = self._changed[at]
-            data = encode_chunk(own) if isinstance(own, np.ndarray) else own
-            spans[at] = (end, len(data)) if data else ABSENT
-            parts.append(data)
-            end += len(data)
-        return b"".join([*parts, with_checksum(spans.tobytes())])
-
-
-def blank_shard(array: ArrayFiles) -> bytes:
-    """A shard of an array in which no chunk is there."""
-    return with_checksum(np.full((*array.inner_grid, 2), ABSENT, "<u8").tobytes())
-
-
-def shard_with_rows(
-    array: ArrayFiles,
-    index: Index,
-    old: bytes | None,
-    rows: RowNumbers,
-    values: ArrayLike,
-    lenient: bool = False,
-) -> bytes | None:
-    """A shard of an array over runs alone with other values of some rows.
-
-    Parameters
-    ----------
-    array : sweep.store.files.ArrayFiles
-    index : tuple of int
-    old : bytes or None
-    rows : ndarray of int
-        Of the array, in this shard.
-    values : float, int or ndarray
-    lenient : bool
-        As in `Draft`.
-
-    Returns
-    -------
-    bytes
-    """
-    draft = Draft(array, old, lenient)
-    within = rows - index[0] * array.chunks[0]
-    values = np.broadcast_to(values, rows.shape)
-    for at in np.unique(within // array.inner[0]).tolist():
-        mine = within // array.inner[0] == at
-        draft.values((at,))[within[mine] - at * array.inner[0]] = values[mine]
-    return draft.data()
+        for at, values in sorted(self._changed.items(), key=lambda item: item[0]):
+            parts.append(encode_chunk(values))
+            self._spans[at] = end, len(parts[-1])
+            end += len(parts[-1])
+        return b"".join([*parts, with_checksum(self._spans.tobytes())])

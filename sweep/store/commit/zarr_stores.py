@@ -23,7 +23,6 @@ from sweep.store.backends.places import (
     ObjectPlace,
     Place,
     WriteCheck,
-    path_below,
     read_bytes_or_none,
 )
 from sweep.store.commit.records import Unfolded, put_durably
@@ -58,7 +57,9 @@ class StoreFiles(Protocol):
     def list_files(self) -> set[str]:
         """The files as they are now, relative to it."""
 
-    def arrays_of_group(self, group: str) -> dict[str, ArrayFiles]:
+    def arrays_of_group(
+        self, group: str, unfolded: Unfolded | None = None
+    ) -> dict[str, ArrayFiles]:
         """The arrays of a group, by name."""
 
     def unfolded_by_group(self) -> dict[str, Unfolded]:
@@ -79,12 +80,12 @@ def zarr_store_with_records(
     called : Path or ObjectPlace, optional
         Its place as messages call it.
     """
-    arrays = {}
-    for group in unfolded:
-        for array in store.arrays_of_group(group).values():
-            if array.sharded:
-                path = path_below(array.directory, store.place)
-                arrays[path] = array, unfolded[group]
+    arrays = {
+        array.path: (array, records)
+        for group, records in unfolded.items()
+        for array in store.arrays_of_group(group, records).values()
+        if array.sharded
+    }
     inner = _zarr_store_of_place(store.place, read_only=True)
     return _WithRecords(inner, called or store.place, arrays)
 
@@ -184,40 +185,35 @@ class _WithRecords(_NamingDamage):
     def _with_store(self, store: ZarrStore) -> Self:
         return type(self)(store, self.place, self._arrays)
 
-    def _shard_with_records(self, key: str) -> tuple[ArrayFiles, Index, Unfolded] | None:
-        """The array of a shard that has records, its index and the records; None of all else."""
+    def _array_and_index(self, key: str) -> tuple[ArrayFiles, Index] | None:
+        """The array and the index of a shard that has records; None of all else."""
         found = CHUNK_KEY.fullmatch(key)
-        known = self._arrays.get(found[1]) if found else None
-        if found is None or known is None:
+        if found is None or found[1] not in self._arrays:
             return None
-        array, unfolded = known
+        array, unfolded = self._arrays[found[1]]
         index = array.index_of_file(array.directory / found[2])
-        if index[0] not in unfolded.records:
-            return None
-        return array, index, unfolded
+        return (array, index) if index[0] in unfolded.records else None
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        shard = self._shard_with_records(key)
+        shard = self._array_and_index(key)
         if shard is None:
             return await super().get(key, prototype, byte_range)
         data = self._read_shard(*shard)
         return None if data is None else prototype.buffer.from_bytes(_part(data, byte_range))
 
     async def exists(self, key: str) -> bool:
-        shard = self._shard_with_records(key)
+        shard = self._array_and_index(key)
         if shard is None:
             return await self._store.exists(key)
         return self._read_shard(*shard) is not None
 
-    def _read_shard(self, array: ArrayFiles, index: Index, unfolded: Unfolded) -> bytes | None:
+    def _read_shard(self, array: ArrayFiles, index: Index) -> bytes | None:
         try:
-            return unfolded.shard_with(array, index, read_bytes_or_none(array.file(index)))
+            return array.read_file(index)
         except Damaged as damage:
-            raise self._named(damage) from None
-        except OSError as error:
-            raise self._named(unreadable(array.chunk_name(index), error)) from None
+            raise self._named(array.damage(index, damage)) from None
 
 
 def _part(data: bytes, byte_range: ByteRequest | None) -> bytes:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sweep.store.backends.places import ObjectPlace, Place
+from sweep.store.files import seal
 from sweep.text import escape_control_characters
 
 BEAT_SECONDS = 3.0
@@ -141,15 +142,15 @@ class SessionRecord:
 
     @classmethod
     def parse(cls, content: bytes) -> "SessionRecord":
-        """The record of a file's content; of an earlier version, that is the name alone."""
-        try:
-            return cls(**check_printable_text(parse_json_object(content), MOST_LETTERS_OF_HOLDER))
-        except (ValueError, TypeError):
-            return cls(content.decode(errors="replace"))
+        """The record of a file's content; ValueError if it is not what was written."""
+        found = parse_json_object(content)
+        if found.pop("seal", None) != seal(found):
+            raise ValueError("it fails its checksum")
+        return cls(**check_printable_text(found, MOST_LETTERS_OF_HOLDER))
 
     def content(self) -> bytes:
         """The whole file."""
-        return json.dumps(vars(self)).encode()
+        return json.dumps({**vars(self), "seal": seal(vars(self))}).encode()
 
 
 IsOver = Callable[[LeaseHolder, Place], bool]  # whether the holder that a file names is dead

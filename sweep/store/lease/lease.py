@@ -243,8 +243,10 @@ def acquire_lease(
         try:
             file = lease_backend_of_store(store)(path, holder)
             stack.enter_context(file.prepared())
-            with store.naming_damage():
+            try:
                 before = store.session
+            except Damaged:  # who writes by the lease says so, or mends it
+                before = SessionRecord()
             while not file.take(
                 lambda found, where: _is_lease_holder_dead(store, found, where, between, on_wait)
             ):

@@ -11,8 +11,9 @@ import numpy as np
 
 from sweep.store.backends.places import WriteCheck
 from sweep.store.commit import fold
-from sweep.store.commit.shards import shard_with_rows
-from sweep.store.files import ArrayFiles, Index, RowNumbers
+from sweep.store.commit.ledger import Ledger, ledger_of_group, note_files
+from sweep.store.commit.shards import Draft
+from sweep.store.files import RowNumbers
 from sweep.store.store import Store
 from sweep.study import schema
 
@@ -32,27 +33,13 @@ def mark_runs_not_computed(
     check : callable
         Raises unless this process still holds the lease.
     """
-    arrays = store.anew().arrays_of_group(group)
-    fold.remove_checkpoints(store, group, np.asarray(rows), check)
+    arrays, rows = store.anew().arrays_of_group(group), np.asarray(rows)
+    ledger, written = ledger_of_group(store, group), Ledger()
+    fold.remove_checkpoints(store, group, rows, check)
     for name, value in ((schema.SAMPLE_COUNT.name, 0), ("status", schema.PENDING)):
-        if name in arrays:
-            _set_rows(arrays[name], np.asarray(rows), value, check)
-
-
-def _set_rows(array: ArrayFiles, rows: RowNumbers, value: int, check: WriteCheck) -> None:
-    """Set rows to a value; what cannot be read of a chunk reads as blank afterwards."""
-    of = rows // array.chunks[0]
-    for i in np.unique(of).tolist():
-        mine = rows[of == i]
-        fold.write_shard(
-            array,
-            (i,),
-            functools.partial(_shard_with_rows_set, array, (i,), mine, value),
-            check,
-        )
-
-
-def _shard_with_rows_set(
-    array: ArrayFiles, index: Index, rows: RowNumbers, value: int, old: bytes | None
-) -> bytes | None:
-    return shard_with_rows(array, index, old, rows, value, True)
+        if name not in arrays:
+            continue
+        reset = functools.partial(Draft.put, rows=rows, values=np.full(len(rows), value))
+        for i in np.unique(rows // arrays[name].chunks[0]).tolist():
+            written |= fold.write_shard(arrays[name], (i,), reset, ledger, check, lenient=True)
+    note_files(store, group, written, check)

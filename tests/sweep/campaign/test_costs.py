@@ -171,24 +171,6 @@ def status_text(store, command):
     return command(store.parent, "status", store.name).stdout
 
 
-@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
-def test_references_of_an_earlier_version_are_not_timed(copy, status, cluster, tmp_path):
-    """Their store grows, and is sound."""
-    shutil.rmtree(copy / REFERENCES / "cpu_time")
-    (copy / "_geosweep" / "prediction.json").unlink()
-    for path in (REFERENCES, ""):
-        zarr.consolidate_metadata(copy, path=path)
-    runs = float(zarr.open_group(copy, mode="r")["only/cpu_time"][:].sum())
-    found = status(copy)
-    assert found["last_plan"] is None and found["experiments"][0]["last_plan"] is None
-    assert found["experiments"][0]["cpu_seconds"] == pytest.approx(runs)
-    file = write(one_experiment(**SMALL | MORE), tmp_path)
-    assert sweep.run(file, copy, cluster).complete
-    seconds = zarr.open_group(copy, mode="r")[f"{REFERENCES}/cpu_time"][:]
-    assert np.isnan(seconds[:18]).all() and np.all(seconds[18:] > 0)
-    assert sweep.verify(copy) == []
-
-
 @pytest.mark.slow
 def test_repeats_of_a_method_are_not_computed_one_after_the_other(cluster, committed, tmp_path):
     """Else what slows the machine for a while slows one method in all of its repeats."""

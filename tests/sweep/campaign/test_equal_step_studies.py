@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import zarr
 from study_runs import write
 from study_text import one_experiment, problems
 
@@ -132,54 +131,3 @@ def test_a_label_of_its_own_and_an_identity(tmp_path):
         labels.append(set(table.to_dataframe().integrator))
         ids |= {*table.run_id}
     assert labels == [{LABEL}, {"rkmk54"}, {"own"}] and len(ids) == 6
-
-
-# --- a store that an earlier version began ----------------------------------------------------
-
-
-def made_older(path):
-    """Make the store one of before runs had a time at which they stop, or vanishing steps."""
-    group = zarr.open_group(path, path="only", mode="r+", use_consolidated=False)
-    del group["stop_time"]
-    status = group["status"]
-    status[:] = np.where(status[:] == 4, 2, status[:])
-    status.attrs["flag_values"] = status.attrs["flag_values"][:-1]
-    status.attrs["flag_meanings"] = status.attrs["flag_meanings"].rpartition(" ")[0]
-    zarr.consolidate_metadata(path, path="only")
-    zarr.consolidate_metadata(path)
-    (ledger,) = (path / "_geosweep" / "folded").glob("only*")
-    noted = json.loads(ledger.read_text())
-    for extents in noted.values():
-        del extents["stop_time"]
-    ledger.write_text(json.dumps(noted))
-    return group
-
-
-COLLISION = one_experiment(
-    system='"nbody_sphere"',
-    parameters="{ count = 2 }",
-    integrators='["rk45"]',
-    step_size=None,
-    tolerance="[1e-4, 1e-6]",
-    initial_condition="{ q = [[0, 0, 1], [0.6, 0, 0.8]], omega = [[0, 0, 0], [0, 0, 0]] }",
-    record='["energy"]',
-    duration="3.0",
-)
-
-
-@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
-def test_a_store_of_an_earlier_version_goes_on(cluster, tmp_path, command):
-    path, file = tmp_path / "test.zarr", write(COLLISION, tmp_path)
-    assert sweep.run(file, path, cluster).failed == 2
-    group = made_older(path)
-    read = command(tmp_path, "status", "test.zarr", "--failed", "--json").stdout
-    failed = [(row["status"], row["stop_time"]) for row in json.loads(read)["failures"]]
-    assert failed == [("not_converged", None)] * 2
-    group["sample_count"][:] = [0, *group["sample_count"][1:]]
-    outcome = sweep.run(file, path, cluster)
-    assert outcome.complete
-    (row,) = outcome.rows
-    assert (row["not_converged"], row["step_too_small"]) == (1, 1)
-    only = sweep.open_study(path)["only"].to_dataset()
-    assert only["status"].attrs["flag_meanings"].endswith("not_finite step_too_small not_conserved")
-    assert np.isfinite(only["stop_time"].values).tolist() == [True, False]

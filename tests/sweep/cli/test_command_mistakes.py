@@ -281,7 +281,7 @@ def place(cluster, tmp_path_factory):
     zarr.create_group(place / "zarr.zarr")
     sweep.run(place / "mine.toml", place / "test.zarr", cluster)
     shutil.copytree(place / "test.zarr", place / "young.zarr")
-    zarr.open_group(place / "young.zarr").attrs["format_version"] = 3
+    zarr.open_group(place / "young.zarr").attrs["format_version"] = 4
     return place
 
 

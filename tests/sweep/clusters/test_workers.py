@@ -10,6 +10,7 @@ from dask_processes import DASK
 from distributed import Client
 from study_runs import write
 from study_text import one_experiment
+from written_stores import accept
 
 import sweep
 
@@ -40,6 +41,7 @@ def test_two_stores_of_two_kinds_merge_to_one_that_knows_both(tmp_path, command)
     two = zarr.open_group(tmp_path / "two.zarr", mode="r+", use_consolidated=False)
     two.attrs["environments"] = {"77": OTHER}
     two["only/environment"][:] = 77
+    accept(tmp_path / "two.zarr")
     done = command(tmp_path, "merge", "one.zarr", "two.zarr", "-o", "both.zarr")
     assert "another" in done.stdout + done.stderr
     both = sweep.open_study(tmp_path / "both.zarr")

@@ -13,6 +13,7 @@ from written_stores import chunks, flip_bit, run
 
 import sweep
 from integrators import InputError
+from sweep.errors import Damaged
 
 TEXT = one_experiment(
     scan="{ gravity = [1.0, 9.81] }",
@@ -177,6 +178,63 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(copy, whole, cluster, as
     for store in (copy, longer):
         assert sweep.extend(store, duration=11.1, client=cluster).complete
     assert_same_runs(longer, copy, "only")
+
+
+@pytest.mark.parametrize("names", [("energy", "energy_error"), ("steps", "evaluations")])
+def test_a_chunk_of_another_place_is_found(copy, names):
+    one, other = (chunks(copy / "only" / name)[0] for name in names)
+    one.write_bytes(other.read_bytes())
+    (finding,) = sweep.verify(copy)
+    assert (finding.array, finding.remedy, finding.runs) == (names[0], "run", RUNS)
+    assert "checksum" in finding.text
+    assert sweep.repair(copy).marked == {"only": RUNS} and sweep.verify(copy) == []
+
+
+def test_an_older_copy_of_a_file_is_found(copy, whole, cluster):
+    """As where a part of a backup was put back over an extended store."""
+    assert sweep.extend(copy, duration=11.1, client=cluster).complete
+    shutil.copy(whole / "only/state/c.0.0.0.0", copy / "only/state/c.0.0.0.0")
+    shutil.copy(whole / "only/time/c.0", copy / "only/time/c.0")
+    assert {(f.array, f.remedy) for f in sweep.verify(copy)} == {
+        ("state", "run"),
+        ("time", "study"),
+    }
+    assert not sweep.repair(copy).left and sweep.verify(copy) == []
+
+
+def test_every_file_is_checked_or_told_to_be_foreign(copy, whole, check_same):
+    """Metadata of another array, a list instead of them, a folder instead of a file, and notes."""
+    shutil.copy(copy / "only/steps/zarr.json", copy / "only/energy/zarr.json")
+    (copy / "only/status/zarr.json").write_text("[]")
+    (copy / "_geosweep/session.json").write_text("{}")
+    (copy / "only/step_size/c.0").unlink()
+    (copy / "only/step_size/c.0").mkdir()
+    (copy / "only/notes.txt").write_text("precious")
+    shutil.copy(copy / "only/energy/c.0.0", copy / "only/energy/c.1.0")
+    found = {(f.place, f.array): f.remedy for f in sweep.verify(copy)}
+    assert found == {
+        ("only", "energy"): "copy", ("only", "status"): "copy", ("only", "step_size"): "study",
+        ("_geosweep/session.json", ""): "remove", ("only/energy/c.1.0", ""): "remove",
+        ("only/notes.txt", ""): "foreign",
+    }  # fmt: skip
+    mended = sweep.repair(copy)
+    assert mended.marked == {} and [f.remedy for f in mended.left] == ["foreign"]
+    assert (copy / "only/notes.txt").read_text() == "precious"
+    check_same(whole, copy)
+
+
+def test_a_root_with_other_bits_is_said(copy, command):
+    """Of what it says of the study there is no copy; of its copies of metadata there is."""
+    root = copy / "zarr.json"
+    written = root.read_text()
+    root.write_text(written.replace('"duration": 11.0', '"duration": 12.0'))
+    said = command(copy.parent, "status", "test.zarr", code=3).stderr
+    assert "zarr.json fails its checksum" in said and "verify test.zarr --repair" in said
+    assert not sweep.repair(copy).left and sweep.verify(copy) == []
+    root.write_text(written.replace('"study_name": "', '"study_name": "a'))
+    for asked in (sweep.open_study, sweep.verify, sweep.repair):
+        with pytest.raises(Damaged, match=r"zarr.json fails its checksum.* restore it from a copy"):
+            asked(copy)
 
 
 def test_stores_that_are_none(copy, tmp_path):

@@ -55,7 +55,7 @@ def place(tmp_path_factory):
     ):
         header(file, (2 * 10**7, 4, 3))
     root = zarr.open_group(folder / "vast.zarr", mode="w", zarr_format=3)
-    root.attrs.update({"format_version": 2, "experiments": ["only"], "studies": [""]})
+    root.attrs.update({"format_version": 3, "experiments": ["only"], "studies": [""]})
     root.create_array(
         "only/status", shape=(10**15,), chunks=(10**6,), dtype="i1", dimension_names=("run",)
     )
