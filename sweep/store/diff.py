@@ -24,7 +24,12 @@ from sweep.plugins.registry import Library
 from sweep.store import storage
 from sweep.store.backends.places import ObjectPlace
 from sweep.store.chunk_layout import Layout
-from sweep.store.files import RowNumbers, references_group_name
+from sweep.store.files import (
+    RowNumbers,
+    are_runs_computed_to_sample,
+    read_1d_arrays,
+    references_group_name,
+)
 from sweep.store.lease.sessions import code_hash
 from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
@@ -186,12 +191,14 @@ def _diff_entry_of_experiment(
     rows, known = rows_in_store(group, table)
     old = rows < known
     pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=np.int32)
-    pending[old] = ~storage.are_runs_committed(group, len(experiment.times))[rows[old]]
-    standing[old] = group[schema.SAMPLE_COUNT.name][:][rows[old]]
+    if known:
+        counts, status = _values(store, experiment.name, schema.SAMPLE_COUNT.name, "status")
+        done = are_runs_computed_to_sample(counts, status[: len(counts)], len(experiment.times))
+        pending[old], standing[old] = ~done[rows[old]], counts[rows[old]]
     gone = known - int(np.sum(old))
-    references = _stored_reference_samples(root, experiment)
+    references = _stored_reference_samples(store, root, experiment)
     layout = storage.layout_of_group(group)
-    ended, ids = _ended_by_smaller_bound(root, group, table, rows)
+    ended, ids = _ended_by_smaller_bound(store, root, group, table, rows)
     ended &= ~pending
     pending[ended], standing[ended] = True, 0
     of_id = {run_id: row for row, run_id in enumerate(references)}
@@ -204,8 +211,15 @@ def _diff_entry_of_experiment(
     return Entry(table, rows, pending, standing, known, gone, layout, references, anew)
 
 
+def _values(store: Store, group: str, *names: str) -> list[np.ndarray]:
+    """Values of arrays over runs, with what is not folded yet."""
+    with store.naming_damage():
+        found = read_1d_arrays(store.place / group, names, store.unfolded(group))
+    return list(found.values())
+
+
 def _ended_by_smaller_bound(
-    root: StoredGroup, group: StoredGroup, table: RunTable, rows: RowNumbers
+    store: Store, root: StoredGroup, group: StoredGroup, table: RunTable, rows: RowNumbers
 ) -> tuple[NDArray[np.bool_], list[RunId]]:
     """Runs of the table that a smaller ``max_steps`` than the study's ended, and references.
 
@@ -216,15 +230,16 @@ def _ended_by_smaller_bound(
     bound = json.loads(group.attrs["experiment"]).get("max_steps", bound)
     if table.experiment.max_steps <= bound:
         return ended, []
-    status, steps = (group[name][:] for name in ("status", "stop_step"))
+    status, steps = _values(store, table.experiment.name, "status", "stop_step")
     by_bound = (status == STEP_TOO_SMALL) & ((steps >= bound) | (steps % PACE == 0))
     known = rows < len(by_bound)
     ended[known] = by_bound[rows[known]]
     name, ids = references_group_name(table.experiment.name), []
-    if name in root and "steps" in (ends := storage.open_zarr_group(root, name)):
-        early = ends[schema.REFERENCE_END][:] == schema.REFERENCE_ENDS.index("step_too_small")
-        early &= np.isfinite(ends["steps"][:])
-        ids = [run_id for run_id, row in stored_rows_by_run_id(ends).items() if early[row]]
+    if name in root:
+        ends, steps = _values(store, name, schema.REFERENCE_END, "steps")
+        early = (ends == schema.REFERENCE_ENDS.index("step_too_small")) & np.isfinite(steps)
+        row_of = stored_rows_by_run_id(storage.open_zarr_group(root, name))
+        ids = [run_id for run_id, row in row_of.items() if early[row]]
     if ids and (references := references_of_run_table(table)):
         again = np.isin(references.ids, ids)
         for runs, places in table.slabs():
@@ -277,7 +292,7 @@ def hash_of_run_table(experiment: ResolvedExperiment) -> str:
 
 
 def _stored_reference_samples(
-    root: StoredGroup, experiment: ResolvedExperiment
+    store: Store, root: StoredGroup, experiment: ResolvedExperiment
 ) -> dict[RunId, int]:
     """Samples that are there of each reference in the store, by its id."""
     if (name := references_group_name(experiment.name)) not in root:
@@ -286,8 +301,8 @@ def _stored_reference_samples(
     rows = stored_rows_by_run_id(group)
     if schema.SAMPLE_COUNT.name not in group:  # its creation was cut short
         return dict.fromkeys(rows, 0)
-    counts = group[schema.SAMPLE_COUNT.name][:].tolist()
-    return {run_id: counts[row] if row < len(counts) else 0 for run_id, row in rows.items()}
+    (counts,) = _values(store, name, schema.SAMPLE_COUNT.name)
+    return {run_id: int(counts[row]) if row < len(counts) else 0 for run_id, row in rows.items()}
 
 
 def stored_rows_by_run_id(group: StoredGroup) -> dict[RunId, int]:

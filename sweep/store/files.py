@@ -11,7 +11,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -89,11 +89,15 @@ class Part:
         return self.extent[0]
 
 
-class UnfoldedShards(Protocol):
+# Positions among some rows, the values of these, and the first sample of values over time.
+RowsOfRecord = tuple[RowNumbers, np.ndarray, int]
+
+
+class UnfoldedRows(Protocol):
     """Records that are not folded yet: `sweep.store.commit.records.Unfolded`."""
 
-    def shard_with(self, array: "ArrayFiles", index: Index, old: bytes | None) -> bytes | None:
-        """The bytes of a shard as a fold would write it; None if nothing of it is there."""
+    def read(self, name: str, rows: RowNumbers, shard_rows: int) -> list[RowsOfRecord]:
+        """What they have of some rows of an array; of several of a row the last one counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +122,7 @@ class ArrayFiles:
         Whether a file holds several chunks and their index.
     separator : str
         Between the indices in a file's name.
-    unfolded : UnfoldedShards, optional
+    unfolded : UnfoldedRows, optional
         Records that are not folded yet, and read as if they were.
     """
 
@@ -132,10 +136,10 @@ class ArrayFiles:
     attributes: dict[str, Any]
     sharded: bool = False
     separator: str = "."
-    unfolded: "UnfoldedShards | None" = None
+    unfolded: "UnfoldedRows | None" = None
 
     @classmethod
-    def read(cls, directory: Place, unfolded: "UnfoldedShards | None" = None) -> "ArrayFiles":
+    def read(cls, directory: Place, unfolded: "UnfoldedRows | None" = None) -> "ArrayFiles":
         """The array in `directory`.
 
         Raises
@@ -147,7 +151,7 @@ class ArrayFiles:
 
     @classmethod
     def of(
-        cls, directory: Place, metadata: Mapping[str, Any], unfolded: "UnfoldedShards | None" = None
+        cls, directory: Place, metadata: Mapping[str, Any], unfolded: "UnfoldedRows | None" = None
     ) -> "ArrayFiles":
         """The array in `directory` that has these metadata; as `read`."""
         try:
@@ -295,7 +299,7 @@ class ArrayFiles:
         return Part(at, extent, values[tuple(slice(s.stop - s.start) for s in extent)], "")
 
     def read_file(self, index: Index) -> bytes | None:
-        """The bytes of a file, with the records that are not folded yet; None if there are none.
+        """The bytes of a file, without records that are not folded yet; None if there are none.
 
         Raises
         ------
@@ -303,13 +307,45 @@ class ArrayFiles:
             If it cannot be read.
         """
         try:
-            data = read_bytes_or_none(self.file(index))
+            return read_bytes_or_none(self.file(index))
         except OSError as error:
             raise unreadable(self.chunk_name(index), error) from None
-        return data if self.unfolded is None else self.unfolded.shard_with(self, index, data)
+
+    def read_records(self, rows: RowNumbers) -> list[RowsOfRecord]:
+        """What is not folded yet of some rows; to be read before the rows, and laid over them."""
+        if self.unfolded is None or not self.sharded:
+            return []
+        return self.unfolded.read(self.name, rows, self.chunks[0])
+
+    def lay_over(
+        self,
+        found: np.ndarray,
+        records: Iterable[RowsOfRecord],
+        rest: Sequence[RowNumbers] | None = None,
+    ) -> None:
+        """Lay what records have over the values of rows.
+
+        Parameters
+        ----------
+        found : ndarray
+        records : list of tuple
+            As of `read_records`.
+        rest : list of ndarray of int, optional
+            Which indices `found` has along the other dimensions; all unless given.
+        """
+        rest = [np.arange(size) for size in found.shape[1:]] if rest is None else rest
+        for mine, values, first in records:
+            to, own = [mine], [np.arange(len(mine))]
+            for dim, wanted, size in zip(self.dims[1:], rest, values.shape[1:], strict=True):
+                begin = first if dim == "time" else 0
+                inside = np.flatnonzero((wanted >= begin) & (wanted < begin + size))
+                to.append(inside)
+                own.append(wanted[inside] - begin)
+            found[np.ix_(*to)] = values[np.ix_(*own)]
 
     def values(self) -> np.ndarray:
         """The whole array, which is one-dimensional; `Damaged`, with its name, if it is."""
+        records = self.read_records(np.arange(self.shape[0]))
         found = np.full(self.shape, self.fill, self.dtype)
 
         def read(i: int) -> None:
@@ -317,6 +353,7 @@ class ArrayFiles:
                 found[part.rows] = part.values
 
         map_over_place(self.directory, read, range(self.grid[0]))
+        self.lay_over(found, records)
         return found
 
     def read_rows(self, rows: RowNumbers) -> np.ndarray:
@@ -326,6 +363,7 @@ class ArrayFiles:
         ----------
         rows : ndarray of int
         """
+        records = self.read_records(rows)
         found = np.full((len(rows), *self.shape[1:]), self.fill, self.dtype)
         of_file, of_chunk = rows // self.chunks[0], rows // self.inner[0]
         for i in np.unique(of_file).tolist():
@@ -337,6 +375,7 @@ class ArrayFiles:
                         continue
                     where: tuple[RowNumbers | slice, ...] = (mine, *part.extent[1:])
                     found[where] = part.values[rows[mine] - part.rows.start]
+        self.lay_over(found, records)
         return found
 
     # --- files as bytes ----------------------------------------------------------------------
@@ -437,7 +476,7 @@ def seal(content: object) -> int:
 
 def seals_of_root(metadata: Mapping[str, Any]) -> list[int]:
     """Checksums of the root's attributes, and of its copies of all other metadata."""
-    return [seal(metadata["attributes"]), seal(metadata["consolidated_metadata"]["metadata"])]
+    return [seal(metadata["attributes"]), seal(metadata["consolidated_metadata"].get("metadata"))]
 
 
 def with_checksum(data: bytes) -> bytes:
@@ -511,7 +550,7 @@ def are_runs_computed_to_sample(
 
 
 def read_1d_arrays(
-    directory: Place, names: Iterable[str], unfolded: "UnfoldedShards | None" = None
+    directory: Place, names: Iterable[str], unfolded: "UnfoldedRows | None" = None
 ) -> dict[str, np.ndarray]:
     """One-dimensional arrays of a group by name; with what records have, if they are given.
 

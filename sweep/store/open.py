@@ -15,7 +15,7 @@ from xarray.core import indexing
 from integrators.errors import InputError, check_known, short_repr
 from sweep.store.backends.places import Place
 from sweep.store.commit.ledger import check_files_are_there
-from sweep.store.commit.zarr_stores import zarr_store_with_records
+from sweep.store.commit.zarr_stores import zarr_store_to_read
 from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
@@ -77,7 +77,7 @@ def open_study(
             check_files_are_there(store, name)
     whole = store.absolute()
     unfolded = whole.unfolded_by_group()
-    source: Any = zarr_store_with_records(whole, unfolded, store.place)
+    source: Any = zarr_store_to_read(whole, store.place)
     try:
         tree = xr.open_datatree(
             source,
@@ -96,7 +96,10 @@ def open_study(
     with store.naming_damage():
         experiments = {
             name: _load_run_scalars(
-                tree[name].to_dataset(), store, whole.arrays_of_group(name, unfolded.get(name))
+                tree[name].to_dataset(),
+                store,
+                whole.arrays_of_group(name, unfolded.get(name)),
+                is_cached=chunks is None,
             )
             for name in dict.fromkeys(order)
             if name != INTERNAL
@@ -243,17 +246,20 @@ def _numbers_in_row(array: xr.Variable, sizes: Mapping[Hashable, int]) -> int:
 
 
 def _load_run_scalars(
-    dataset: xr.Dataset, store: Store, arrays: Mapping[str, ArrayFiles]
+    dataset: xr.Dataset, store: Store, arrays: Mapping[str, ArrayFiles], is_cached: bool
 ) -> xr.Dataset:
     """A dataset with what is over runs alone in memory, and with labels that are read when used.
 
-    They are read from the store's files, as zarr takes four times as long for many small chunks.
+    Scalars are read from the store's files, as zarr takes four times as long for many small chunks.
+    Over the rest what is not folded yet is laid when it is read.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     store : Store
     arrays : dict of str to sweep.store.files.ArrayFiles
+    is_cached : bool
+        Whether what is read is kept.
     """
     found = {}
     for name, variable in dataset.variables.items():
@@ -265,6 +271,10 @@ def _load_run_scalars(
             found[name] = xr.Variable(
                 ("run",), data, variable.attrs, variable.encoding, fastpath=True
             )
+        elif (own := arrays.get(str(name))) is not None and own.sharded and own.unfolded:
+            data = indexing.LazilyIndexedArray(_WithRecords(variable, own, store))
+            data = indexing.MemoryCachedArray(data) if is_cached else data
+            found[name] = xr.Variable(variable.dims, data, variable.attrs, variable.encoding)
     dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
     dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
     status, counts = dataset["status"].values, dataset[schema.SAMPLE_COUNT.name].values
@@ -304,3 +314,36 @@ class _Labels(BackendArray):
                     return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
                 self._all = self._array.values()
         return np.array(self._all[key], dtype=object)
+
+
+class _WithRecords(BackendArray):
+    """Values over runs and other dimensions, over which what is not folded yet is laid.
+
+    Parameters
+    ----------
+    variable : xarray.Variable
+        Of what is folded, which is read when it is used.
+    array : sweep.store.files.ArrayFiles
+    store : Store
+        Which has it.
+    """
+
+    def __init__(self, variable: xr.Variable, array: ArrayFiles, store: Store) -> None:
+        self._variable, self._array, self._store = variable, array, store
+        self.shape, self.dtype = variable.shape, variable.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
+        values: np.ndarray = indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.OUTER, self._read
+        )
+        return values
+
+    def _read(self, key: tuple[Any, ...]) -> np.ndarray:
+        numbers = [isinstance(k, int | np.integer) for k in key]
+        spans = tuple(slice(k, k + 1) if one else k for k, one in zip(key, numbers, strict=True))
+        rows, *rest = (np.arange(n)[k] for n, k in zip(self.shape, spans, strict=True))
+        with self._store.naming_damage():
+            records = self._array.read_records(rows)
+            values = np.array(self._variable[spans].values)
+            self._array.lay_over(values, records, rest)
+        return values[tuple(0 if one else slice(None) for one in numbers)]

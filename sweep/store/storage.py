@@ -15,25 +15,23 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from zarr.abc.store import Store as ZarrStore
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.sync import sync
 
-from integrators.status import COMPLETE
 from sweep.store.backends.places import METADATA, WriteCheck, map_over_place
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
 from sweep.store.commit.records import put_durably
 from sweep.store.commit.zarr_stores import (
     DamageNamingPipeline,
     StoreFiles,
+    zarr_store_to_read,
     zarr_store_with_check,
-    zarr_store_with_records,
 )
 from sweep.store.files import (
     INTERNAL,
     ZarrMode,
-    are_runs_computed_to_sample,
     read_zarr_metadata,
     seals_of_root,
 )
@@ -70,7 +68,7 @@ def open_root_of_store(
 ) -> StoredGroup:
     """The root group of a `Store`; see its `root`."""
     if mode == "r":
-        return open_root_group(zarr_store_with_records(store, store.unfolded_by_group()))
+        return open_root_group(zarr_store_to_read(store))
     place = store.zarr_store if check is None else zarr_store_with_check(store, check)
     return open_root_group(place, mode)
 
@@ -227,28 +225,17 @@ def set_root_attributes(
     store: StoreFiles, attributes: Mapping[str, object], check: WriteCheck | None = None
 ) -> None:
     """Set attributes of the root, and keep its consolidated metadata."""
-    metadata = store.anew().metadata
-    if not metadata.get("consolidated_metadata"):  # a run that made them was cut short
+    store = store.anew()
+    if not store.consolidated:  # a run that made them was cut short
         consolidate_zarr_metadata(store, check)
-        metadata = store.anew().metadata
-    metadata["attributes"] |= attributes
+        store = store.anew()
+    metadata = store.metadata | {"attributes": store.attributes | attributes}
     _write_metadata(store, "", metadata, check)
 
 
 def experiment_group_names(root: StoredGroup) -> list[str]:
     """Names of the experiments' groups."""
     return sorted(name for name, _ in root.groups() if name != INTERNAL)
-
-
-def are_runs_committed(group: StoredGroup, samples: int) -> NDArray[np.bool_]:
-    """Whether each run's results are in the store, up to so many samples; shape (runs,).
-
-    Of references, too, which have no status.
-    """
-    counts = group[schema.SAMPLE_COUNT.name][:]
-    status = group["status"][:] if "status" in group else np.full(counts.shape, COMPLETE)
-    # The status is the last one that is grown.
-    return are_runs_computed_to_sample(counts, status[: len(counts)], samples)
 
 
 def to_attribute_json(value: object) -> str:

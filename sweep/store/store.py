@@ -243,7 +243,10 @@ class Store:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes of the root; as `metadata`."""
+        """Attributes of the root; as `metadata`. `Damaged` if they are other ones."""
+        if self._broken_seals[0]:
+            lost = "it says which study the store holds: restore it from a copy"
+            raise self._damage_of_root(lost)
         attributes: dict[str, Any] = self.metadata["attributes"]
         return attributes
 
@@ -277,12 +280,21 @@ class Store:
         self.check_format(attributes)
         if "experiments" not in attributes:
             raise InputError(f"{self.place / METADATA} lacks its experiments: the store is damaged")
-        copies = metadata.get("consolidated_metadata") or {}
-        if (sealed := copies.get("seals")) and sealed != (found := files.seals_of_root(metadata)):
-            lost = "it says which study the store holds: restore it from a copy"
-            remedy = f"`sweep verify {self} --repair` mends it" if sealed[0] == found[0] else lost
-            raise Damaged("fails its checksum", str(self.place / METADATA), remedy)
         return metadata
+
+    @functools.cached_property
+    def _broken_seals(self) -> list[bool]:
+        """Whether the root's attributes, and its copies of metadata, are others than were sealed.
+
+        Not where there are no copies, nor seals, as while the store grows.
+        """
+        if not (seals := (self.metadata.get("consolidated_metadata") or {}).get("seals")):
+            return [False, False]
+        found = files.seals_of_root(self.metadata)
+        return [seals[:1] != found[:1], seals[1:] != found[1:]]
+
+    def _damage_of_root(self, remedy: str) -> Damaged:
+        return Damaged("fails its checksum", str(self.place / METADATA), remedy)
 
     def check(self) -> None:
         """Raise `InputError` unless there is a store that can be read; see `metadata`."""
@@ -314,7 +326,12 @@ class Store:
 
     @property
     def consolidated(self) -> dict[str, dict[str, Any]]:
-        """Metadata of all groups and arrays, by their paths, as the root has them; or nothing."""
+        """Metadata of all groups and arrays, by their paths, as the root has them; or nothing.
+
+        `Damaged` if they are other ones.
+        """
+        if self._broken_seals[1]:
+            raise self._damage_of_root(f"`sweep verify {self} --repair` mends it")
         return (self.metadata.get("consolidated_metadata") or {}).get("metadata") or {}
 
     def list_files(self) -> set[str]:
@@ -381,7 +398,7 @@ class Store:
     def root(self, mode: ZarrMode = "r", check: WriteCheck | None = None) -> "StoredGroup":
         """The root group; always the metadata as it is, never the consolidated copy.
 
-        One that is only read has what is not folded yet. `check` is called before each write
+        Without what is not folded yet. `check` is called before each write
         takes effect, and may raise.
         """
         root: StoredGroup = _storage().open_root_of_store(self, mode, check)

@@ -13,6 +13,7 @@ on, as in a Fenwick tree; number 0 is where the attempt begins. So there are as 
 binary ones, and each sample is written log2(n) times at most.
 """
 
+import contextlib
 import functools
 import io
 import os
@@ -33,15 +34,12 @@ from sweep.store.backends.places import (
     Place,
     WriteCheck,
     files_below,
-    place_is_file,
-    read_bytes_or_none,
 )
 from sweep.store.commit.shards import Draft
 from sweep.store.files import (
     INTERNAL,
-    ArrayFiles,
-    Index,
     RowNumbers,
+    RowsOfRecord,
     checked_bytes,
     unreadable,
     with_checksum,
@@ -50,7 +48,6 @@ from sweep.store.files import (
 RECORD, CHECKPOINT = "record", "checkpoint"
 FOLDER = "records"
 NAME, ROWS, IDENTITY, VALUES, STATE = "name", "rows", "identity", "values", "state"  # in a file
-KEPT = 2**28  # bytes of merged shards that an `Unfolded` caches
 SYNCED = 16  # files of a tree that are synced at once
 PARTIAL = ".partial"
 PARTS = 10**12  # of a sample interval
@@ -409,6 +406,7 @@ def records_by_group(root: Place, paths: set[str] | None = None, group: str = ""
     return found
 
 
+@dataclass(frozen=True)
 class Unfolded:
     """The records of a group that are not folded yet, to be read as if they were.
 
@@ -418,41 +416,27 @@ class Unfolded:
         By the row of shards.
     """
 
-    def __init__(self, records: dict[int, list[Record]]) -> None:
-        self.records = records
-        # The last ones as they would be, by the array's directory and the index.
-        self._shards: dict[tuple[Place, Index], bytes | None] = {}
+    records: dict[int, list[Record]]
 
-    def __reduce__(self) -> tuple[type["Unfolded"], tuple[dict[int, list[Record]]]]:
-        return Unfolded, (self.records,)
+    def read(self, name: str, rows: RowNumbers, shard_rows: int) -> list[RowsOfRecord]:
+        """What records have of some rows of an array; of several of a row the last one counts.
 
-    def shard_with(self, array: ArrayFiles, index: Index, old: bytes | None) -> bytes | None:
-        """The bytes of a shard as a fold would write it; None if nothing of it is there.
-
-        Records that are gone meanwhile were folded: then the shard is read once more.
+        Those that are gone meanwhile were folded: it is in the array, which is to be read after.
         """
-        while records := self.records.get(index[0]) if array.sharded else None:
-            key = array.directory, index
-            if key in self._shards:
-                return self._shards[key]
-            try:
-                put_records(array.name, records, draft := Draft(array, index, old))
-                found = draft.data()
-            except Damaged as damage:
-                raise array.damage(index, damage) from None
-            except FileNotFoundError:
-                self.records[index[0]] = [r for r in records if place_is_file(r.place)]
-                old = read_bytes_or_none(array.file(index))
-                continue
-            self._keep(key, found)
-            return found
-        return old
-
-    def _keep(self, key: tuple[Place, Index], data: bytes | None) -> None:
-        """Keep a shard for the next reads of its chunks; of many the last ones."""
-        self._shards[key] = data
-        while len(self._shards) > 1 and sum(map(len, filter(None, self._shards.values()))) > KEPT:
-            self._shards.pop(next(iter(self._shards)))
+        found: list[RowsOfRecord] = []
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        for shard in np.unique(ascending // shard_rows).tolist():
+            for record in reversed(self.records.get(shard, [])):
+                low, high = np.searchsorted(ascending, [record.name.start, record.name.stop])
+                near = order[low:high]
+                with contextlib.suppress(FileNotFoundError):
+                    values = record.column(name) if len(near) else None
+                    if values is not None:
+                        at = np.searchsorted(record.rows, rows[near])
+                        there = record.rows[at] == rows[near]
+                        found.append((near[there], values[at[there]], record.name.first))
+        return found
 
 
 def unfolded_by_group(records: RecordsByGroup, session: str) -> dict[str, Unfolded]:

@@ -6,10 +6,10 @@ Whatever zarr cannot read or decode is `Damaged` here, with the names of array, 
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, Self
 
-from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.abc.store import ByteRequest
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
@@ -25,11 +25,8 @@ from sweep.store.backends.places import (
     WriteCheck,
     read_bytes_or_none,
 )
-from sweep.store.commit.records import Unfolded, put_durably
+from sweep.store.commit.records import put_durably
 from sweep.store.files import (
-    CHUNK_KEY,
-    ArrayFiles,
-    Index,
     damage_of_store,
     name_of_file,
     unreadable,
@@ -51,43 +48,32 @@ class StoreFiles(Protocol):
     def metadata(self) -> dict[str, Any]:
         """That of the root, as it was when it was first read."""
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Those of the root."""
+
+    @property
+    def consolidated(self) -> dict[str, dict[str, Any]]:
+        """Metadata of all groups and arrays, as the root has them."""
+
     def anew(self) -> Self:
         """The same store, of which nothing was read."""
 
     def list_files(self) -> set[str]:
         """The files as they are now, relative to it."""
 
-    def arrays_of_group(
-        self, group: str, unfolded: Unfolded | None = None
-    ) -> dict[str, ArrayFiles]:
-        """The arrays of a group, by name."""
 
-    def unfolded_by_group(self) -> dict[str, Unfolded]:
-        """What is not folded yet, by group."""
-
-
-def zarr_store_with_records(
-    store: StoreFiles, unfolded: Mapping[str, Unfolded], called: Place | None = None
-) -> ZarrStore:
+def zarr_store_to_read(store: StoreFiles, called: Place | None = None) -> ZarrStore:
     """What zarr, and xarray, read a `Store` by.
 
     Parameters
     ----------
     store : StoreFiles
         Absolute, where it is read in other working directories too, as by workers.
-    unfolded : dict of str to sweep.store.commit.records.Unfolded
-        What is not folded yet, by group.
     called : Path or ObjectPlace, optional
         Its place as messages call it.
     """
-    arrays = {
-        array.path: (array, records)
-        for group, records in unfolded.items()
-        for array in store.arrays_of_group(group, records).values()
-        if array.sharded
-    }
-    inner = _zarr_store_of_place(store.place, read_only=True)
-    return _WithRecords(inner, called or store.place, arrays)
+    return _NamingDamage(_zarr_store_of_place(store.place, read_only=True), called or store.place)
 
 
 def _zarr_store_of_place(place: Place, read_only: bool = False) -> ZarrStore:
@@ -99,6 +85,8 @@ def _zarr_store_of_place(place: Place, read_only: bool = False) -> ZarrStore:
 class _NamingDamage(WrapperStore[ZarrStore]):
     """A zarr store of a place; what cannot be read is `Damaged`, and says where.
 
+    It travels to workers.
+
     Parameters
     ----------
     store : ZarrStore
@@ -109,6 +97,9 @@ class _NamingDamage(WrapperStore[ZarrStore]):
     def __init__(self, store: ZarrStore, place: Place) -> None:
         super().__init__(store)
         self.place = place
+
+    def _with_store(self, store: ZarrStore) -> Self:
+        return type(self)(store, self.place)
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
@@ -131,11 +122,6 @@ class _NamingDamage(WrapperStore[ZarrStore]):
 
     def _named(self, error: GeosweepError) -> GeosweepError:
         return damage_of_store(self.place, error) if isinstance(error, Damaged) else error
-
-    async def get_partial_values(
-        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
-    ) -> list[Buffer | None]:
-        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
 
 class DamageNamingPipeline(BatchedCodecPipeline):
@@ -168,63 +154,6 @@ def _naming_chunks(batch: tuple[Any, ...]) -> Iterator[None]:
         text = "fails its checksum" if "checksum" in str(error) else f"cannot be decoded: {error}"
         damage = Damaged(text, name_of_file(path.path))
         raise damage_of_store(path.store.place, damage) from None
-
-
-class _WithRecords(_NamingDamage):
-    """The shards that a fold would change, as it would write them; all else as it is.
-
-    It travels to workers, with the names of records and without their contents.
-    """
-
-    def __init__(
-        self, store: ZarrStore, place: Place, arrays: Mapping[str, tuple[ArrayFiles, Unfolded]]
-    ) -> None:
-        super().__init__(store, place)
-        self._arrays = arrays
-
-    def _with_store(self, store: ZarrStore) -> Self:
-        return type(self)(store, self.place, self._arrays)
-
-    def _array_and_index(self, key: str) -> tuple[ArrayFiles, Index] | None:
-        """The array and the index of a shard that has records; None of all else."""
-        found = CHUNK_KEY.fullmatch(key)
-        if found is None or found[1] not in self._arrays:
-            return None
-        array, unfolded = self._arrays[found[1]]
-        index = array.index_of_file(array.directory / found[2])
-        return (array, index) if index[0] in unfolded.records else None
-
-    async def get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
-        shard = self._array_and_index(key)
-        if shard is None:
-            return await super().get(key, prototype, byte_range)
-        data = self._read_shard(*shard)
-        return None if data is None else prototype.buffer.from_bytes(_part(data, byte_range))
-
-    async def exists(self, key: str) -> bool:
-        shard = self._array_and_index(key)
-        if shard is None:
-            return await self._store.exists(key)
-        return self._read_shard(*shard) is not None
-
-    def _read_shard(self, array: ArrayFiles, index: Index) -> bytes | None:
-        try:
-            return array.read_file(index)
-        except Damaged as damage:
-            raise self._named(array.damage(index, damage)) from None
-
-
-def _part(data: bytes, byte_range: ByteRequest | None) -> bytes:
-    match byte_range:
-        case RangeByteRequest(start, end):
-            return data[start:end]
-        case OffsetByteRequest(offset):
-            return data[offset:]
-        case SuffixByteRequest(suffix):
-            return data[-suffix:]
-    return data
 
 
 def zarr_store_with_check(store: StoreFiles, check: WriteCheck) -> ZarrStore:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,6 @@ from sweep.store.commit.shards import Draft
 from sweep.store.files import (
     ArrayFiles,
     group_with_records_of,
-    read_zarr_metadata,
-    seals_of_root,
 )
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
@@ -90,10 +87,7 @@ def repair(
         If its root is, of which there is no copy.
     """
     store = Store.at(store).anew()
-    try:
-        attributes = store.attributes
-    except Damaged:
-        attributes = _attributes_without_copies(store)
+    attributes = store.attributes
     if store.is_unwritable():
         raise InputError(f"{store} cannot be written: no permission")
     approvals.approved_plugins_of_store(attributes, store, trust_plugins)
@@ -101,7 +95,7 @@ def repair(
         found = []
         fold.remove_unfinished(store)
         try:
-            store.check()
+            _ = store.consolidated
         except Damaged as damage:
             found = [Finding("", "", (), damage.text, COPY, NO_ROWS, 0, store.place)]
             storage.consolidate_zarr_metadata(store, lease.check)
@@ -113,16 +107,6 @@ def repair(
             fold.note_session(store, session, lease.check, lease.holder)
         study = lambda: stored_study(store, trust_plugins=trust_plugins)  # noqa: E731
         return _Repair(store.anew(), study, lease.check).mend(found, progress)
-
-
-def _attributes_without_copies(store: Store) -> dict[str, Any]:
-    """Attributes of a root whose copies of other metadata alone are damaged; else as it raises."""
-    metadata = read_zarr_metadata(store.place)
-    seals = metadata["consolidated_metadata"]["seals"]
-    if seals[0] != seals_of_root(metadata)[0]:
-        store.check()
-    attributes: dict[str, Any] = metadata["attributes"]
-    return attributes
 
 
 class _Repair:

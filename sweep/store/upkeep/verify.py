@@ -301,8 +301,9 @@ def _find_what_does_not_belong(
 
 
 def _is_growing(store: Store, path: str) -> bool:
+    name = experiment_of_group(path)
     with contextlib.suppress(Damaged):
-        return is_growing(read_zarr_metadata(store.place / experiment_of_group(path)))
+        return name != INTERNAL and is_growing(read_zarr_metadata(store.place / name))
     return False
 
 
