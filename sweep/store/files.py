@@ -335,7 +335,8 @@ class ArrayFiles:
         """
         rest = [np.arange(size) for size in found.shape[1:]] if rest is None else rest
         for mine, values, first in records:
-            to, own = [mine], [np.arange(len(mine))]
+            to: list[RowNumbers] = [mine]
+            own: list[RowNumbers] = [np.arange(len(mine))]
             for dim, wanted, size in zip(self.dims[1:], rest, values.shape[1:], strict=True):
                 begin = first if dim == "time" else 0
                 inside = np.flatnonzero((wanted >= begin) & (wanted < begin + size))

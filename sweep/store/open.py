@@ -15,7 +15,7 @@ from xarray.core import indexing
 from integrators.errors import InputError, check_known, short_repr
 from sweep.store.backends.places import Place
 from sweep.store.commit.ledger import check_files_are_there
-from sweep.store.commit.zarr_stores import zarr_store_to_read
+from sweep.store.commit.zarr_stores import PlaceStore
 from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
@@ -77,7 +77,7 @@ def open_study(
             check_files_are_there(store, name)
     whole = store.absolute()
     unfolded = whole.unfolded_by_group()
-    source: Any = zarr_store_to_read(whole, store.place)
+    source: Any = PlaceStore(whole.place, store.place)
     try:
         tree = xr.open_datatree(
             source,
@@ -185,7 +185,7 @@ def _refuse_zarr_v2_arrays(store: Store, metadata: Mapping[str, Any]) -> None:
 
 def _refuse_oversized_metadata(store: Store) -> None:
     """Refuse metadata by which a few bytes of the store would fill the memory."""
-    root = zarr.open_group(store.zarr_store, mode="r", zarr_format=3)  # as xarray reads it
+    root = zarr.open_group(PlaceStore(store.place), mode="r", zarr_format=3)  # as xarray reads it
     for name, array in root.members(max_depth=None):
         if not isinstance(array, zarr.Array):
             continue
@@ -272,9 +272,9 @@ def _load_run_scalars(
                 ("run",), data, variable.attrs, variable.encoding, fastpath=True
             )
         elif (own := arrays.get(str(name))) is not None and own.sharded and own.unfolded:
-            data = indexing.LazilyIndexedArray(_WithRecords(variable, own, store))
-            data = indexing.MemoryCachedArray(data) if is_cached else data
-            found[name] = xr.Variable(variable.dims, data, variable.attrs, variable.encoding)
+            lazy = indexing.LazilyIndexedArray(_WithRecords(variable, own, store))
+            kept = indexing.MemoryCachedArray(lazy) if is_cached else lazy
+            found[name] = xr.Variable(variable.dims, kept, variable.attrs, variable.encoding)
     dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
     dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
     status, counts = dataset["status"].values, dataset[schema.SAMPLE_COUNT.name].values

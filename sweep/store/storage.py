@@ -11,23 +11,21 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import zarr
 from numpy.typing import ArrayLike
-from zarr.abc.store import Store as ZarrStore
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.sync import sync
 
-from sweep.store.backends.places import METADATA, WriteCheck, map_over_place
+from integrators.errors import GeosweepError
+from sweep.store.backends.places import METADATA, Place, WriteCheck, map_over_place
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
 from sweep.store.commit.records import put_durably
 from sweep.store.commit.zarr_stores import (
     DamageNamingPipeline,
-    StoreFiles,
-    zarr_store_to_read,
-    zarr_store_with_check,
+    PlaceStore,
 )
 from sweep.store.files import (
     INTERNAL,
@@ -49,6 +47,32 @@ StoredGroup = Any
 StoredArray = Any
 
 
+class StoreFiles(Protocol):
+    """What is asked here of a `sweep.store.store.Store`, whose names these are."""
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """That of the root, as it was when it was first read."""
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Those of the root."""
+
+    @property
+    def consolidated(self) -> dict[str, dict[str, Any]]:
+        """Metadata of all groups and arrays, as the root has them."""
+
+    def anew(self) -> Self:
+        """The same store, of which nothing was read."""
+
+    def list_files(self) -> set[str]:
+        """The files as they are now, relative to it."""
+
+
 def configure_zarr() -> None:
     """Zarr as every process here wants it; not persisted, so set in each worker."""
     pipeline = f"{DamageNamingPipeline.__module__}.{DamageNamingPipeline.__qualname__}"
@@ -63,20 +87,13 @@ def configure_zarr() -> None:
     warnings.filterwarnings("ignore", message="Object at .* is not recognized as a component")
 
 
-def open_root_of_store(
-    store: StoreFiles, mode: ZarrMode = "r", check: WriteCheck | None = None
+def open_root_group(
+    place: Place, mode: ZarrMode = "r", check: WriteCheck | None = None
 ) -> StoredGroup:
-    """The root group of a `Store`; see its `root`."""
-    if mode == "r":
-        return open_root_group(zarr_store_to_read(store))
-    place = store.zarr_store if check is None else zarr_store_with_check(store, check)
-    return open_root_group(place, mode)
-
-
-def open_root_group(place: ZarrStore | str, mode: ZarrMode = "r") -> StoredGroup:
-    """The root group of what zarr calls a store; never the consolidated copy of its metadata."""
+    """The root group of a store; never the consolidated copy of its metadata."""
     configure_zarr()
-    return zarr.open_group(place, mode=mode, zarr_format=3, use_consolidated=False)
+    store = PlaceStore(place, check=check)
+    return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
 
 
 def open_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
@@ -85,12 +102,12 @@ def open_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
     return zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
 
 
-def read_root_group_or_none(store: StoreFiles) -> StoredGroup | None:
-    """The root group of a `Store`; None if it cannot be read, or is not one that is ours."""
+def read_root_group_or_none(place: Place) -> StoredGroup | None:
+    """The root group of a store; None if it cannot be read, or is not one that is ours."""
     try:
-        root = open_root_group(store.zarr_store)
+        root = open_root_group(place)
         return root if "format_version" in root.attrs else None
-    except (OSError, KeyError, ValueError, zarr.errors.BaseZarrError):
+    except (OSError, KeyError, ValueError, GeosweepError, zarr.errors.BaseZarrError):
         return None
 
 
@@ -229,7 +246,7 @@ def set_root_attributes(
     if not store.consolidated:  # a run that made them was cut short
         consolidate_zarr_metadata(store, check)
         store = store.anew()
-    metadata = store.metadata | {"attributes": store.attributes | attributes}
+    metadata = store.metadata | {"attributes": {**store.attributes, **attributes}}
     _write_metadata(store, "", metadata, check)
 
 

@@ -53,8 +53,6 @@ from sweep.store.files import (
 from sweep.store.lease.holder import SessionRecord
 
 if TYPE_CHECKING:
-    from zarr.abc.store import Store as ZarrStore
-
     from sweep.store.storage import StoredGroup
 
 HALF_MADE = "creating"  # object in a bucket while a store is put there
@@ -390,18 +388,13 @@ class Store:
 
     # --- by zarr -----------------------------------------------------------------------------
 
-    @property
-    def zarr_store(self) -> "ZarrStore | str":
-        """What zarr, and xarray, call its place."""
-        return self.place.zarr_store() if isinstance(self.place, ObjectPlace) else str(self.place)
-
     def root(self, mode: ZarrMode = "r", check: WriteCheck | None = None) -> "StoredGroup":
         """The root group; always the metadata as it is, never the consolidated copy.
 
         Without what is not folded yet. `check` is called before each write
         takes effect, and may raise.
         """
-        root: StoredGroup = _storage().open_root_of_store(self, mode, check)
+        root: StoredGroup = _storage().open_root_group(self.place, mode, check)
         return root
 
     def group(self, name: str, mode: ZarrMode = "r") -> "StoredGroup":
@@ -424,7 +417,7 @@ class Store:
             raise StoreError(f"{self} cannot be used: {error}") from None
         except OSError as error:
             raise StoreError(f"{self} cannot be made: {error.strerror}") from None
-        root = _storage().read_root_group_or_none(self)
+        root = _storage().read_root_group_or_none(self.place)
         if root is None and self.internal().is_dir():
             self.anew().check()  # says what is wrong with it
         if root is None:

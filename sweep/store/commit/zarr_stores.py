@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from zarr.abc.store import ByteRequest
 from zarr.abc.store import Store as ZarrStore
@@ -33,77 +33,44 @@ from sweep.store.files import (
 )
 
 
-class StoreFiles(Protocol):
-    """What zarr needs to know of a `sweep.store.store.Store`, whose names these are."""
-
-    @property
-    def place(self) -> Place:
-        """Where it is."""
-
-    @property
-    def zarr_store(self) -> ZarrStore | str:
-        """What zarr, and xarray, call its place."""
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """That of the root, as it was when it was first read."""
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Those of the root."""
-
-    @property
-    def consolidated(self) -> dict[str, dict[str, Any]]:
-        """Metadata of all groups and arrays, as the root has them."""
-
-    def anew(self) -> Self:
-        """The same store, of which nothing was read."""
-
-    def list_files(self) -> set[str]:
-        """The files as they are now, relative to it."""
+def _zarr_store_of_place(place: Place) -> ZarrStore:
+    return place.zarr_store() if isinstance(place, ObjectPlace) else LocalStore(place)
 
 
-def zarr_store_to_read(store: StoreFiles, called: Place | None = None) -> ZarrStore:
-    """What zarr, and xarray, read a `Store` by.
+class PlaceStore(WrapperStore[ZarrStore]):
+    """What zarr, and xarray, read and write a store by; it travels to workers.
+
+    What cannot be read is `Damaged`, and says where.
 
     Parameters
     ----------
-    store : StoreFiles
+    place : Path or ObjectPlace
         Absolute, where it is read in other working directories too, as by workers.
     called : Path or ObjectPlace, optional
-        Its place as messages call it.
-    """
-    return _NamingDamage(_zarr_store_of_place(store.place, read_only=True), called or store.place)
-
-
-def _zarr_store_of_place(place: Place, read_only: bool = False) -> ZarrStore:
-    if isinstance(place, ObjectPlace):
-        return place.zarr_store()
-    return LocalStore(place, read_only=read_only)
-
-
-class _NamingDamage(WrapperStore[ZarrStore]):
-    """A zarr store of a place; what cannot be read is `Damaged`, and says where.
-
-    It travels to workers.
-
-    Parameters
-    ----------
-    store : ZarrStore
-    place : Path or ObjectPlace
         As messages call it.
+    check : callable, optional
+        Called before each write takes effect, which then is as by `put_durably`; it may raise.
+    inner : zarr.abc.store.Store, optional
+        Zarr's own of the place.
     """
 
-    def __init__(self, store: ZarrStore, place: Place) -> None:
-        super().__init__(store)
-        self.place = place
+    def __init__(
+        self,
+        place: Place,
+        called: Place | None = None,
+        check: WriteCheck | None = None,
+        inner: ZarrStore | None = None,
+    ) -> None:
+        super().__init__(inner or _zarr_store_of_place(place))
+        self.place, self.called, self._check = place, called or place, check
 
     def _with_store(self, store: ZarrStore) -> Self:
-        return type(self)(store, self.place)
+        return type(self)(self.place, self.called, self._check, store)
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
+        """As zarr's; `Damaged` if it cannot be read."""
         try:
             data = await self._store.get(key, prototype, byte_range)
             if data is None and isinstance(self._store, LocalStore):
@@ -121,7 +88,29 @@ class _NamingDamage(WrapperStore[ZarrStore]):
         return data
 
     def _named(self, error: GeosweepError) -> GeosweepError:
-        return damage_of_store(self.place, error) if isinstance(error, Damaged) else error
+        return damage_of_store(self.called, error) if isinstance(error, Damaged) else error
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """As zarr's."""
+        if self._check is None:
+            await self._store.set(key, value)
+            return
+        self._check_writable()
+        data = value.to_bytes()
+        await asyncio.to_thread(put_durably, self.place / key, data, self._check)
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """As zarr's."""
+        if self._check is None or isinstance(self.place, ObjectPlace):
+            await self._store.set_if_not_exists(key, value)
+        elif not await self.exists(key):
+            await self.set(key, value)
+
+    async def delete(self, key: str) -> None:
+        """As zarr's."""
+        if self._check is not None:
+            self._check()
+        await self._store.delete(key)
 
 
 class DamageNamingPipeline(BatchedCodecPipeline):
@@ -149,46 +138,8 @@ def _naming_chunks(batch: tuple[Any, ...]) -> Iterator[None]:
         raise
     except Exception as error:
         path = batch[0][0]  # zarr gives one chunk at a time
-        if not (isinstance(path, StorePath) and isinstance(path.store, _NamingDamage)):
+        if not (isinstance(path, StorePath) and isinstance(path.store, PlaceStore)):
             raise
         text = "fails its checksum" if "checksum" in str(error) else f"cannot be decoded: {error}"
         damage = Damaged(text, name_of_file(path.path))
-        raise damage_of_store(path.store.place, damage) from None
-
-
-def zarr_store_with_check(store: StoreFiles, check: WriteCheck) -> ZarrStore:
-    """What zarr writes a `Store` by; `check` is called before each write takes effect.
-
-    Parameters
-    ----------
-    store : StoreFiles
-    check : callable
-        Raises unless this process still holds the lease.
-    """
-    return _Checked(_zarr_store_of_place(store.place), store.place, check)
-
-
-class _Checked(_NamingDamage):
-    """Checks before a write takes effect, which is as by `put_durably`."""
-
-    def __init__(self, store: ZarrStore, place: Place, check: WriteCheck) -> None:
-        super().__init__(store, place)
-        self._check = check
-
-    def _with_store(self, store: ZarrStore) -> Self:
-        return type(self)(store, self.place, self._check)
-
-    async def set(self, key: str, value: Buffer) -> None:
-        self._check_writable()
-        data = value.to_bytes()
-        await asyncio.to_thread(put_durably, self.place / key, data, self._check)
-
-    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        if isinstance(self.place, ObjectPlace):
-            await self._store.set_if_not_exists(key, value)
-        elif not await self.exists(key):
-            await self.set(key, value)
-
-    async def delete(self, key: str) -> None:
-        self._check()
-        await self._store.delete(key)
+        raise damage_of_store(path.store.called, damage) from None
