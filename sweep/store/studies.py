@@ -39,7 +39,9 @@ ADDED, EXTENDED = "# Added to decide ", "# Added by an extension."
 NOTE = r"(?m)^# [\w-]+ was extended to .*; `sweep run STORE` goes on\.\n"
 
 
-def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
+def _load_starts_from_store(
+    *arguments: Any, trust_plugins: bool = False, **settings: Any
+) -> StoreStarts:  # no plugin is run to read states
     from sweep.store import end_states  # with xarray and SciPy, which few studies need
 
     return end_states.load_starts_from_store(*arguments, **settings)
