@@ -124,16 +124,15 @@ def damaged_stores(folder):
 
 
 def damage_once(kind, file, chance, stores, name, place, client):
-    """Damage a copy of a store, and mend it: what came of it, as a word."""
+    """Damage a copy of a store, or its lease if there is no file, and mend it: what came of it."""
     copy = shutil.copytree(stores[name], place / "copy.zarr")
     lock = stores[name].with_name(f"{name}.zarr.lock")
     if lock.exists():
         shutil.copy(lock, place / "copy.zarr.lock")
     others = [own for own in sorted(stores[name].rglob("*")) if own.is_file()]
-    twin = stores["other"] / file
+    twin = stores["other"] / (file or "")
     others = [twin] * len(others) + others if twin.is_file() else others
-    at_lease = lock.exists() and chance.random() < 0.05
-    target = place / "copy.zarr.lock" if at_lease else copy / file
+    target = copy / file if file else place / "copy.zarr.lock"
     known = target.read_bytes()
     kind(target, chance, others)
     if kind is not foreign and target.is_file() and target.read_bytes() == known:
@@ -174,12 +173,14 @@ def main():
             for _ in range(given.count):
                 name = chance.choice(["whole", "unfolded"])
                 kind, file = chance.choice(KINDS), chance.choice(files[name])
+                if name == "unfolded" and chance.random() < 0.05:
+                    file = None
                 place = folder / "work"
                 place.mkdir()
                 came = damage_once(kind, file, chance, stores, name, place, client)
                 counts[kind.__name__, came] += 1
                 if came.startswith(("WRONG", "not", "badly", "said")):
-                    print(f"{kind.__name__:10} {name:9} {file}: {came}", flush=True)
+                    print(f"{kind.__name__:10} {name:9} {file or 'lease'}: {came}", flush=True)
                 shutil.rmtree(place)
     for (kind, came), count in sorted(counts.items()):
         print(f"{kind:10} {came:32} {count:5,}")

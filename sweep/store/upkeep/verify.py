@@ -175,13 +175,26 @@ def find_defects(
             found.append(_finding_of_file(store, file, text, STUDY, place))
         found += _find_bad_sample_counts(group)
     found += _find_what_does_not_belong(store, groups, records, paths, writer)
-    jobs = [(group, path) for group in groups for path in sorted(group.ledger)]
+    jobs = [
+        (group, path)
+        for group in groups
+        for path in sorted({*group.ledger, *_files_that_grow(group, paths)})
+    ]
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
         checked = pool.map(lambda job: [*_check_file(store, *job)], jobs)
         for done, findings in enumerate(checked, 1):
             progress(done, len(jobs))
             found += findings
     return found
+
+
+def _files_that_grow(group: Group, paths: set[str]) -> Iterator[str]:
+    """Shards that a fold which was cut short may have written, without the ledger that says so."""
+    for path in paths if group.unfolded else ():
+        if (chunk := CHUNK_KEY.fullmatch(path)) and chunk[1] in group.arrays:
+            row = int(re.split(r"[./]", chunk[2])[1])
+            if group.arrays[chunk[1]].sharded and row in group.unfolded:
+                yield path
 
 
 def _finding_of_file(store: Store, file: Place, text: str, remedy: str, place: str = "") -> Finding:
@@ -221,7 +234,7 @@ def _find_damaged_metadata(store: Store, gone: Collection[str]) -> Iterator[Find
             same &= below.get("metadata") == kept
         if not same:
             place, _, array = name.rpartition("/")
-            text = "metadata are gone or garbled, or those of another"
+            text = "metadata are gone or garbled"
             yield Finding(place, array, (), text, COPY, NO_ROWS, 0, store.place / name / METADATA)
 
 
@@ -359,7 +372,7 @@ def _check_file(store: Store, group: Group, path: str) -> Iterator[Finding]:
     for part in damaged:
         mine = np.arange(part.rows.start, part.rows.stop)
         yield _finding_of_chunk(group, array, index, part.index, part.damage, mine)
-    if not damaged and not is_as_written(group.ledger[path], data):
+    if not damaged and not is_as_written(group.ledger.get(path), data):
         yield from _find_rows_of_another_file(group, array, index, parts)
 
 
