@@ -414,7 +414,7 @@ class ArrayFiles:
         try:
             plain = _blosc_codec().decode(body)
             values = (
-                _decode_string_chunk(plain)
+                _decode_string_chunk(plain, math.prod(self.inner))
                 if self.dtype == object
                 else np.frombuffer(plain, self.dtype)
             )
@@ -502,13 +502,15 @@ def _blosc_codec() -> Any:
     return Blosc(cname="zstd", clevel=1, shuffle=SHUFFLE)
 
 
-def _decode_string_chunk(data: bytes) -> np.ndarray:
-    """Texts, equal ones shared."""
+def _decode_string_chunk(data: bytes, expected: int) -> np.ndarray:
+    """Texts, equal ones shared; ValueError if they are not as many as expected."""
     from numcodecs.vlen import VLenUTF8
 
     count, size = np.frombuffer(data[:8].ljust(8, b"\0"), "<u4").tolist()
+    if count != expected:  # they are none, and their number would fill the memory
+        raise ValueError(f"expected {expected} texts")
     first = data[4 : 8 + size]
-    if data[4:] == first * count:  # as of most labels: all are the first
+    if len(first) * count == len(data) - 4 and data[4:] == first * count:  # as of most labels
         return np.full(count, first[4:].decode(), dtype=object)
     known: dict[str, str] = {}
     found: np.ndarray = VLenUTF8().decode(data)

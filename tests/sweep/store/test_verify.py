@@ -210,10 +210,12 @@ def test_every_file_is_checked_or_told_to_be_foreign(copy, whole, check_same):
     (copy / "only/step_size/c.0").unlink()
     (copy / "only/step_size/c.0").mkdir()
     (copy / "only/notes.txt").write_text("precious")
+    shutil.copy(copy / "only/cpu_time/c.0", copy / "only/integrator/c.0")
     shutil.copy(copy / "only/energy/c.0.0", copy / "only/energy/c.1.0")
     found = {(f.place, f.array): f.remedy for f in sweep.verify(copy)}
     assert found == {
         ("only", "energy"): "copy", ("only", "status"): "copy", ("only", "step_size"): "study",
+        ("only", "integrator"): "study",
         ("_geosweep/session.json", ""): "remove", ("only/energy/c.1.0", ""): "remove",
         ("only/notes.txt", ""): "foreign",
     }  # fmt: skip
