@@ -47,7 +47,7 @@ class Draft:
         Parameters
         ----------
         rows : ndarray of int
-            Of the array.
+            Of the array, ascending.
         values : ndarray
             Of these rows, of an array over time from sample `first` on.
         first : int
@@ -62,15 +62,16 @@ class Draft:
         for at in np.ndindex(array.inner_grid):
             grid = zip(self._index, at, array.inner_grid, array.inner, strict=True)
             row, *corner = ((i * g + k) * n for i, k, g, n in grid)
-            mine = np.flatnonzero((rows >= row) & (rows < row + array.inner[0]))
+            low, high = np.searchsorted(rows, [row, row + array.inner[0]]).tolist()
+            mine: RowNumbers | slice = rows[low:high] - row
+            if high - low > 1 and rows[high - 1] - rows[low] == high - low - 1:  # without gaps
+                mine = slice(int(rows[low]) - row, int(rows[high - 1]) - row + 1)
             sizes = zip(begin, values.shape[1:], corner, array.inner[1:], strict=True)
             spans = [(max(b, c), min(b + size, c + n), b, c) for b, size, c, n in sizes]
-            if len(mine) and all(low < high for low, high, _, _ in spans):
-                to: list[RowNumbers | slice] = [rows[mine] - row]
-                to += [slice(low - c, high - c) for low, high, _, c in spans]
-                own: list[RowNumbers | slice] = [mine]
-                own += [slice(low - b, high - b) for low, high, b, _ in spans]
-                self._chunk(at)[tuple(to)] = values[tuple(own)]
+            if low < high and all(first < last for first, last, _, _ in spans):
+                to = (slice(first - c, last - c) for first, last, _, c in spans)
+                own = (slice(first - b, last - b) for first, last, b, _ in spans)
+                self._chunk(at)[mine, *to] = values[low:high, *own]
 
     def blank_damage(self) -> None:
         """Let chunks that cannot be read be blank; `lenient`."""

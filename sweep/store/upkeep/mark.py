@@ -33,7 +33,7 @@ def mark_runs_not_computed(
     check : callable
         Raises unless this process still holds the lease.
     """
-    arrays, rows = store.anew().arrays_of_group(group), np.asarray(rows)
+    arrays, rows = store.anew().arrays_of_group(group), np.unique(rows)
     ledger, written = ledger_of_group(store, group), Ledger()
     fold.remove_checkpoints(store, group, rows, check)
     for name, value in ((schema.SAMPLE_COUNT.name, 0), ("status", schema.PENDING)):
