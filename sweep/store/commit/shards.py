@@ -6,6 +6,8 @@ read wrong bytes. Old chunks and indices stay in the file as dead bytes; only a 
 of `sweep merge`, is without them.
 """
 
+import itertools
+
 import numpy as np
 
 from sweep.errors import Damaged
@@ -57,9 +59,19 @@ class Draft:
         Damaged
             If a chunk that has some of them cannot be read.
         """
+        if not len(rows):
+            return
         array = self._array
         begin = [first if dim == "time" else 0 for dim in array.dims[1:]]
-        for at in np.ndindex(array.inner_grid):
+        ends = [b + size for b, size in zip(begin, values.shape[1:], strict=True)]
+        extent = [(int(rows[0]), int(rows[-1]) + 1), *zip(begin, ends, strict=True)]
+        near = (
+            range(max(a // n - i * g, 0), min(-(-b // n) - i * g, g))
+            for (a, b), i, g, n in zip(
+                extent, self._index, array.inner_grid, array.inner, strict=True
+            )
+        )
+        for at in itertools.product(*near):
             grid = zip(self._index, at, array.inner_grid, array.inner, strict=True)
             row, *corner = ((i * g + k) * n for i, k, g, n in grid)
             low, high = np.searchsorted(rows, [row, row + array.inner[0]]).tolist()
