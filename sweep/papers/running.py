@@ -1,6 +1,7 @@
 """Runs a paper's studies on one cluster, and measures its claims in their stores."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -120,9 +121,13 @@ def _experiment_with_scaled_steps(
         else dataclasses.replace(entry, step_sizes=scaled_sizes(entry.step_sizes))
         for entry in experiment.integrators
     )
+    made = dataclasses.replace(
+        experiment, integrators=entries, step_sizes=scaled_sizes(experiment.step_sizes)
+    )
     try:
-        return dataclasses.replace(
-            experiment, integrators=entries, step_sizes=scaled_sizes(experiment.step_sizes)
-        )
+        for size in (size for entry in entries for size, _ in made.steps_of(entry)):
+            if not math.isnan(size):
+                made.time_axis.steps(size)
     except InputError as error:
         raise InputError(f"step_factor = {factor:g}: {study}: {error}", key="step_factor") from None
+    return made
