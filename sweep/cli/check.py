@@ -15,7 +15,6 @@ from sweep.cli.common import (
     json_option,
     print_warnings_before_runs,
     rows_as_text,
-    trust_option,
 )
 from sweep.cli.main import BAD_INPUT
 from sweep.text import count_with_noun, format_number
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
 @click.argument(
     "studies", nargs=-1, required=True, metavar="STUDY [STUDY …]", shell_complete=complete_study
 )
-@trust_option
 @json_option
-def command(studies: tuple[str, ...], trust_plugins: bool, as_json: bool) -> None:
+def command(studies: tuple[str, ...], as_json: bool) -> None:
     """Check each STUDY, a file or a packaged study's name, without running anything.
 
     Plugins are imported, and what an experiment uses of them is tried: that it compiles, and that
@@ -46,7 +44,7 @@ def command(studies: tuple[str, ...], trust_plugins: bool, as_json: bool) -> Non
     checked: list[dict[str, Any]] = []
     for study in studies:
         try:
-            loaded, tables = sweep.check(study, trust_plugins)
+            loaded, tables = sweep.check(study)
         except InputError as error:
             if len(studies) == 1 and not as_json:
                 raise

@@ -39,9 +39,7 @@ ADDED, EXTENDED = "# Added to decide ", "# Added by an extension."
 NOTE = r"(?m)^# [\w-]+ was extended to .*; `sweep run STORE` goes on\.\n"
 
 
-def _load_starts_from_store(
-    *arguments: Any, trust_plugins: bool = False, **settings: Any
-) -> StoreStarts:  # no plugin is run to read states
+def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
     from sweep.store import end_states  # with xarray and SciPy, which few studies need
 
     return end_states.load_starts_from_store(*arguments, **settings)
@@ -52,15 +50,13 @@ def _load_starts_from_store(
 register_end_state_reader(_load_starts_from_store)
 
 
-def check_study(study: str | Path, trust_plugins: bool = False) -> tuple[Study, list[RunTable]]:
+def check_study(study: str | Path) -> tuple[Study, list[RunTable]]:
     """Read a study as `sweep check` does: whole, without running anything but its plugins.
 
     Parameters
     ----------
     study : str or Path
         A file, or the name of a packaged study.
-    trust_plugins : bool
-        As in `sweep.run`.
 
     Returns
     -------
@@ -73,7 +69,7 @@ def check_study(study: str | Path, trust_plugins: bool = False) -> tuple[Study, 
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    read = load_study_file(study, trust_plugins=trust_plugins)
+    read = load_study_file(study)
     return read, [expand_experiment(experiment) for experiment in read.experiments]
 
 
@@ -122,7 +118,7 @@ def stored_study(
     if root is None:
         raise StoreError(f"{store}: there is no store to extend")
     plugins = approvals.approved_plugins_of_store(root.attrs, store, trust_plugins)
-    settings = f"the study in {store}", directory, plugins, store, trust_plugins
+    settings = f"the study in {store}", directory, plugins, store
     kept = _text_of_root(root) if text is None else text
     return _study_with_stored_time_axes(root, parse_study(kept, *settings))
 
@@ -213,7 +209,7 @@ def resolve_study_and_store(
     else:
         file = str(study) if isinstance(study, Store) else study
         known = _store_that_study_was_run_into(file, store)
-        made = load_study_file(file, known, trust_plugins)
+        made = load_study_file(file, known)
         made = _unite_with_additions_of_store(made, known, Path(file).parent, trust_plugins)
     return made, Store.at(store if store is not None else f"{made.name}.zarr").absolute()
 

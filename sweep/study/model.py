@@ -298,7 +298,6 @@ def parse_study(
     directory: str | Path = ".",
     plugins: "dict[str, Plugin] | None" = None,
     kept: object = None,
-    trust_plugins: bool = False,
 ) -> Study:
     """Read a study from its text.
 
@@ -316,9 +315,6 @@ def parse_study(
     kept : str, Path or Store, optional
         A store that was made with the study: it knows initial states that another store, which is
         gone, had.
-    trust_plugins : bool
-        Whether plugins that stores bring, from whose runs initial states are taken, may run; else
-        only those that this user has approved. See `sweep.plugins.approvals`.
 
     Returns
     -------
@@ -329,21 +325,18 @@ def parse_study(
     StudyError
         With every problem that was found: where, what, and what was expected.
     """
-    settings = {"plugins": plugins, "kept": kept, "trust_plugins": trust_plugins}
-    read = resolve_study(parse_toml(text, source, directory, **settings))
+    read = resolve_study(parse_toml(text, source, directory, plugins=plugins, kept=kept))
     return Study(**read, text=text)
 
 
-def load_study_file(
-    study: str | Path | Study, kept: object = None, trust_plugins: bool = False
-) -> Study:
+def load_study_file(study: str | Path | Study, kept: object = None) -> Study:
     """Read a study from a file, or a packaged one by its name. A file wins.
 
     Parameters
     ----------
     study : str, Path or Study
         One that was read is returned as it is.
-    kept, trust_plugins
+    kept
         As in `parse_study`.
 
     Returns
@@ -358,7 +351,7 @@ def load_study_file(
     if isinstance(study, Study):
         return study
     text, source, directory = _text_of_study(study)
-    return parse_study(text, source, directory, kept=kept, trust_plugins=trust_plugins)
+    return parse_study(text, source, directory, kept=kept)
 
 
 def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:

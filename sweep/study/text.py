@@ -48,7 +48,7 @@ class StudyText:
         Of key paths, in the text from which it was read; none where a program made the values.
     directory : Path
         That paths in it are relative to.
-    plugins, kept, trust_plugins
+    plugins, kept
         As in `sweep.study.model.parse_study`.
     taken : Counter of Limit
         What was read of it asks for so far, all together.
@@ -60,7 +60,6 @@ class StudyText:
     directory: Path = Path(".")
     plugins: "Mapping[str, Plugin] | None" = None
     kept: object = None
-    trust_plugins: bool = False
     taken: collections.Counter[Limit] = dataclasses.field(default_factory=collections.Counter)
 
     def find(self, path: KeyPath) -> tuple[KeyPath, Any]:
