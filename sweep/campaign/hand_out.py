@@ -24,7 +24,6 @@ from distributed import KilledWorker, as_completed, get_worker
 
 from sweep.campaign.worker.compute import compute_task, recorded_progress_of_task
 from sweep.campaign.worker.task import Receipt
-from sweep.clusters.jobs import tell_work_left
 from sweep.clusters.stop import TIME_IS_UP
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
 from sweep.errors import Damaged, Interrupted, TaskFailed
@@ -108,8 +107,7 @@ def hand_out(
     session: Session,
     stop: Drain,
     on_receipt: Callable[[Task, Receipt], object],
-    on_running: Callable[[Sequence[Task], float], object] = lambda running, left: None,
-    later: float = 0.0,
+    on_running: Callable[[Sequence[Task], Sequence[Task]], object],
 ) -> None:
     """Compute tasks on the cluster, in order.
 
@@ -124,9 +122,7 @@ def hand_out(
     on_receipt : callable
         Called with each task that has ended and its `Receipt`.
     on_running : callable
-        Called about once a second with the running tasks and the seconds left of all tasks.
-    later : float
-        Expected seconds of the tasks that follow these.
+        Called about once a second with the running tasks, and with all that are to be done.
 
     Raises
     ------
@@ -146,10 +142,9 @@ def hand_out(
             if not own.tasks:
                 break
             if looked:
-                on_running(own.running, own.seconds_left(later))
+                on_running(own.running, own.left)
             for task, receipt in own.ended():
                 on_receipt(task, receipt)
-    tell_work_left(client, 0.0, 0)
     if own.failure is not None:
         task, error = own.failure
         if is_storage_full_or_failing(error):
@@ -187,8 +182,6 @@ class _HandedOut:
         self._client, self._session, self._stop = client, session, stop
         self._completed = as_completed(loop=client.loop)
         self._slots, self._looked, self._took_receipts = 1, 0.0, 0.0
-        self._began: dict[Key, float] = {}  # when the tasks that run did
-        self._expected = self._took = 0.0  # seconds, of the tasks that are done
         self._deaths = 0  # of workers in a row, with nothing recorded
         # What was recorded of tasks whose workers died.
         self._recorded: dict[TaskKey, tuple[int, int]] = {}
@@ -203,9 +196,6 @@ class _HandedOut:
             if not slots and self._stop.requested:
                 raise Interrupted(self._stop.reason)  # no worker is left to end its task
             self._slots = max(1, slots)
-        left = [*self.tasks.values(), *(() if self._is_over else self.waiting)]
-        seconds = self._slowness * sum(task.cost for task in left)
-        tell_work_left(self._client, seconds, len(left))
         return True
 
     def fill(self) -> None:
@@ -237,27 +227,12 @@ class _HandedOut:
     @property
     def running(self) -> list[Task]:
         """The tasks that run, as far as this process knows without asking the scheduler."""
-        now = time.monotonic()
-        running = list(self.tasks.items())[: self._slots]
-        self._began = {key: self._began.get(key, now) for key, _ in running}
-        return [task for _, task in running]
+        return list(self.tasks.values())[: self._slots]
 
     @property
-    def _slowness(self) -> float:
-        """Ratio of the seconds that tasks took to the expected ones."""
-        return self._took / self._expected if self._expected else 1.0
-
-    def seconds_left(self, later: float) -> float:
-        """Seconds until these tasks, and others that take `later` seconds, are expected to end."""
-        now, slowness = time.monotonic(), self._slowness
-        running = [
-            max(0.0, slowness * self.tasks[key].cost - (now - began))
-            for key, began in self._began.items()
-            if key in self.tasks
-        ]
-        handed_out = [task.cost for key, task in self.tasks.items() if key not in self._began]
-        others = sum(handed_out) + sum(task.cost for task in self.waiting) + later
-        return max([(sum(running) + slowness * others) / self._slots, *running])
+    def left(self) -> list[Task]:
+        """All tasks that are to be done."""
+        return [*self.tasks.values(), *(() if self._is_over else self.waiting)]
 
     def ended(self) -> Iterator[tuple[Task, Receipt]]:
         """Wait for tasks to end, `LOOK_SECONDS` at most; those that have, with their receipts.
@@ -290,9 +265,6 @@ class _HandedOut:
 
     def _note_receipt(self, task: Task, receipt: Receipt) -> None:
         self._deaths = 0
-        if receipt.whole:
-            self._expected += task.cost
-            self._took += receipt.seconds
         if receipt.fenced_off:
             self._stop.request("another process has taken the store over")
         if not receipt.whole and self._stop.requested:

@@ -21,7 +21,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,10 @@ from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError
 from integrators.html import html_text
 from sweep.analysis.rows import Rows
-from sweep.campaign.probe import Cost, Probe, ReferenceProbe, RunProbe, seconds_of_probes
+from sweep.campaign.probe import Cost, ReferenceProbe, RunProbe, seconds_of_probes
+from sweep.campaign.watch import format_plans
 from sweep.campaign.worker.precise_reference import PreciseSolver
-from sweep.campaign.worker.reference import DoubleSolver, ReferenceTask, make_solver
+from sweep.campaign.worker.reference import ReferenceTask, make_solver
 from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunTask, Task
 from sweep.campaign.worker.trajectory import NamedComponent, Recipe
 from sweep.errors import Interrupted
@@ -59,9 +60,6 @@ if TYPE_CHECKING:
     from sweep.study import Study
     from sweep.study.run_table import RunTable
 
-    Kind = tuple[int, int, bool]  # integrator, rows of the system, whether there are lanes
-    ShardRow = tuple[str, int]  # a group, and a row of shards in it
-
 # CPU seconds that a batch takes beside those of a probe, which is repeated, while caches are cold:
 # the first ones of each kind.
 COLD_SECONDS, COLD_BATCHES = 7e-4, 10
@@ -73,7 +71,8 @@ LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
 TASKS_PER_WORKER = 3  # that the work left is divided into
 LOOK_SECONDS = 0.1
 PATIENCE = 2.0  # seconds for all to be planned, which is enough where nothing compiles
-_running: set[Planner] = set()
+THREAD = "geosweep-planner"
+COST = np.dtype([(name, float) for name in Cost._fields])
 
 
 @dataclass(frozen=True)
@@ -103,72 +102,53 @@ class Preparation:
         return said + f", compiling {self.kernel} (kernel {self.kernels})" * bool(self.kernel)
 
 
-# --- batches -----------------------------------------------------------------------------------
+# --- experiments -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Batches:
-    """Batches of the pending runs of an experiment, in the order of the store.
+class ExperimentPlan:
+    """The pending runs of an experiment in batches, and what they cost once that is measured.
 
-    A worker makes the same of a task's runs, if the task begins with one of them.
+    Batches are in the order of the store, each in a row of shards. A worker makes the same of a
+    task's runs, if the task begins with one of them.
 
     Parameters
     ----------
     entry : sweep.store.diff.Entry
-    shard_rows : int
-        Rows of a row of shards, in one of which each batch lies.
-    row, size, group : ndarray of int, shape (batches,)
-        First row, number of runs, and group. The batches of a group cost the same.
-    kind : list of tuple
-        Integrator, rows of the system and whether there are lanes, for each group.
-    work : ndarray, shape (groups,)
-        Work that is left of each batch, in units of `RunProbe.work`.
+
+    Attributes
+    ----------
+    row, size, kind : ndarray of int, shape (batches,)
+        First row, number of runs, and index into `probes`: batches of a kind have the same
+        integrator and number of rows of the system, and are all in lanes, or all of one run.
+    work : ndarray, shape (batches,)
+        Work that is left, in units of `RunProbe.work`.
+    costs : ndarray of COST, shape (kinds,)
+        The `sweep.campaign.probe.Cost` of each kind.
     """
 
-    entry: Entry
-    shard_rows: int
-    row: RowNumbers
-    size: RowNumbers
-    group: RowNumbers
-    kind: list[Kind]
-    work: NDArray[np.float64]
+    def __init__(self, entry: Entry) -> None:
+        self.entry, self.shard_rows = entry, create.layout_of_entry(entry).shard_rows
+        self._work = _work_of_methods(entry.table)
+        self._rows_of_systems = np.array([made.rows for made in entry.table.systems])
+        found = [self._batches_from(first) for first in range(0, entry.size, self.shard_rows)]
+        self.row, self.size, kind, self.work = (np.concatenate(o) for o in zip(*found, strict=True))
+        kinds, self.kind = np.unique(kind, return_inverse=True)
+        self.costs = np.zeros(len(kinds), COST)
 
-    @classmethod
-    def of(cls, entry: Entry) -> Batches:
-        """The batches of an `Entry`."""
-        table = entry.table
-        rows_of_system = np.array([made.rows for made in table.systems])
-        shard_rows = create.layout_of_entry(entry).shard_rows
-        groups: dict[tuple[int, ...], int] = {}
-        found = []
-        for first in range(0, entry.size, shard_rows):
-            runs = entry.pending_runs(first, first + shard_rows)
-            if not len(runs):
-                continue
-            own = table.take(runs)
-            keys = np.array([own.method, own.system_index, own.repeat, entry.standing[runs]])
-            changes = np.any(np.diff(keys, axis=1, prepend=-1), axis=0) | own.adaptive
-            begins = np.flatnonzero(changes)
-            nth = np.arange(len(runs)) - np.repeat(begins, np.diff([*begins, len(runs)]))
-            batch = np.flatnonzero(nth % WIDTH == 0)
-            size = np.diff([*batch, len(runs)])
-            method, system, _, standing = keys[:, batch]
-            alike = np.array([method, rows_of_system[system], standing, size > 1])
-            distinct, inverse = np.unique(alike, axis=1, return_inverse=True)
-            number = [groups.setdefault(tuple(key), len(groups)) for key in distinct.T.tolist()]
-            found.append((entry.rows[runs[batch]], size, np.array(number)[inverse.ravel()]))
-        row, size, group = (
-            np.concatenate([np.zeros(0, np.int32), *own]).astype(np.int32)
-            for own in (zip(*found, strict=True) if found else [()] * 3)
-        )
-        method, rows, standing, lanes = np.array([*groups], dtype=int).reshape(-1, 4).T
-        marks = entry.experiment.time_axis.marks
+    def _batches_from(self, first: int) -> tuple[np.ndarray, ...]:
+        """First row, size, kind and work of the batches in the row of shards from `first` on."""
+        entry, table, marks = self.entry, self.entry.table, self.entry.experiment.time_axis.marks
+        runs = entry.pending_runs(first, first + self.shard_rows)
+        own, standing = table.take(runs), entry.standing[runs]
+        keys = np.array([own.method, own.system_index, own.repeat, standing])
+        changes = np.any(np.diff(keys, axis=1, prepend=-1), axis=0) | own.adaptive
+        begin = _begins(changes, WIDTH)
+        size = np.diff(begin, append=len(runs))
+        method, system, _, standing = keys[:, begin]
+        integrator, rows = table.methods.integrator[method], self._rows_of_systems
+        kind = 2 * (integrator * (rows.max() + 1) + rows[system]) + (size > 1)
         left = 1.0 - marks[np.maximum(standing - 1, 0)] / marks[-1]
-        names = table.methods.integrator[method].tolist(), rows.tolist(), (lanes > 0).tolist()
-        return cls(
-            entry, shard_rows, row, size, group, [*zip(*names, strict=True)],
-            _work_of_methods(table)[method] * left,
-        )  # fmt: skip
+        return entry.rows[runs[begin]], size, kind, self._work[method] * left
 
     @functools.cached_property
     def recipe(self) -> Recipe:
@@ -195,16 +175,15 @@ class Batches:
         return tuple(NamedComponent.of(own.name, own.options, library) for own in entries)
 
     @functools.cached_property
-    def probes(self) -> dict[Kind, RunProbe]:
+    def probes(self) -> list[RunProbe]:
         """A batch of each kind, amid its work: half of it is of batches with as much at most."""
-        numbers, probes = np.bincount(self.group, minlength=len(self.kind)), {}
-        for kind in dict.fromkeys(self.kind):
-            own = np.array([i for i, other in enumerate(self.kind) if other == kind])
-            own = own[np.argsort(self.work[own], kind="stable")]
-            until = np.cumsum(self.work[own] * numbers[own])
-            (same,) = np.nonzero(self.group == own[np.searchsorted(until, until[-1] / 2)])
-            probes[kind] = self._probe(same[len(same) // 2])
-        return probes
+        order = np.lexsort((self.work, self.kind))
+        until = np.append(0.0, np.cumsum(self.work[order]))
+        ends = np.cumsum(np.bincount(self.kind))
+        begins = np.append(0, ends)[:-1]
+        half = (until[begins] + until[ends]) / 2
+        middle = np.clip(np.searchsorted(until[1:], half, "right"), begins, ends - 1)
+        return list(map(self._probe, order[middle]))
 
     def _probe(self, batch: int) -> RunProbe:
         table, first = self.entry.table, self.row[batch]
@@ -219,171 +198,71 @@ class Batches:
             step_size=float(own.step_size[0]),
             tolerance=float(own.tolerance[0]),
             steps_per_sample=int(own.steps_per_sample[0]),
-            work=float(_work_of_methods(table)[own.method[0]]),
+            work=float(self._work[own.method[0]]),
         )
 
-
-def _work_of_methods(table: RunTable) -> NDArray[np.float64]:
-    """Work of a run by each of a table's methods, in units of `RunProbe.work`."""
-    axis, methods = table.experiment.time_axis, table.methods
-    work = np.rint(axis.interval / methods.step_size) * float(axis.intervals)
-    for i in np.unique(methods.integrator[methods.adaptive]).tolist():
-        made = table.experiment.integrators[i].integrator()
-        own, order = methods.integrator == i, int((made.counted or made).order)
-        work[own] = axis.times[-1] * methods.tolerance[own] ** (-1 / order)
-    return work
-
-
-# --- references --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class LackingReferences:
-    """The references of an experiment, and what pending runs need of them.
-
-    Parameters
-    ----------
-    every : sweep.store.diff.References
-    left : ndarray, shape (references,)
-        Fraction of each that is needed, and not computed yet.
-    solver : DoubleSolver or PreciseSolver
-    probes : list of ReferenceProbe
-        A few of those of which something is.
-    """
-
-    every: References
-    left: NDArray[np.float64]
-    solver: DoubleSolver | PreciseSolver
-    probes: list[ReferenceProbe]
-
-    @classmethod
-    def of(cls, batches: Batches) -> LackingReferences | None:
-        """Those that batches of runs need; None if their experiment has none."""
-        entry, table = batches.entry, batches.entry.table
-        reference, found = entry.experiment.reference, references_of_run_table(table)
-        if reference is None or found is None:
-            return None
-        needed = np.zeros(len(found.ids), dtype=bool)
-        needed[found.of(table.take(np.flatnonzero(entry.pending)))] = True
-        there = np.array([entry.references.get(run_id, 0) for run_id in found.ids.tolist()])
-        times = entry.experiment.times[: found.samples]
-        done = times[np.clip(there, 1, len(times)) - 1] / max(times[-1], np.finfo(float).tiny)
-        left = np.where(needed & (there < len(times)), 1.0 - done, 0.0)
-        solver, probes = make_solver(entry.experiment, reference, found.samples), []
-        (lacking,) = np.nonzero(left * (found.samples > 1))  # else nothing is to be integrated
-        for run in found.first_run[np.roll(lacking, -(len(lacking) // 2))[:REFERENCES_TRIED], None]:
-            system = batches.systems[table.take(run).system_index[0]]
-            known = table.precise_starts(run, reference.is_precise)
-            starts = table.initial_states(run)[0], None if known is None else known[0]
-            probes.append(ReferenceProbe(system, solver, *starts))
-        return cls(found, left, solver, probes)
-
-    def seconds(self) -> NDArray[np.float64]:
-        """CPU seconds of what is left of each, as one of them is measured.
-
-        Raises
-        ------
-        InputError
-            If none of the probes meets its tolerance up to the end.
-        """
-        unmet = []
-        for probe in self.probes:
-            try:
-                return self.left * probe.seconds()
-            except InputError as error:  # of this start, or of the study
-                unmet.append(error)
-        if unmet:
-            raise unmet[0]
-        return np.zeros(len(self.left))
-
-
-# --- plans -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class ExperimentPlan:
-    """The pending runs of an experiment, and what they cost.
-
-    Parameters
-    ----------
-    batches : Batches
-    costs : dict of tuple to sweep.campaign.probe.Cost
-        Of each kind of batch.
-    references : LackingReferences or None
-    reference_seconds : ndarray, shape (references,)
-        Expected CPU seconds of each reference; 0 if it is computed, or no pending run needs it.
-    """
-
-    batches: Batches
-    costs: dict[Kind, Cost]
-    references: LackingReferences | None
-    reference_seconds: NDArray[np.float64]
+    @functools.cached_property
+    def references(self) -> LackingReferences | None:
+        """Those that the runs need; None if the experiment has none."""
+        found = references_of_run_table(self.entry.table)
+        return None if found is None else LackingReferences(self, found)
 
     @property
-    def entry(self) -> Entry:
-        """What was planned."""
-        return self.batches.entry
-
-    @property
-    def probes(self) -> list[Probe]:
+    def all_probes(self) -> tuple[RunProbe | ReferenceProbe, ...]:
         """What was measured: with its kernels all of the experiment can be computed."""
-        return [
-            *self.batches.probes.values(),
-            *(self.references.probes[:1] if self.references else []),
-        ]
+        return *self.probes, *(self.references.probes[:1] if self.references else ())
+
+    def measure(self, seconds: float, on_measurement: Callable[[str], object]) -> None:
+        """Measure all kinds, each by so many seconds of integration, and the references.
+
+        `on_measurement` is called before each measurement with what is measured.
+        """
+        for i, probe in enumerate(self.probes):
+            on_measurement(str(probe))
+            self.costs[i] = probe.cost(seconds)
+        if (references := self.references) is not None:
+            name = references.solver.reference.integrator
+            on_measurement(f"references of {self.entry.name} by {name}")
+            references.measure(seconds)
+
+    # --- seconds -------------------------------------------------------------------------------
 
     @functools.cached_property
-    def _of_groups(self) -> NDArray[np.float64]:
-        """Seconds of a batch of each group: to integrate it, besides, and besides for each run."""
-        costs = [self.costs[kind] for kind in self.batches.kind]
-        fields = [[c.call, c.unit, c.run, c.sample, c.beside] for c in costs]
-        call, unit, run, sample, beside = np.array(fields).reshape(-1, 5).T
-        integration = call + unit * self.batches.work
-        return np.array(
-            [integration, beside * integration, run + sample * self.entry.experiment.samples]
-        )
+    def integration(self) -> NDArray[np.float64]:
+        """Expected CPU seconds to integrate each batch."""
+        own = self.costs[self.kind]
+        found: NDArray[np.float64] = own["call"] + own["unit"] * self.work
+        return found
 
     @functools.cached_property
-    def _in_groups(self) -> NDArray[np.float64]:
-        """Number of batches in each group, and number of runs."""
-        group, count = self.batches.group, len(self.batches.kind)
-        return np.array([np.bincount(group, own, count) for own in (None, self.batches.size)])
+    def recording(self) -> NDArray[np.float64]:
+        """Expected CPU seconds to record each batch, and to measure its structure."""
+        own = self.costs[self.kind]
+        found: NDArray[np.float64] = own["beside"] * self.integration + own["run"] * self.size
+        return found
 
     @functools.cached_property
     def until(self) -> NDArray[np.float64]:
         """Expected seconds of all batches up to each of them."""
-        integration, besides, each = self._of_groups
-        seconds = each[self.batches.group] * self.batches.size
-        seconds += (integration + besides)[self.batches.group]
-        found: NDArray[np.float64] = np.cumsum(seconds, out=seconds)
-        return found
+        return np.cumsum(self.integration + self.recording)
+
+    @property
+    def reference_seconds(self) -> NDArray[np.float64]:
+        """Expected CPU seconds of each reference."""
+        return self.references.seconds if self.references else np.zeros(0)
 
     @property
     def cpu_seconds(self) -> float:
         """Expected CPU seconds of integrations, those of references included."""
-        batches: collections.Counter[Kind] = collections.Counter()
-        for kind, number in zip(self.batches.kind, self._in_groups[0], strict=True):
-            batches[kind] += int(number)
-        cold = COLD_SECONDS * sum(min(number, COLD_BATCHES) for number in batches.values())
-        integration = self._of_groups[0] @ self._in_groups[0]
-        return float(integration + cold + self.reference_seconds.sum())
+        cold = COLD_SECONDS * np.minimum(np.bincount(self.kind), COLD_BATCHES).sum()
+        return float(self.integration.sum() + cold + self.reference_seconds.sum())
 
     @property
-    def recording_seconds(self) -> float:
-        """Expected CPU seconds to record the pending runs, and to measure their structure."""
-        (_, besides, each), (batches, runs) = self._of_groups, self._in_groups
-        return float(besides @ batches + each @ runs)
-
-    @property
-    def recording_seconds_of_task(self) -> float:
+    def seconds_of_task(self) -> float:
         """Expected seconds that a task takes however many runs it has: to write a record."""
         return WRITE_SECONDS * (len(self._numbers_of_variables) + len(schema.RUN_VARIABLES))
 
-    @property
-    def steps(self) -> int:
-        """Steps of all pending runs; of adaptive ones, the number that a probe predicts."""
-        each = np.array([self.costs[kind].steps for kind in self.batches.kind])
-        return round(float(np.sum(each * self.batches.work * self._in_groups[1])))
+    # --- what is stored ------------------------------------------------------------------------
 
     @property
     def lacking_references(self) -> int:
@@ -408,17 +287,6 @@ class ExperimentPlan:
         return found
 
     @property
-    def bytes(self) -> int:
-        """Bytes of the experiment's results before compression."""
-        return self.entry.size * 8 * (self._samples * sum(self._numbers_of_variables) + 12)
-
-    @property
-    def most_runs(self) -> int:
-        """Number of runs whose results fit into a worker until they are committed."""
-        numbers = self._samples * sum(self._numbers_of_variables) + 32
-        return max(1, MOST_BYTES // (8 * numbers))
-
-    @property
     def _samples(self) -> int:
         return self.entry.experiment.samples + 1
 
@@ -431,57 +299,164 @@ class ExperimentPlan:
     @property
     def _most_numbers(self) -> int:
         """Numbers of the largest state."""
-        return 3 * max(made.rows for made in self.entry.table.systems)
+        return 3 * int(self._rows_of_systems.max())
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Costs of the experiment, as a flat dict."""
+        """Costs of the experiment, as a flat dict; steps of adaptive runs are predicted."""
         pending = int(self.entry.pending.sum())
+        numbers = self._samples * sum(self._numbers_of_variables)
         return {
             "experiment": self.entry.name,
             "runs": pending,
             "committed": len(self.entry.pending) - pending,
             "references": self.lacking_references,
-            "steps": self.steps,
+            "steps": round((self.costs["steps"][self.kind] * self.work * self.size).sum()),
             "files": self.files,
-            "bytes": self.bytes,
+            "bytes": self.entry.size * 8 * (numbers + 12),  # before compression
             "cpu_seconds": self.cpu_seconds,
             "reference_cpu_seconds": float(self.reference_seconds.sum()),
-            "recording_cpu_seconds": self.recording_seconds,
+            "recording_cpu_seconds": float(self.recording.sum()),
         }
 
+    # --- tasks ---------------------------------------------------------------------------------
 
-def plan_each(
-    entries: Sequence[Entry],
-    on_measurement: Callable[[str, int, int], object] = lambda what, done, of: None,
-) -> Iterator[ExperimentPlan]:
-    """Measure and plan experiments; yields each `ExperimentPlan` as soon as it is made.
+    def divide(self, workers: int) -> Iterator[tuple[range, int, float]]:
+        """Yield rows, number of runs and expected seconds of each task of the runs.
+
+        Tasks get smaller: each takes a share of the work that is left (guided self-scheduling), so
+        that the workers end together. A task begins with a batch, lies in one row of shards, and
+        its results fit into the memory of a worker.
+        """
+        row, until, fixed = self.row, self.until, self.seconds_of_task
+        shard = row // self.shard_rows
+        numbers = self._samples * sum(self._numbers_of_variables) + 32
+        most = max(1, MOST_BYTES // (8 * numbers) // int(self.size.max(initial=1)))
+        begin, before = 0, 0.0
+        for shard_end in (np.flatnonzero(np.diff(shard, append=-1)) + 1).tolist():
+            while begin < shard_end:
+                left = float(until[-1]) - before
+                target = min(max(left / (TASKS_PER_WORKER * workers), LEAST_TASK), MOST_TASK)
+                full = int(until.searchsorted(before + target - fixed, "right"))
+                end = min(max(full, begin + 1), begin + most, shard_end)
+                rows_end = min((int(shard[begin]) + 1) * self.shard_rows, self.entry.size)
+                stop = int(row[end]) if end < shard_end else rows_end
+                seconds = float(until[end - 1])
+                runs = int(self.size[begin:end].sum())
+                yield range(int(row[begin]), stop), runs, seconds - before + fixed
+                begin, before = end, seconds
+
+    def count_tasks(self, workers: int) -> int:
+        """Number of tasks that `make_tasks` would make, about."""
+        references = math.ceil(self.lacking_references / REFERENCES_OF_TASK)
+        return references + sum(1 for _ in self.divide(workers))
+
+
+def _begins(changes: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
+    """Where groups of neighbours begin: at each change, and after so many."""
+    begins = np.flatnonzero(changes)
+    nth = np.arange(len(changes)) - np.repeat(begins, np.diff(begins, append=len(changes)))
+    return np.flatnonzero(nth % most == 0)
+
+
+def _work_of_methods(table: RunTable) -> NDArray[np.float64]:
+    """Work of a run by each of a table's methods, in units of `RunProbe.work`."""
+    axis, methods = table.experiment.time_axis, table.methods
+    work = np.rint(axis.interval / methods.step_size) * float(axis.intervals)
+    for i in np.unique(methods.integrator[methods.adaptive]).tolist():
+        made = table.experiment.integrators[i].integrator()
+        own, order = methods.integrator == i, int((made.counted or made).order)
+        work[own] = axis.times[-1] * methods.tolerance[own] ** (-1 / order)
+    return work
+
+
+class LackingReferences:
+    """The references of an experiment, and what pending runs need of them.
 
     Parameters
     ----------
-    entries : list of Entry
-    on_measurement : callable
-        ``on_measurement(what, done, of)`` is called before each measurement with what is measured,
-        and how many measurements of how many are done; it may raise.
+    plan : ExperimentPlan
+    every : sweep.store.diff.References
+
+    Attributes
+    ----------
+    rows, stored : ndarray of int, shape (references,)
+        Row of each in the store, once there are tasks, and number of samples that are there.
+    left, seconds : ndarray, shape (references,)
+        Fraction of each that is needed, and not computed yet; what that takes once it is measured.
+    probes : list of ReferenceProbe
+        A few of those of which something is left.
     """
-    found = list(map(Batches.of, entries))
-    of = sum(len(own.probes) + (own.entry.experiment.reference is not None) for own in found)
-    seconds, number = seconds_of_probes(of), itertools.count()
-    for batches in found:
-        experiment, costs, reference_seconds = batches.entry.experiment, {}, np.zeros(0)
-        for kind, probe in batches.probes.items():
-            on_measurement(str(probe), next(number), of)
-            costs[kind] = probe.cost(seconds)
-        if references := LackingReferences.of(batches):
-            what = f"references of {experiment.name} by {references.solver.reference.integrator}"
-            on_measurement(what, next(number), of)
-            reference_seconds = references.seconds()
-        yield ExperimentPlan(batches, costs, references, reference_seconds)
+
+    def __init__(self, plan: ExperimentPlan, every: References) -> None:
+        entry, table, self.every = plan.entry, plan.entry.table, every
+        reference, times = entry.experiment.reference, entry.experiment.times[: every.samples]
+        assert reference is not None
+        self.rows: RowNumbers = np.zeros(0, dtype=int)
+        self.stored = np.array([entry.references.get(run_id, 0) for run_id in every.ids.tolist()])
+        needed = np.zeros(len(every.ids), dtype=bool)
+        needed[every.of(table.take(np.flatnonzero(entry.pending)))] = True
+        done = times[np.clip(self.stored, 1, len(times)) - 1] / max(times[-1], np.finfo(float).tiny)
+        self.left = np.where(needed & (self.stored < len(times)), 1.0 - done, 0.0)
+        self.seconds = np.zeros(len(every.ids))
+        self.solver, self.probes = make_solver(entry.experiment, reference, every.samples), []
+        lacking = np.flatnonzero(self.left * (every.samples > 1))  # else there are no steps
+        for run in every.first_run[np.roll(lacking, -(len(lacking) // 2))[:REFERENCES_TRIED], None]:
+            system = plan.systems[table.take(run).system_index[0]]
+            known = table.precise_starts(run, reference.is_precise)
+            starts = table.initial_states(run)[0], None if known is None else known[0]
+            self.probes.append(ReferenceProbe(system, self.solver, *starts))
+
+    def measure(self, seconds: float) -> None:
+        """Measure one of them by so many seconds of integration.
+
+        Raises
+        ------
+        InputError
+            If none of the probes meets its tolerance up to the end.
+        """
+        unmet = None
+        for probe in self.probes:
+            try:
+                self.seconds = self.left * probe.seconds(seconds)
+                return
+            except InputError as error:  # of this start, or of the study
+                unmet = unmet or error
+        if unmet is not None:
+            raise unmet
+
+    def tasks(self, plan: ExperimentPlan, store: Store, every: float) -> Iterator[ReferenceTask]:
+        """Yield tasks for those that are needed, with a checkpoint `every` so many seconds."""
+        entry, table = plan.entry, plan.entry.table
+        group = store.group(references_group_name(entry.name), "a")
+        self.rows = rows = self.every.rows(group)
+        needed = np.flatnonzero(self.left)
+        needed = needed[np.argsort(rows[needed])]
+        shard = rows[needed] // storage.layout_of_group(group).shard_rows
+        begins = _begins(np.diff(shard, prepend=-1) != 0, REFERENCES_OF_TASK)
+        for mine in np.split(needed, begins)[1:]:
+            first = self.every.first_run[mine]
+            yield ReferenceTask(
+                store=store,
+                experiment=entry.name,
+                times=entry.experiment.times[: self.every.samples],
+                solver=self.solver,
+                systems=plan.systems,
+                rows=rows[mine],
+                system=table.take(first).system_index,
+                stored=self.stored[mine],
+                precise_starts=table.precise_starts(first, isinstance(self.solver, PreciseSolver)),
+                cost=float(self.seconds[mine].sum()),
+                checkpoint_every=every,
+            )
+
+
+# --- plans -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Expected cost of the part of a study that its store lacks.
+    """Expected cost of the part of a study that its store lacks; as text, what `sweep plan` prints.
 
     Parameters
     ----------
@@ -507,6 +482,9 @@ class Plan:
     def to_dataframe(self) -> pandas.DataFrame:
         """The experiments as a `pandas.DataFrame`: runs, steps, files, bytes, seconds."""
         return self.rows.to_dataframe()
+
+    def __str__(self) -> str:
+        return f"Store: {self.store}\n{format_plans(self.experiments, self.tasks)}"
 
     def _repr_html_(self) -> str:
         total = (
@@ -547,8 +525,29 @@ def plan(
     with Planner(diff.diff_store_against_study(store, loaded), lambda: None, preparing) as planner:
         while not planner.ended:
             planner.next_plans()
-    tasks = count_tasks(planner.plans, workers or os.cpu_count() or 1)
+    tasks = sum(own.count_tasks(workers or os.cpu_count() or 1) for own in planner.plans)
     return Plan(store.place, tuple(planner.plans), tasks)
+
+
+def plan_each(
+    entries: Sequence[Entry],
+    on_measurement: Callable[[str, int, int], object] = lambda what, done, of: None,
+) -> Iterator[ExperimentPlan]:
+    """Measure and plan experiments; yields each `ExperimentPlan` as soon as it is made.
+
+    Parameters
+    ----------
+    entries : list of Entry
+    on_measurement : callable
+        ``on_measurement(what, done, of)`` is called before each measurement with what is measured,
+        and how many measurements of how many are done; it may raise.
+    """
+    plans = [ExperimentPlan(entry) for entry in entries]
+    of = sum(len(own.probes) + (own.entry.experiment.reference is not None) for own in plans)
+    number = itertools.count()
+    for own in plans:
+        own.measure(seconds_of_probes(of), lambda what: on_measurement(what, next(number), of))
+        yield own
 
 
 class Planner:
@@ -576,15 +575,13 @@ class Planner:
     ) -> None:
         self.plans: list[ExperimentPlan] = []
         self.entries, self._check, self._on_preparation = entries, check, on_preparation
-        self._began, self._stopped = time.monotonic(), False
-        self._now: Preparation | None = None  # what is measured
+        self._patient_until, self._stopped = time.monotonic() + PATIENCE, False
+        self._now = Preparation("", 0, 0)  # what is measured
         self._found: queue.SimpleQueue[ExperimentPlan | Preparation | BaseException]
         self._found = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._plan, name="geosweep-planner", daemon=True)
 
     def __enter__(self) -> Planner:
-        _running.add(self)
-        self._thread.start()
+        threading.Thread(target=self._plan, name=THREAD, daemon=True).start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -608,9 +605,7 @@ class Planner:
         known = len(self.plans)
         while not self.ended:
             self._check()
-            enough = len(self.plans) > known and (
-                known > 0 or time.monotonic() - self._began > PATIENCE
-            )
+            enough = len(self.plans) > known and time.monotonic() > self._patient_until
             try:
                 event = self._found.get(not enough, LOOK_SECONDS)
             except queue.Empty:
@@ -633,38 +628,36 @@ class Planner:
                     self._found.put(plan)
         except BaseException as error:
             self._found.put(error)
-        finally:
-            _running.discard(self)
 
     def _measuring(self, what: str, done: int, of: int) -> None:
         self._check_stopped()
-        self._now = Preparation(what, done, of, kernels=self._now.kernels if self._now else 0)
+        self._now = Preparation(what, done, of, kernels=self._now.kernels)
         self._found.put(self._now)
 
     def _compiling(self, kernel: str) -> None:
         """Note that a kernel is compiled, since the disk cache lacks it."""
-        if self._now is not None:
-            self._now = replace(self._now, kernel=kernel, kernels=self._now.kernels + 1)
+        self._now = replace(self._now, kernel=kernel, kernels=self._now.kernels + 1)
+        if self._now.what:
             self._found.put(self._now)
 
     def _check_stopped(self) -> None:
         if self._stopped:
             raise Interrupted("the run has ended")
 
-    def join(self) -> None:
-        """Wait until the kernel that is compiled now is done."""
-        self._thread.join()
+
+def _threads_of_planners() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == THREAD]
 
 
 def is_planning() -> bool:
     """Whether the thread of a planner still runs, perhaps compiling a kernel."""
-    return bool(_running)
+    return bool(_threads_of_planners())
 
 
 def wait_for_planners() -> None:
     """Wait for the threads of planners: Python may not end while LLVM calls it from one."""
-    for planner in tuple(_running):
-        planner.join()
+    for thread in _threads_of_planners():
+        thread.join()
 
 
 atexit.register(wait_for_planners)
@@ -700,69 +693,20 @@ def make_tasks(
     references, runs : list of ReferenceTask, list of PlannedTask
     """
     references: list[ReferenceTask] = []
-    runs: list[PlannedTask] = []
+    of_shards: dict[tuple[str, int], list[PlannedTask]] = collections.defaultdict(list)
     for plan in plans:
-        rows_of_references = np.zeros(0, dtype=int)
-        if plan.references is not None and len(plan.batches.row):
-            group = store.group(references_group_name(plan.entry.name), "a")
-            rows_of_references = plan.references.every.rows(group)
-            shard_rows = storage.layout_of_group(group).shard_rows
-            references += _make_reference_tasks(
-                store, plan, rows_of_references, shard_rows, checkpoint_every
-            )
-        runs += (
-            PlannedTask(plan, store, rows_of_references, *own, checkpoint_every=checkpoint_every)
-            for own in divide_into_tasks(plan, workers)
-        )
-    work: dict[ShardRow, float] = collections.defaultdict(float)
-    turn: dict[ShardRow, int] = {}
-    for task in runs:
-        work[task.shard_row] += task.cost
-        turn.setdefault(task.shard_row, task.first_repeat)
-    runs.sort(
-        key=lambda task: (
-            turn[task.shard_row],
-            -work[task.shard_row],
-            task.shard_row,
-            task.first_repeat,
-            -task.cost,
-        )
+        if plan.references is not None and len(plan.row):
+            references += plan.references.tasks(plan, store, checkpoint_every)
+        for own in plan.divide(workers):
+            task = PlannedTask(plan, store, *own, checkpoint_every=checkpoint_every)
+            of_shards[task.experiment, task.rows[0] // plan.shard_rows].append(task)
+    for tasks in of_shards.values():
+        tasks.sort(key=lambda task: (task.first_repeat, -task.cost))
+    in_turn = sorted(
+        of_shards.values(),
+        key=lambda tasks: (tasks[0].first_repeat, -sum(task.cost for task in tasks)),
     )
-    return references, runs
-
-
-def count_tasks(plans: Iterable[ExperimentPlan], workers: int) -> int:
-    """Number of tasks that `make_tasks` would make."""
-    return sum(
-        -(-plan.lacking_references // REFERENCES_OF_TASK)
-        + sum(1 for _ in divide_into_tasks(plan, workers))
-        for plan in plans
-    )
-
-
-def divide_into_tasks(plan: ExperimentPlan, workers: int) -> Iterator[tuple[range, int, float]]:
-    """Yield rows, number of runs and expected seconds of each task of an experiment's runs.
-
-    Tasks get smaller: each takes a share of the work that is left (guided self-scheduling), so that
-    the workers end together. A task begins with a batch, lies in one row of shards, and its results
-    fit into the memory of a worker.
-    """
-    batches, until, fixed = plan.batches, plan.until, plan.recording_seconds_of_task
-    row, shard = batches.row, batches.row // batches.shard_rows
-    runs = np.cumsum(batches.size)
-    most = max(1, plan.most_runs // int(batches.size.max(initial=1)))
-    begin, before, counted = 0, 0.0, 0
-    for shard_end in (np.flatnonzero(np.diff(shard, append=-1)) + 1).tolist():
-        while begin < shard_end:
-            left = float(until[-1]) - before
-            target = min(max(left / (TASKS_PER_WORKER * workers), LEAST_TASK), MOST_TASK)
-            full = int(until.searchsorted(before + target - fixed, "right"))
-            end = min(max(full, begin + 1), begin + most, shard_end)
-            rows_end = (int(shard[begin]) + 1) * batches.shard_rows
-            stop = int(row[end]) if end < shard_end else min(rows_end, plan.entry.size)
-            seconds, count = float(until[end - 1]), int(runs[end - 1])
-            yield range(int(row[begin]), stop), count - counted, seconds - before + fixed
-            begin, before, counted = end, seconds, count
+    return references, list(itertools.chain(*in_turn))
 
 
 @dataclass(frozen=True, eq=False)
@@ -773,8 +717,6 @@ class PlannedTask(Task):
     ----------
     plan : ExperimentPlan
     store : Store
-    rows_of_references : ndarray of int
-        Row of each reference in the store; empty without any.
     rows : range
         Of the store; the task has the pending runs in them.
     count : int
@@ -785,7 +727,6 @@ class PlannedTask(Task):
 
     plan: ExperimentPlan
     store: Store
-    rows_of_references: RowNumbers
     rows: range
     count: int
     cost: float
@@ -795,41 +736,31 @@ class PlannedTask(Task):
         """Name of the experiment."""
         return self.plan.entry.name
 
-    group, key = RunTask.group, RunTask.key
-
     @property
     def runs(self) -> int:
         """Number of its runs."""
         return self.count
 
-    @property
-    def shard_row(self) -> ShardRow:
-        """Group and row of shards in which its rows lie."""
-        return self.experiment, self.rows[0] // self.plan.batches.shard_rows
-
     @functools.cached_property
     def first_repeat(self) -> int:
         """Repeat of its first run, counted from 0."""
         entry = self.plan.entry
-        if entry.experiment.repeat == 1:
-            return 0
         first = entry.pending_runs(self.rows[0], self.rows[0] + 1)
         return int(entry.table.take(first).repeat[0])
 
     def build(self) -> RunTask:
         """Build the `RunTask` that is sent to a worker."""
-        entry, batches, references = self.plan.entry, self.plan.batches, self.plan.references
+        plan, entry = self.plan, self.plan.entry
         runs = entry.pending_runs(self.rows.start, self.rows.stop)
-        own = entry.table.take(runs)
-        rows_of_references = self.rows_of_references
-        if references is not None:
-            rows_of_references = rows_of_references[references.every.of(own)]
+        own, reference = entry.table.take(runs), np.zeros(0, dtype=int)
+        if plan.references is not None:
+            reference = plan.references.rows[plan.references.every.of(own)]
         return RunTask(
             store=self.store,
             experiment=entry.name,
-            recipe=batches.recipe,
-            systems=batches.systems,
-            integrators=batches.integrators,
+            recipe=plan.recipe,
+            systems=plan.systems,
+            integrators=plan.integrators,
             rows=entry.rows[runs].astype(np.int64),
             integrator=own.integrator_index,
             system=own.system_index,
@@ -838,41 +769,8 @@ class PlannedTask(Task):
             steps_per_sample=own.steps_per_sample,
             repeat=own.repeat,
             stored=entry.standing[runs].astype(np.int64),
-            reference=rows_of_references,
+            reference=reference,
             precise_starts=entry.table.precise_starts(runs),
             cost=self.cost,
             checkpoint_every=self.checkpoint_every,
         )
-
-
-def _make_reference_tasks(
-    store: Store, plan: ExperimentPlan, rows: RowNumbers, shard_rows: int, checkpoint_every: float
-) -> Iterator[ReferenceTask]:
-    """Yield tasks for the references that pending runs need and the store lacks."""
-    entry, table, lacking = plan.entry, plan.entry.table, plan.references
-    assert lacking is not None
-    references = lacking.every
-    stored = np.array([entry.references.get(run_id, 0) for run_id in references.ids.tolist()])
-    needed = np.flatnonzero(lacking.left)
-    needed = needed[np.argsort(rows[needed])]
-    parts = np.split(needed, np.flatnonzero(np.diff(rows[needed] // shard_rows)) + 1)
-    for part in parts:
-        for mine in np.split(part, range(REFERENCES_OF_TASK, len(part), REFERENCES_OF_TASK)):
-            if not len(mine):
-                continue
-            first = references.first_run[mine]
-            yield ReferenceTask(
-                store=store,
-                experiment=entry.name,
-                times=entry.experiment.times[: references.samples],
-                solver=lacking.solver,
-                systems=plan.batches.systems,
-                rows=rows[mine],
-                system=table.take(first).system_index,
-                stored=stored[mine],
-                precise_starts=table.precise_starts(
-                    first, isinstance(lacking.solver, PreciseSolver)
-                ),
-                cost=float(plan.reference_seconds[mine].sum()),
-                checkpoint_every=checkpoint_every,
-            )

@@ -12,14 +12,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from integrators.diagnostics.structure import Unfinished
 from integrators.method import STEPS_OF
-from integrators.stepping.adaptive import run_adaptive
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import DoubleSolver
 from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe, make_system
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 REPEATS = 3  # of the measurement of a batch: other processes disturb a single one
 # Seconds of integration that are measured, of each of many probes and of one alone: together they
 # are to take some tenths of a second.
-LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 5e-4, 5e-3, 0.04
+LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 5e-3, 0.02
+MOST_GROWTH = 64  # of the number of steps from one measurement to the next
 IMAGES_PER_ROW = 40  # runs by which the map of an adaptive run is measured, about, of a state's row
 
 
@@ -40,8 +40,7 @@ def seconds_of_probes(count: int) -> float:
     return min(max(ALL_SECONDS / max(count, 1), LEAST_SECONDS), MOST_SECONDS)
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """CPU seconds of batches of one integrator and one size of system.
 
     Parameters
@@ -52,8 +51,8 @@ class Cost:
         Seconds of a unit of work, see `RunProbe.work`.
     steps : float
         Steps of a run in a unit of work.
-    run, sample : float
-        Seconds besides the integration: to record a run, and to record each of its samples.
+    run : float
+        Seconds of a run besides the integration: to record it, with all of its samples.
     beside : float
         The same in integrations: to count steps, follow tangent vectors, go back.
     """
@@ -62,7 +61,6 @@ class Cost:
     unit: float
     steps: float
     run: float
-    sample: float
     beside: float
 
 
@@ -88,27 +86,24 @@ class Part(NamedTuple):
     samples: int = 0
 
 
-ENOUGH_STEPS = 64  # of a measurement, unless they take five times as long as it should
+def _measure(take: Callable[[int], Part], seconds: float) -> tuple[Part, Part, int]:
+    """Take one step, and as many as take so many seconds more, or all; the least of `REPEATS`.
 
-
-def _measure(take: Callable[[int], Part], seconds: float, repeats: int) -> tuple[Part, Part]:
-    """Take one step, and as many as take so many seconds, or all; of repeats the least counts.
-
-    What takes so long once, and not again, was interrupted: then more steps are taken. A few steps
-    tell little where a call takes longer than they do, as on a busy machine.
+    A few steps tell little where a call takes longer than they do, as on a busy machine. Returns
+    both parts, and the number of steps that were asked for.
     """
+    first = last = min((take(1) for _ in range(REPEATS)), key=_seconds)
+    enough, most = min(seconds + 2 * first.seconds, 5 * seconds), 1
+    while last.seconds < enough and last.done < 1.0:
+        most *= min(max(int(2 * enough / max(last.seconds, 1e-9)), 2), MOST_GROWTH)
+        last = take(most)
+        if last.seconds >= enough or last.done >= 1.0:  # or once, since it was interrupted
+            last = min([last, *(take(most) for _ in range(REPEATS - 1))], key=_seconds)
+    return first, last, most
 
-    def least(part: Part, most: int) -> Part:
-        return min([part, *(take(most) for _ in range(repeats - 1))], key=lambda own: own.seconds)
 
-    most = 1
-    first = part = least(take(1), 1)
-    while part.seconds < (seconds if most >= ENOUGH_STEPS else 5 * seconds) and part.done < 1.0:
-        most *= 2 if part.seconds > seconds / 4 else 8
-        part = take(most)
-        if part.seconds >= seconds or part.done >= 1.0:
-            part = least(part, most)
-    return first, part
+def _seconds(part: Part) -> float:
+    return part.seconds
 
 
 def _line(first: Part, last: Part) -> tuple[float, float]:
@@ -119,11 +114,10 @@ def _line(first: Part, last: Part) -> tuple[float, float]:
     return max(first.seconds - whole * first.done, 0.0), whole
 
 
-class Probe(Protocol):
-    """A batch of runs or a reference of which the kernels are compiled."""
-
-    def compile(self) -> None:
-        """Compile all kernels that it needs, by a step."""
+def _part_of_duration(times: NDArray[np.float64], sample: int, part: float) -> float:
+    """What of the duration is done at a sample, and some of the way to the next one."""
+    ahead = times[min(sample + 1, len(times) - 1)] - times[sample]
+    return max(float((times[sample] + part * ahead) / times[-1]), 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,45 +151,37 @@ class RunProbe:
     def __str__(self) -> str:
         return f"{self.integrator.name} on {self.system.name}"
 
-    def compile(self) -> None:
-        """Compile all kernels that such a batch needs, by a step."""
-        integration = self._integration()
+    def compile(self) -> Integration:
+        """Compile all kernels that such a batch needs, by a step; returns its integration."""
+        integration = Integration(self.recipe, self.system, self.integrator)
         self._advance(integration, 1)
         if not integration.extendable:
-            self._count_steps(integration, 0.0)
-            twin = self._with_equal_steps(1)
-            twin._advance(twin._integration(), 1)
+            self._with_equal_steps(1).compile()
         self._measure_structure(integration)
+        return integration
 
     def cost(self, seconds: float) -> Cost:
         """Measure the `Cost` of such batches by so many seconds of integration."""
-        self.compile()
-        integration = self._integration()
+        integration = self.compile()
         if not integration.extendable:
-            counted = self._count_steps(integration, seconds)
-            steps = counted.steps / counted.done
-            cost = self._with_equal_steps(steps).cost(seconds)
-            beside = counted.seconds / counted.done / (cost.call + cost.unit * self.work)
-            return replace(cost, steps=steps / self.work, beside=cost.beside + beside)
-        first, last = _measure(lambda most: self._advance(integration, most), seconds, REPEATS)
+            counted = self._counted().cost(seconds)
+            cost = self._with_equal_steps(counted.steps * self.work).cost(seconds)
+            counting, stepping = (own.call + own.unit * self.work for own in (counted, cost))
+            return cost._replace(steps=counted.steps, beside=cost.beside + counting / stepping)
+        # To record takes longer than a few steps, and is measured once.
+        bare = replace(integration, recipe=replace(self.recipe, record=()))
+        first, last, most = _measure(lambda most: self._advance(bare, most), seconds)
         call, whole = _line(first, last)
-        runs, samples = len(self.initial), last.samples - first.samples
-        run, sample, beside = first.besides, 0.0, 0.0
+        begun, recorded = self._advance(integration, 1), self._advance(integration, most)
+        besides, beside = begun.besides, self._integrations_at_end
         if integration.followed is not None:
-            run, beside = 0.0, last.besides / max(last.seconds, 1e-9)
-        elif samples:
-            sample = max(last.besides - first.besides, 0.0) / samples
-        return Cost(
-            call=call,
-            unit=whole / self.work,
-            steps=1.0 if math.isnan(self.tolerance) else last.steps / last.done / self.work,
-            run=run / runs + self._measure_structure(integration),
-            sample=sample / runs,
-            beside=beside + self._integrations_at_end(integration),
-        )
-
-    def _integration(self) -> Integration:
-        return Integration(self.recipe, self.system, self.integrator)
+            besides, beside = 0.0, beside + recorded.besides / max(last.seconds, 1e-9)
+        elif reached := recorded.samples - begun.samples:
+            each = max(recorded.besides - begun.besides, 0.0) / reached
+            besides += each * self.recipe.time_axis.samples
+        steps = 1.0 if math.isnan(self.tolerance) else last.steps / last.done / self.work
+        run = besides / len(self.initial) + self._measure_structure(integration)
+        return Cost(call, whole / self.work, steps, run, beside)
 
     def _advance(self, integration: Integration, most: int) -> Part:
         """Take some steps from the start, and record them."""
@@ -204,34 +190,19 @@ class RunProbe:
         began = time.thread_time()
         integration.advance(runs, len(times) - 1, None, most)
         taken, seconds = time.thread_time() - began, float(runs.cpu.sum())
-        done = times[runs.sample]
-        if runs.sample + 1 < len(times):
-            done += runs.part * (times[runs.sample + 1] - times[runs.sample])
         return Part(
             seconds=seconds,
             besides=max(taken - seconds, 0.0),
-            done=max(float(done / times[-1]), 1e-12),
+            done=_part_of_duration(times, runs.sample, runs.part),
             steps=int(runs.counters["steps"][0]) if integration.extendable else 0,
             samples=runs.sample,
         )
 
-    # --- steps that are counted before the run ---------------------------------------------
-
-    def _count_steps(self, integration: Integration, seconds: float) -> Part:
-        """Take the steps of the adaptive integrator whose number the run takes."""
-        initial, end = integration.starts(self.initial), float(self.recipe.times[-1])
-
-        def take(most: int) -> Part:
-            began = time.thread_time()
-            found = run_adaptive(
-                integration.counted_problem, initial, [0.0, end], self.tolerance,
-                bound=self.recipe.bound, most=most,
-            )  # fmt: skip
-            done = 1.0 if found.states.shape[1] > 1 else max(found.part, 1e-12)
-            steps = max(int(found.counters["steps"][0]), 1)
-            return Part(time.thread_time() - began, 0.0, done, steps)
-
-        return _measure(take, seconds, REPEATS)[1]
+    def _counted(self) -> RunProbe:
+        """The batch by the adaptive integrator whose number of steps the run takes."""
+        name, library = dict(self.integrator.settings)[STEPS_OF], self.integrator.library
+        recipe = replace(self.recipe, record=(), reference_samples=0)
+        return replace(self, recipe=recipe, integrator=NamedComponent.of(name, {}, library))
 
     def _with_equal_steps(self, steps: float) -> RunProbe:
         """The batch by the same integrator with a fixed step, about so many in the duration."""
@@ -246,8 +217,6 @@ class RunProbe:
             steps_per_sample=each,
         )
 
-    # --- what follows the last step --------------------------------------------------------
-
     def _measure_structure(self, integration: Integration) -> float:
         """Measure the structure of a run as if it were over; of an adaptive one, begin to.
 
@@ -260,7 +229,8 @@ class RunProbe:
             integration.measure_structure(state, state, self.step_size, maps)
         return time.thread_time() - began
 
-    def _integrations_at_end(self, integration: Integration) -> float:
+    @property
+    def _integrations_at_end(self) -> float:
         """What follows the last step, in integrations of the batch."""
         record, times = self.recipe.record, self.recipe.times
         if math.isnan(self.tolerance):
@@ -291,8 +261,8 @@ class ReferenceProbe:
         """Compile all kernels that it needs, by some steps."""
         self.solver.rehearse(make_system(self.system), self.initial, self.known)
 
-    def seconds(self) -> float:
-        """CPU seconds of the whole reference, by a part of it.
+    def seconds(self, measured: float) -> float:
+        """CPU seconds of the whole reference, of which so many are measured.
 
         Raises
         ------
@@ -303,17 +273,16 @@ class ReferenceProbe:
         self.compile()
         if isinstance(solver := self.solver, PreciseSolver):
             return solver.expected_seconds(system, *starts, time.thread_time)
-        times: NDArray[np.float64] = np.append(solver.times, solver.times[-1])
 
         def take(most: int) -> Part:
             began = time.thread_time()
             found = solver.advance(system, *starts, 0, None, most)
-            at = len(found.columns["error"]) - 1
-            done = times[at] + found.part * (times[at + 1] - times[at])
-            return Part(time.thread_time() - began, 0.0, max(float(done / times[-1]), 1e-12))
+            done = _part_of_duration(solver.times, len(found.columns["error"]) - 1, found.part)
+            return Part(time.thread_time() - began, 0.0, done)
 
         take(1)  # loads what steps need besides those kernels
-        return sum(_line(*_measure(take, MOST_SECONDS, repeats=1)))
+        first, last, _ = _measure(take, measured)
+        return sum(_line(first, last))
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +294,7 @@ class Rehearsal:
     probes : tuple of RunProbe or ReferenceProbe
     """
 
-    probes: tuple[Probe, ...]
+    probes: tuple[RunProbe | ReferenceProbe, ...]
 
     def compile(self) -> None:
         """Compile them, in this process."""

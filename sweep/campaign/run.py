@@ -30,27 +30,29 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import functools
-import math
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from integrators.html import html_text
+from integrators.status import COMPLETE, STATUS
 from sweep.analysis.rows import Rows
 from sweep.campaign.hand_out import count_task_slots, hand_out, noticing_scheduler_loss
-from sweep.campaign.plan import Planner, count_tasks, make_tasks
+from sweep.campaign.plan import Planner, make_tasks
 from sweep.campaign.probe import Rehearsal
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
 from sweep.campaign.worker.compute import compile_rehearsed_kernels
 from sweep.campaign.worker.task import CHECKPOINT_EVERY
 from sweep.clusters.connect import starting_or_connecting
+from sweep.clusters.jobs import tell_work_left
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.stop import Drain
 from sweep.clusters.workers import (
@@ -89,10 +91,19 @@ if TYPE_CHECKING:
     from sweep.clusters.connect import Connect
     from sweep.clusters.spec import ClusterSpec
     from sweep.clusters.workers import Worker
-    from sweep.store.backends.places import Place, WriteCheck
+    from sweep.store.backends.places import Place
     from sweep.store.commit.records import Unfolded
     from sweep.store.diff import Entry
     from sweep.store.lease.holder import LeaseHolder
+
+
+FAILURES_IN_WORDS = {
+    "left_domain": "left the domain of the method (step too large)",
+    "not_converged": "did not converge",
+    "not_finite": "blew up",
+    "step_too_small": "needed steps below round-off or more than max_steps",
+    "not_conserved": "broke what their system conserves by far more than their tolerance",
+}
 
 
 @dataclass(frozen=True)
@@ -157,10 +168,29 @@ class Outcome:
         """The experiments as a `pandas.DataFrame`: runs, how many are done, how many failed."""
         return self.rows.to_dataframe()
 
+    @property
+    def failures_in_words(self) -> list[str]:
+        """A line for each experiment and status of its failed runs."""
+        return [
+            f"{tally.experiment}: {count:,} of {tally.runs:,} runs {FAILURES_IN_WORDS[status]}"
+            for tally in self.tallies
+            for status, count in tally.failed
+        ]
+
+    @property
+    def in_words(self) -> str:
+        """How the run ended, in a line."""
+        runs, done = (sum(getattr(own, name) for own in self.tallies) for name in ("runs", "done"))
+        if self.complete:
+            return f"Complete: {runs:,} runs in {self.store}"
+        why = f" ({self.stopped})" if self.stopped else ""
+        return f"Stopped{why} with {done:,} of {runs:,} runs committed"
+
+    def __str__(self) -> str:
+        return "\n".join([*self.failures_in_words, self.in_words])
+
     def _repr_html_(self) -> str:
-        ended = f"Stopped ({self.stopped})" if self.stopped else "Incomplete"
-        said = f"{'Complete' if self.complete else ended}: {self.store}"
-        return html_text(said) + self.rows._repr_html_()
+        return html_text(self.in_words) + self.rows._repr_html_()
 
 
 def run(
@@ -281,7 +311,7 @@ class _Coordinator:
     # Of what is computed, known once there is a cluster.
     client: Client = field(init=False)
     session: Session = field(init=False)
-    workers: dict[str, Worker] = field(init=False)
+    workers: dict[str, Worker] = field(default_factory=dict)
 
     def run(self, client: Client | None, spec: ClusterSpec) -> Outcome:
         """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
@@ -303,7 +333,7 @@ class _Coordinator:
                 with connecting as connected:
                     stopped = self._compute_pending(entries, connected)
                     return _fold_and_tally(self.store, entries, stopped, self.lease)
-            self._create_or_grow_store(entries, {})
+            self._create_or_grow_store(entries)
             return _fold_and_tally(self.store, entries, "", self.lease)
         # Before anything was computed; or the lease was lost when all was, and the tallies are
         # those of the beginning.
@@ -316,6 +346,7 @@ class _Coordinator:
 
     def _compute_pending(self, entries: Sequence[Entry], connected: Connect) -> str:
         """Create or grow the store and compute what is pending; returns why it stopped, or none."""
+        check, cores = self.lease.check, os.cpu_count() or 1
         self.session = Session(uuid.uuid4().hex, self.lease.token, code_hash())
         with Planner(
             entries,
@@ -323,41 +354,57 @@ class _Coordinator:
             lambda now: self.watcher.progressed(str(now), now.done / now.of),
         ) as planner:
             plans = planner.next_plans()
-            cores = os.cpu_count() or 1
-            self.client = connected(count_tasks(plans, cores) if planner.ended else cores)
+            tasks = sum(plan.count_tasks(cores) for plan in plans) if planner.ended else cores
+            self.client = connected(tasks)
             with noticing_scheduler_loss(self.client):
                 self.workers = inspect_workers(self.client, self.store, self.lease.token, self.stop)
                 self.stop.check()
                 self._compile(plans)
             anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
             if anew:  # a worker that wakes may have records of it
-                fold.end_session(self.store, self.lease.check, holder=self.lease.holder)
+                fold.end_session(self.store, check, holder=self.lease.holder)
             for group, rows in anew.items():
-                mark_runs_not_computed(self.store, group, rows, self.lease.check)
-            is_new = self._create_or_grow_store(entries, self.workers)
-            begun = fold.begin_session(
-                self.store, self.session.name, self.lease.check, is_new, self.lease.holder
+                mark_runs_not_computed(self.store, group, rows, check)
+            is_new = self._create_or_grow_store(entries)
+            self.presence.begun(
+                fold.begin_session(self.store, self.session.name, check, is_new, self.lease.holder)
             )
-            self.presence.begun(begun)
-            with noticing_scheduler_loss(self.client):
-                return self._compute(planner)
+            return self._compute(planner)
 
-    def _create_or_grow_store(
-        self, entries: Sequence[Entry], workers: Mapping[str, Worker]
-    ) -> bool:
+    def _create_or_grow_store(self, entries: Sequence[Entry]) -> bool:
         """Create or grow the store, which is read anew from then on; whether it is a new one."""
-        noted = _attributes_of_workers({}, workers)
-        is_new = create.create_or_grow_store(
-            self.store, self.study, entries, self.lease.check, noted
-        )
+        check = self.lease.check
+        is_new = create.create_or_grow_store(self.store, self.study, entries, check)
         self.store = self.store.anew()
         return is_new
+
+    def _record_workers(self) -> None:
+        """Record the hosts and environments of the workers in the store."""
+        known, check = self.store.attributes, self.lease.check
+        before, environments = known.get("hosts", []), known.get(provenance.ATTRIBUTE, {})
+        hosts = before + [
+            host for host in hosts_of_workers(self.workers.values()) if host not in before
+        ]
+        environments = environments | {
+            str(provenance.provenance_number(own.environment)): own.environment
+            for own in self.workers.values()
+        }
+        noted = {"hosts": hosts, provenance.ATTRIBUTE: environments}
+        if known | noted != known or not self.store.consolidated:
+            storage.set_root_attributes(self.store, noted, check)
+        # Results may depend on the kind, through the sines and logarithms of the math library.
+        kinds = sorted({host["kind"] for host in hosts if "kind" in host})
+        if len(kinds) > 1:
+            self.watcher.said(
+                "Warning: the runs of this store are from different kinds of machines, whose sines "
+                f"may differ in the last bit: {'; '.join(kinds)}"
+            )
 
     def _compile(self, plans: Sequence[ExperimentPlan]) -> None:
         """Compile the kernels once on each host and kind of CPU, unless the planner has done it."""
         if addresses := first_worker_of_each_kind(self.workers):
             self.watcher.said(f"Compiling kernels on {count_with_noun(len(addresses), 'worker')}")
-            rehearsal = Rehearsal(tuple(probe for plan in plans for probe in plan.probes))
+            rehearsal = Rehearsal(tuple(probe for plan in plans for probe in plan.all_probes))
             compiling = functools.partial(compile_rehearsed_kernels, rehearsal, self.session)
             try:
                 call_on_workers(self.client, addresses, compiling, self.stop)
@@ -367,17 +414,15 @@ class _Coordinator:
 
     def _compute(self, planner: Planner) -> str:
         """Compute all that is pending; returns why it stopped, if it did."""
-        kinds = _record_workers(self.store, self.workers, self.lease.check)
-        if len(kinds) > 1:
-            self.watcher.said(
-                "Warning: the runs of this store are from different kinds of machines, whose sines "
-                f"may differ in the last bit: {'; '.join(kinds)}"
-            )
+        self._record_workers()
         progress = Progress(sum(int(entry.pending.sum()) for entry in planner.entries))
         try:
-            with ending_workers_in_order(self.client, self.session, self.stop.check):
-                for tasks, later in self._tasks_of_plans(planner, progress):
-                    self._hand_out(tasks, later, progress)
+            with (
+                noticing_scheduler_loss(self.client),
+                ending_workers_in_order(self.client, self.session, self.stop.check),
+            ):
+                for tasks in filter(None, self._tasks_of_plans(planner, progress)):
+                    self._hand_out(tasks, progress)
         except Interrupted as reason:
             self.presence.check()
             return str(reason)
@@ -386,12 +431,10 @@ class _Coordinator:
         self.presence.ended()
         return ""
 
-    def _tasks_of_plans(
-        self, planner: Planner, progress: Progress
-    ) -> Iterator[tuple[Sequence[Task], float]]:
-        """Tasks that can be computed now, and seconds of those that follow; NaN if not known.
+    def _tasks_of_plans(self, planner: Planner, progress: Progress) -> Iterator[list[Task]]:
+        """Tasks that can be computed now, as soon as their experiments are planned.
 
-        As soon as experiments are planned: references and runs that wait for none, then the others.
+        References and runs that wait for none, then the others.
         """
         known = any(entry.known for entry in planner.entries)
         counted = Counter(self.store).count() if known else ()
@@ -401,80 +444,61 @@ class _Coordinator:
         while plans:
             references, runs = make_tasks(self.store, plans, slots, self.checkpoint_every)
             count += len(references) + len(runs)
+            progress.planned = planner.ended
+            progress.expected += sum(task.cost for task in (*references, *runs))
             if planner.ended:
                 self.watcher.planned(planner.plans, count, slots)
-            found = {plan.entry.name: _predict_cpu_time([plan], before) for plan in planner.plans}
-            write_plan_predictions(self.store, _predict_cpu_time(planner.plans, before), found)
-            progress.expected += sum(task.cost for task in (*references, *runs))
+            self._note_predictions(planner.plans, before)
             waiting = {task.experiment for task in references}
-            measured = [task for task in runs if task.experiment in waiting]
-            others = [task for task in runs if task.experiment not in waiting]
-            end = 0.0 if planner.ended else math.nan
-            yield [*references, *others], end + sum(task.cost for task in measured)
-            if measured:
-                yield measured, end
+            yield [*references, *(task for task in runs if task.experiment not in waiting)]
+            yield [task for task in runs if task.experiment in waiting]
             try:
                 if plans := planner.next_plans():
                     self._compile(plans)
             except KeyboardInterrupt:  # as in a stop while tasks run: there are results
                 raise Interrupted(self.stop.reason) from None
 
-    def _hand_out(self, tasks: Sequence[Task], later: float, progress: Progress) -> None:
-        """Compute tasks, and fold their records; `later` are seconds of those that follow."""
+    def _note_predictions(
+        self, plans: Sequence[ExperimentPlan], before: Mapping[str, float]
+    ) -> None:
+        """Write what the plans so far expect, of each experiment and in all."""
+        found = {
+            plan.entry.name: Prediction(
+                int(plan.entry.pending.sum()),
+                plan.lacking_references,
+                plan.cpu_seconds,
+                before[plan.entry.name],
+            )
+            for plan in plans
+        }
+        total = map(sum, zip(*map(dataclasses.astuple, found.values()), strict=True))
+        write_plan_predictions(self.store, Prediction(*total), found)
 
-        def on_running(running: Sequence[Task], seconds_left: float) -> None:
+    def _hand_out(self, tasks: Sequence[Task], progress: Progress) -> None:
+        """Compute tasks, and fold their records."""
+
+        def show() -> None:
+            if not self.stop.requested:  # or the rest will not be computed now
+                self.watcher.progressed(str(progress), progress.share)
+
+        def on_running(running: Sequence[Task], left: Sequence[Task]) -> None:
             self.presence.check()
             flight.note(running)
-            progress.running, progress.seconds_left = running, seconds_left
-            self._show(progress)
+            seconds = progress.slowness * sum(task.cost for task in left)
+            tell_work_left(self.client, seconds, len(left))
+            progress.running = running
+            show()
 
         def on_receipt(task: Task, receipt: Receipt) -> None:
             progress.note_receipt(task, receipt)
-            if progress.is_due():
-                self._show(progress)
             if receipt.whole:
                 folding.committed(task)
 
         folding = fold.BackgroundFolding(self.store, self.session.name, self.lease.check, tasks)
         with InFlight(self.store) as flight, folding:
-            hand_out(self.client, tasks, self.session, self.stop, on_receipt, on_running, later)
-
-    def _show(self, progress: Progress) -> None:
-        if not self.stop.requested:  # or the rest will not be computed now
-            self.watcher.progressed(str(progress), progress.share)
-
-
-def _predict_cpu_time(plans: Sequence[ExperimentPlan], before: Mapping[str, float]) -> Prediction:
-    return Prediction(
-        runs=sum(int(plan.entry.pending.sum()) for plan in plans),
-        references=sum(plan.lacking_references for plan in plans),
-        cpu_seconds=sum(plan.cpu_seconds for plan in plans),
-        before=sum(before[plan.entry.name] for plan in plans),
-    )
-
-
-def _attributes_of_workers(
-    known: Mapping[str, Any], workers: Mapping[str, Worker]
-) -> dict[str, Any]:
-    """Attributes of the root for the hosts and environments in `known` and those of workers."""
-    hosts, environments = known.get("hosts", []), [own.environment for own in workers.values()]
-    numbers = {str(provenance.provenance_number(one)): one for one in environments}
-    new = [host for host in hosts_of_workers(workers.values()) if host not in hosts]
-    return {
-        "hosts": [*hosts, *new],
-        provenance.ATTRIBUTE: known.get(provenance.ATTRIBUTE, {}) | numbers,
-    }
-
-
-def _record_workers(store: Store, workers: Mapping[str, Worker], check: WriteCheck) -> list[str]:
-    """Record the hosts of workers in the store; returns the kinds of CPU of all its hosts.
-
-    Results may depend on the kind, through the sines and logarithms of the math library.
-    """
-    found = _attributes_of_workers(store.attributes, workers)
-    if store.attributes | found != store.attributes or not store.consolidated:
-        storage.set_root_attributes(store, found, check)
-    return sorted({host["kind"] for host in found["hosts"] if "kind" in host})
+            hand_out(self.client, tasks, self.session, self.stop, on_receipt, on_running)
+        tell_work_left(self.client, 0.0, 0)
+        show()
 
 
 def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease: Lease) -> Outcome:
@@ -511,15 +535,12 @@ def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease:
 
 def _tally_experiment(store: Store, entry: Entry, unfolded: Unfolded | None) -> Tally:
     arrays = store.arrays_of_group(entry.name, unfolded)
-    counts, status = arrays[schema.SAMPLE_COUNT.name].values(), arrays["status"].values()
+    counts, status = (arrays[name].values() for name in (schema.SAMPLE_COUNT.name, "status"))
     done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]
-    status, attributes = status[entry.rows][done], arrays["status"].attributes
-    meanings = dict(
-        zip(attributes["flag_values"], attributes["flag_meanings"].split(), strict=True)
-    )
+    codes, numbers = np.unique(status[entry.rows][done], return_counts=True)
     failed = tuple(
-        (meanings[int(value)], int(np.sum(status == value)))
-        for value in np.unique(status)
-        if value > 0
+        (STATUS[code], number)
+        for code, number in zip(codes.tolist(), numbers.tolist(), strict=True)
+        if code > COMPLETE
     )
     return Tally(entry.name, entry.table.size, int(done.sum()), failed)

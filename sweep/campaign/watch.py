@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_text
-from sweep.text import count_with_noun, format_duration
+from sweep.study import schema
+from sweep.text import about_duration, count_with_noun, format_duration, format_table
 
 if TYPE_CHECKING:
     from sweep.campaign.plan import ExperimentPlan
     from sweep.campaign.worker.task import Receipt, Task
     from sweep.store.diff import Entry
-
-SHOWN_SECONDS = 0.1  # between two texts, at least
 
 
 class Watcher:
@@ -50,46 +48,85 @@ class Progress:
     ----------
     expected : float
         CPU seconds of all tasks that are planned.
-    seconds_left : float
-        NaN as long as that is not known.
+    planned : bool
+        Whether these are all.
     running : sequence of Task
     """
 
     def __init__(self, runs: int) -> None:
-        self.runs, self.done = runs, 0
-        self.expected, self.seconds_left = 0.0, math.nan
+        self.runs, self.done, self.expected, self.planned = runs, 0, 0.0, False
         self.running: Sequence[Task] = ()
-        self._past = 0.0
-        self._began = self._shown = time.monotonic()
+        self._past = self._took = 0.0  # seconds of the tasks that are done: expected, and real ones
+        self._began = self._received = time.monotonic()
 
     def note_receipt(self, task: Task, receipt: Receipt) -> None:
         """Count the runs that a task has committed."""
         self.done += receipt.runs
-        self._past += task.cost if receipt.whole else 0.0
+        if receipt.whole:
+            self._past += task.cost
+            self._took += receipt.seconds
+        self._received = time.monotonic()
+
+    @property
+    def slowness(self) -> float:
+        """Ratio of the seconds that tasks took to the expected ones."""
+        return self._took / self._past if self._past else 1.0
 
     @property
     def share(self) -> float:
         """Share of the expected CPU time that is done."""
         return min(self._past / self.expected, 1.0) if self.expected else 0.0
 
-    def is_due(self) -> bool:
-        """Whether it is to be shown once more: that was a while ago, or all is done."""
-        due = time.monotonic() >= self._shown + SHOWN_SECONDS or self.done >= self.runs
-        self._shown = time.monotonic() if due else self._shown
-        return due
-
     def __str__(self) -> str:
-        what = f"running {self.running[0].experiment}: " if self.running else ""
-        rate = self.done / (time.monotonic() - self._began)
-        text = f"of the CPU time; {what}{self.done:,}/{self.runs:,} runs, {rate:.3g}/s"
-        known = not math.isnan(self.seconds_left)
-        return text + f", {format_duration(self.seconds_left)} left" * known
+        now, what, left = time.monotonic(), "", ""
+        if self.running:
+            what = f"running {self.running[0].experiment}: "
+        if self.running and self.planned:
+            whole = self.slowness * (self.expected - self._past) / len(self.running)
+            left = f", {format_duration(max(whole - (now - self._received), 0.0))} left"
+        rate = self.done / (now - self._began)
+        return f"of the CPU time; {what}{self.done:,}/{self.runs:,} runs, {rate:.3g}/s{left}"
 
     @property
     def in_the_end(self) -> str:
         """How many runs were done, and how long they took."""
         took = format_duration(time.monotonic() - self._began)
         return f"{self.done:,} of {self.runs:,} runs in {took}"
+
+
+def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
+    """Plans as a table with a row for each experiment, and a line of totals."""
+    rows = [plan.facts for plan in plans]
+    cells = [
+        [
+            row["experiment"],
+            *(f"{row[name]:,}" for name in ("runs", "references", "steps", "files")),
+            _byte_count_text(row["bytes"]),
+            about_duration(row["cpu_seconds"]),
+        ]
+        for row in rows
+    ]
+    names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
+    runs, seconds, recording = (
+        sum(row[name] for row in rows) for name in ("runs", "cpu_seconds", "recording_cpu_seconds")
+    )
+    text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "
+    text += f"{about_duration(seconds)} of CPU time"
+    # Steps are taken again to measure something: with tangent vectors, or backwards.
+    measured = any(
+        name.startswith(schema.MEASURED) for plan in plans for name in plan.entry.experiment.record
+    )
+    purpose = "to measure exponents and defects, and to record" if measured else "to record them"
+    text += f", and {format_duration(recording)} {purpose}" * (recording > 0)
+    return f"{format_table(names, cells)}\n{text}"
+
+
+def _byte_count_text(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
 
 
 def is_notebook() -> bool:
@@ -107,11 +144,6 @@ class NotebookWatcher(Watcher):
 
     def __init__(self) -> None:
         self._output: Any = None
-
-    def compared(self, entries: Sequence[Entry]) -> None:
-        """Show how many runs are planned."""
-        if runs := sum(int(entry.pending.sum()) for entry in entries):
-            self.said(f"Planning {count_with_noun(runs, 'run')}")
 
     def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
         """Show the numbers of tasks and workers."""

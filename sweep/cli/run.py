@@ -10,7 +10,7 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.campaign.watch import Watcher
+from sweep.campaign.watch import Watcher, format_plans
 from sweep.cli.common import (
     budget_option,
     echo_json,
@@ -23,7 +23,6 @@ from sweep.cli.common import (
     trust_option,
 )
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
-from sweep.cli.plan import format_plan_table
 from sweep.cli.progress import ProgressLine
 from sweep.cli.status import checkpoint_progress_lines
 from sweep.cli.summary import decisions_for_json, print_run_summary
@@ -141,23 +140,15 @@ def _outcome_facts(outcome: "Outcome") -> dict[str, Any]:
 
 def print_run_outcome(outcome: "Outcome") -> None:
     """Print how the run ended: what failed, or how to go on."""
-    runs = sum(tally.runs for tally in outcome.tallies)
-    done = sum(tally.done for tally in outcome.tallies)
-    for tally in outcome.tallies:
-        for meaning, count in tally.failed:
-            click.echo(
-                f"{tally.experiment}: {count:,} of {tally.runs:,} runs "
-                f"{_failure_status_in_words(meaning)}"
-            )
+    for line in outcome.failures_in_words:
+        click.echo(line)
     _print_early_references(outcome)
     if outcome.failed:
         click.echo(f"Which runs: {shlex.join(['sweep', 'failures', str(outcome.store)])}")
     if outcome.complete:
-        click.echo(f"Complete: {runs:,} runs in {outcome.store}")
+        click.echo(outcome.in_words)
     else:
-        command = shlex.join(["sweep", *sys.argv[1:]])
-        why = f" ({outcome.stopped})" if outcome.stopped else ""
-        click.echo(f"Stopped{why} with {done:,} of {runs:,} runs committed. To go on: {command}")
+        click.echo(f"{outcome.in_words}. To go on: {shlex.join(['sweep', *sys.argv[1:]])}")
 
 
 def _print_early_references(outcome: "Outcome") -> None:
@@ -166,16 +157,6 @@ def _print_early_references(outcome: "Outcome") -> None:
         if early := sweep.early_references(outcome.store):
             ends = count_with_noun(len(early), "reference") + f" end{'s' * (len(early) == 1)} early"
             click.echo(f"{ends}: {shlex.join(['sweep', 'failures', str(outcome.store)])}")
-
-
-def _failure_status_in_words(meaning: str) -> str:
-    return {
-        "left_domain": "left the domain of the method (step too large)",
-        "not_converged": "did not converge",
-        "not_finite": "blew up",
-        "step_too_small": "needed steps below round-off or more than max_steps",
-        "not_conserved": "broke what their system conserves by far more than their tolerance",
-    }[meaning]
 
 
 class Terminal(Watcher):
@@ -213,7 +194,7 @@ class Terminal(Watcher):
 
     def planned(self, plans: "Sequence[ExperimentPlan]", tasks: int, workers: int) -> None:
         """Print the plan."""
-        text = f"{format_plan_table(plans, tasks)}, {count_with_noun(workers, 'worker')}"
+        text = f"{format_plans(plans, tasks)}, {count_with_noun(workers, 'worker')}"
         self._echo(text, self._err)
 
     def said(self, text: str) -> None:

@@ -88,6 +88,9 @@ def test_nothing_left_costs_nothing(ran, tmp_path):
     (row,) = plan.rows
     assert plan.cpu_seconds == 0.0 and plan.tasks == 0
     assert (row["runs"], row["committed"], row["steps"], row["references"]) == (0, 72, 0, 0)
+    store, names, _, experiment, total = str(plan).splitlines()
+    assert store == f"Store: {ran[0]}" and names.split()[:2] == ["experiment", "runs"]
+    assert experiment.split()[:2] == ["only", "0"] and total.startswith("0 runs to compute in 0 ")
 
 
 def test_a_longer_study_costs_what_is_left(planned, ran):

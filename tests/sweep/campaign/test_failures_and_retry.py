@@ -107,6 +107,15 @@ def test_what_they_share(ended, pendulum, failures):
         assert shared[meaning]["also"] == int(also.sum())
 
 
+def test_an_outcome_says_so_as_text(copy, pendulum, cluster):
+    """Of a run that finds nothing to compute."""
+    *failed, ended = str(sweep.run(copy, client=cluster)).splitlines()
+    runs = pendulum.sizes["run"]
+    for value, words in ((2, "did not converge"), (3, "blew up")):
+        assert f"pendulum: {int((pendulum.status == value).sum())} of {runs} runs {words}" in failed
+    assert len(failed) == 2 and ended == f"Complete: {runs + 1} runs in {copy}"
+
+
 @pytest.mark.parametrize(
     ("where", "conditions", "also"),
     [

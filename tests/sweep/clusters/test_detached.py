@@ -125,9 +125,12 @@ def test_a_scheduler_that_is_killed_ends_the_run_in_order(
     run = start("sweep", "run", "long.toml", *options, "--scheduler", address, cwd=long_study)
     store = long_study / "long.zarr"
     in_turns([only], lambda: committed(store, "pendulum") > 8)
+    before = committed(store, "pendulum")
     process.signal_all(signal.SIGKILL)
     printed, errors = run.finish()
     assert run.returncode == 4 and "Stopped (the scheduler is gone) with" in printed, errors
+    told = re.search("with ([0-9]+) of [0-9]+ runs committed", printed)
+    assert before <= int(told[1]) <= committed(store, "pendulum")
     # But for its progress, where it takes long.
     assert [line for line in errors.splitlines() if not re.match(" *[0-9]+% ", line)] == []
     command(long_study, "run", "long.toml", "--no-summary")
