@@ -147,12 +147,10 @@ def _submit_job(
     submission = Submission.here(study.name, f"{profile.kind}, as profile {profile.name!r} says")
     with Drain() as stop, acquire_lease(store, stop.request, stop.check):
         before = submission_of_store(store)
-        is_queued = before is not None and before.state == QUEUED
-        # Noted before the job may look for it.
-        _note_new_submission(study, store, submission, before if is_queued else None)
+        is_there = before is not None and before.state == QUEUED
+        _note_new(study, store, submission, before, is_there)  # before the job may look for it
         try:
-            coordinator = _Coordinator(study, store, submission.name, options, spec)
-            job = coordinator.submit_job(profile)
+            job = _Coordinator(study, store, submission.name, options, spec).submit_job(profile)
         except InputError:
             requests.remove_submission_note(store)
             raise
@@ -164,12 +162,17 @@ def _submit_job(
 def _submit_task(study: Study, store: Store, client: Client, options: dict[str, Any]) -> Submitted:
     """Submit the coordinator of a study to a running cluster."""
     scheduler: Any = client.scheduler  # which a connected client has
+
+    def has_task(key: str) -> bool:
+        status = client.sync(scheduler.get_task_status, keys=[key])
+        return status.get(key) in ("queued", "no-worker", "waiting", "processing")
+
     submission = Submission.here(study.name, scheduler.address)
     with Drain() as stop, acquire_lease(store, stop.request, stop.check) as lease:
         inspect_workers(client, store, lease.token, stop)
         before = submission_of_store(store)
-        is_queued = before is not None and _scheduler_has_task(client, before.name)
-        _note_new_submission(study, store, submission, before if is_queued else None)
+        is_there = before is not None and has_task(before.name)
+        _note_new(study, store, submission, before, is_there)
     future = client.submit(
         coordinate_on_cluster, _Coordinator(study, store, submission.name, options),
         key=submission.name, priority=PRIORITY, pure=False,
@@ -177,7 +180,7 @@ def _submit_task(study: Study, store: Store, client: Client, options: dict[str, 
     fire_and_forget(future)
     deadline = time.monotonic() + ACCEPTED_SECONDS
     # This process may end as soon as the scheduler has it.
-    while not (_scheduler_has_task(client, submission.name) or future.done()):
+    while not (has_task(submission.name) or future.done()):
         if time.monotonic() > deadline:
             requests.remove_submission_note(store)
             raise InputError(
@@ -188,25 +191,18 @@ def _submit_task(study: Study, store: Store, client: Client, options: dict[str, 
     return Submitted(submission.name, submission.scheduler, store.place)
 
 
-def _note_new_submission(
-    study: Study, store: Store, submission: Submission, queued: Submission | None
+def _note_new(
+    study: Study, store: Store, submission: Submission, before: Submission | None, is_there: bool
 ) -> None:
-    """Note a submission, after all checks; `queued` is another one that has not begun."""
+    """Note a submission after all checks; `is_there` says that the one before has not ended."""
     diff.diff_store_against_study(store, study)
     approvals.approve_plugins(study.library.plugins)
-    if queued is not None:
+    if is_there:
         raise InputError(
-            f"{store}: a coordinator is there already, {queued}. `sweep cancel {store}` ends it"
+            f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
         )
     requests.withdraw_cancellation(store)
     requests.note_submission(store, submission)
-
-
-def _scheduler_has_task(client: Client, key: str) -> bool:
-    """Whether the scheduler has a task of this key that is not done."""
-    scheduler: Any = client.scheduler  # which a connected client has
-    status = client.sync(scheduler.get_task_status, keys=[key])
-    return status.get(key) in ("queued", "no-worker", "waiting", "processing")
 
 
 def coordinate_on_cluster(coordinator: _Coordinator) -> None:
@@ -223,8 +219,8 @@ def coordinate_in_batch_job() -> None:
 
 
 @dataclass(frozen=True)
-class _Coordinator:
-    """A submitted coordinator, as it is sent to where it runs.
+class _Coordinator(Watcher):
+    """A submitted coordinator, as it is sent to where it runs, and notes there that it does.
 
     Parameters
     ----------
@@ -255,7 +251,10 @@ class _Coordinator:
     def run(self, client: Client | None = None) -> None:
         """Run the study until it is complete, cancelled or the time is up, and note the end."""
         try:
-            outcome = self._run_in_job() if self.spec else self._run_when_store_is_free(client)
+            if self.spec is not None:
+                outcome = self._run_in_job(self.spec)
+            else:
+                outcome = self._run_when_store_is_free(client)
         except Exception as error:
             if sessions.is_process_leaving() and isinstance(error, Interrupted):
                 raise Reschedule from None
@@ -270,22 +269,18 @@ class _Coordinator:
         else:
             self._note_end(outcome.stopped or f"complete, {outcome.failed:,} runs failed")
 
-    def _run_in_job(self) -> Outcome | None:
+    def _run_in_job(self, spec: ClusterSpec) -> Outcome | None:
         """Run the study in this job, and submit the next one if the time of this one is up."""
-        assert self.spec is not None
-        _, profile = resolve_cluster_spec(self.spec)
-        if profile is None:
-            raise InputError("a scheduler that runs has no job for a coordinator")
-        seconds = seconds_of_coordinator_job(profile)
-        limit = seconds - min(MOST_MARGIN, MARGIN * seconds) if seconds < math.inf else seconds
-        limit = min(limit, self.options.get("max_time", math.inf))
-        limited = {"max_time": limit} if limit < math.inf else {}
-        outcome = self._run_when_store_is_free(None, cluster=self.spec, **limited)
-        if outcome is None:
-            return None
-        print(outcome.stopped or f"complete, {outcome.failed:,} runs failed")
-        is_over = outcome.stopped == TIME_IS_UP and "max_time" not in self.options
-        if outcome.complete or not is_over or self.round >= JOB_ROUNDS:
+        _, profile = resolve_cluster_spec(spec)
+        assert profile is not None  # it began this job
+        limit, options = seconds_of_coordinator_job(profile), {}
+        if limit < math.inf:
+            limit -= min(MOST_MARGIN, MARGIN * limit)
+            options["max_time"] = min(limit, self.options.get("max_time", limit))
+        outcome = self._run_when_store_is_free(None, cluster=spec, **options)
+        print(outcome or "It was cancelled, or submitted again, before it began")
+        is_over = outcome is not None and outcome.stopped == TIME_IS_UP
+        if not is_over or "max_time" in self.options or self.round >= JOB_ROUNDS:
             return outcome
         self._note(state=QUEUED)
         job = dataclasses.replace(self, round=self.round + 1).submit_job(profile)
@@ -304,7 +299,7 @@ class _Coordinator:
                 return None
             try:
                 return run(
-                    self.study, self.store, client, watcher=_Noting(self), name=self.name,
+                    self.study, self.store, client, watcher=self, name=self.name,
                     **(self.options | options),
                 )  # fmt: skip
             except StoreError:
@@ -320,8 +315,8 @@ class _Coordinator:
         found = submission_of_store(self.store)
         return found if found is not None and found.name == self.name else None
 
-    def note_begin(self) -> None:
-        """Note that it holds the lease, and runs in this process."""
+    def compared(self, entries: Sequence[Entry]) -> None:
+        """Note that this process holds the lease, and runs the study."""
         self._note(state=RUNNING, host=platform.node(), attempt=_this_process())
 
     def _note_end(self, why: str) -> None:
@@ -339,14 +334,3 @@ class _Coordinator:
 
 def _this_process() -> str:
     return f"{platform.node()} {os.getpid()}"
-
-
-class _Noting(Watcher):
-    """Notes that a submitted coordinator runs."""
-
-    def __init__(self, coordinator: _Coordinator) -> None:
-        self._coordinator = coordinator
-
-    def compared(self, entries: Sequence[Entry]) -> None:
-        """Note that this process holds the lease, and runs the study."""
-        self._coordinator.note_begin()
