@@ -27,7 +27,7 @@ from sweep.study import schema
 if TYPE_CHECKING:
     from sweep.study.run_table import States
 
-REPEATS = 3  # of the measurement of a batch: other processes disturb a single one
+REPEATS = 2  # of the measurement of a batch: other processes disturb a single one
 # Seconds of integration that are measured, of each of many probes and of one alone: together they
 # are to take some tenths of a second.
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 5e-3, 0.02
@@ -93,10 +93,11 @@ def _measure(take: Callable[[int], Part], seconds: float) -> tuple[Part, Part, i
     both parts, and the number of steps that were asked for.
     """
     first = last = min((take(1) for _ in range(REPEATS)), key=_seconds)
-    enough, most = min(seconds + 2 * first.seconds, 5 * seconds), 1
+    enough, most, steps = min(seconds + 2 * first.seconds, 5 * seconds), 1, first.seconds
     while last.seconds < enough and last.done < 1.0:
-        most *= min(max(int(2 * enough / max(last.seconds, 1e-9)), 2), MOST_GROWTH)
+        most *= min(max(int(2 * enough / max(steps, 1e-9)), 2), MOST_GROWTH)
         last = take(most)
+        steps = last.seconds - first.seconds
         if last.seconds >= enough or last.done >= 1.0:  # or once, since it was interrupted
             last = min([last, *(take(most) for _ in range(REPEATS - 1))], key=_seconds)
     return first, last, most
@@ -157,7 +158,8 @@ class RunProbe:
         self._advance(integration, 1)
         if not integration.extendable:
             self._with_equal_steps(1).compile()
-        self._measure_structure(integration)
+        else:
+            self._measure_structure(integration)
         return integration
 
     def cost(self, seconds: float) -> Cost:
@@ -280,7 +282,6 @@ class ReferenceProbe:
             done = _part_of_duration(solver.times, len(found.columns["error"]) - 1, found.part)
             return Part(time.thread_time() - began, 0.0, done)
 
-        take(1)  # loads what steps need besides those kernels
         first, last, _ = _measure(take, measured)
         return sum(_line(first, last))
 
