@@ -132,7 +132,8 @@ class ExperimentPlan:
         self._rows_of_systems = np.array([made.rows for made in entry.table.systems])
         found = [self._batches_from(first) for first in range(0, entry.size, self.shard_rows)]
         self.row, self.size, kind, self.work = (np.concatenate(o) for o in zip(*found, strict=True))
-        kinds, self.kind = np.unique(kind, return_inverse=True)
+        kinds, kind = np.unique(kind, return_inverse=True)
+        self.kind = kind.astype(np.int32)
         self.costs = np.zeros(len(kinds), COST)
 
     def _batches_from(self, first: int) -> tuple[np.ndarray, ...]:
@@ -143,7 +144,7 @@ class ExperimentPlan:
         keys = np.array([own.method, own.system_index, own.repeat, standing])
         changes = np.any(np.diff(keys, axis=1, prepend=-1), axis=0) | own.adaptive
         begin = _begins(changes, WIDTH)
-        size = np.diff(begin, append=len(runs))
+        size = np.diff(begin, append=len(runs)).astype(np.int8)
         method, system, _, standing = keys[:, begin]
         integrator, rows = table.methods.integrator[method], self._rows_of_systems
         kind = 2 * (integrator * (rows.max() + 1) + rows[system]) + (size > 1)
@@ -230,15 +231,19 @@ class ExperimentPlan:
     @functools.cached_property
     def integration(self) -> NDArray[np.float64]:
         """Expected CPU seconds to integrate each batch."""
-        own = self.costs[self.kind]
-        found: NDArray[np.float64] = own["call"] + own["unit"] * self.work
+        found: NDArray[np.float64] = self._cost("call") + self._cost("unit") * self.work
         return found
 
     @functools.cached_property
     def recording(self) -> NDArray[np.float64]:
         """Expected CPU seconds to record each batch, and to measure its structure."""
-        own = self.costs[self.kind]
-        found: NDArray[np.float64] = own["beside"] * self.integration + own["run"] * self.size
+        found: NDArray[np.float64] = self._cost("beside") * self.integration
+        found += self._cost("run") * self.size
+        return found
+
+    def _cost(self, name: str) -> NDArray[np.float64]:
+        """A field of the costs, of each batch."""
+        found: NDArray[np.float64] = self.costs[name][self.kind]
         return found
 
     @functools.cached_property
@@ -311,7 +316,7 @@ class ExperimentPlan:
             "runs": pending,
             "committed": len(self.entry.pending) - pending,
             "references": self.lacking_references,
-            "steps": round((self.costs["steps"][self.kind] * self.work * self.size).sum()),
+            "steps": round((self._cost("steps") * self.work * self.size).sum()),
             "files": self.files,
             "bytes": self.entry.size * 8 * (numbers + 12),  # before compression
             "cpu_seconds": self.cpu_seconds,
