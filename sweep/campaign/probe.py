@@ -171,7 +171,7 @@ class RunProbe:
             counting, stepping = (own.call + own.unit * self.work for own in (counted, cost))
             return cost._replace(steps=counted.steps, beside=cost.beside + counting / stepping)
         # To record takes longer than a few steps, and is measured once.
-        bare = replace(integration, recipe=replace(self.recipe, record=()))
+        bare = Integration(replace(self.recipe, record=()), self.system, self.integrator)
         first, last, most = _measure(lambda most: self._advance(bare, most), seconds)
         call, whole = _line(first, last)
         begun, recorded = self._advance(integration, 1), self._advance(integration, most)

@@ -217,12 +217,6 @@ class Integration:
         self._goes_back = schema.REVERSAL_ERROR in record and not made.adaptive
         self._measures_map = schema.SYMPLECTIC_DEFECT in record and made.adaptive
 
-    @property
-    def counted_problem(self) -> adaptive.AdaptiveProblem:
-        """The problem of the adaptive integrator of `steps_of`, which is counted."""
-        counted: adaptive.AdaptiveProblem = self.problem.solve.counted
-        return counted
-
     @cached_property
     def _problem_in_doubles(self) -> Any:
         """The problem in double precision, with the same map but for round-off."""
