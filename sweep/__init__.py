@@ -16,7 +16,7 @@ from integrators.lazy import import_after, lazy  # noqa: E402
 # Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
 _HOMES = {
     "ClusterSpec": "sweep.clusters.spec",
-    "Experiment": "sweep.study.format",
+    "Experiment": "sweep.study.model",
     "Store": "sweep.store.store",
     "Study": "sweep.store.studies",
     "analysis": "sweep.analysis",

@@ -1,4 +1,4 @@
-"""Extend a store by what its open verdicts ask for: step sizes, starts or longer runs.
+"""Decide open verdicts of a store: extend it by the step sizes, starts or times they ask for.
 
 Each round adds tables to the study that the store keeps, with the reasons as comments. The rows
 that the store had stay as they are.
@@ -191,7 +191,7 @@ class Addition:
         return [question.key for question in self.questions]
 
 
-class _State:
+class _StoreWithVerdicts:
     """A store at one moment: its study, its runs, and the verdicts on them.
 
     Parameters
@@ -202,7 +202,7 @@ class _State:
     kinds : sequence of str
         What is asked of each.
     trust_plugins : bool
-    before : _State, optional
+    before : _StoreWithVerdicts, optional
         An earlier state: the same is asked again, whatever was added since.
 
     Attributes
@@ -222,7 +222,7 @@ class _State:
         names: Sequence[str],
         kinds: Sequence[str],
         trust_plugins: bool,
-        before: _State | None = None,
+        before: _StoreWithVerdicts | None = None,
     ) -> None:
         self.study = stored_study(store, trust_plugins=trust_plugins)
         self._store, self._trust_plugins = store, trust_plugins
@@ -249,7 +249,7 @@ class _State:
         self.cpu_seconds = sum(one.cpu_seconds for one in self._progress.values())
         self.runs = sum(dataset.sizes["run"] for dataset in self.datasets.values())
 
-    def runs_continued_since(self, before: _State) -> int:
+    def runs_continued_since(self, before: _StoreWithVerdicts) -> int:
         """Number of the runs of an earlier state that are complete, and longer."""
         found = 0
         for name, known in before.datasets.items():
@@ -501,7 +501,7 @@ def decide(
     trust_plugins: bool = False,
     **options: Any,
 ) -> Decisions:
-    """Extend a store by what its open verdicts ask for: step sizes, starts or longer runs.
+    """Decide open verdicts of a store: extend it by the step sizes, starts or times they ask for.
 
     Each round makes the additions that open verdicts ask for, the cheapest first, as far as the
     budget allows; then the verdicts are read again, for at most `MOST_ROUNDS` rounds.
@@ -544,8 +544,8 @@ def decide(
     store, outcome = Store.at(store).absolute(), None
     ends = math.inf if max_time is None else time.monotonic() + max_time
 
-    def read(before: _State | None = None) -> _State:
-        return _State(store.anew(), names, kinds, trust_plugins, before)
+    def read(before: _StoreWithVerdicts | None = None) -> _StoreWithVerdicts:
+        return _StoreWithVerdicts(store.anew(), names, kinds, trust_plugins, before)
 
     def run_if_pending(study: Study) -> Outcome | None:
         if not any(own.pending.any() for own in diff.diff_store_against_study(store, study)):

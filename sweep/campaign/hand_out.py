@@ -24,7 +24,7 @@ from distributed import KilledWorker, as_completed, get_worker
 
 from sweep.campaign.worker.compute import compute_task, recorded_progress_of_task
 from sweep.campaign.worker.task import Receipt
-from sweep.clusters.stop import TIME_IS_UP
+from sweep.clusters.stop_request import TIME_IS_UP
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
 from sweep.errors import Damaged, Interrupted, TaskFailed
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sweep.campaign.worker.reference import ReferenceTask
     from sweep.campaign.worker.task import RunTask, Task
     from sweep.clusters.spec import Check
-    from sweep.clusters.stop import Drain
+    from sweep.clusters.stop_request import StopRequest
     from sweep.store.lease.sessions import Session
 
     TaskKey = tuple[str, str, int]
@@ -105,7 +105,7 @@ def hand_out(
     client: Client,
     tasks: Sequence[Task],
     session: Session,
-    stop: Drain,
+    stop: StopRequest,
     on_receipt: Callable[[Task, Receipt], object],
     on_running: Callable[[Sequence[Task], Sequence[Task]], object],
 ) -> None:
@@ -116,7 +116,7 @@ def hand_out(
     client : distributed.Client
     tasks : list of PlannedTask or ReferenceTask
     session : sweep.store.lease.sessions.Session
-    stop : sweep.clusters.stop.Drain
+    stop : sweep.clusters.stop_request.StopRequest
         Once it is requested, no further task is handed out, and those that run end after their
         current segments. None is handed out whose first segment would end after the deadline.
     on_receipt : callable
@@ -173,7 +173,7 @@ class _HandedOut:
     """
 
     def __init__(
-        self, client: Client, tasks: Sequence[Task], session: Session, stop: Drain
+        self, client: Client, tasks: Sequence[Task], session: Session, stop: StopRequest
     ) -> None:
         self.waiting, self.stopped = deque(tasks), 0
         self.tasks: dict[Key, Task] = {}

@@ -30,9 +30,9 @@ from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import FOREIGN, REMOVE, verify
-from sweep.study import schema
-from sweep.study.model import unite_studies
+from sweep.study import variables
 from sweep.study.run_table import expand_experiment
+from sweep.study.study import unite_studies
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ Progress = Callable[[str, int, int], object]  # what is read or written, how muc
 BLOCK_BYTES = 2**26  # of rows that are compared or copied at once
 SESSION = "merge"  # of the records
 # Arrays that may differ between two computations of a run.
-OWN = {"cpu_time", "wall_time", schema.ENVIRONMENT, CHECKPOINT.name}
+OWN = {"cpu_time", "wall_time", variables.ENVIRONMENT, CHECKPOINT.name}
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class _Rows:
         ids = self.values("run_id").astype("S16")
         gap = ids == b""  # rows from there on were never brought up
         self.ids = ids[: int(np.argmax(gap)) if gap.any() else len(ids)]
-        counts = self.values(schema.SAMPLE_COUNT.name)
+        counts = self.values(variables.SAMPLE_COUNT.name)
         status = self.values("status") if "status" in self.arrays else np.zeros_like(counts)
         self.whole = files.are_runs_computed_to_sample(counts, status, samples)[: len(self.ids)]
 
@@ -459,7 +459,7 @@ def _differ(
 def _copy_rows(store: Store, choice: _Choice) -> None:
     """Copy the rows of a choice into the new store, one row of shards after another."""
     arrays = written_by_tasks(store.arrays_of_group(choice.group))
-    size, of_part = arrays[schema.SAMPLE_COUNT.name].chunks[0], choice.part
+    size, of_part = arrays[variables.SAMPLE_COUNT.name].chunks[0], choice.part
     for shard_row, first in enumerate(range(0, len(choice.ids), size)):
         folder = records.records_folder(store.place, choice.group, shard_row)
         for number, part in enumerate(choice.parts):

@@ -45,7 +45,7 @@ from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
 from sweep.store.diff import reference_samples, references_of_run_table
 from sweep.store.files import references_group_name
 from sweep.store.studies import resolve_study_and_store
-from sweep.study import schema
+from sweep.study import variables
 from sweep.text import about_duration, count_with_noun
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class ExperimentPlan:
     @property
     def seconds_of_task(self) -> float:
         """Expected seconds that a task takes however many runs it has: to write a record."""
-        return WRITE_SECONDS * (len(self._numbers_of_variables) + len(schema.RUN_VARIABLES))
+        return WRITE_SECONDS * (len(self._numbers_of_variables) + len(variables.RUN_VARIABLES))
 
     # --- what is stored ------------------------------------------------------------------------
 
@@ -279,13 +279,13 @@ class ExperimentPlan:
         """Number of files of the experiment in the store: shards, coordinates and metadata."""
         record, samples, runs = self.entry.experiment.record, self._samples, self.entry.size
         series, scalars = len(self._numbers_of_variables), 1
-        scalars += len(schema.run_variables(record, self.entry.table.systems[0]))
+        scalars += len(variables.run_variables(record, self.entry.table.systems[0]))
         along_run = math.ceil(runs / storage.coordinate_chunk_size(runs))
         found = create.layout_of_entry(self.entry).files(runs, samples, series, scalars)
         found += math.ceil(runs / INITIAL_CHUNK) + COORDINATES * along_run + 3  # the other axes
         found += series + scalars + COORDINATES + 3 + 3  # metadata, also of both groups
         if self.references:
-            references, ends = self.references.every, len(schema.OF_REFERENCE_ENDS)
+            references, ends = self.references.every, len(variables.OF_REFERENCE_ENDS)
             size = len(references.ids), references.samples
             found += Layout.choose(*size, self._most_numbers).files(*size, 2, 3 + ends)
             found += math.ceil(size[0] / INITIAL_CHUNK) + 1 + 8 + ends  # ids, metadata
@@ -298,7 +298,7 @@ class ExperimentPlan:
     @functools.cached_property
     def _numbers_of_variables(self) -> list[int]:
         """Numbers of a run at a sample, of each of the variables over time."""
-        sampled = schema.sampled_variables(self.entry.experiment, self.entry.table.systems)
+        sampled = variables.sampled_variables(self.entry.experiment, self.entry.table.systems)
         return [self._most_numbers if len(variable.dims) > 2 else 1 for variable in sampled]
 
     @property

@@ -22,7 +22,7 @@ from integrators.method import STEPS_OF
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import DoubleSolver
 from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe, make_system
-from sweep.study import schema
+from sweep.study import variables
 
 if TYPE_CHECKING:
     from sweep.study.run_table import States
@@ -236,8 +236,8 @@ class RunProbe:
         """What follows the last step, in integrations of the batch."""
         record, times = self.recipe.record, self.recipe.times
         if math.isnan(self.tolerance):
-            return float(schema.REVERSAL_ERROR in record)
-        images = IMAGES_PER_ROW * self.initial.shape[1] * (schema.SYMPLECTIC_DEFECT in record)
+            return float(variables.REVERSAL_ERROR in record)
+        images = IMAGES_PER_ROW * self.initial.shape[1] * (variables.SYMPLECTIC_DEFECT in record)
         return float(images * times[1] / times[-1])
 
 

@@ -54,7 +54,7 @@ from sweep.campaign.worker.task import CHECKPOINT_EVERY
 from sweep.clusters.connect import starting_or_connecting
 from sweep.clusters.jobs import tell_work_left
 from sweep.clusters.spec import cluster_spec_from_arguments
-from sweep.clusters.stop import Drain
+from sweep.clusters.stop_request import StopRequest
 from sweep.clusters.workers import (
     call_on_workers,
     ending_workers_in_order,
@@ -77,7 +77,7 @@ from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predi
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
 from sweep.store.upkeep.mark import mark_runs_not_computed
-from sweep.study import Study, schema
+from sweep.study import Study, variables
 from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def run(
         watcher.said(f"{text} it is alive")
 
     with (
-        Drain(say_stop, max_time) as stop,
+        StopRequest(say_stop, max_time) as stop,
         checking(stop.check),
         sessions.calling_when_process_leaves(stop.request),
         acquire_lease(store, stop.request, stop.check, say_wait) as lease,
@@ -304,7 +304,7 @@ class _Coordinator:
     store: Store
     study: Study
     lease: Lease
-    stop: Drain
+    stop: StopRequest
     watcher: Watcher
     checkpoint_every: float
     presence: Presence
@@ -535,7 +535,7 @@ def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease:
 
 def _tally_experiment(store: Store, entry: Entry, unfolded: Unfolded | None) -> Tally:
     arrays = store.arrays_of_group(entry.name, unfolded)
-    counts, status = (arrays[name].values() for name in (schema.SAMPLE_COUNT.name, "status"))
+    counts, status = (arrays[name].values() for name in (variables.SAMPLE_COUNT.name, "status"))
     done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]
     codes, numbers = np.unique(status[entry.rows][done], return_counts=True)
     failed = tuple(

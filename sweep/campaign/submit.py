@@ -37,7 +37,7 @@ from sweep.clusters.jobs import (
 )
 from sweep.clusters.profiles import resolve_cluster_spec
 from sweep.clusters.spec import ClusterSpec
-from sweep.clusters.stop import TIME_IS_UP, Drain
+from sweep.clusters.stop_request import TIME_IS_UP, StopRequest
 from sweep.clusters.workers import inspect_workers
 from sweep.errors import Interrupted, StoreError
 from sweep.plugins import approvals
@@ -145,12 +145,12 @@ def _submit_job(
 ) -> Submitted:
     """Submit the coordinator of a study to a batch system."""
     submission = Submission.here(study.name, f"{profile.kind}, as profile {profile.name!r} says")
-    with Drain() as stop, acquire_lease(store, stop.request, stop.check):
+    with StopRequest() as stop, acquire_lease(store, stop.request, stop.check):
         before = submission_of_store(store)
         is_there = before is not None and before.state == QUEUED
         _note_new(study, store, submission, before, is_there)  # before the job may look for it
         try:
-            job = _Coordinator(study, store, submission.name, options, spec).submit_job(profile)
+            job = _SubmittedRun(study, store, submission.name, options, spec).submit_job(profile)
         except InputError:
             requests.remove_submission_note(store)
             raise
@@ -168,13 +168,13 @@ def _submit_task(study: Study, store: Store, client: Client, options: dict[str, 
         return status.get(key) in ("queued", "no-worker", "waiting", "processing")
 
     submission = Submission.here(study.name, scheduler.address)
-    with Drain() as stop, acquire_lease(store, stop.request, stop.check) as lease:
+    with StopRequest() as stop, acquire_lease(store, stop.request, stop.check) as lease:
         inspect_workers(client, store, lease.token, stop)
         before = submission_of_store(store)
         is_there = before is not None and has_task(before.name)
         _note_new(study, store, submission, before, is_there)
     future = client.submit(
-        coordinate_on_cluster, _Coordinator(study, store, submission.name, options),
+        coordinate_on_cluster, _SubmittedRun(study, store, submission.name, options),
         key=submission.name, priority=PRIORITY, pure=False,
     )  # fmt: skip
     fire_and_forget(future)
@@ -205,7 +205,7 @@ def _note_new(
     requests.note_submission(store, submission)
 
 
-def coordinate_on_cluster(coordinator: _Coordinator) -> None:
+def coordinate_on_cluster(coordinator: _SubmittedRun) -> None:
     """Run a submitted study on the cluster of this worker, as a task of it."""
     client = get_client()
     secede()  # frees the slot of this worker for tasks that compute
@@ -219,7 +219,7 @@ def coordinate_in_batch_job() -> None:
 
 
 @dataclass(frozen=True)
-class _Coordinator(Watcher):
+class _SubmittedRun(Watcher):
     """A submitted coordinator, as it is sent to where it runs, and notes there that it does.
 
     Parameters

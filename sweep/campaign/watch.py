@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_text
-from sweep.study import schema
+from sweep.study import variables
 from sweep.text import about_duration, count_with_noun, format_duration, format_table
 
 if TYPE_CHECKING:
@@ -114,7 +114,9 @@ def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
     text += f"{about_duration(seconds)} of CPU time"
     # Steps are taken again to measure something: with tangent vectors, or backwards.
     measured = any(
-        name.startswith(schema.MEASURED) for plan in plans for name in plan.entry.experiment.record
+        name.startswith(variables.MEASURED)
+        for plan in plans
+        for name in plan.entry.experiment.record
     )
     purpose = "to measure exponents and defects, and to record" if measured else "to record them"
     text += f", and {format_duration(recording)} {purpose}" * (recording > 0)

@@ -20,8 +20,8 @@ from sweep.cli.main import BAD_INPUT
 from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
-    from sweep.study.model import Study
     from sweep.study.run_table import RunTable
+    from sweep.study.study import Study
 
 
 @click.command("check")

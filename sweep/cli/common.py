@@ -20,7 +20,7 @@ import sweep
 from integrators.errors import InputError, check_known
 from sweep.cli.streams import holds_all_characters, raw_terminal_stream
 from sweep.clusters.spec import ClusterSpec
-from sweep.clusters.stop import process_age
+from sweep.clusters.stop_request import process_age
 from sweep.store.backends.places import require_local_path
 from sweep.text import (
     escape_control_characters,

@@ -23,7 +23,7 @@ from sweep.store.backends.places import require_local_path
 from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
-    from sweep.study.model import Study
+    from sweep.study.study import Study
 
 
 @click.command("recommend")

@@ -11,7 +11,7 @@ from sweep.cli.run import Terminal, exit_by_outcome, print_run_outcome
 
 if TYPE_CHECKING:
     from sweep.store.store import Store
-    from sweep.study.model import Study
+    from sweep.study.study import Study
 
 
 @click.command("report")

@@ -29,7 +29,7 @@ from distributed.worker_memory import parse_memory_limit
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
 from sweep.clusters.jobs import SETTINGS, FollowingWork
-from sweep.clusters.stop import ENDING
+from sweep.clusters.stop_request import ENDING
 
 LOOPBACK = "127.0.0.1"
 MOST_STARTS = 50  # of a worker that is killed before it has started

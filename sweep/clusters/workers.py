@@ -21,7 +21,7 @@ from distributed.core import CommClosedError, Status
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
 from sweep.clusters.spec import Check
-from sweep.clusters.stop import Drain, process_age
+from sweep.clusters.stop_request import StopRequest, process_age
 from sweep.errors import GeosweepError, StoreUnseen
 from sweep.store import provenance
 from sweep.store.lease import holder, sessions
@@ -103,7 +103,9 @@ def _why_worker_sees_no_lock(store: Store, token: str) -> str:
     return "" if found.token == token else f"{lock} is another one there"
 
 
-def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> dict[str, Worker]:
+def inspect_workers(
+    client: Client, store: Store, token: str, stop: StopRequest
+) -> dict[str, Worker]:
     """Describe all workers, by address, and check that each can compute.
 
     Parameters
@@ -112,7 +114,7 @@ def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> d
     store : sweep.Store
     token : str
         Of its lease.
-    drain : sweep.clusters.stop.Drain
+    stop : sweep.clusters.stop_request.StopRequest
         Its `check` is called while this waits.
 
     Returns
@@ -137,7 +139,7 @@ def inspect_workers(client: Client, store: Store, token: str, drain: Drain) -> d
             raise CommClosedError("all workers are lost")
         return found
 
-    found: dict[str, Worker] = ask_cluster_with_retries(client, described, drain.check)
+    found: dict[str, Worker] = ask_cluster_with_retries(client, described, stop.check)
     for address, seen in found.items():
         if isinstance(seen, GeosweepError):
             raise InputError(f"the worker {address} cannot compute: {seen}")
@@ -305,7 +307,7 @@ def first_worker_of_each_kind(workers: dict[str, Worker]) -> list[str]:
 
 
 def call_on_workers(
-    client: Client, addresses: Sequence[str], function: Callable[[], object], drain: Drain
+    client: Client, addresses: Sequence[str], function: Callable[[], object], stop: StopRequest
 ) -> None:
     """Call a function on some workers at once, as a task of each, and wait for all.
 
@@ -317,16 +319,16 @@ def call_on_workers(
     addresses : list of str
     function : callable
         Without arguments.
-    drain : sweep.clusters.stop.Drain
+    stop : sweep.clusters.stop_request.StopRequest
         Its `check` is called while this waits.
     """
     futures = {
         address: client.submit(function, workers=[address], pure=False) for address in addresses
     }
     while futures:
-        drain.check()
+        stop.check()
         time.sleep(0.1)
-        alive = ask_cluster_with_retries(client, client.nthreads, drain.check)
+        alive = ask_cluster_with_retries(client, client.nthreads, stop.check)
         for address, future in list(futures.items()):
             if future.done() or address not in alive:
                 del futures[address]

@@ -12,8 +12,8 @@ from integrators.registry import sources
 from sweep.plugins.registry import Library
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
-from sweep.study.model import Study
-from sweep.study.schema import MEGNO
+from sweep.study.study import Study
+from sweep.study.variables import MEGNO
 
 GEOSWEEP = """@software{{geosweep,
   title = {{Geosweep: distributed parameter studies of structure-preserving integrators}},

@@ -12,13 +12,13 @@ from integrators.errors import InputError, check_known, check_number
 from sweep.analysis.rows import Rows
 from sweep.campaign.run import run
 from sweep.clusters.connect import local_cluster_client
-from sweep.clusters.stop import Drain
+from sweep.clusters.stop_request import StopRequest
 from sweep.errors import Interrupted
 from sweep.papers.claims import Paper
 from sweep.papers.registry import PAPERS
 from sweep.store.open import open_study
 from sweep.study.experiment import ResolvedExperiment
-from sweep.study.model import Study, load_study_file
+from sweep.study.study import Study, load_study_file
 
 
 def reproduce(
@@ -86,7 +86,7 @@ def _compute_studies_of_paper(
 ) -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
     """Each study's name and its datasets by experiment, one after the other."""
     end = None if max_time is None else time.monotonic() + max_time
-    with Drain(max_time=max_time) as stop, local_cluster_client(workers) as client:
+    with StopRequest(max_time=max_time) as stop, local_cluster_client(workers) as client:
         for study in studies:
             stop.check()
             told(study.name)

@@ -35,7 +35,7 @@ from sweep.plots.style import (
     style_log_error_axis,
     style_log_time_axis,
 )
-from sweep.study.schema import LYAPUNOV, MEGNO, lyapunov_names
+from sweep.study.variables import LYAPUNOV, MEGNO, lyapunov_names
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from integrators.compiler.kernels import sources_hash
 from integrators.methods import dormand_prince
-from sweep.study.schema import Variable
+from sweep.study.variables import Variable
 
 if TYPE_CHECKING:
     from sweep.study.experiment import Reference

@@ -40,12 +40,12 @@ from sweep.store.files import (
 )
 from sweep.store.storage import StoredArray, StoredGroup
 from sweep.store.store import CREATING, Store
-from sweep.study import schema, structure
+from sweep.study import diagnostics, variables
 from sweep.study.experiment import Reference, ResolvedExperiment
 from sweep.study.run_table import SLAB, RunTable, ids_of_digests, ranges_of
 
 if TYPE_CHECKING:
-    from sweep.study.model import Study
+    from sweep.study.study import Study
     from systems.base import System
 
 
@@ -239,7 +239,7 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
     group.attrs["layout"] = storage.to_attribute_json(asdict(layout))
     for variable in _array_variables_of_experiment(entry):
         _create_or_grow_array(group, variable, sizes, layout)
-    initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
+    initial = _create_or_grow_array(group, variables.INITIAL_STATE, sizes)
     _create_or_grow_end_checkpoints(root, entry, layout)
     digests = write_initial_states(initial, entry, entry.known)
     if entry.experiment.reference is not None:
@@ -250,10 +250,10 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
     _write_run_ids(group, entry, digests)
 
 
-def _array_variables_of_experiment(entry: Entry) -> tuple[schema.Variable, ...]:
+def _array_variables_of_experiment(entry: Entry) -> tuple[variables.Variable, ...]:
     """The variables that tasks write."""
-    sampled = schema.sampled_variables(entry.experiment, entry.table.systems)
-    return (*sampled, *schema.run_variables(entry.experiment.record, entry.table.systems[0]))
+    sampled = variables.sampled_variables(entry.experiment, entry.table.systems)
+    return (*sampled, *variables.run_variables(entry.experiment.record, entry.table.systems[0]))
 
 
 def layout_of_entry(entry: Entry) -> Layout:
@@ -283,7 +283,7 @@ def _create_or_grow_end_checkpoints(root: StoredGroup, entry: Entry, layout: Lay
             pairs.setdefault((i, int(rows[s])), (i, s))
     record = entry.experiment.record
     longest = max(
-        structure.checkpoint_size(methods[i], table.systems[s], record) for i, s in pairs.values()
+        diagnostics.checkpoint_size(methods[i], table.systems[s], record) for i, s in pairs.values()
     )
     _grow_checkpoint_array(root, name, entry.size, longest, layout)
 
@@ -312,7 +312,7 @@ def _require_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
 
 def _create_or_grow_array(
     group: StoredGroup,
-    variable: schema.Variable,
+    variable: variables.Variable,
     sizes: Mapping[str, int],
     layout: Layout | None = None,
 ) -> StoredArray:
@@ -347,20 +347,22 @@ def _write_states(array: StoredArray, states: NDArray[np.float64], rows: RowNumb
         first += len(part)
 
 
-def _reference_variables(reference: Reference) -> tuple[schema.Variable, ...]:
+def _reference_variables(reference: Reference) -> tuple[variables.Variable, ...]:
     """The variables of references that tasks write, the count of samples last."""
-    low = schema.Variable(
-        "states_low", schema.STATE_DIMS, "1", "what the reference states have beyond doubles"
+    low = variables.Variable(
+        "states_low", variables.STATE_DIMS, "1", "what the reference states have beyond doubles"
     )
     return (
-        schema.Variable("states", schema.STATE_DIMS, "1", "reference states"),
+        variables.Variable("states", variables.STATE_DIMS, "1", "reference states"),
         *([low] if reference.is_precise else []),
-        schema.Variable("error", ("run", "time"), "1", schema.reference_error_text(reference)),
-        schema.Variable(
-            schema.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"
+        variables.Variable(
+            "error", ("run", "time"), "1", variables.reference_error_text(reference)
         ),
-        *schema.OF_REFERENCE_ENDS,
-        schema.SAMPLE_COUNT,
+        variables.Variable(
+            variables.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"
+        ),
+        *variables.OF_REFERENCE_ENDS,
+        variables.SAMPLE_COUNT,
     )
 
 
@@ -391,7 +393,7 @@ def create_or_grow_reference_arrays(
     by_rows = {made.rows: made for made in table.systems}.values()
     longest = max(checkpoints.reference_checkpoint_length(reference, made) for made in by_rows)
     _grow_checkpoint_array(root, references_group_name(name), size, longest, layout)
-    initial = _create_or_grow_array(group, schema.INITIAL_STATE, sizes)
+    initial = _create_or_grow_array(group, variables.INITIAL_STATE, sizes)
     ids = [*known, *references.ids[fresh]]
     row_of = {run_id: row for row, run_id in enumerate(ids)}
     for i in range(len(references.ids)) if states_anew else fresh:
@@ -500,7 +502,7 @@ def write_run_coordinates(group: StoredGroup, entry: Entry) -> None:
     for name, values in columns.items():
         attributes = {"units": units.get(name, "1")}
         if name in starts:
-            attributes[schema.AXIS_OF] = "initial_condition"
+            attributes[variables.AXIS_OF] = "initial_condition"
         arrays[name] = storage.require_coordinate_array(
             group, name, entry.size, values.dtype, "run", **attributes
         )

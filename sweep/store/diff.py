@@ -33,13 +33,13 @@ from sweep.store.files import (
 from sweep.store.lease.sessions import code_hash
 from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
-from sweep.study import schema
+from sweep.study import variables
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.run_id import RunId, initial_state_digest, method_digest, run_digests
 from sweep.study.run_table import SLAB, RunTable, digests_of_ids, expand_experiment
 
 if TYPE_CHECKING:
-    from sweep.study.model import Study
+    from sweep.study.study import Study
 
 ROWS_OF = "rows_of"  # attribute of a group
 
@@ -192,7 +192,7 @@ def _diff_entry_of_experiment(
     old = rows < known
     pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=np.int32)
     if known:
-        counts, status = _values(store, experiment.name, schema.SAMPLE_COUNT.name, "status")
+        counts, status = _values(store, experiment.name, variables.SAMPLE_COUNT.name, "status")
         done = are_runs_computed_to_sample(counts, status[: len(counts)], len(experiment.times))
         pending[old], standing[old] = ~done[rows[old]], counts[rows[old]]
     gone = known - int(np.sum(old))
@@ -236,8 +236,8 @@ def _ended_by_smaller_bound(
     ended[known] = by_bound[rows[known]]
     name, ids = references_group_name(table.experiment.name), []
     if name in root:
-        ends, steps = _values(store, name, schema.REFERENCE_END, "steps")
-        early = (ends == schema.REFERENCE_ENDS.index("step_too_small")) & np.isfinite(steps)
+        ends, steps = _values(store, name, variables.REFERENCE_END, "steps")
+        early = (ends == variables.REFERENCE_ENDS.index("step_too_small")) & np.isfinite(steps)
         row_of = stored_rows_by_run_id(storage.open_zarr_group(root, name))
         ids = [run_id for run_id, row in row_of.items() if early[row]]
     if ids and (references := references_of_run_table(table)):
@@ -299,9 +299,9 @@ def _stored_reference_samples(
         return {}
     group = storage.open_zarr_group(root, name)
     rows = stored_rows_by_run_id(group)
-    if schema.SAMPLE_COUNT.name not in group:  # its creation was cut short
+    if variables.SAMPLE_COUNT.name not in group:  # its creation was cut short
         return dict.fromkeys(rows, 0)
-    (counts,) = _values(store, name, schema.SAMPLE_COUNT.name)
+    (counts,) = _values(store, name, variables.SAMPLE_COUNT.name)
     return {run_id: int(counts[row]) if row < len(counts) else 0 for run_id, row in rows.items()}
 
 

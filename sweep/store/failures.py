@@ -20,7 +20,7 @@ from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.files import ArrayFiles, references_group_name
 from sweep.store.progress import IN_STUDY, STATUS
 from sweep.store.store import Store
-from sweep.study import schema
+from sweep.study import variables
 from sweep.text import format_number
 
 Condition = tuple[str, NDArray[np.bool_]]  # as text, and of which runs it holds
@@ -80,7 +80,7 @@ class ReferenceEnd:
     reference : dict
         Its settings, as `sweep.study.experiment.Reference` has them.
     reason : str
-        One of `schema.REFERENCE_ENDS`, not the first.
+        One of `variables.REFERENCE_ENDS`, not the first.
     held : float
         Time of the last sample at which it holds; NaN where that is not known.
     lost : float
@@ -112,10 +112,10 @@ class ReferenceEnd:
 
     @property
     def columns(self) -> dict[str, float]:
-        """Of `schema.OF_REFERENCE_ENDS` all but the number of samples, by name."""
+        """Of `variables.OF_REFERENCE_ENDS` all but the number of samples, by name."""
         return {
-            schema.REFERENCE_END: schema.REFERENCE_ENDS.index(self.reason),
-            **{variable.name: getattr(self, variable.name) for variable in schema.STOPS},
+            variables.REFERENCE_END: variables.REFERENCE_ENDS.index(self.reason),
+            **{variable.name: getattr(self, variable.name) for variable in variables.STOPS},
         }
 
     def __str__(self) -> str:
@@ -207,14 +207,14 @@ class _Table:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        failed: NDArray[np.bool_] = (self.columns[schema.SAMPLE_COUNT.name] > 0) & (
+        failed: NDArray[np.bool_] = (self.columns[variables.SAMPLE_COUNT.name] > 0) & (
             self.columns[STATUS] > COMPLETE
         )
         return failed
 
     @property
     def complete(self) -> NDArray[np.bool_]:
-        complete: NDArray[np.bool_] = (self.columns[schema.SAMPLE_COUNT.name] > 0) & (
+        complete: NDArray[np.bool_] = (self.columns[variables.SAMPLE_COUNT.name] > 0) & (
             self.columns[STATUS] == COMPLETE
         )
         return complete
@@ -311,19 +311,19 @@ def references_that_end_early(
 
 def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyReference]:
     group = references_group_name(name)
-    if not (store.place / group / schema.REFERENCE_END).is_dir():  # there is none
+    if not (store.place / group / variables.REFERENCE_END).is_dir():  # there is none
         return
     with store.naming_damage():
         arrays = store.arrays_of_group(group, store.unfolded(group))
         ends, counts = (
-            arrays[schema.REFERENCE_END].values(),
-            arrays[schema.SAMPLE_COUNT.name].values(),
+            arrays[variables.REFERENCE_END].values(),
+            arrays[variables.SAMPLE_COUNT.name].values(),
         )
         early = np.flatnonzero((ends > 0) & (counts > 0))
         if not len(early):
             return
-        own = {variable.name: arrays[variable.name].values() for variable in schema.STOPS}
-        held = arrays[schema.HELD_SAMPLES].values()
+        own = {variable.name: arrays[variable.name].values() for variable in variables.STOPS}
+        held = arrays[variables.HELD_SAMPLES].values()
         attributes = files.read_zarr_metadata(store.place / name)["attributes"]
         reference = json.loads(attributes["experiment"])["reference"]
         times, labels, wanted = (
@@ -338,7 +338,7 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
             stop: dict[str, Any] = {key: float(values[row]) for key, values in own.items()}
             end = ReferenceEnd(
                 reference,
-                schema.REFERENCE_ENDS[ends[row]],
+                variables.REFERENCE_ENDS[ends[row]],
                 *times[[held[row] - 1, held[row]]].tolist(),
                 **stop,
             )
@@ -356,7 +356,7 @@ def _reference_of_each_run(
     found: dict[int, int] = {}
     for run, known in rows_measured_against(arrays, references).items():
         if len(known) > 1:
-            (own,) = arrays[schema.REFERENCE_ERROR].read_rows(np.array([run]))
+            (own,) = arrays[variables.REFERENCE_ERROR].read_rows(np.array([run]))
             errors = references["error"].read_rows(np.array(known))
             own_errors = zip(known, errors, strict=True)
             known = tuple(row for row, error in own_errors if _is_start_of(own, error))
@@ -392,16 +392,16 @@ def rows_measured_against(
     Damaged
         If one of them is.
     """
-    ends = references[schema.REFERENCE_END].values()
+    ends = references[variables.REFERENCE_END].values()
     if not (ends > 0).any():
         return {}
     rows_of: dict[bytes, list[int]] = {}
-    for row, state in _states_as_bytes(references[schema.INITIAL_STATE.name]):
+    for row, state in _states_as_bytes(references[variables.INITIAL_STATE.name]):
         rows_of.setdefault(state, []).append(row)
     known = {state: tuple(rows) for state, rows in rows_of.items() if (ends[rows] > 0).any()}
     return {
         row: known[state]
-        for row, state in _states_as_bytes(arrays[schema.INITIAL_STATE.name])
+        for row, state in _states_as_bytes(arrays[variables.INITIAL_STATE.name])
         if state in known
     }
 
@@ -502,7 +502,7 @@ def _read_run_status_table(store: Store, name: str) -> _Table:
     attributes = files.read_zarr_metadata(directory).get("attributes", {})
     axes = (*STEPPING, *attributes["scanned"], *attributes["start_axes"])
     axes = tuple(dict.fromkeys((*axes, "initial_condition", "ensemble")))
-    names = (schema.SAMPLE_COUNT.name, STATUS, IN_STUDY, "run", *axes, *WHERE)
+    names = (variables.SAMPLE_COUNT.name, STATUS, IN_STUDY, "run", *axes, *WHERE)
     columns = files.read_1d_arrays(directory, names, store.unfolded(name))
     size = min(map(len, columns.values()))  # a store that just grows has two lengths
     wanted = columns[IN_STUDY][:size].astype(bool)

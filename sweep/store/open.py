@@ -19,7 +19,7 @@ from sweep.store.commit.zarr_stores import PlaceStore
 from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
 from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
-from sweep.study import schema
+from sweep.study import variables
 from sweep.study.limits import MOST_RUNS
 
 MOST_ROWS = 4 * MOST_RUNS  # of a store, with the runs that left its study
@@ -277,9 +277,9 @@ def _load_run_scalars(
             found[name] = xr.Variable(variable.dims, kept, variable.attrs, variable.encoding)
     dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
     dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
-    status, counts = dataset["status"].values, dataset[schema.SAMPLE_COUNT.name].values
+    status, counts = dataset["status"].values, dataset[variables.SAMPLE_COUNT.name].values
     computed = are_runs_computed_to_sample(counts, status, dataset.sizes["time"])
-    status[~computed] = schema.PENDING  # also of a run that goes on to a longer duration
+    status[~computed] = variables.PENDING  # also of a run that goes on to a longer duration
     return dataset
 
 

@@ -33,7 +33,7 @@ from sweep.store.files import INTERNAL, ArrayFiles, RowNumbers, references_group
 from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
-from sweep.study import schema
+from sweep.study import variables
 
 STATUS, IN_STUDY, CPU_TIME = "status", "in_study", "cpu_time"
 TIME = "time"
@@ -178,7 +178,7 @@ class Counter:
         arrays = store.arrays_of_group(name)
         counts, status, seconds = (
             self._values(name, arrays, array)
-            for array in (schema.SAMPLE_COUNT.name, STATUS, CPU_TIME)
+            for array in (variables.SAMPLE_COUNT.name, STATUS, CPU_TIME)
         )
         # a count, so that `in_study`, true of all runs in most stores, need not be read
         some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
@@ -225,7 +225,7 @@ class Counter:
         arrays = store.arrays_of_group(group)
         if CPU_TIME not in arrays:  # there are none
             return 0.0
-        names = schema.SAMPLE_COUNT.name, CPU_TIME
+        names = variables.SAMPLE_COUNT.name, CPU_TIME
         return _committed_cpu_seconds(*(self._values(group, arrays, own) for own in names))
 
     def _values(self, group: str, arrays: Mapping[str, ArrayFiles], name: str) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 ``/EXPERIMENT`` is a group that xarray opens; everything that is not a result lives under
 ``/_geosweep``. Only who has the lease creates, resizes, writes coordinates and folds: tasks write
-records, see `sweep.store.commit.records`. A run whose `schema.SAMPLE_COUNT` is 0 is computed again.
+records, see `sweep.store.commit.records`. A run whose `variables.SAMPLE_COUNT` is 0 is
+computed again.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ from sweep.store.files import (
     read_zarr_metadata,
     seals_of_root,
 )
-from sweep.study import schema
+from sweep.study import variables
 
 COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # the latter: others may come
 # Without a checksum a flipped bit is read back as data.
@@ -112,14 +113,17 @@ def read_root_group_or_none(place: Place) -> StoredGroup | None:
 
 
 def create_variable_array(
-    group: StoredGroup, variable: schema.Variable, sizes: Mapping[str, int], layout: Layout | None
+    group: StoredGroup,
+    variable: variables.Variable,
+    sizes: Mapping[str, int],
+    layout: Layout | None,
 ) -> StoredArray:
-    """Create the array of a `schema.Variable`.
+    """Create the array of a `variables.Variable`.
 
     Parameters
     ----------
     group : zarr.Group
-    variable : schema.Variable
+    variable : variables.Variable
     sizes : dict of str to int
         Of the dimensions.
     layout : sweep.store.chunk_layout.Layout or None

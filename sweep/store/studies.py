@@ -25,11 +25,11 @@ from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.limits import MOST_TEXT
-from sweep.study.model import Study, parse_study
-from sweep.study.model import load_study_file as load_study_file
 from sweep.study.resolve import time_axes
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.starts import StoreStarts, register_end_state_reader
+from sweep.study.study import Study, parse_study
+from sweep.study.study import load_study_file as load_study_file
 from sweep.study.text import parse_toml
 from sweep.study.time_axis import TimeAxis
 from sweep.text import read_regular_file

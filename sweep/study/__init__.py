@@ -3,14 +3,14 @@
 from integrators.lazy import lazy
 
 _HOMES = {
-    "Study": "sweep.study.model",
+    "Study": "sweep.study.study",
     "remarks_on_parameters": "sweep.study.warnings",
     "steps_beyond_stability_limit": "sweep.study.warnings",
-    "plugins_of_study": "sweep.study.model",
+    "plugins_of_study": "sweep.study.study",
     "fitting_methods": "sweep.study.resolve",
-    "packaged_study_names": "sweep.study.model",
-    "study_schema": "sweep.study.format",
-    "Experiment": "sweep.study.format",
+    "packaged_study_names": "sweep.study.study",
+    "study_schema": "sweep.study.model",
+    "Experiment": "sweep.study.model",
     "IntegratorEntry": "sweep.study.experiment",
     "Reference": "sweep.study.experiment",
     "ResolvedExperiment": "sweep.study.experiment",

@@ -211,7 +211,7 @@ class ResolvedExperiment:
     time_axis : TimeAxis
     record : tuple of str
         Quantities of the system, ``state``, ``step_size``, ``rejected_steps`` and the keys of
-        `schema.STRUCTURE`.
+        `variables.STRUCTURE`.
     statistics : {"every_step", "none"}
     reference : Reference or None
     exclude : tuple of Rule

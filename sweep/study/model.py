@@ -1,418 +1,754 @@
-"""Studies: what a researcher asks for, in Python or as a TOML file."""
+"""Format 1 of studies: the tables that a study has, their keys, and what each key takes.
 
-import dataclasses
-import importlib.resources
-import os
+The same models read files and what is built in Python, and give the JSON Schema. They look at each
+value alone; what takes systems and integrators to know is found by `sweep.study.resolve`. In a
+location that pydantic tells, a part in ``<…>`` is the kind of a value that has several, and no key.
+"""
+
+import itertools
+import re
 import reprlib
-import tomllib
-from collections.abc import Iterator, Sequence
-from importlib.resources.abc import Traversable
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date, datetime, time
+from typing import Annotated, Any, Literal
 
 import numpy as np
-
-import sweep
-from integrators.errors import suggest_nearest
-from integrators.html import html_table
-from sweep.errors import CannotUnite, StudyError
-from sweep.plugins.loader import Plugin
-from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
-from sweep.study.experiment import ResolvedExperiment, unite_experiments
-from sweep.study.format import FORMAT, Experiment
-from sweep.study.limits import MOST_TEXT
-from sweep.study.resolve import resolve_study
-from sweep.study.run_table import RunTable, expand_experiment
-from sweep.study.text import (
-    Place,
-    StudyText,
-    as_written,
-    parse_toml,
-    text_with_experiments,
-    write_study_text,
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
 )
-from sweep.text import read_regular_file
+from pydantic_core import CoreSchema, core_schema
+from typing_extensions import TypeAliasType
 
-OF_TIME = ("duration", "samples", "reference")  # keys that all tables of an experiment agree on
+import integrators
+import systems
+from integrators.errors import InputError, check_known, suggest_nearest
+from integrators.method import STEPS_OF
+from integrators.options import Option
+from integrators.precision import ARITHMETIC, ARITHMETICS
+from integrators.stepping.adaptive import MOST_STEPS
+from sweep.errors import MOST_PROBLEMS, Gathered, StudyError, check_distinct_nodes
+from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
+from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
+from sweep.study.text import KeyPath, Place, as_written, format_key_path, read_each
+from sweep.study.time_axis import spaced_values
+from sweep.study.variables import LYAPUNOV, MEGNO, STRUCTURE
 
-
-@dataclasses.dataclass(frozen=True)
-class Study:
-    """A study that was read and found valid; `load_study` reads one from a file.
-
-    Parameters
-    ----------
-    name : str
-    experiments : sequence of Experiment
-        As attributes, a tuple of `sweep.study.experiment.ResolvedExperiment`.
-    description : str, optional
-    plugins : sequence of (str or Path), optional
-        Files that it can name systems, integrators, observables and plots of.
-    directory : str or Path, optional
-        That plugins and files of initial states are relative to.
-    text : str, optional
-        As TOML, from which it was read; written for a study that is built in Python.
-    library : sweep.plugins.registry.Library, optional
-        What it can name: with its plugins.
-
-    Raises
-    ------
-    StudyError
-        With every problem that was found: where, what, and what was expected.
-
-    Examples
-    --------
-    >>> study = sweep.Study("order", [sweep.Experiment(
-    ...     name="pendulum", system="spherical_pendulum_chain", integrators=["variational", "rk4"],
-    ...     initial_condition="lee", step_size=[0.01, 0.005], duration=2.0, samples=10,
-    ... )])                                                                 # doctest: +SKIP
-    >>> sweep.run(study, "order.zarr")                                      # doctest: +SKIP
-    """
-
-    name: str
-    experiments: tuple[ResolvedExperiment, ...]
-    description: str = ""
-    plugins: dataclasses.InitVar[tuple[str | Path, ...]] = ()
-    directory: dataclasses.InitVar[str] = "."
-    text: str = ""
-    library: Library = BUILT_IN
-
-    def __post_init__(self, plugins: Sequence[str | Path], directory: str | Path) -> None:
-        own: Any = self.experiments
-        if own and all(isinstance(one, ResolvedExperiment) for one in own):  # it was read
-            return
-        if isinstance(own, Experiment):
-            raise StudyError(f"study {self.name!r}: expected a list of experiments, got one")
-        for one in own:
-            if not isinstance(one, Experiment):
-                raise StudyError(
-                    f"study {self.name!r}: expected each experiment as a sweep.Experiment, got "
-                    f"{reprlib.repr(one)}"
-                )
-        top = {"format": FORMAT, "name": self.name, "description": self.description}
-        if plugins:
-            top["plugins"] = as_written(list(plugins))
-        tables = [one.model_dump(exclude_unset=True, warnings=False) for one in own]
-        data = top | {"experiment": tables}
-        source = StudyText(f"study {self.name!r}", data, directory=Path(directory))
-        for key, value in resolve_study(source).items():
-            object.__setattr__(self, key, value)
-        object.__setattr__(self, "text", write_study_text(top, tables))
-
-    def toml(self) -> str:
-        """The study as the text of a file, which `load_study` reads."""
-        return self.text
-
-    def check(self) -> list[RunTable]:
-        """The table of the runs of each experiment, as `sweep.check` gives it.
-
-        Returns
-        -------
-        list of sweep.study.run_table.RunTable
-        """
-        tables: list[RunTable] = sweep.check(self)[1]
-        return tables
-
-    def plan(self, store: object = None, workers: int | None = None) -> object:
-        """What running it would cost, as `sweep.plan` says; nothing is written.
-
-        Parameters
-        ----------
-        store : str, Path or Store, optional
-            ``./NAME.zarr`` unless given; of one that exists only what it lacks is counted.
-        workers : int, optional
-            Processes for which tasks are counted; one a core unless given.
-
-        Returns
-        -------
-        sweep.campaign.plan.Plan
-        """
-        return sweep.plan(self, store, workers)
-
-    def run(self, store: object = None, client: object = None, **options: object) -> object:
-        """Run it into its store, as `sweep.run` does; what is there already is kept.
-
-        Parameters
-        ----------
-        store : str, Path or Store, optional
-            ``./NAME.zarr`` unless given.
-        client : distributed.Client, optional
-            Of a running cluster; a local one is started unless given.
-        **options
-            Of `sweep.run`: ``workers``, ``cluster``, ``max_time`` and others.
-
-        Returns
-        -------
-        sweep.campaign.run.Outcome
-        """
-        return sweep.run(self, store, client, **options)
-
-    def submit(self, store: object, cluster: object, **options: object) -> object:
-        """Hand it over to a cluster and return, as `sweep.submit` does.
-
-        Parameters
-        ----------
-        store : str, Path or Store
-        cluster : ClusterSpec or str
-        **options
-            Of `sweep.submit`.
-        """
-        return sweep.submit(self, store, cluster, **options)
-
-    def recommend(self, **bounds: object) -> object:
-        """The integrator that keeps bounds at least cost, as `sweep.recommend` finds it.
-
-        Parameters
-        ----------
-        **bounds
-            Arguments of `sweep.recommend`, such as ``energy_error=1e-9, until=1e4``.
-
-        Returns
-        -------
-        sweep.campaign.recommend.recommendation.Recommendation
-        """
-        return sweep.recommend(self, **bounds)
-
-    def _repr_html_(self) -> str:
-        headers = ["experiment", "system", "integrators", "sizes", "starts", "duration", "runs"]
-        rows = [
-            [
-                own.name,
-                own.system,
-                ", ".join(entry.label for entry in own.integrators),
-                _sizes_in_words(own),
-                f"{sum(condition.size for condition in own.initial_conditions):,}",
-                f"{own.duration:g}",
-                f"{expand_experiment(own).size:,}",
-            ]
-            for own in self.experiments
-        ]
-        about = f": {self.description}" if self.description else ""
-        return html_table(headers, rows, f"Study {self.name}{about}")
+FORMAT = 1
+STUDY_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # as for a file
+ALL, DECLARED = "all", "declared"
+STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
+BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
+DIALECT = "http://json-schema.org/draft-07/schema#"  # which editors of TOML know
+Shape = dict[str, Any]
 
 
-def _sizes_in_words(experiment: ResolvedExperiment) -> str:
-    """Ranges of the step sizes and tolerances of an experiment's integrators."""
-    steps = [own for entry in experiment.integrators for own in experiment.steps_of(entry)]
-    words = []
-    for name, sizes in zip(("step", "tolerance"), np.transpose(steps), strict=True):
-        if len(known := sizes[~np.isnan(sizes)]):
-            ends = dict.fromkeys((known.min(), known.max()))
-            words.append(f"{name} {' – '.join(f'{end:g}' for end in ends)}")
-    return ", ".join(words)
+# --- values -----------------------------------------------------------------------------------
+
+_TYPES: dict[type, str] = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+_TYPES |= {list: "an array", dict: "a table"}
+_TYPES |= dict.fromkeys((date, datetime, time), "a date or time")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
-_study: Any = Study
-_study.plugins = property(  # in the place of the argument's default
-    lambda study: study.library.plugins,
-    doc="The plugins that it names, each a `sweep.plugins.loader.Plugin`.",
+def expected(what: str, value: object) -> InputError:
+    """The error of a value of the wrong type or size."""
+    kind = _TYPES.get(type(value), type(value).__name__)
+    shown = value if isinstance(value, date | time) else reprlib.repr(value)
+    wants_number = "number" in what or "integer" in what
+    quoted = wants_number and isinstance(value, str) and _NUMBER.fullmatch(value)
+    mended = f"; write {value}, without quotes" if quoted else ""
+    return InputError(f"expected {what}, got {kind}: {shown}{mended}")
+
+
+def _is_misspelt(value: str) -> bool:
+    return "Did you mean" in suggest_nearest(value, [DECLARED])
+
+
+def _must_be(what: str, holds: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """A validator that refuses a value unless something holds for it, which is then expected."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise expected(what, value)
+        return value
+
+    return check
+
+
+_within_64_bits = _must_be(  # which is what TOML promises
+    "an integer of at most 64 bits", lambda value: abs(value) < 2**63
 )
+_without_null = _must_be("a string without null characters", lambda value: "\0" not in value)
 
 
-def unite_studies(studies: Sequence[Study]) -> Study:
-    """The study that has the runs of several.
-
-    Parameters
-    ----------
-    studies : sequence of Study
-        Of one name. Their experiments of one name have the same time axis, and all that a store
-        keeps of an experiment.
-
-    Returns
-    -------
-    Study
-
-    Raises
-    ------
-    CannotUnite
-        If a label has two meanings, a parameter is scanned in one study and not in another, or
-        plugins of one name differ.
-    """
-    experiments: dict[str, list[ResolvedExperiment]] = {}
-    for experiment in (experiment for study in studies for experiment in study.experiments):
-        parts = experiments.setdefault(experiment.name, [])
-        parts += [part for part in experiment.grids if part not in parts]
-    united = []
-    for name, parts in experiments.items():
-        try:
-            united.append(unite_experiments(parts))
-        except CannotUnite as error:
-            raise CannotUnite(f"experiment {name!r}: {error}") from None
-    return dataclasses.replace(
-        studies[0],
-        experiments=tuple(united),
-        description=next((s.description for s in studies if s.description), ""),
-        text=_united_text(studies),
-        library=unite_libraries([study.library for study in studies]),
-    )
+def _as_written(value: Any, check: Callable[[Any], float]) -> float:
+    """A number, checked; an integer stays one."""
+    check(value)
+    return int(_within_64_bits(value)) if isinstance(value, int) else float(value)
 
 
-def _united_text(studies: Sequence[Study]) -> str:
-    """The text of the first study, and behind it the tables of the others that it has not.
-
-    Where they have other defaults or plugins all is written anew, each table with its defaults.
-    """
-    written = {study.text: tomllib.loads(study.text) for study in studies}
-    first = written[studies[0].text]
-    heads = [(one.get("defaults"), one.get("plugins")) for one in written.values()]
-    shared = heads.count(heads[0]) == len(heads)
-    tables: list[dict[str, Any]] = []
-    of_name: dict[str, dict[str, Any]] = {}
-    for study in {study.text: study for study in studies}.values():
-        for table in written[study.text]["experiment"] if shared else _whole_tables(study):
-            known = of_name.setdefault(table["name"], table)
-            if table.get("time_unit") == known.get("time_unit"):  # a store may have made it longer
-                kept = {key: of for key, of in table.items() if key not in OF_TIME}
-                table = kept | {key: known[key] for key in OF_TIME if key in known}
-            if table not in tables:
-                tables.append(table)
-    if shared:
-        more = [table for table in tables if table not in first["experiment"]]
-        return text_with_experiments(studies[0].text, more)
-    head = {key: of for key, of in first.items() if key not in ("experiment", "defaults")}
-    if plugins := dict.fromkeys(
-        name for one in written.values() for name in one.get("plugins", ())
-    ):
-        head["plugins"] = list(plugins)
-    return write_study_text(head, tables)
+Number = Annotated[float, Strict(), AllowInfNan(False), WrapValidator(_as_written)]
+Integer = Annotated[int, Strict(), AfterValidator(_within_64_bits)]
+String = Annotated[
+    str, Strict(), Field(min_length=1, max_length=MOST_STRING), AfterValidator(_without_null)
+]
+Label = Annotated[  # by which runs, files or directories can be called
+    str, Strict(), Field(min_length=1, max_length=MOST_LABEL), AfterValidator(_without_null)
+]
+Boolean = Annotated[bool, Strict()]
+SomeNumbers = Annotated[list[Number], Field(min_length=1)]
+Vector = Annotated[
+    list[Number],
+    BeforeValidator(
+        _must_be("a vector of 3 numbers", lambda value: type(value) is list and len(value) == 3)
+    ),
+    Field(min_length=3, max_length=3),
+]
+Vectors = Annotated[list[Vector], Field(min_length=1)]
 
 
-def _whole_tables(study: Study) -> Iterator[dict[str, Any]]:
-    """The tables of a study's experiments with those of its defaults that they use."""
-    written = tomllib.loads(study.text)
-    grids = {experiment.name: iter(experiment.grids) for experiment in study.experiments}
-    for table in written["experiment"]:
-        used = {
-            "tolerance" if entry.adaptive else "step_size"
-            for entry in next(grids[table["name"]]).integrators
-            if (entry.tolerances if entry.adaptive else entry.step_sizes) is None
-        }
-        unused = {"tolerance", "step_size"} - used
-        defaults = {key: of for key, of in written.get("defaults", {}).items() if key not in unused}
-        yield defaults | table
-
-
-def parse_study(
-    text: str,
-    source: str = "study",
-    directory: str | Path = ".",
-    plugins: "dict[str, Plugin] | None" = None,
-    kept: object = None,
-) -> Study:
-    """Read a study from its text.
+class OneOf:
+    """Annotation of a value that is of one of several kinds.
 
     Parameters
     ----------
-    text : str
-        TOML, format 1.
-    source : str
-        The name of the text, for messages.
-    directory : str or Path, optional
-        That the files of initial states are relative to: that of the study's file, and the current
-        directory for a text or a packaged study.
-    plugins : dict of str to sweep.plugins.loader.Plugin, optional
-        All plugins that it can name; read from files, and run, unless given.
-    kept : str, Path or Store, optional
-        A store that was made with the study: it knows initial states that another store, which is
-        gone, had.
-
-    Returns
-    -------
-    Study
-
-    Raises
-    ------
-    StudyError
-        With every problem that was found: where, what, and what was expected.
+    kind : callable, optional
+        From a value to the name of its kind; unless given it is told by its type: ``text``,
+        ``many`` for a list, ``table``, or the first for any other.
+    **kinds
+        Types by name.
     """
-    read = resolve_study(parse_toml(text, source, directory, plugins=plugins, kept=kept))
-    return Study(**read, text=text)
+
+    def __init__(self, kind: Callable[[Any], str] | None = None, **kinds: Any) -> None:
+        self._kind, self.kinds = kind or self._by_type, kinds
+
+    def _by_type(self, value: object) -> str:
+        names = {"text": str, "many": list, "table": dict}
+        found = (name for name in self.kinds if type(value) is names.get(name))
+        return next(found, next(iter(self.kinds)))
+
+    def _tag(self, name: str) -> str:
+        """The part of a location: of a table its class, by which its keys are found."""
+        kind = self.kinds[name]
+        return f"<{kind.__name__ if isinstance(kind, type) else name}>"
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        made = {self._tag(name): handler.generate_schema(kind) for name, kind in self.kinds.items()}
+        return core_schema.tagged_union_schema(made, lambda value: self._tag(self._kind(value)))
 
 
-def load_study_file(study: str | Path | Study, kept: object = None) -> Study:
-    """Read a study from a file, or a packaged one by its name. A file wins.
-
-    Parameters
-    ----------
-    study : str, Path or Study
-        One that was read is returned as it is.
-    kept
-        As in `parse_study`.
-
-    Returns
-    -------
-    Study
-
-    Raises
-    ------
-    StudyError
-        If there is neither, the file cannot be read, or the study has a problem.
-    """
-    if isinstance(study, Study):
-        return study
-    text, source, directory = _text_of_study(study)
-    return parse_study(text, source, directory, kept=kept)
+def _one_or_many(one: Any) -> OneOf:
+    """Of a value, or of a list of such values."""
+    return OneOf(one=one, many=Annotated[list[one], Field(min_length=1)])
 
 
-def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
-    """The plugins that a study's file names; their source is read and not run.
-
-    Parameters
-    ----------
-    study : str or Path
-        As in `load_study_file`.
-
-    Returns
-    -------
-    tuple of sweep.plugins.loader.Plugin
-    """
-    if isinstance(study, Study):
-        return study.library.plugins
-    text, source, directory = _text_of_study(study)
-    top = Place(parse_toml(text, source, directory))
-    return read_plugins_of_study(top.at("plugins")) if top.has("plugins") else ()
+def _kind_of_scan(value: object) -> str:
+    """Of values of a scanned parameter: the first says what the others have to be."""
+    if type(value) is not list or not value:
+        return "table" if type(value) is dict else "many"
+    first = type(value[0])
+    return "texts" if first is str else "Labelled" if first is dict else "many"
 
 
-def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
-    """The text of a file or packaged study, its name, and the directory that it is relative to."""
-    if not isinstance(study, str | os.PathLike):
-        raise StudyError(
-            "expected a study, the path of its file or the name of a packaged one, got "
-            f"{reprlib.repr(study)}"
+_KINDS_OF_STARTS = ("name", "random", "lattice", "file", "store")
+
+
+def _kind_of_start(value: object) -> str:
+    if type(value) is not dict:
+        return "text"
+    return next((kind for kind in _KINDS_OF_STARTS if kind in value), "given")
+
+
+def _of_one_kind(value: Any) -> Any:
+    """A start, unless it is of two kinds."""
+    kinds = [kind for kind in _KINDS_OF_STARTS if type(value) is dict and kind in value]
+    if len(kinds) > 1:
+        apart = ", ".join(f"{{ {kind} = … }}" for kind in kinds)
+        raise InputError(
+            f"a start has one of the keys {', '.join(map(repr, kinds))}, and this has all of them: "
+            f"write a table for each, [{apart}]"
         )
-    path, shelf = Path(study), _packaged_files()
-    try:
-        data = read_regular_file(path, MOST_TEXT, "a study")
-        return _decode_study_text(data, str(study)), str(study), path.parent
-    except OSError as error:
-        problem = error
-    if not isinstance(problem, FileNotFoundError | IsADirectoryError):
-        raise StudyError(f"{study}: cannot be read: {problem.strerror}")
-    if str(study) in shelf:
-        file = shelf[str(study)]
-        return _decode_study_text(file.read_bytes(), file.name), file.name, "."
-    if isinstance(problem, IsADirectoryError):
-        raise StudyError(f"{study}: is a directory; expected a study file")
-    raise StudyError(
-        f"{study}: there is no such file, and no packaged study of that name."
-        f"{suggest_nearest(path.stem, shelf)}"
+    return value
+
+
+def _kind_of_entry(value: object) -> str:
+    if type(value) is not dict:
+        return "text"
+    return "all" if value.get("name") == ALL else "table"
+
+
+_no_vector = _must_be(
+    'a number; a vector needs a label, { label = "…", value = […] }',
+    lambda value: type(value) is not list,
+)
+Scalar = Annotated[Any, OneOf(one=Number, text=String)]
+_setting, _option = OneOf(one=Number, text=String), OneOf(one=Number, text=String)
+Setting = TypeAliasType("Setting", Annotated[Any, _setting])  # of a system's parameter
+OptionValue = TypeAliasType("OptionValue", Annotated[Any, _option])  # of an integrator
+_setting.kinds["many"] = Annotated[list[Setting], Field(min_length=1)]
+_option.kinds |= {"many": list[OptionValue], "table": dict[str, OptionValue]}
+
+
+# --- tables within an experiment --------------------------------------------------------------
+
+
+class Table(BaseModel):
+    """Base of all tables: a key that it does not have is a mistake."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Range(Table):
+    """Numbers from one to another."""
+
+    start: Number
+    stop: Number
+    count: Integer
+    spacing: Literal["linear", "log"] = "linear"
+
+    def numbers(self) -> tuple[float, ...]:
+        """All of them; `InputError` where there are none."""
+        return spaced_values(self.start, self.stop, self.count, self.spacing)
+
+
+class PerDecadeTable(Table):
+    """Samples that thin out."""
+
+    per_decade: Integer
+    first: Number | None = None
+
+
+class Labelled(Table):
+    """A value of a scanned parameter, with its label."""
+
+    label: Label
+    value: Setting
+
+
+Declarable = Annotated[Any, OneOf(one=Number, text=Literal[DECLARED])]
+Values = Annotated[Any, OneOf(one=Number, many=SomeNumbers, table=Range)]
+StepSizes = Annotated[Any, OneOf(one=Number, text=Literal[DECLARED], many=SomeNumbers, table=Range)]
+Scanned = Annotated[
+    Any,
+    OneOf(
+        _kind_of_scan,
+        table=Range,
+        many=Annotated[list[Annotated[Number, BeforeValidator(_no_vector)]], Field(min_length=1)],
+        texts=list[Label],
+        Labelled=list[Labelled],
+    ),
+]
+
+
+class Entry(Table):
+    """An integrator; the keys that it does not name are options of its method."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, OptionValue] = Field(init=False)
+
+    name: Annotated[String, Field(json_schema_extra={"not": {"const": ALL}})]
+    label: Label | None = None
+    step_size: StepSizes | None = None
+    tolerance: Values | None = None
+    relative_tolerance: Values | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the method, lists as tuples."""
+        return {key: as_tuples(value) for key, value in (self.model_extra or {}).items()}
+
+
+class AllEntries(Table):
+    """All integrators that fit."""
+
+    name: Literal["all"]
+    order: Scalar | None = None
+    arithmetic: Literal["double", "double-double"] | None = None
+
+
+class NameStart(Table):
+    """A named start, or a family of starts, whose axes are further keys."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={"additionalProperties": {"type": ["number", "array", "object"]}},
     )
 
-
-def packaged_study_names() -> tuple[str, ...]:
-    """Names of the packaged studies, in alphabetical order."""
-    return tuple(_packaged_files())
+    name: String
+    label: Label | None = None
 
 
-def _packaged_files() -> dict[str, Traversable]:
-    folder = importlib.resources.files("sweep").joinpath("studies")
-    files = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else []
-    return {file.name.removesuffix(".toml"): file for file in files if file.name.endswith(".toml")}
+class RandomStart(Table):
+    """Random states; what they are about takes a system to read."""
+
+    random: Annotated[Integer, Field(ge=1)]
+    seed: Annotated[Integer, Field(ge=0)]
+    around: Annotated[Any, OneOf(text=String, table=dict[str, Any])] = None
+    spread: Annotated[Number, Field(gt=0)] | None = None
+    label: Label | None = None
 
 
-def _decode_study_text(data: bytes, name: str) -> str:
+class LatticeStart(Table):
+    """States on a lattice."""
+
+    lattice: Integer
+    body: Integer = 0
+    around: String | None = None
+    label: Label | None = None
+
+
+class FileStart(Table):
+    """States of a file."""
+
+    file: String
+    normalize: Boolean = False
+    label: Label | None = None
+
+
+class StoreStart(Table):
+    """End states of a store's runs."""
+
+    store: String
+    experiment: String = ""
+    where: String = ""
+    normalize: Boolean = False
+    label: Label | None = None
+
+
+class GivenStartTable(Table):
+    """A state that is written out, by the names of its parts, which are further keys."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "additionalProperties": TypeAdapter(Vector | Vectors).json_schema(),
+            "minProperties": 1,
+        },
+    )
+
+    normalize: Boolean = False
+    label: Label | None = None
+
+
+class Counted(Table):
+    """A quantity of which there are several."""
+
+    name: Literal["lyapunov"]
+    count: Integer
+
+
+class ReferenceTable(Table):
+    """The trajectory that errors are measured against."""
+
+    integrator: String
+    arithmetic: Literal["double", "double-double"] | None = None
+    tolerance: Number | None = None
+    until: Number | None = None
+
+
+AnyEntry = Annotated[Any, OneOf(_kind_of_entry, text=String, table=Entry, all=AllEntries)]
+AnyStart = Annotated[
+    Any,
+    OneOf(
+        _kind_of_start,
+        text=String,
+        name=NameStart,
+        random=RandomStart,
+        lattice=LatticeStart,
+        file=FileStart,
+        store=StoreStart,
+        given=GivenStartTable,
+    ),
+    BeforeValidator(_of_one_kind),
+]
+
+
+_group_of_axes = _must_be(
+    'an array of the names of at least two axes: zip = [["a", "b"]]',
+    lambda value: type(value) is list and len(value) > 1,
+)
+
+
+# --- tables of a study ------------------------------------------------------------------------
+
+
+class ExperimentTable(Table):
+    """An ``[[experiment]]``, with what it has of the defaults."""
+
+    name: Label
+    system: String
+    parameters: dict[str, Setting] = {}
+    scan: dict[str, Scanned] = {}
+    zip: Annotated[
+        list[Annotated[list[String], BeforeValidator(_group_of_axes), Field(min_length=2)]],
+        Field(min_length=1),
+    ] = []
+    exclude: list[Annotated[dict[str, Scalar], Field(min_length=1)]] = []
+    integrators: Annotated[Any, _one_or_many(AnyEntry)]
+    step_size: StepSizes | None = None
+    tolerance: Values | None = None
+    initial_condition: Annotated[Any, _one_or_many(AnyStart)]
+    duration: Declarable
+    samples: Annotated[Any, OneOf(one=Integer, table=PerDecadeTable)]
+    record: list[Annotated[Any, OneOf(text=String, table=Counted)]] | None = None
+    statistics: Literal["every_step", "none"] = "every_step"
+    reference: Annotated[Any, OneOf(one=Literal[False], table=ReferenceTable)] = None
+    repeat: Integer = 1
+    max_steps: Integer = MOST_STEPS
+    time_unit: Annotated[Number, Field(gt=0)] = 1.0
+
+
+_NO_DEFAULTS = ("name", "system", "parameters", "scan", "zip", "exclude")
+_defaults: dict[str, Any] = {
+    key: (kind | None, None)
+    for key, kind in ExperimentTable.__annotations__.items()
+    if key not in _NO_DEFAULTS
+}
+Defaults = create_model("Defaults", __base__=Table, **_defaults)  # for all experiments
+
+
+class Experiment(ExperimentTable):
+    """An experiment as Python asks for it: the keys of an ``[[experiment]]`` table.
+
+    Every value is given as in a study's file, lists, numbers, texts and tables as dicts; arrays of
+    NumPy do as lists. What systems and integrators say of it is checked with the `sweep.Study` that
+    it is given to.
+
+    Parameters
+    ----------
+    name, system : str
+    integrators : list of (str or dict)
+    initial_condition : str, list or dict
+    duration : float or str
+    samples : int or dict
+    step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
+max_steps, time_unit : optional
+        ``sweep guide study`` says what each of them can be.
+
+    Raises
+    ------
+    StudyError
+        With every keyword that it does not have or lacks, and every value of a wrong type.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    def __init__(self, **given: Any) -> None:
+        written = {key: as_written(value) for key, value in given.items() if value is not None}
+        try:
+            super().__init__(**written)
+        except ValidationError as error:
+            found = problems_of_table(ExperimentTable, error)
+            shown = (f"{format_key_path(path)}: {said}".removeprefix(": ") for path, said in found)
+            raise StudyError(*(f"sweep.Experiment: {problem}" for problem in shown)) from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise StudyError(
+            f"sweep.Experiment: {name} = {reprlib.repr(value)} cannot be set, since experiments "
+            f"stay as they are; make another: experiment.model_copy(update={{{name!r}: …}})"
+        )
+
+
+class StudyTable(Table):
+    """The top table of a study; its experiments are read one by one."""
+
+    format: Annotated[
+        Integer,
+        AfterValidator(_must_be("1: this version reads format 1", lambda value: value == FORMAT)),
+        WithJsonSchema({"const": FORMAT}),
+    ]
+    name: Annotated[
+        Label,
+        AfterValidator(
+            _must_be(
+                "letters, digits, '_', '-' and '.', as for a file",
+                lambda value: re.fullmatch(STUDY_NAME, value),
+            )
+        ),
+        WithJsonSchema({"type": "string", "pattern": f"^{STUDY_NAME}$"}),
+    ]
+    description: Annotated[str, Strict(), Field(max_length=MOST_STRING)] = ""
+    plugins: list[Label] = []
+    defaults: dict[str, Any] = {}
+    experiment: Annotated[
+        list[dict[str, Any]],
+        BeforeValidator(
+            _must_be("an array of tables, [[experiment]]", lambda value: type(value) is not dict)
+        ),
+        Field(min_length=1, max_length=MOST_EXPERIMENTS),
+    ]
+
+
+def as_tuples(value: Any) -> Any:
+    """A value with tuples for its lists."""
+    if isinstance(value, dict):
+        return {key: as_tuples(item) for key, item in value.items()}
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+_EXPECTED = {
+    "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "a positive number",
+    "string_type": "a string that is not empty",
+    "string_too_short": "a string that is not empty",
+    "bool_type": "true or false",
+    "list_type": "an array",
+    "too_short": "an array that is not empty",
+}
+_NAMED: dict[object, str] = {
+    "integrators": "an integrator",
+    "initial_condition": "a start",
+    "record": "a quantity",
+}
+_TABLES = {f"<{kind.__name__}>": kind for kind in Table.__subclasses__()}
+
+
+def problems_of_table(kind: type[Table], error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
+    """What pydantic has found in a table: key path and message; first what is wrong with keys."""
+    order = {"extra_forbidden": 0, "missing": 1}
+    for found in sorted(error.errors(), key=lambda found: order.get(found["type"], 2)):
+        path = tuple(part for part in found["loc"] if not str(part).startswith("<"))
+        if found["type"] == "missing":
+            yield path[:-1], f"the key {path[-1]!r} is missing"
+            continue
+        try:
+            _raise_problem(kind, found["type"], found["loc"], found["input"], found.get("ctx", {}))
+        except ValueError as problem:
+            yield path, str(problem)
+
+
+def _raise_problem(
+    table: type[Table], kind: str, location: KeyPath, value: Any, about: dict[str, Any]
+) -> None:
+    key = next((part for part in reversed(location) if not str(part).startswith("<")), "")
+    match kind:
+        case "value_error":
+            raise about["error"]
+        case "extra_forbidden":
+            kinds = (_TABLES[part] for part in reversed(location) if part in _TABLES)
+            check_known("key", key, next(kinds, table).model_fields)
+        case "literal_error" if DECLARED in about["expected"] and not _is_misspelt(value):
+            raise expected(f'a number or "{DECLARED}"', value)
+        case "literal_error" if about["expected"] == "False":
+            raise expected('a table, { integrator = "dop853" }, or false for none', value)
+        case "literal_error":
+            what = "quantity with a count" if "<Counted>" in location else str(key)
+            check_known(what, value, re.findall("'([^']*)'", about["expected"]))
+        case "greater_than_equal":
+            raise expected(f"at least {about['ge']}", value)
+        case "string_too_long":
+            raise expected(f"at most {about['max_length']:,} characters, not {len(value):,}", value)
+        case "string_type" if location[-1] == "<text>" and location[0] in _NAMED:
+            raise expected(f"a string, the name of {_NAMED[location[0]]}, or a table", value)
+        case "too_short" if value == {}:
+            raise expected("a table of conditions", value)
+        case "too_long":
+            most = f"at most {about['max_length']:,} are possible"
+            raise InputError(f"has {len(value):,} elements; {most}")
+        case _:
+            raise expected(_EXPECTED.get(kind, "a table"), value)
+
+
+def read_table(kind: type[Table], table: Any, place: Place, gather: Gathered) -> dict[str, Any]:
+    """The values of all keys of a table; `Gathered.FAILED` of those that are wrong.
+
+    Parameters
+    ----------
+    kind : type of Table
+    table : dict
+        As it is written, with the defaults.
+    place : Place
+        Where it stands.
+    gather : Gathered
+        To which what is wrong with it is added.
+
+    Returns
+    -------
+    dict
+    """
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise StudyError(f"{name}:{line}: is not UTF-8 text") from None
+        return dict(kind.model_validate(table))
+    except ValidationError as error:
+        gather.problems += _problems_at(kind, error, place)
+        wrong = {found["loc"][0] for found in error.errors() if found["loc"]}
+    right = kind.model_construct()
+    for key in (kind.model_fields.keys() & table.keys()) - wrong:
+        kind.__pydantic_validator__.validate_assignment(right, key, table[key])
+    return {
+        key: Gathered.FAILED if key in wrong else getattr(right, key, Gathered.FAILED)
+        for key in kind.model_fields
+    }
+
+
+def read_value(kind: Any, value: object, place: Place) -> Any:
+    """A value of a kind of this module; `StudyError` with all that is wrong with it."""
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise StudyError(*_problems_at(Table, error, place)) from None
+
+
+def read_numbers(
+    given: Any, place: Place, what: str, read: Callable[[float], float]
+) -> tuple[float, ...]:
+    """Numbers of a range, a list or one alone, each read; none stands twice in a list."""
+    if isinstance(given, Range):
+        with place.context():
+            return tuple(map(read, given.numbers()))
+    values = given if isinstance(given, list) else [given]
+    places = place.elements()
+    found = read_each(places, read, values)
+    check_distinct_nodes(places, found, what)
+    return found
+
+
+def _problems_at(kind: type[Table], error: ValidationError, place: Place) -> list[str]:
+    found = itertools.islice(problems_of_table(kind, error), MOST_PROBLEMS + 1)
+    return [f"{place.at(*path).where}: {said}" for path, said in found]
+
+
+# --- JSON Schema ------------------------------------------------------------------------------
+
+
+def study_schema() -> Shape:
+    """The JSON Schema of a study's file, with what is built in or installed.
+
+    A study with plugins may name what these add: then any name will do.
+
+    Returns
+    -------
+    dict
+        Of lists, dicts, strings and numbers, as `json.dump` takes it.
+    """
+    library = with_installed_plugins(BUILT_IN, "system")
+    library = with_installed_plugins(library, "integrator")
+    kinds: list[type[systems.System]] = [*systems.ALL_SYSTEMS, *library.systems]
+    known_systems = _choice_of(kind.name for kind in kinds)
+    made = [method.name for method in integrators.ALL_INTEGRATORS if method.made_of is not None]
+    known_integrators = _choice_of([ALL, *integrators.names(library.methods), *made])
+    top, defaults, experiment = (
+        table.model_json_schema(ref_template="#/definitions/{model}")
+        for table in (StudyTable, Defaults, ExperimentTable)
+    )
+    definitions = defaults.pop("$defs") | experiment.pop("$defs")
+    offered = experiment["properties"]  # by editors
+    offered["system"] = _any_of(known_systems, offered["system"])
+    offered["integrators"] = _any_of(known_integrators, offered["integrators"])
+    required = experiment["required"]  # which may stand in the defaults
+    experiment["required"] = [key for key in required if key not in Defaults.model_fields]
+    experiment["allOf"] = [_experiment_shape_of_system(kind, library) for kind in kinds]
+    top["properties"] |= {"defaults": defaults, "experiment": _list_of(experiment, 1)}
+    methods = map(_entry_shape_of_method, (*integrators.ALL_INTEGRATORS, *library.methods))
+    entry = _shape_of_one_or_list(
+        known_integrators, {"properties": {"name": known_integrators}, "allOf": list(methods)}
+    )
+    named = {
+        "defaults": {"properties": {"integrators": entry}},
+        "experiment": {"items": {"properties": {"system": known_systems, "integrators": entry}}},
+    }
+    without_plugins = {"properties": {"plugins": {"maxItems": 0}}}
+    return {
+        **top,
+        "$schema": DIALECT,
+        "title": "A study of Geosweep",
+        "definitions": definitions,
+        "allOf": [
+            *map(_required_key_shape, required),
+            {"if": without_plugins, "then": {"properties": named}},
+        ],
+    }
+
+
+def _list_of(shape: Shape, least: int = 0) -> Shape:
+    return {"type": "array", "items": shape, "minItems": least}
+
+
+def _any_of(*shapes: Shape) -> Shape:
+    return {"anyOf": list(shapes)}
+
+
+def _choice_of(names: Iterable[str]) -> Shape:
+    return {"enum": list(names)}
+
+
+def _required_key_shape(key: str) -> Shape:
+    """Shape of a study in which each experiment, or the defaults, have a required key."""
+    in_each = {"properties": {"experiment": {"items": {"required": [key]}}}}
+    if key not in Defaults.model_fields:
+        return in_each
+    in_defaults = {"required": ["defaults"], "properties": {"defaults": {"required": [key]}}}
+    return _any_of(in_defaults, in_each)
+
+
+def _shape_of_one_or_list(word: Shape, table: Shape) -> Shape:
+    """What holds for a word, and what for a table; for each of them in an array."""
+    one = {"if": {"type": "string"}, "then": word, "else": table}
+    return {"if": {"type": "array"}, "then": {"items": one}, "else": one}
+
+
+def _entry_shape_of_method(method: integrators.Method) -> Shape:
+    """What an entry of an integrator may say, if it is of this method."""
+    options = {key: _option_shape(option) for key, option in method.options.items()}
+    options |= {STEPS_OF: {"type": "string"}, ARITHMETIC: _choice_of(ARITHMETICS)}
+    known = {"propertyNames": _choice_of([*Entry.model_fields, *options])}
+    if method.made_of is not None:  # its options are those of what they make
+        options, known = {}, {}
+    return {
+        "if": {"properties": {"name": {"pattern": f"^{method.name}(\\+|$)"}}},
+        "then": {"properties": options} | known,
+    }
+
+
+def _option_shape(option: Option) -> Shape:
+    if option.read is not None:
+        return {}
+    if option.choices:
+        return _choice_of(option.choices)
+    shape: Shape = {"type": "integer" if option.whole else "number"}
+    if not option.positive and np.isfinite(option.least):
+        shape["minimum"] = option.least
+    if option.positive:
+        shape["exclusiveMinimum"] = 0
+    if np.isfinite(option.most):
+        shape["maximum"] = option.most
+    return shape
+
+
+def _experiment_shape_of_system(kind: type[systems.System], library: Library) -> Shape:
+    """What an experiment may say, if it is of this system."""
+    parameters: dict[str, Shape] = dict.fromkeys(kind.parameter_names(), {})
+    of_parameters = {"properties": parameters, "additionalProperties": False}
+    starts = [start.name for start in kind.named_starts]
+    starts += [family.name for family in kind.families]
+    try:
+        recorded = [quantity.name for quantity in library.quantities(kind())]
+    except InputError:  # with the defaults there is none
+        recorded = []
+    known = _any_of(_choice_of([*recorded, *BESIDES]), {})  # parameters and plugins add others
+    return {
+        "if": {"properties": {"system": {"const": kind.name}}},
+        "then": {
+            "properties": {
+                "parameters": of_parameters,
+                "scan": of_parameters,
+                "initial_condition": _shape_of_one_or_list(_choice_of(starts), {}),
+                "record": _list_of(known),
+            }
+        },
+    }

@@ -31,7 +31,7 @@ from sweep.plugins.registry import (
     read_plugin_library,
     with_installed_plugins,
 )
-from sweep.study import format, limits, schema, structure
+from sweep.study import diagnostics, limits, model, variables
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import (
     TOLERANCE_KEYS,
@@ -45,7 +45,7 @@ from sweep.study.experiment import (
     scan_combinations,
     unite_experiments,
 )
-from sweep.study.format import (
+from sweep.study.model import (
     ALL,
     BESIDES,
     DECLARED,
@@ -55,10 +55,10 @@ from sweep.study.format import (
     read_table,
 )  # fmt: skip
 from sweep.study.run_id import StepSize, Tolerance
-from sweep.study.schema import CHAOS, lyapunov_names
 from sweep.study.starts import Start, read_start
 from sweep.study.text import Place, StudyText, read_each
 from sweep.study.time_axis import PerDecade, TimeAxis
+from sweep.study.variables import CHAOS, lyapunov_names
 from systems import System
 from systems.base import CONSERVED, Convergence
 
@@ -89,12 +89,12 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
         With every problem that was found.
     """
     gather, top = Gathered(), Place(source)
-    given = read_table(format.StudyTable, source.data, top, gather)
+    given = read_table(model.StudyTable, source.data, top, gather)
     library = BUILT_IN
     if given["plugins"]:
         library = gather(lambda _: read_plugin_library(top.at("plugins")), given["plugins"])
     if given["defaults"]:
-        gather(read_table, format.Defaults, given["defaults"], top.at("defaults"), gather)
+        gather(read_table, model.Defaults, given["defaults"], top.at("defaults"), gather)
     experiments = gather(_resolve_experiments, top, given["experiment"], given["defaults"], library)
     gather.raise_problems()
     own = {key: given[key] for key in ("name", "description")}
@@ -105,7 +105,7 @@ def _readers(
     top: Place, tables: Sequence[dict[str, Any]], defaults: Mapping[str, Any], library: Library
 ) -> "Iterator[_ExperimentReader]":
     """A reader of each experiment, with what it has of the defaults."""
-    known = {key: value for key, value in defaults.items() if key in format.Defaults.model_fields}
+    known = {key: value for key, value in defaults.items() if key in model.Defaults.model_fields}
     for index, own in enumerate(tables):
         yield _ExperimentReader(known | own, top.at("experiment", index), library)
 
@@ -161,7 +161,7 @@ def time_axes(source: StudyText) -> Iterator[tuple[str, float, TimeAxis]]:
         If the study has no experiments.
     """
     gather, top = Gathered(), Place(source)
-    study = read_table(format.StudyTable, source.data, top, gather)
+    study = read_table(model.StudyTable, source.data, top, gather)
     gather.raise_problems()
     for reader in _readers(top, study["experiment"], study["defaults"], BUILT_IN):
         with contextlib.suppress(InputError, Unread):  # it is valid no longer
@@ -222,7 +222,7 @@ class _ExperimentReader:
         self.place, self.at, self._given_library = place, place.at, library
         self.found: dict[_Step[Any], Any] = {}
         self.gather = Gathered()
-        self._given = read_table(format.ExperimentTable, table, place, self.gather)
+        self._given = read_table(model.ExperimentTable, table, place, self.gather)
         self._has_unknown_keys = not table.keys() <= self._given.keys()
         self._without_size: set[bool] = set()  # kinds of integrators: that they are adaptive
 
@@ -249,7 +249,7 @@ class _ExperimentReader:
                 where=self.place.where,
                 library=self.library,
             )
-        self.place.take(limits.RUNS, experiment.size)
+        self.place.count_against(limits.RUNS, experiment.size)
         return experiment
 
     def _times_in_system_unit(self) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class _ExperimentReader:
     def parameters(self) -> dict[str, Any]:
         given = self["parameters"]
         self.at("parameters").keys(given, "parameter", self.kind.parameter_names())
-        parameters: dict[str, Any] = format.as_tuples(given)
+        parameters: dict[str, Any] = model.as_tuples(given)
         return parameters
 
     @step("scan")
@@ -326,9 +326,9 @@ class _ExperimentReader:
         if isinstance(given, Range):
             return Axis(name, given.numbers(), where=place.where)
         places, labels, values = place.elements(), None, tuple(given)
-        if isinstance(given[0], format.Labelled):
+        if isinstance(given[0], model.Labelled):
             labels = tuple(point.label for point in given)
-            values = tuple(format.as_tuples(point.value) for point in given)
+            values = tuple(model.as_tuples(point.value) for point in given)
             check_distinct_nodes(places, labels, "label")
         if name not in self._zipped_names():
             check_distinct_nodes(places, values, "value")
@@ -357,7 +357,7 @@ class _ExperimentReader:
     def family(self) -> Family:
         """The systems: one for each combination of scanned values."""
         scan, zipped = self.scan, self.zipped
-        self.at("scan").take(limits.SYSTEMS, count_scan_combinations(scan, zipped))
+        self.at("scan").count_against(limits.SYSTEMS, count_scan_combinations(scan, zipped))
         family = tuple(self._system(chosen) for chosen in scan_combinations(scan, zipped))
         if len({one.form.forced for one in family}) > 1:
             raise InputError(
@@ -378,7 +378,7 @@ class _ExperimentReader:
             place = self._place_of_parameter(error.key or "", chosen)
             raise place.error(f"{error}{where}") from None
         size = sum(arrays) + BYTES_OF_A_SYSTEM_ROW * one.rows
-        self.at("system").take(limits.MEMORY, size)
+        self.at("system").count_against(limits.MEMORY, size)
         return one
 
     def _place_of_parameter(self, name: str, chosen: Mapping[str, Any]) -> Place:
@@ -394,20 +394,20 @@ class _ExperimentReader:
         known = {*(of.name for of in self.family[0].quantities), *BESIDES}
         recorded = self._strings("record")
         library = with_installed_plugins(self.named_library, "observable", recorded, known)
-        names = schema.variable_names_of_quantity, schema.taken_variable_names
+        names = variables.variable_names_of_quantity, variables.taken_variable_names
         family_without_observable_clashes(self.place, self.family, library, *names)
         return library
 
     # --- integrators that are asked for -------------------------------------------------------
 
-    def _listed(self) -> list[tuple[Entry | format.AllEntries, Place]]:
+    def _listed(self) -> list[tuple[Entry | model.AllEntries, Place]]:
         given = self["integrators"]
         listed = given if isinstance(given, list) else [given]
 
-        def table(one: Any) -> Entry | format.AllEntries:
+        def table(one: Any) -> Entry | model.AllEntries:
             if isinstance(one, str):
-                return format.AllEntries(name="all") if one == ALL else Entry(name=one)
-            entry: Entry | format.AllEntries = one
+                return model.AllEntries(name="all") if one == ALL else Entry(name=one)
+            entry: Entry | model.AllEntries = one
             return entry
 
         places = self.at("integrators").elements()
@@ -421,7 +421,7 @@ class _ExperimentReader:
         the system declares, each has them.
         """
         listed = self._listed()
-        self.at("integrators").take(limits.PAIRS, len(listed) * len(self.family))
+        self.at("integrators").count_against(limits.PAIRS, len(listed) * len(self.family))
         taken = {label_of_entry(one, self.library) for one, _ in listed if isinstance(one, Entry)}
         entries: list[PlacedEntry] = []
         for one, place in listed:
@@ -437,7 +437,7 @@ class _ExperimentReader:
         return [(self._with_declared_steps(one, convergence), place) for one, place in entries]
 
     def _fitting_entries(
-        self, given: format.AllEntries, place: Place, taken: Collection[str | None]
+        self, given: model.AllEntries, place: Place, taken: Collection[str | None]
     ) -> dict[str, Entry]:
         """Entries of the integrators that one for all stands for, by label, but those `taken`."""
         condition = None
@@ -506,11 +506,11 @@ class _ExperimentReader:
     def axis(self) -> TimeAxis:
         """The time axis, in the experiment's unit of time."""
         samples = self["samples"]
-        thins_out = isinstance(samples, format.PerDecade)
+        thins_out = isinstance(samples, model.PerDecadeTable)
         equal = TimeAxis.uniform(self.duration, 1 if thins_out else samples)
         return self._thinning_axis(samples) if thins_out else equal
 
-    def _thinning_axis(self, samples: format.PerDecade) -> TimeAxis:
+    def _thinning_axis(self, samples: model.PerDecadeTable) -> TimeAxis:
         """Samples that are multiples of the largest step size."""
         declared = self._given["step_size"] == DECLARED
         sized: list[tuple[Any, Place]] = [] if declared else [(self["step_size"], self.place)]
@@ -662,7 +662,7 @@ class _ExperimentReader:
     def initial_conditions(self) -> tuple[Start, ...]:
         given, place = self["initial_condition"], self.at("initial_condition")
         those = given if isinstance(given, list) else [given]
-        place.take(limits.PAIRS, len(those) * len(self.family))
+        place.count_against(limits.PAIRS, len(those) * len(self.family))
         places = place.elements()
         found = read_each(places, lambda one, own: read_start(one, own, self.family), those, places)
         labels = [start.label for start in found]
@@ -726,8 +726,8 @@ class _ExperimentReader:
         at_defaults = self.library.quantities(self.library.system_class(name)())
         elsewhere = {quantity.name for quantity in at_defaults} - set(valid)
 
-        def recorded(one: str | format.Counted) -> tuple[str, ...]:
-            if isinstance(one, format.Counted):
+        def recorded(one: str | model.Counted) -> tuple[str, ...]:
+            if isinstance(one, model.Counted):
                 if one.count < 1:
                     raise InputError(f"expected 1 or more, got {one.count}", key="count")
                 return lyapunov_names(one.count)
@@ -751,14 +751,14 @@ class _ExperimentReader:
         given, first = self.record and self["record"] or [], self.initial_conditions[0]
         for own, one in zip(self.at("record").elements(), given, strict=True):
             name, count = (one, 1) if isinstance(one, str) else (one.name, one.count)
-            if name not in schema.MEASURED:
+            if name not in variables.MEASURED:
                 continue
-            reason = structure.obstacle_to_measuring(name, self.family, self.entries)
+            reason = diagnostics.obstacle_to_measuring(name, self.family, self.entries)
             if reason:
                 raise own.error(f"{name!r} {reason}; leave it out")
             if name in CHAOS:
                 with own.context():
-                    structure.check_exponent_count(self.family, first, count)
+                    diagnostics.check_exponent_count(self.family, first, count)
 
     @step()
     def _plugins_work_at_first_start(self) -> None:
@@ -771,7 +771,7 @@ class _ExperimentReader:
         with self.at("system").context():
             checks.try_plugin_system(library, system.name, system, start)
         with self.at("integrators").context():
-            with_tangents = bool({*record} & structure.WITH_TANGENTS)
+            with_tangents = bool({*record} & diagnostics.WITH_TANGENTS)
             checks.try_plugin_integrators(library, entries, system, start, with_tangents)
         with self.at("record").context():
             elements = [TWO_DOUBLES] * any(entry.is_precise for entry in entries)
@@ -829,7 +829,7 @@ def _tolerances(
     found = {entry.arithmetic for entry in entries if entry.adaptive}
     arithmetic = DOUBLE_DOUBLE if found == {DOUBLE_DOUBLE} else DOUBLE
     read = functools.partial(check_tolerance, arithmetic=arithmetic)
-    return format.read_numbers(given, place, "tolerance", lambda value: read(float(value)))
+    return model.read_numbers(given, place, "tolerance", lambda value: read(float(value)))
 
 
 def _why_not_adaptive(integrator: integrators.Integrator, system: System, tolerance: float) -> str:

@@ -49,7 +49,7 @@ class StudyText:
     directory : Path
         That paths in it are relative to.
     plugins, kept
-        As in `sweep.study.model.parse_study`.
+        As in `sweep.study.study.parse_study`.
     taken : Counter of Limit
         What was read of it asks for so far, all together.
     """
@@ -162,7 +162,7 @@ class Place:
         read_each(places, lambda name: check_known(kind, name, known), names)
         return places
 
-    def take(self, limit: Limit, amount: int) -> None:
+    def count_against(self, limit: Limit, amount: int) -> None:
         """Count what this value asks for, and refuse it beyond a `Limit` on the whole study."""
         total = self.source.taken[limit] + amount
         if total > limit.most:

@@ -22,7 +22,7 @@ from integrators.diagnostics.stability import (
     largest_step,
 )
 from integrators.method import EXACT
-from sweep.study import schema
+from sweep.study import variables
 
 if TYPE_CHECKING:
     from integrators.method import Integrator
@@ -256,9 +256,9 @@ def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
     experiment = table.experiment
     quantities = [
         variable.name.removesuffix("_error")
-        for variable in schema.sampled_variables(experiment, table.systems)
+        for variable in variables.sampled_variables(experiment, table.systems)
         if variable.name.endswith("_error")
-        and not schema.STATE_ERROR.items() <= variable.attributes.items()
+        and not variables.STATE_ERROR.items() <= variable.attributes.items()
     ]
     if quantities and 1 < experiment.samples < FEWEST_SAMPLES:  # of 1 the end is asked for
         yield (

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 from studies_at_odds import bounded, changed_studies, checked
 
 from sweep import errors
-from sweep.study import model
+from sweep.study import study
 
 
 def main():
@@ -30,7 +30,7 @@ def main():
     parser.add_argument("--keep", type=Path, help="directory for the texts that failed")
     given_ = parser.parse_args()
     counts, failures = collections.Counter(), {}
-    packaged = [file.read_text() for file in model._packaged_files().values()]
+    packaged = [file.read_text() for file in study._packaged_files().values()]
 
     @seed(given_.seed)
     @settings(

@@ -20,16 +20,16 @@ from sweep.campaign.recommend.confidence import rare_error
 from sweep.campaign.recommend.recommendation import GLOBAL, Bound, Choice
 from sweep.campaign.run import run
 from sweep.campaign.watch import Watcher
-from sweep.clusters.stop import TIME_IS_UP
+from sweep.clusters.stop_request import TIME_IS_UP
 from sweep.errors import Interrupted
 from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import Counter
-from sweep.study import Study, schema
+from sweep.study import Study, variables
 from sweep.study.experiment import IntegratorEntry, Reference
-from sweep.study.model import unite_studies
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.starts import RandomStarts
+from sweep.study.study import unite_studies
 from sweep.study.text import write_study_text
 from sweep.study.time_axis import TimeAxis
 
@@ -365,8 +365,8 @@ class Bench:
             bound.error: np.where(failed, np.inf, bound.largest_errors(dataset, every_step))
             for bound in self.bounds
         }
-        if schema.REFERENCE_ERROR in dataset:
-            known = dataset[schema.REFERENCE_ERROR].values[~failed]
+        if variables.REFERENCE_ERROR in dataset:
+            known = dataset[variables.REFERENCE_ERROR].values[~failed]
             self._check_references(dataset["time"].values, known)
         ratios = np.max([errors[bound.error] / bound.most for bound in self.bounds], axis=0)
         round_off = max(bound.round_off(dataset) / bound.most for bound in self.bounds)

@@ -38,7 +38,7 @@ from sweep.store.commit.records import (
     records_folder,
     write_record,
 )
-from sweep.study import schema
+from sweep.study import variables
 
 if TYPE_CHECKING:
     from sweep.campaign.worker.task import Task
@@ -113,7 +113,7 @@ class TaskRows:
         identity: str,
     ) -> None:
         self._arrays, self._attempt, self._identity = written_by_tasks(arrays), attempt, identity
-        shard_row = int(task.rows[0]) // self._arrays[schema.SAMPLE_COUNT.name].chunks[0]
+        shard_row = int(task.rows[0]) // self._arrays[variables.SAMPLE_COUNT.name].chunks[0]
         self._folder = records_folder(task.store.place, task.group, shard_row)
         self.rows, self.samples, self.first = np.asarray(task.rows), samples, stored.copy()
         self.columns = {
@@ -302,7 +302,7 @@ class TaskRows:
         for name in names:
             values = self.columns[name][indices]
             columns[name] = values[span] if "time" in self._arrays[name].dims else values
-        rows, seconds = self.rows[indices], self.columns[schema.CPU_TIME][indices]
+        rows, seconds = self.rows[indices], self.columns[variables.CPU_TIME][indices]
         record_name = RecordName(
             start=int(rows[0]),
             stop=int(rows[-1]) + 1,

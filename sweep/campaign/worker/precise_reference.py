@@ -159,7 +159,7 @@ class PreciseSolver:
         Advance
             Its columns are ``states`` and ``states_low``, the high and low doubles of the states,
             and ``error``, their distance to those at twice the step size; NaN after the end of the
-            reference. Where it ends, also the variables of `schema.OF_REFERENCE_ENDS`.
+            reference. Where it ends, also the variables of `variables.OF_REFERENCE_ENDS`.
         """
         pair = _TrajectoryPair(self, system, initial, known, checkpoint)
         states, errors = pair.advance(first, most)

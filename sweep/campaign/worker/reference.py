@@ -25,7 +25,7 @@ from sweep.campaign.worker.task import Advance, Task
 from sweep.campaign.worker.trajectory import NamedComponent, make_system, norms_of_state_errors
 from sweep.store import checkpoints
 from sweep.store.files import references_group_name
-from sweep.study import schema
+from sweep.study import variables
 from sweep.study.experiment import PreciseReference, Reference
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT = checkpoints.CHECKPOINT.name
 CHECKPOINT_STATE = (  # that a reference resumes with
-    CHECKPOINT, schema.CPU_TIME, *(variable.name for variable in schema.OF_REFERENCE_ENDS),
+    CHECKPOINT, variables.CPU_TIME, *(variable.name for variable in variables.OF_REFERENCE_ENDS),
 )  # fmt: skip
 
 
@@ -89,9 +89,11 @@ class ReferenceWork:
         self, task: ReferenceTask, arrays: Mapping[str, ArrayFiles], attempt: Attempt
     ) -> None:
         self.task = task
-        self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
+        self.initial = arrays[variables.INITIAL_STATE.name].read_rows(task.rows)
         ends = {name: arrays[name].read_rows(task.rows) for name in CHECKPOINT_STATE}
-        known = np.isfinite(ends[CHECKPOINT][:, 0]) & (ends[schema.REFERENCE_END] != schema.PENDING)
+        known = np.isfinite(ends[CHECKPOINT][:, 0]) & (
+            ends[variables.REFERENCE_END] != variables.PENDING
+        )
         stored = np.where(known, task.stored, 0)
         identity = checkpoints.checkpoint_identity(
             task.solver.reference, CHECKPOINT_STATE, times=task.times
@@ -140,7 +142,7 @@ class ReferenceBatch:
 
     def finish(self) -> None:
         """Say that it is whole."""
-        self.rows.columns[schema.SAMPLE_COUNT.name][self._i] = self._count
+        self.rows.columns[variables.SAMPLE_COUNT.name][self._i] = self._count
 
     def advance(self, most: int) -> int:
         """Compute the next samples, as far as some steps lead; returns how many were taken."""
@@ -150,11 +152,11 @@ class ReferenceBatch:
         began = time.thread_time()
         advance = solver.advance(self.system, *self.initial, count, checkpoint, most)
         seconds = time.thread_time() - began
-        columns[schema.CPU_TIME][i] = np.nansum([columns[schema.CPU_TIME][i], seconds])
+        columns[variables.CPU_TIME][i] = np.nansum([columns[variables.CPU_TIME][i], seconds])
         found, error = advance.columns, advance.columns["error"]
         if not count:
-            columns[schema.REFERENCE_END][i] = columns[schema.HELD_SAMPLES][i] = 0
-        columns[schema.HELD_SAMPLES][i] += np.isfinite(error).sum()
+            columns[variables.REFERENCE_END][i] = columns[variables.HELD_SAMPLES][i] = 0
+        columns[variables.HELD_SAMPLES][i] += np.isfinite(error).sum()
         self._count, self._part = count + len(error), advance.part
         series = {name: values[None] for name, values in found.items() if np.ndim(values)}
         self.rows.put(self.indices, self._count, series)
@@ -248,8 +250,8 @@ class DoubleSolver:
         self._end_where_not_conserved(system, initial, found, first, fine)
         for own in (fine, rough):
             if (status := int(own[dormand_prince.STATUS])) > COMPLETE:
-                found |= {schema.REFERENCE_END: schema.REFERENCE_ENDS.index(STATUS[status])}
-                found |= {schema.STOP_TIME: own[dormand_prince.TIME]}
+                found |= {variables.REFERENCE_END: variables.REFERENCE_ENDS.index(STATUS[status])}
+                found |= {variables.STOP_TIME: own[dormand_prince.TIME]}
                 if status == STEP_TOO_SMALL and np.isnan(own[dormand_prince.MARKED]):
                     found |= {"steps": own[dormand_prince.STEPS]}  # the bound ended it
                 break

@@ -16,7 +16,7 @@ from sweep.campaign.worker.trajectory import Batch, Integration
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.store.files import references_group_name
-from sweep.study import schema
+from sweep.study import variables
 
 if TYPE_CHECKING:
     from sweep.campaign.worker.task import RunTask
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ENDS = {  # arrays from which an extended run goes on, by what they are in a checkpoint
     "checkpoints": CHECKPOINT.name,
-    "valid_samples": schema.SAMPLE_COUNT.name,
+    "valid_samples": variables.SAMPLE_COUNT.name,
     "cpu": "cpu_time",
     "wall": "wall_time",
 }
@@ -59,7 +59,7 @@ class RunWork:
     ) -> None:
         self.task, self.attempt, recipe = task, attempt, task.recipe
         arrays = arrays_of(task.group)
-        self.initial = arrays[schema.INITIAL_STATE.name].read_rows(task.rows)
+        self.initial = arrays[variables.INITIAL_STATE.name].read_rows(task.rows)
         stored = np.where(task.stored > 1, task.stored, 0)  # with one sample there is but the start
         ends = {}
         if stored.any():
@@ -164,7 +164,7 @@ class RunBatch:
         """Write a checkpoint."""
         rows, runs = self.work.rows, self.runs
         state = {name: np.asarray(getattr(runs, name)) for name in CHECKPOINT_STATE}
-        rows.columns[schema.CPU_TIME][self.indices] = runs.cpu
+        rows.columns[variables.CPU_TIME][self.indices] = runs.cpu
         rows.checkpoint(self.indices, runs.sample + 1, state, runs.part)
 
     def finish(self) -> None:
@@ -173,7 +173,7 @@ class RunBatch:
         for name, values in self.integration.finish(self.runs).items():
             columns[name][self.indices] = values
         number = provenance.write_provenance_of_process(task.store, session)
-        columns[schema.ENVIRONMENT][self.indices] = number
+        columns[variables.ENVIRONMENT][self.indices] = number
         if self.integration.extendable:
             size = self.integration.checkpoint_size
             columns[CHECKPOINT.name][self.indices, :size] = self.runs.checkpoints

@@ -30,7 +30,7 @@ from integrators.stepping import adaptive, formulations
 from integrators.stepping import batch as fixed
 from sweep.campaign.worker.quantities import conserving_samples, quantity_rows
 from sweep.plugins.registry import BUILT_IN, Library
-from sweep.study import schema, structure
+from sweep.study import diagnostics, variables
 
 if TYPE_CHECKING:
     from integrators.compiler.elements import Element
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Integrated = fixed.Batch | adaptive.Solutions
 
 EVERY_STEP = "every_step"
-Columns = dict[str, np.ndarray]  # by the names of `sweep.study.schema`, the first axis is the runs
+Columns = dict[str, np.ndarray]  # by names of `sweep.study.variables`, the first axis is the runs
 ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
 
 
@@ -144,7 +144,7 @@ class Batch:
     status : ndarray of int, shape (runs,)
         See `integrators.status`.
     counters : dict of str to ndarray, shape (runs,)
-        Steps, evaluations and iterations so far, by the names of `sweep.study.schema`.
+        Steps, evaluations and iterations so far, by the names of `sweep.study.variables`.
     part : float
         Part of the way from `sample` to the next one, below 1; after the last one, of what follows.
     tried : int
@@ -207,15 +207,15 @@ class Integration:
         self._integrator = made = integrator.library.integrator(integrator.name, options)
         self.problem: Any = made.bind(self._system)
         self._element: Element = self.problem.elements[0]  # double or double-double
-        self.followed = structure.followed_problem(self.problem, made, self._system.form, record)
+        self.followed = diagnostics.followed_problem(self.problem, made, self._system.form, record)
         self.extendable = made.counted is None
         self._keeps_statistics = recipe.statistics == EVERY_STEP
         # Whether runs must keep, to their tolerance, what the system conserves.
         self._checks_invariants = made.method.adaptive and self._element is DOUBLE
         # What follows the last sample: the way back, or the map whose symplectic defect is measured
         # by runs; that of fixed steps is one of the first step.
-        self._goes_back = schema.REVERSAL_ERROR in record and not made.adaptive
-        self._measures_map = schema.SYMPLECTIC_DEFECT in record and made.adaptive
+        self._goes_back = variables.REVERSAL_ERROR in record and not made.adaptive
+        self._measures_map = variables.SYMPLECTIC_DEFECT in record and made.adaptive
 
     @cached_property
     def _problem_in_doubles(self) -> Any:
@@ -457,10 +457,10 @@ class Integration:
                     state, directions, runs.step_size, counts, tangents, most=most
                 )
             found[i, 1:], ends[i], _ = series
-        exponents = structure.exponents_of_record(self.recipe.record)
+        exponents = diagnostics.exponents_of_record(self.recipe.record)
         columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
-        if schema.MEGNO in self.recipe.record:
-            columns[schema.MEGNO] = found[:, :, -1]
+        if variables.MEGNO in self.recipe.record:
+            columns[variables.MEGNO] = found[:, :, -1]
         return columns, ends
 
     # --- what follows the last sample --------------------------------------------------------
@@ -512,7 +512,7 @@ class Integration:
         step_size: precision.Number,
         maps: Sequence[AdaptiveMap],
     ) -> Columns:
-        """Measure what the record asks for of `schema.STRUCTURE`: defects and reversal errors.
+        """Measure what the record asks for of `variables.STRUCTURE`: defects and reversal errors.
 
         Parameters
         ----------
@@ -522,7 +522,7 @@ class Integration:
         step_size : float
             NaN of an adaptive integrator.
         maps : sequence of AdaptiveMap
-            As of `sweep.study.structure.symplectic_defects`.
+            As of `sweep.study.diagnostics.symplectic_defects`.
 
         Returns
         -------
@@ -530,13 +530,13 @@ class Integration:
         """
         form, record = self._system.form, self.recipe.record
         columns: Columns = {}
-        if schema.SYMPLECTIC_DEFECT in record:
-            columns |= structure.symplectic_defects(
+        if variables.SYMPLECTIC_DEFECT in record:
+            columns |= diagnostics.symplectic_defects(
                 form, self._problem_in_doubles, self._doubles(initial),
                 float(precision.to_doubles(step_size)), self.recipe.times[1], maps,
             )  # fmt: skip
-        if schema.REVERSAL_ERROR in record:
-            columns |= structure.reversal_errors(form, self.problem, initial, back)
+        if variables.REVERSAL_ERROR in record:
+            columns |= diagnostics.reversal_errors(form, self.problem, initial, back)
         return columns
 
     def finish(self, runs: Batch) -> Columns:
@@ -592,9 +592,9 @@ class Integration:
         if isinstance(found, adaptive.Solutions):
             sizes, rejected = found.step_sizes, found.rejected_so_far
         if "step_size" in record:
-            columns[schema.CURRENT_STEP_SIZE] = sizes
+            columns[variables.CURRENT_STEP_SIZE] = sizes
         if "rejected_steps" in record:
-            columns[schema.REJECTED_SO_FAR] = rejected
+            columns[variables.REJECTED_SO_FAR] = rejected
         if "state" in record:
             columns["state"] = self._doubles(states)
         return valid, columns
@@ -652,7 +652,7 @@ class Integration:
         values = {}
         for quantity in self._system.quantities:
             if quantity.kind == "energy" and quantity.name in self.recipe.record:
-                names = (f"{quantity.name}_error_{of}" for of in schema.ENERGY_STATISTICS)
+                names = (f"{quantity.name}_error_{of}" for of in variables.ENERGY_STATISTICS)
                 values = {name: (0, i) for i, name in enumerate(names)}
         if "unit_length" in self.recipe.record:
             values["unit_length_error_mean"] = (1, status_of.MEAN)
@@ -665,7 +665,7 @@ class Integration:
         """Errors against the reference where there is one, NaN elsewhere."""
         if not self.recipe.reference_samples:
             return {}
-        names = schema.reference_error_names(self._system)
+        names = variables.reference_error_names(self._system)
         columns = {name: np.full(states.shape[:2], np.nan) for name in names}
         if reference is not None:
             where = where[where < self.recipe.reference_samples]
@@ -674,8 +674,8 @@ class Integration:
             squares = squared_state_errors(self._system, differences)
             for name, values in squares.items():
                 columns[name][:, upto] = np.sqrt(values)
-            columns[schema.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
-            columns[schema.REFERENCE_ERROR][:, upto] = own_error[:, where]
+            columns[variables.GLOBAL_ERROR][:, upto] = np.sqrt(sum(squares.values()))
+            columns[variables.REFERENCE_ERROR][:, upto] = own_error[:, where]
         return columns
 
 

@@ -56,7 +56,7 @@ from sweep.store.commit.shards import Draft
 from sweep.store.files import ArrayFiles, Index, RowNumbers
 from sweep.store.lease.holder import LeaseHolder, SessionRecord
 from sweep.store.store import Store
-from sweep.study import schema
+from sweep.study import variables
 
 MOST_LOADED = 2**28  # bytes of records that are in memory at once, about
 OTHER = "is not what was written there: it fails its checksum"
@@ -82,7 +82,7 @@ def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
     arrays : dict of str to sweep.store.files.ArrayFiles
     """
     found = {name: array for name, array in arrays.items() if array.sharded}
-    return dict(sorted(found.items(), key=lambda item: item[0] == schema.SAMPLE_COUNT.name))
+    return dict(sorted(found.items(), key=lambda item: item[0] == variables.SAMPLE_COUNT.name))
 
 
 def fold_group(
@@ -134,7 +134,7 @@ def _fold_shard_row(
     written: Ledger = {}
     directories: set[Path] = set()
     for array in arrays.values():
-        if is_last := array.name == schema.SAMPLE_COUNT.name:
+        if is_last := array.name == variables.SAMPLE_COUNT.name:
             # All directories before the counts: no count becomes durable before its data. Together,
             # as one flush of a file system's journal serves all of them.
             sync_directories(directories)
@@ -184,7 +184,7 @@ def write_shard(
     path, file = path_of_file(array, index), array.file(index)
 
     def grown(old: bytes | None) -> bytes | None:
-        checked = not lenient and array.name != schema.SAMPLE_COUNT.name  # what is lost is as 0
+        checked = not lenient and array.name != variables.SAMPLE_COUNT.name  # what is lost is as 0
         if checked and not is_as_written(ledger.get(path), old):
             text = "is not there" if old is None else OTHER
             raise array.damage(index, Damaged(text))
@@ -460,7 +460,7 @@ class BackgroundFolding:
         self._store, self._session, self._check = store, session, check
         self._left: collections.Counter[tuple[str, int]] = collections.Counter()
         self._rows = {
-            group: store.arrays_of_group(group)[schema.SAMPLE_COUNT.name].chunks[0]
+            group: store.arrays_of_group(group)[variables.SAMPLE_COUNT.name].chunks[0]
             for group in {task.group for task in tasks}
         }
         for task in tasks:

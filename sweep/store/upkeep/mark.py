@@ -15,7 +15,7 @@ from sweep.store.commit.ledger import Ledger, ledger_of_group, note_files
 from sweep.store.commit.shards import Draft
 from sweep.store.files import RowNumbers
 from sweep.store.store import Store
-from sweep.study import schema
+from sweep.study import variables
 
 
 def mark_runs_not_computed(
@@ -36,7 +36,7 @@ def mark_runs_not_computed(
     arrays, rows = store.anew().arrays_of_group(group), np.unique(rows)
     ledger, written = ledger_of_group(store, group), Ledger()
     fold.remove_checkpoints(store, group, rows, check)
-    for name, value in ((schema.SAMPLE_COUNT.name, 0), ("status", schema.PENDING)):
+    for name, value in ((variables.SAMPLE_COUNT.name, 0), ("status", variables.PENDING)):
         if name not in arrays:
             continue
         reset = functools.partial(Draft.put, rows=rows, values=np.full(len(rows), value))

@@ -32,9 +32,9 @@ from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, FOREIGN, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
 from sweep.store.upkeep.verify import NO_ROWS, Finding, experiment_of_group, find_defects
-from sweep.study import schema
-from sweep.study.model import Study
+from sweep.study import variables
 from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.study import Study
 
 ROUNDS = 5  # what is mended may show what else is wrong
 LOST = "lost"  # an id that says that a row's own cannot be found again
@@ -208,7 +208,7 @@ class _Repair:
         array = ArrayFiles.read(self._store.place / finding.place / finding.array)
         group = group_with_records_of(finding.place)
         path = path_below(finding.path, self._store.place)
-        if finding.chunk or array.name in (schema.SAMPLE_COUNT.name, "status"):
+        if finding.chunk or array.name in (variables.SAMPLE_COUNT.name, "status"):
             known = ledger_of_group(self._store, group)
             index = array.index_of_file(finding.path)
             new = fold.write_shard(
@@ -258,7 +258,7 @@ class _Repair:
         )  # fmt: skip
         create.write_axis_coordinates(group, entry, table.systems[0])
         create.write_run_coordinates(group, entry)
-        create.write_initial_states(group[schema.INITIAL_STATE.name], entry, since=0)
+        create.write_initial_states(group[variables.INITIAL_STATE.name], entry, since=0)
         own = {"run", "in_study", "run_id", "time", "row", "component"}
         for array, findings in arrays.items():
             for finding in findings if array not in own else ():

@@ -41,7 +41,7 @@ from sweep.store.lease.lease import lease_backend_of_store
 from sweep.store.progress import IN_FLIGHT, PREDICTION, is_prediction_whole
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, FOREIGN, GONE, REMOVE, RUN, STUDY
-from sweep.study import schema
+from sweep.study import variables
 
 THREADS = 8
 NO_ROWS = np.zeros(0, dtype=np.int64)
@@ -333,7 +333,7 @@ def _group_to_verify(
         ledger = {path: known for path, known in ledger.items() if path.startswith(shards)}
     counts, status = (
         _readable_values_or_zero(arrays.get(f"{place}/{name}"))
-        for name in (schema.SAMPLE_COUNT.name, "status")
+        for name in (variables.SAMPLE_COUNT.name, "status")
     )
     return Group(place, arrays, ledger, is_covered, {*records.get(place, {})}, counts, status)
 
@@ -387,7 +387,7 @@ def _finding_of_chunk(
     place, over_runs = path_of_group(array), array.dims[:1] == ("run",)
     rows = rows[rows < len(group.counts)] if over_runs else NO_ROWS
     committed = rows[group.counts[rows] > 0]
-    if array.sharded and array.name != schema.SAMPLE_COUNT.name:
+    if array.sharded and array.name != variables.SAMPLE_COUNT.name:
         rows = committed
     if place != group.place:  # an end from which no run goes on costs no result
         rows = committed = NO_ROWS
@@ -408,7 +408,7 @@ def _find_rows_of_another_file(
     Where some committed rows lack what each has, as those that were lost, it is these; else it is
     all. A file that is another one in other rows too is found again once these are mended.
     """
-    if array.name in (schema.SAMPLE_COUNT.name, "status"):
+    if array.name in (variables.SAMPLE_COUNT.name, "status"):
         where = array.rows(index)
         if _rows_with_bad_counts(group)[where].any():
             return  # said already
@@ -446,14 +446,14 @@ def _rows_with_bad_counts(group: Group) -> NDArray[np.bool_]:
     most = next(times, np.iinfo(np.int32).max)
     wrong: NDArray[np.bool_] = (group.counts < 0) | (group.counts > most)
     if len(group.status) == len(group.counts):
-        wrong |= (group.counts > 0) & ~np.isin(group.status, schema.STATUS_FLAGS["flag_values"])
-        wrong |= (group.counts == most) & (group.status == schema.PENDING)
+        wrong |= (group.counts > 0) & ~np.isin(group.status, variables.STATUS_FLAGS["flag_values"])
+        wrong |= (group.counts == most) & (group.status == variables.PENDING)
     return wrong
 
 
 def _find_bad_sample_counts(group: Group) -> Iterator[Finding]:
     rows = np.flatnonzero(_rows_with_bad_counts(group))
-    if (array := group.arrays.get(f"{group.place}/{schema.SAMPLE_COUNT.name}")) is None:
+    if (array := group.arrays.get(f"{group.place}/{variables.SAMPLE_COUNT.name}")) is None:
         return
     for i in np.unique(rows // array.chunks[0]).tolist():
         mine = rows[rows // array.chunks[0] == i]

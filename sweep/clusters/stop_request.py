@@ -18,11 +18,11 @@ ENDING_SECONDS = 6.0  # of a time limit, for segments to end and the store to be
 MOST_ENDING = 0.1  # of a short one
 
 
-class Drain:
+class StopRequest:
     """Turns the first signal, or the end of the time, into a request to stop feeding.
 
-    Within ``with Drain() as drain:`` the first Ctrl-C or SIGTERM only sets `requested`; a second
-    one raises KeyboardInterrupt.
+    Within ``with StopRequest() as stop:`` the first Ctrl-C or SIGTERM only sets `requested`; a
+    second one raises KeyboardInterrupt.
 
     Parameters
     ----------

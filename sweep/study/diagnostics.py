@@ -22,7 +22,7 @@ from integrators.diagnostics.structure import (
 from integrators.errors import InputError
 from integrators.forms.phase_spaces import phase_space, state_space
 from integrators.method import Integrator
-from sweep.study.schema import CHAOS, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
+from sweep.study.variables import CHAOS, MEGNO, REVERSAL_ERROR, STRUCTURE, SYMPLECTIC_DEFECT
 from systems import System
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def obstacle_to_measuring(
     Parameters
     ----------
     name : str
-        Of `schema.MEASURED`.
+        Of `sweep.study.variables.MEASURED`.
     systems : list of systems.System
     entries : list of sweep.study.IntegratorEntry
     """

@@ -1,0 +1,418 @@
+"""Studies: what a researcher asks for, in Python or as a TOML file."""
+
+import dataclasses
+import importlib.resources
+import os
+import reprlib
+import tomllib
+from collections.abc import Iterator, Sequence
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sweep
+from integrators.errors import suggest_nearest
+from integrators.html import html_table
+from sweep.errors import CannotUnite, StudyError
+from sweep.plugins.loader import Plugin
+from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
+from sweep.study.experiment import ResolvedExperiment, unite_experiments
+from sweep.study.limits import MOST_TEXT
+from sweep.study.model import FORMAT, Experiment
+from sweep.study.resolve import resolve_study
+from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.text import (
+    Place,
+    StudyText,
+    as_written,
+    parse_toml,
+    text_with_experiments,
+    write_study_text,
+)
+from sweep.text import read_regular_file
+
+OF_TIME = ("duration", "samples", "reference")  # keys that all tables of an experiment agree on
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A study that was read and found valid; `load_study` reads one from a file.
+
+    Parameters
+    ----------
+    name : str
+    experiments : sequence of Experiment
+        As attributes, a tuple of `sweep.study.experiment.ResolvedExperiment`.
+    description : str, optional
+    plugins : sequence of (str or Path), optional
+        Files that it can name systems, integrators, observables and plots of.
+    directory : str or Path, optional
+        That plugins and files of initial states are relative to.
+    text : str, optional
+        As TOML, from which it was read; written for a study that is built in Python.
+    library : sweep.plugins.registry.Library, optional
+        What it can name: with its plugins.
+
+    Raises
+    ------
+    StudyError
+        With every problem that was found: where, what, and what was expected.
+
+    Examples
+    --------
+    >>> study = sweep.Study("order", [sweep.Experiment(
+    ...     name="pendulum", system="spherical_pendulum_chain", integrators=["variational", "rk4"],
+    ...     initial_condition="lee", step_size=[0.01, 0.005], duration=2.0, samples=10,
+    ... )])                                                                 # doctest: +SKIP
+    >>> sweep.run(study, "order.zarr")                                      # doctest: +SKIP
+    """
+
+    name: str
+    experiments: tuple[ResolvedExperiment, ...]
+    description: str = ""
+    plugins: dataclasses.InitVar[tuple[str | Path, ...]] = ()
+    directory: dataclasses.InitVar[str] = "."
+    text: str = ""
+    library: Library = BUILT_IN
+
+    def __post_init__(self, plugins: Sequence[str | Path], directory: str | Path) -> None:
+        own: Any = self.experiments
+        if own and all(isinstance(one, ResolvedExperiment) for one in own):  # it was read
+            return
+        if isinstance(own, Experiment):
+            raise StudyError(f"study {self.name!r}: expected a list of experiments, got one")
+        for one in own:
+            if not isinstance(one, Experiment):
+                raise StudyError(
+                    f"study {self.name!r}: expected each experiment as a sweep.Experiment, got "
+                    f"{reprlib.repr(one)}"
+                )
+        top = {"format": FORMAT, "name": self.name, "description": self.description}
+        if plugins:
+            top["plugins"] = as_written(list(plugins))
+        tables = [one.model_dump(exclude_unset=True, warnings=False) for one in own]
+        data = top | {"experiment": tables}
+        source = StudyText(f"study {self.name!r}", data, directory=Path(directory))
+        for key, value in resolve_study(source).items():
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "text", write_study_text(top, tables))
+
+    def toml(self) -> str:
+        """The study as the text of a file, which `load_study` reads."""
+        return self.text
+
+    def check(self) -> list[RunTable]:
+        """The table of the runs of each experiment, as `sweep.check` gives it.
+
+        Returns
+        -------
+        list of sweep.study.run_table.RunTable
+        """
+        tables: list[RunTable] = sweep.check(self)[1]
+        return tables
+
+    def plan(self, store: object = None, workers: int | None = None) -> object:
+        """What running it would cost, as `sweep.plan` says; nothing is written.
+
+        Parameters
+        ----------
+        store : str, Path or Store, optional
+            ``./NAME.zarr`` unless given; of one that exists only what it lacks is counted.
+        workers : int, optional
+            Processes for which tasks are counted; one a core unless given.
+
+        Returns
+        -------
+        sweep.campaign.plan.Plan
+        """
+        return sweep.plan(self, store, workers)
+
+    def run(self, store: object = None, client: object = None, **options: object) -> object:
+        """Run it into its store, as `sweep.run` does; what is there already is kept.
+
+        Parameters
+        ----------
+        store : str, Path or Store, optional
+            ``./NAME.zarr`` unless given.
+        client : distributed.Client, optional
+            Of a running cluster; a local one is started unless given.
+        **options
+            Of `sweep.run`: ``workers``, ``cluster``, ``max_time`` and others.
+
+        Returns
+        -------
+        sweep.campaign.run.Outcome
+        """
+        return sweep.run(self, store, client, **options)
+
+    def submit(self, store: object, cluster: object, **options: object) -> object:
+        """Hand it over to a cluster and return, as `sweep.submit` does.
+
+        Parameters
+        ----------
+        store : str, Path or Store
+        cluster : ClusterSpec or str
+        **options
+            Of `sweep.submit`.
+        """
+        return sweep.submit(self, store, cluster, **options)
+
+    def recommend(self, **bounds: object) -> object:
+        """The integrator that keeps bounds at least cost, as `sweep.recommend` finds it.
+
+        Parameters
+        ----------
+        **bounds
+            Arguments of `sweep.recommend`, such as ``energy_error=1e-9, until=1e4``.
+
+        Returns
+        -------
+        sweep.campaign.recommend.recommendation.Recommendation
+        """
+        return sweep.recommend(self, **bounds)
+
+    def _repr_html_(self) -> str:
+        headers = ["experiment", "system", "integrators", "sizes", "starts", "duration", "runs"]
+        rows = [
+            [
+                own.name,
+                own.system,
+                ", ".join(entry.label for entry in own.integrators),
+                _sizes_in_words(own),
+                f"{sum(condition.size for condition in own.initial_conditions):,}",
+                f"{own.duration:g}",
+                f"{expand_experiment(own).size:,}",
+            ]
+            for own in self.experiments
+        ]
+        about = f": {self.description}" if self.description else ""
+        return html_table(headers, rows, f"Study {self.name}{about}")
+
+
+def _sizes_in_words(experiment: ResolvedExperiment) -> str:
+    """Ranges of the step sizes and tolerances of an experiment's integrators."""
+    steps = [own for entry in experiment.integrators for own in experiment.steps_of(entry)]
+    words = []
+    for name, sizes in zip(("step", "tolerance"), np.transpose(steps), strict=True):
+        if len(known := sizes[~np.isnan(sizes)]):
+            ends = dict.fromkeys((known.min(), known.max()))
+            words.append(f"{name} {' – '.join(f'{end:g}' for end in ends)}")
+    return ", ".join(words)
+
+
+_study: Any = Study
+_study.plugins = property(  # in the place of the argument's default
+    lambda study: study.library.plugins,
+    doc="The plugins that it names, each a `sweep.plugins.loader.Plugin`.",
+)
+
+
+def unite_studies(studies: Sequence[Study]) -> Study:
+    """The study that has the runs of several.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+        Of one name. Their experiments of one name have the same time axis, and all that a store
+        keeps of an experiment.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    CannotUnite
+        If a label has two meanings, a parameter is scanned in one study and not in another, or
+        plugins of one name differ.
+    """
+    experiments: dict[str, list[ResolvedExperiment]] = {}
+    for experiment in (experiment for study in studies for experiment in study.experiments):
+        parts = experiments.setdefault(experiment.name, [])
+        parts += [part for part in experiment.grids if part not in parts]
+    united = []
+    for name, parts in experiments.items():
+        try:
+            united.append(unite_experiments(parts))
+        except CannotUnite as error:
+            raise CannotUnite(f"experiment {name!r}: {error}") from None
+    return dataclasses.replace(
+        studies[0],
+        experiments=tuple(united),
+        description=next((s.description for s in studies if s.description), ""),
+        text=_united_text(studies),
+        library=unite_libraries([study.library for study in studies]),
+    )
+
+
+def _united_text(studies: Sequence[Study]) -> str:
+    """The text of the first study, and behind it the tables of the others that it has not.
+
+    Where they have other defaults or plugins all is written anew, each table with its defaults.
+    """
+    written = {study.text: tomllib.loads(study.text) for study in studies}
+    first = written[studies[0].text]
+    heads = [(one.get("defaults"), one.get("plugins")) for one in written.values()]
+    shared = heads.count(heads[0]) == len(heads)
+    tables: list[dict[str, Any]] = []
+    of_name: dict[str, dict[str, Any]] = {}
+    for study in {study.text: study for study in studies}.values():
+        for table in written[study.text]["experiment"] if shared else _whole_tables(study):
+            known = of_name.setdefault(table["name"], table)
+            if table.get("time_unit") == known.get("time_unit"):  # a store may have made it longer
+                kept = {key: of for key, of in table.items() if key not in OF_TIME}
+                table = kept | {key: known[key] for key in OF_TIME if key in known}
+            if table not in tables:
+                tables.append(table)
+    if shared:
+        more = [table for table in tables if table not in first["experiment"]]
+        return text_with_experiments(studies[0].text, more)
+    head = {key: of for key, of in first.items() if key not in ("experiment", "defaults")}
+    if plugins := dict.fromkeys(
+        name for one in written.values() for name in one.get("plugins", ())
+    ):
+        head["plugins"] = list(plugins)
+    return write_study_text(head, tables)
+
+
+def _whole_tables(study: Study) -> Iterator[dict[str, Any]]:
+    """The tables of a study's experiments with those of its defaults that they use."""
+    written = tomllib.loads(study.text)
+    grids = {experiment.name: iter(experiment.grids) for experiment in study.experiments}
+    for table in written["experiment"]:
+        used = {
+            "tolerance" if entry.adaptive else "step_size"
+            for entry in next(grids[table["name"]]).integrators
+            if (entry.tolerances if entry.adaptive else entry.step_sizes) is None
+        }
+        unused = {"tolerance", "step_size"} - used
+        defaults = {key: of for key, of in written.get("defaults", {}).items() if key not in unused}
+        yield defaults | table
+
+
+def parse_study(
+    text: str,
+    source: str = "study",
+    directory: str | Path = ".",
+    plugins: "dict[str, Plugin] | None" = None,
+    kept: object = None,
+) -> Study:
+    """Read a study from its text.
+
+    Parameters
+    ----------
+    text : str
+        TOML, format 1.
+    source : str
+        The name of the text, for messages.
+    directory : str or Path, optional
+        That the files of initial states are relative to: that of the study's file, and the current
+        directory for a text or a packaged study.
+    plugins : dict of str to sweep.plugins.loader.Plugin, optional
+        All plugins that it can name; read from files, and run, unless given.
+    kept : str, Path or Store, optional
+        A store that was made with the study: it knows initial states that another store, which is
+        gone, had.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    StudyError
+        With every problem that was found: where, what, and what was expected.
+    """
+    read = resolve_study(parse_toml(text, source, directory, plugins=plugins, kept=kept))
+    return Study(**read, text=text)
+
+
+def load_study_file(study: str | Path | Study, kept: object = None) -> Study:
+    """Read a study from a file, or a packaged one by its name. A file wins.
+
+    Parameters
+    ----------
+    study : str, Path or Study
+        One that was read is returned as it is.
+    kept
+        As in `parse_study`.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    StudyError
+        If there is neither, the file cannot be read, or the study has a problem.
+    """
+    if isinstance(study, Study):
+        return study
+    text, source, directory = _text_of_study(study)
+    return parse_study(text, source, directory, kept=kept)
+
+
+def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
+    """The plugins that a study's file names; their source is read and not run.
+
+    Parameters
+    ----------
+    study : str or Path
+        As in `load_study_file`.
+
+    Returns
+    -------
+    tuple of sweep.plugins.loader.Plugin
+    """
+    if isinstance(study, Study):
+        return study.library.plugins
+    text, source, directory = _text_of_study(study)
+    top = Place(parse_toml(text, source, directory))
+    return read_plugins_of_study(top.at("plugins")) if top.has("plugins") else ()
+
+
+def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
+    """The text of a file or packaged study, its name, and the directory that it is relative to."""
+    if not isinstance(study, str | os.PathLike):
+        raise StudyError(
+            "expected a study, the path of its file or the name of a packaged one, got "
+            f"{reprlib.repr(study)}"
+        )
+    path, shelf = Path(study), _packaged_files()
+    try:
+        data = read_regular_file(path, MOST_TEXT, "a study")
+        return _decode_study_text(data, str(study)), str(study), path.parent
+    except OSError as error:
+        problem = error
+    if not isinstance(problem, FileNotFoundError | IsADirectoryError):
+        raise StudyError(f"{study}: cannot be read: {problem.strerror}")
+    if str(study) in shelf:
+        file = shelf[str(study)]
+        return _decode_study_text(file.read_bytes(), file.name), file.name, "."
+    if isinstance(problem, IsADirectoryError):
+        raise StudyError(f"{study}: is a directory; expected a study file")
+    raise StudyError(
+        f"{study}: there is no such file, and no packaged study of that name."
+        f"{suggest_nearest(path.stem, shelf)}"
+    )
+
+
+def packaged_study_names() -> tuple[str, ...]:
+    """Names of the packaged studies, in alphabetical order."""
+    return tuple(_packaged_files())
+
+
+def _packaged_files() -> dict[str, Traversable]:
+    folder = importlib.resources.files("sweep").joinpath("studies")
+    files = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else []
+    return {file.name.removesuffix(".toml"): file for file in files if file.name.endswith(".toml")}
+
+
+def _decode_study_text(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise StudyError(f"{name}:{line}: is not UTF-8 text") from None
