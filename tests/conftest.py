@@ -92,8 +92,8 @@ def _has_second_stage(config):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """More than there are cores, since many tests wait for other processes."""
-    return len(os.sched_getaffinity(0)) + (2 if _has_second_stage(config) else 1)
+    """A process for each core; in the second stage two more, since many tests wait for others."""
+    return len(os.sched_getaffinity(0)) + 2 * _has_second_stage(config)
 
 
 MOST_LINES = 24  # of a failing test that are printed, with those about it 30
