@@ -1,7 +1,6 @@
 """References in double-double: how far they are right, and what is measured against them."""
 
 import json
-import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -213,29 +212,6 @@ def test_a_reference_that_ends_spoils_no_other(ending):
         assert np.isnan(own[:, data["time"] >= one.end.lost]).all()
         assert one.end.reason == "rounding" and one.end.difference > 1e-28
         assert f"or until = {one.end.held:g}, to which it is met" in str(one)
-
-
-@slow
-@pytest.mark.parametrize(
-    ("place", "array", "row", "sample"),
-    [
-        ("only", "global_error", "hanging", 7),
-        ("only", "global_error", "upright", 2),
-        ("only", "reference_error", "hanging", slice(6, None)),
-        (GROUP, "states", "hanging", slice(6, None)),
-        (GROUP, "error", "upright", 2),
-    ],
-)
-def test_nothing_else_may_be_nan_than_what_is_beyond_the_end_of_a_reference(
-    ending, tmp_path, place, array, row, sample
-):
-    copy = shutil.copytree(ending, tmp_path / "copy.zarr")
-    group = zarr.open_group(copy, path=place, mode="r+", use_consolidated=False)
-    upright = group["initial_state"][:, 0, 2] < 0
-    (mine, *_) = np.flatnonzero(upright == (row == "upright")).tolist()
-    group[array][mine, sample] = np.nan
-    (found,) = sweep.verify(copy)
-    assert (found.place, found.array, found.rows.tolist()) == (place, array, [mine])
 
 
 @slow

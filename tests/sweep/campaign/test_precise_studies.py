@@ -86,19 +86,6 @@ def test_extended_runs_are_the_runs_at_once(cluster, tmp_path, store, assert_sam
     np.testing.assert_array_equal(*ends)
 
 
-@slow
-def test_starts_from_its_ends_are_its_last_states(cluster, tmp_path, runs):
-    """Of a store without states: from checkpoints."""
-    bare, later = tmp_path / "bare.zarr", tmp_path / "later.zarr"
-    keys = KEYS | {"record": '["energy"]', "integrators": f"[{PRECISE}]"}
-    assert sweep.run(write(one_experiment(**keys), tmp_path), bare, cluster).complete
-    keys |= {"initial_condition": f'{{ store = "{bare}", experiment = "only" }}',
-             "step_size": "0.02", "duration": "0.2", "samples": "1", "reference": None}  # fmt: skip
-    assert sweep.run(write(one_experiment(**keys), tmp_path), later, cluster).complete
-    begun = sweep.open_study(later)["only"]["initial_state"]
-    np.testing.assert_array_equal(begun, runs[LABEL].state.isel(time=-1))
-
-
 # --- the study -----------------------------------------------------------------------------------
 
 
