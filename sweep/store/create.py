@@ -54,7 +54,6 @@ def create_or_grow_store(
     study: "Study",
     entries: Sequence[Entry],
     check: WriteCheck = lambda: None,
-    attributes: Mapping[str, object] | None = None,
 ) -> bool:
     """Create the store, or grow it to what the study asks for.
 
@@ -68,8 +67,6 @@ def create_or_grow_store(
         From `diff_store_against_study`.
     check : callable
         Raises unless this process still holds the lease; called before anything of it changes.
-    attributes : dict, optional
-        Of the root of a new store, besides those that a study gives it.
 
     Returns
     -------
@@ -79,7 +76,7 @@ def create_or_grow_store(
     existing = store.existing_root()
     if existing is None:
         with creating_store_atomically(store, check) as made:
-            grow_store_to_study(made, study, entries, attributes=attributes)
+            grow_store_to_study(made, study, entries)
         return True
     if store.in_bucket:
         check()
@@ -140,7 +137,10 @@ def grow_store_to_study(
     check: WriteCheck | None = None,
     attributes: Mapping[str, object] | None = None,
 ) -> None:
-    """Make what a store lacks of a study in place; parameters as of `create_or_grow_store`."""
+    """Make what a store lacks of a study in place; parameters as of `create_or_grow_store`.
+
+    Further `attributes` are those of the root besides the ones that the study gives it.
+    """
     root = store.root("a", check)
     root.require_group(INTERNAL)
     for entry in entries:

@@ -35,7 +35,7 @@ from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study import variables
 from sweep.study.experiment import ResolvedExperiment
-from sweep.study.run_id import RunId, initial_state_digest, method_digest, run_digests
+from sweep.study.run_id import RunId, initial_state_digest, method_as_json, run_digests
 from sweep.study.run_table import SLAB, RunTable, digests_of_ids, expand_experiment
 
 if TYPE_CHECKING:
@@ -439,13 +439,14 @@ def references_of_run_table(table: RunTable) -> References | None:
     for runs, places in table.slabs():
         np.minimum.at(run_of, (places.system_index, places.start_index), runs)
     reference = experiment.reference
-    made = reference.integrator, reference.options, math.nan, reference.tolerance
     plugins = experiment.library.hashes(experiment.system)
+    sizes = math.nan, reference.tolerance
+    text = method_as_json(reference.integrator, reference.options, *sizes, plugins)
     of_start, first_run = np.full(run_of.shape, -1), []
     place: dict[RunId, int] = {}
     for system in range(len(table.systems)):
         starts = np.flatnonzero(run_of[system] < table.size)
-        method = method_digest(table.systems[system], *made, plugins)
+        method = table.system_digests[system].method(text)
         states = map(initial_state_digest, table.starts.states_of_starts(system, starts))
         for start, digest in zip(starts.tolist(), run_digests(method, states), strict=True):
             if digest.hex() not in place:  # a union may have a state as two of its starts

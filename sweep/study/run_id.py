@@ -38,45 +38,21 @@ StepSize = float  # in the system's unit of time; NaN of an adaptive run
 Tolerance = float  # of an adaptive run; NaN of others
 
 
-def method_digest(
-    system: System,
-    integrator_name: str,
-    options: Mapping[str, Any],
-    step_size: StepSize,
-    tolerance: Tolerance = math.nan,
-    plugins: Mapping[str, str] | None = None,
-) -> bytes:
-    """Digest of everything that identifies a run, except its initial state.
+class SystemDigest:
+    """Makes digests of all that identifies runs of a system, except their initial states.
 
     Parameters
     ----------
     system : systems.System
-    integrator_name : str
-    options : dict
-        `Integrator.identity`.
-    step_size, tolerance : float
-        One is NaN: an adaptive integrator has a tolerance, another a step size.
-    plugins : dict of str to str, optional
-        Hashes of the plugins that system and integrator are from, by what they add.
-
-    Returns
-    -------
-    bytes
+        Whose parameters are read once, for many methods.
     """
-    return SystemDigest(system).method(
-        method_as_json(integrator_name, options, step_size, tolerance, plugins)
-    )
-
-
-class SystemDigest:
-    """Makes the `method_digest` of many methods of a system, whose parameters are read once."""
 
     def __init__(self, system: System) -> None:
         begun = _canonical_json([system.first_name, system.identity])[:-1]
         self._hash = hashlib.blake2b(begun.encode(), digest_size=16)
 
     def method(self, text: bytes) -> bytes:
-        """The `method_digest` of the method with a `method_as_json`."""
+        """The digest of the runs by a method with a `method_as_json`."""
         found = self._hash.copy()
         found.update(text)
         return found.digest()
@@ -89,7 +65,22 @@ def method_as_json(
     tolerance: Tolerance = math.nan,
     plugins: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The JSON after the system, as bytes, from the arguments of `method_digest`."""
+    """The JSON after the system, as bytes.
+
+    Parameters
+    ----------
+    integrator_name : str
+    options : dict
+        `Integrator.identity`.
+    step_size, tolerance : float
+        One is NaN: an adaptive integrator has a tolerance, another a step size.
+    plugins : dict of str to str, optional
+        Hashes of the plugins that system and integrator are from, by what they add.
+
+    Returns
+    -------
+    bytes
+    """
     if math.isfinite(tolerance):
         options, step_size = {**options, "tolerance": tolerance}, 0.0
     parts = [integrator_name, options, step_size]
@@ -103,7 +94,7 @@ def _canonical_json(value: object) -> str:
 
 
 def repeat_digest(method: bytes, repeat: int) -> bytes:
-    """A `method_digest`, as bytes, for the run's repeat of that number; 0 is the run itself."""
+    """The digest of a method for the run's repeat of that number; 0 is the run itself."""
     if not repeat:
         return method
     return hashlib.blake2b(method + repeat.to_bytes(8, "little"), digest_size=16).digest()
@@ -116,7 +107,7 @@ def initial_state_digest(state: NDArray[np.float64]) -> bytes:
 
 
 def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
-    """Digests of the runs of one `method_digest` from many `initial_state_digest`.
+    """Digests of the runs of one `SystemDigest.method` from many `initial_state_digest`.
 
     Parameters
     ----------
