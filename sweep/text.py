@@ -54,7 +54,8 @@ def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) ->
     """Text in aligned columns: words to the left, numbers to the right.
 
     Each cell is one line: what cannot be seen in it is shown, see `escape_control_characters`. A
-    terminal that is too narrow for all columns gets fewer, and a line that names the others.
+    terminal that is too narrow for all columns gets fewer, and a line that names the others; never
+    without those in `KEPT_COLUMNS`.
 
     Parameters
     ----------
@@ -82,14 +83,19 @@ def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) ->
     return text + f"\n(a wider terminal also shows {', '.join(left_out)})" * bool(left_out)
 
 
-def _columns_that_fit(headers: Sequence[str], widths: Sequence[int]) -> list[int]:
-    """Numbers of the columns that standard output has room for.
+# What a table is read for: no terminal is too narrow for these columns.
+KEPT_COLUMNS = ("verdict", "problem", "status", "before", "now", "after", "would be added",
+                "CPU time")  # fmt: skip
 
-    The last ones are left out first, but never the first one, and no verdict.
+
+def _columns_that_fit(headers: Sequence[str], widths: Sequence[int]) -> list[int]:
+    """Numbers of the columns that standard output has room for, and of those that are kept.
+
+    The last ones are left out first, but never the first one.
     """
     shown, room = list(range(len(widths))), width_of_output()
     for number in reversed(shown[1:]):
-        if sum(widths[k] + 2 for k in shown) - 2 > room and headers[number] != "verdict":
+        if sum(widths[k] + 2 for k in shown) - 2 > room and headers[number] not in KEPT_COLUMNS:
             shown.remove(number)
     return shown
 

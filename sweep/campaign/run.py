@@ -235,8 +235,8 @@ def run(
     name : str, optional
         Name by which `sweep cancel` can end the run even before it has the lease.
     trust_plugins : bool
-        Whether to approve, and run, the plugins that a store brings: the one that is run, or one
-        from whose runs initial states are taken. See `sweep.plugins.approvals`.
+        Whether to approve, and run, the plugins that the store brings. See
+        `sweep.plugins.approvals`.
 
     Returns
     -------

@@ -103,21 +103,33 @@ def _file_option(name: str, text: str) -> Callable[[Command], Command]:
     return click.option(name, metavar="FILE", type=click.Path(), help=text)
 
 
+def _options_of_workers(kinds: str, count: str) -> dict[str, Callable[[Command], Command]]:
+    """Options for workers that are started: on which kinds of clusters, and how many by default."""
+    return {
+        "profile": click.option(
+            "--cluster",
+            "profile",
+            metavar="PROFILE",
+            help=f"Where to start workers: {kinds}, or a profile in geosweep.clusters of Dask's "
+            "configuration.",
+        ),
+        "workers": click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            help=f"Number of workers to start. By default {count}.",
+        ),
+    }
+
+
+_HERE_OR_ELSEWHERE = _options_of_workers(
+    "local (the default), slurm, pbs, lsf, sge, kubernetes",
+    "one per core locally, but no more than there are tasks; elsewhere as the profile says",
+)
+_IN_JOBS = _options_of_workers("slurm, pbs, lsf, sge", "as the profile says")
+
 # By the names of the fields of a `ClusterSpec`.
 _CLUSTER_OPTIONS: dict[str, Callable[[Command], Command]] = {
-    "profile": click.option(
-        "--cluster",
-        "profile",
-        metavar="PROFILE",
-        help="Where to start workers: local (the default), slurm, pbs, lsf, sge, kubernetes, or a "
-        "profile in geosweep.clusters of Dask's configuration.",
-    ),
-    "workers": click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        help="Number of workers to start. By default one per core locally, but no more than "
-        "there are tasks; elsewhere as the profile says.",
-    ),
+    **_HERE_OR_ELSEWHERE,
     "scheduler": click.option(
         "--scheduler",
         metavar="ADDRESS",
@@ -139,7 +151,9 @@ _CLUSTER_OPTIONS: dict[str, Callable[[Command], Command]] = {
 }
 
 
-def cluster_options(command: Command) -> Command:
+def cluster_options(
+    command: Command, options: Mapping[str, Callable[[Command], Command]] = _CLUSTER_OPTIONS
+) -> Command:
     """Decorator that adds the options for where to compute.
 
     They become one argument, `cluster`: a `sweep.clusters.spec.ClusterSpec`, whose fields are None
@@ -151,7 +165,12 @@ def cluster_options(command: Command) -> Command:
         cluster = ClusterSpec(**{name: given.pop(name) for name in _CLUSTER_OPTIONS})
         command(cluster=cluster, **given)
 
-    return _with_options(command_with_cluster, _CLUSTER_OPTIONS.values())
+    return _with_options(command_with_cluster, options.values())
+
+
+def submission_options(command: Command) -> Command:
+    """As `cluster_options`, of a command that starts no workers on this machine."""
+    return cluster_options(command, _CLUSTER_OPTIONS | _IN_JOBS)
 
 
 def run_options(command: Command) -> Command:

@@ -111,8 +111,8 @@ def command(
         click.echo(f"Wrote {shown}. Next: sweep run {shown}", err=as_json)
         if recommendation.samples < FEWEST:
             has = count_with_noun(recommendation.samples, "sample")
-            said = f"Its {has} tell whether bounds are kept; no drift, which needs {FEWEST} or more"
-            click.echo(f"{said}: give the file more.", err=as_json)
+            said = f"With {has} it tells whether bounds are kept, and no drift"
+            click.echo(f"{said}: give the file {FEWEST} or more.", err=as_json)
     if picture is not None:
         sweep.plots.save(sweep.plots.recommendation_picture(recommendation), picture)
         click.echo(f"Wrote {plot}", err=as_json)

@@ -8,12 +8,12 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.common import (
     checkpoint_option,
-    cluster_options,
     echo_json,
     json_option,
     max_time_option,
     optional_store,
     study_argument,
+    submission_options,
     trust_option,
 )
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("submit")
 @study_argument
 @optional_store
-@cluster_options
+@submission_options
 @max_time_option
 @checkpoint_option
 @trust_option

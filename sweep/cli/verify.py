@@ -14,7 +14,7 @@ from sweep.cli.main import DOES_NOT_HOLD
 from sweep.cli.progress import ProgressLine
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
-from sweep.store.upkeep import COPY, FOREIGN, GONE, NOTHING, REMOVE, RUN, STUDY
+from sweep.store.upkeep import COPY, FOREIGN, GONE, REMOVE, RUN, STUDY
 from sweep.store.upkeep.verify import Finding
 from sweep.text import count_with_noun, format_table
 
@@ -27,7 +27,9 @@ SHOWN = 20
 @click.command("verify")
 @store_argument
 @click.option(
-    "--repair", is_flag=True, help="Repair it: mark runs to compute again, remove strays."
+    "--repair",
+    is_flag=True,
+    help="Repair it: mark runs to compute again, remove what is left over.",
 )
 @trust_option
 @json_option
@@ -134,7 +136,7 @@ def _finding_cells(finding: Finding) -> list[str]:
 
 
 def _print_what_repair_would_do(store: Store, findings: Sequence[Finding]) -> None:
-    count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, FOREIGN, NOTHING), 0)
+    count = dict.fromkeys((RUN, STUDY, COPY, REMOVE, FOREIGN), 0)
     for finding in findings:
         count[finding.remedy] += 1
     gone = _experiments_that_are_gone(findings)
@@ -151,9 +153,8 @@ def _print_what_repair_would_do(store: Store, findings: Sequence[Finding]) -> No
         click.echo(f"{count[REMOVE] - len(gone):,} would be removed")
     if count[FOREIGN]:
         click.echo(f"{count[FOREIGN]:,} would stay as they are, and are to be moved away")
-    if count[NOTHING]:
-        click.echo(f"{count[NOTHING]:,} cannot be mended: restore the store from a copy")
-    click.echo(f"To mend it: sweep verify {store} --repair")
+    if any(finding.remedy != FOREIGN for finding in findings):
+        click.echo(f"To mend it: {shlex.join(['sweep', 'verify', str(store), '--repair'])}")
 
 
 def _count_rows_to_rerun(findings: Sequence[Finding]) -> dict[str, int]:
@@ -182,12 +183,18 @@ def _print_repaired(
     for place, count in marked.items():
         if place not in runs and count:
             click.echo(f"{place}: {count:,} references will be computed when a run needs them")
-    if left:
-        click.echo(f"{len(left):,} could not be mended:")
-        for finding in left[:SHOWN]:
+    foreign = [finding for finding in left if finding.remedy == FOREIGN]
+    for said, some in (
+        ("could not be mended", [finding for finding in left if finding.remedy != FOREIGN]),
+        ("stay as they are, and are to be moved away", foreign),
+    ):
+        if some:
+            click.echo(f"{len(some):,} {said}:")
+        for finding in some[:SHOWN]:
             where = "/".join(filter(None, (finding.place, finding.array)))
             click.echo(f"  {where} {'/'.join(map(str, finding.chunk))} {finding.text}")
-    else:
+    if len(left) == len(foreign):
         again = f" To compute the runs: {shlex.join(['sweep', 'run', str(store)])}"
         needed = runs or _experiments_that_are_gone(findings)
-        click.echo(f"All is mended.{again if needed else ''}")
+        rest = " else" * bool(foreign)
+        click.echo(f"All{rest} is mended.{again if needed else ''}")

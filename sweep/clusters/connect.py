@@ -207,7 +207,10 @@ def _address_in_file(file: Path, check: Check) -> str:
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            return str(json.loads(file.read_text(encoding="utf-8"))["address"])
+            found = json.loads(file.read_text(encoding="utf-8"))["address"]
+            if isinstance(found, str):
+                return found
+            raise TypeError
         except FileNotFoundError:
             said = f"is not there, and was not written within {CONNECT_SECONDS} s"
         except ValueError:

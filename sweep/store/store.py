@@ -305,7 +305,8 @@ class Store:
         if (version := attributes["format_version"]) < FORMAT_VERSION:
             raise InputError(
                 f"{self} has format {version}, of an earlier Geosweep; this one reads format "
-                f"{FORMAT_VERSION}. Run its study into another STORE"
+                f"{FORMAT_VERSION}. Run its study, whose text is in 'studies' of "
+                f"{self.place / METADATA}, into another STORE"
             )
         if version > FORMAT_VERSION:
             raise InputError(

@@ -100,8 +100,10 @@ def note_coordinates(
         plain = {array.path for array in arrays if shards or not array.sharded}
         paths = sorted(path for path in below - {f"{name}{ending}" for name in names}
                        if path.rpartition("/")[0] in plain)  # fmt: skip
-        read = map_over_place(store.place, lambda path: (store.place / path).read_bytes(), paths)
-        note_files(store, group, dict(zip(paths, map(entry_of, read), strict=True)), check)
+        read = map_over_place(
+            store.place, lambda path: entry_of((store.place / path).read_bytes()), paths
+        )
+        note_files(store, group, dict(zip(paths, read, strict=True)), check)
 
 
 def missing_files(store: Store, group: str, paths: set[str]) -> list[str]:
