@@ -63,7 +63,7 @@ def noticing_scheduler_loss(client: Client) -> Iterator[None]:
         raise Interrupted(GONE) from error
 
 
-def count_task_slots(client: Client, check: Check) -> int:
+def count_tasks_at_once(client: Client, check: Check) -> int:
     """Number of threads of all workers; `check` is called while this waits, and may raise."""
     threads: Mapping[str, int] = ask_cluster_with_retries(client, client.nthreads, check)
     return max(1, sum(threads.values()))

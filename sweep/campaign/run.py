@@ -45,7 +45,7 @@ from integrators.errors import check_number
 from integrators.html import html_text
 from integrators.status import COMPLETE, STATUS
 from sweep.analysis.rows import Rows
-from sweep.campaign.hand_out import count_task_slots, hand_out, noticing_scheduler_loss
+from sweep.campaign.hand_out import count_tasks_at_once, hand_out, noticing_scheduler_loss
 from sweep.campaign.plan import Planner, make_tasks
 from sweep.campaign.probe import Rehearsal
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
@@ -439,7 +439,7 @@ class _Coordinator:
         known = any(entry.known for entry in planner.entries)
         counted = Counter(self.store).count() if known else ()
         before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
-        slots = count_task_slots(self.client, self.stop.check)
+        slots = count_tasks_at_once(self.client, self.stop.check)
         plans, count = planner.plans, 0
         while plans:
             references, runs = make_tasks(self.store, plans, slots, self.checkpoint_every)

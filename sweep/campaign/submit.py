@@ -317,12 +317,12 @@ class _SubmittedRun(Watcher):
 
     def compared(self, entries: Sequence[Entry]) -> None:
         """Note that this process holds the lease, and runs the study."""
-        self._note(state=RUNNING, host=platform.node(), attempt=_this_process())
+        self._note(state=RUNNING, host=platform.node(), attempt=_attempt_of_this_process())
 
     def _note_end(self, why: str) -> None:
         # Another worker that took it over notes its own end.
         found = self._submission
-        is_ours = found is not None and found.attempt in ("", _this_process())
+        is_ours = found is not None and found.attempt in ("", _attempt_of_this_process())
         if is_ours or lease_holder_of_store(self.store) is None:
             self._note(state=ENDED, host=platform.node(), why=why)
 
@@ -332,5 +332,5 @@ class _SubmittedRun(Watcher):
                 requests.note_submission(self.store, dataclasses.replace(found, **changes))
 
 
-def _this_process() -> str:
+def _attempt_of_this_process() -> str:
     return f"{platform.node()} {os.getpid()}"

@@ -103,11 +103,11 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
 
 def _readers(
     top: Place, tables: Sequence[dict[str, Any]], defaults: Mapping[str, Any], library: Library
-) -> "Iterator[_ExperimentReader]":
+) -> "Iterator[_ExperimentResolver]":
     """A reader of each experiment, with what it has of the defaults."""
     known = {key: value for key, value in defaults.items() if key in model.Defaults.model_fields}
     for index, own in enumerate(tables):
-        yield _ExperimentReader(known | own, top.at("experiment", index), library)
+        yield _ExperimentResolver(known | own, top.at("experiment", index), library)
 
 
 def _resolve_experiments(
@@ -176,10 +176,12 @@ class Unread(Exception):
 
 
 class _Step(Generic[Found]):
-    def __init__(self, path: tuple[str, ...], read: "Callable[[_ExperimentReader], Found]") -> None:
+    def __init__(
+        self, path: tuple[str, ...], read: "Callable[[_ExperimentResolver], Found]"
+    ) -> None:
         self._path, self._read = path, read
 
-    def __get__(self, reader: "_ExperimentReader", _: type) -> Found:
+    def __get__(self, reader: "_ExperimentResolver", _: type) -> Found:
         if self not in reader.found:
             reader.found[self] = reader.gather(self._value, reader)
         value: Found = reader.found[self]
@@ -187,7 +189,7 @@ class _Step(Generic[Found]):
             raise Unread
         return value
 
-    def _value(self, reader: "_ExperimentReader") -> object:
+    def _value(self, reader: "_ExperimentResolver") -> object:
         try:
             with reader.at(*self._path).context():
                 return self._read(reader)
@@ -197,7 +199,7 @@ class _Step(Generic[Found]):
 
 def step(
     *path: str,
-) -> "Callable[[Callable[[_ExperimentReader], Found]], _Step[Found]]":
+) -> "Callable[[Callable[[_ExperimentResolver], Found]], _Step[Found]]":
     """A property that is read once; what is wrong with it is told at a key of the experiment.
 
     Where one fails, those that take it fail too, and say nothing.
@@ -205,7 +207,7 @@ def step(
     return lambda read: _Step(path, read)
 
 
-class _ExperimentReader:
+class _ExperimentResolver:
     """Reads an ``[[experiment]]``, a step after the other.
 
     Parameters
@@ -234,7 +236,7 @@ class _ExperimentReader:
 
     def read(self) -> ResolvedExperiment:
         """The experiment, with its times in the system's own unit; or all that is wrong with it."""
-        for name, own in vars(_ExperimentReader).items():
+        for name, own in vars(_ExperimentResolver).items():
             if isinstance(own, _Step):
                 with contextlib.suppress(Unread):
                     getattr(self, name)

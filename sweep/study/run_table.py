@@ -40,7 +40,7 @@ Numbers = NDArray[np.integer]  # of runs, systems, starts …
 States = NDArray[np.float64]  # their last axes are rows and components
 
 
-class Starts:
+class StartTable:
     """The initial conditions of an experiment as starts, counted over all of them.
 
     Parameters
@@ -172,7 +172,7 @@ class RunTable:
     experiment : ResolvedExperiment
     systems : tuple of systems.System
         One for each combination of scanned values, the last axis fastest.
-    starts : Starts
+    starts : StartTable
     scanned : dict of str to ndarray, shape (systems,)
         By the name of each scanned axis its values, or their labels, in the systems.
     methods : Methods
@@ -184,7 +184,7 @@ class RunTable:
 
     experiment: ResolvedExperiment
     systems: tuple[System, ...]
-    starts: Starts
+    starts: StartTable
     scanned: dict[str, np.ndarray]
     methods: Methods
     repeat: Numbers
@@ -304,7 +304,7 @@ class RunTable:
         Returns
         -------
         ndarray, shape (runs, rows, 3, 2), or None
-            As of `Starts.states_of_starts`; None if none of them is.
+            As of `StartTable.states_of_starts`; None if none of them is.
         """
         some = self.take(runs)
         own = np.array([entry.is_precise for entry in self.experiment.integrators])
@@ -462,7 +462,7 @@ def _table_of_grid(experiment: ResolvedExperiment) -> RunTable:
         for sizes in experiment.steps_of(entry)
     )
     systems = experiment.make_systems()
-    starts = Starts(systems, experiment.initial_conditions)
+    starts = StartTable(systems, experiment.initial_conditions)
     axis_index = scan_index_combinations(experiment.scan, experiment.zipped)
     scanned = {
         axis.name: axis.column[index]
@@ -509,7 +509,7 @@ def _unite_run_tables(experiment: ResolvedExperiment, tables: Sequence[RunTable]
         place = {value: index for index, value in enumerate(axis.values)}
         scanned[axis.name] = axis.column[[place[value] for value in values]]
     made = tuple(systems.values())
-    rest = experiment, made, Starts(made, conditions), scanned, Methods(methods)
+    rest = experiment, made, StartTable(made, conditions), scanned, Methods(methods)
     united = RunTable(*rest, *map(np.concatenate, zip(*columns, strict=True)))
     digests = np.concatenate([table.digests for table in tables])
     return united.take(np.sort(np.unique(digests, return_index=True)[1]))

@@ -320,7 +320,7 @@ class _Search:
             going = {
                 own: more
                 for own, trials in tried.items()
-                if (more := _next_amounts(own, trials, part, limit))
+                if (more := _amounts_to_try(own, trials, part, limit))
             }
             # The others wait: perhaps their turn never comes.
             spent = {own: max(map(COST, tried[own])) for own in going}
@@ -432,7 +432,7 @@ def _is_at_floor(trials: Sequence[Trial]) -> bool:
     return bool(last.ratio > before.ratio * (before.amount / last.amount) ** AT_FLOOR)
 
 
-def _next_amounts(
+def _amounts_to_try(
     candidate: Candidate, trials: Sequence[Trial], part: Round, limit: float
 ) -> list[float]:
     """The next amounts to try, by exponential search (Bentley and Yao, 1976).

@@ -358,19 +358,19 @@ class Integration:
         """Take the steps between some samples: what counts as the time of runs."""
         problem, bound, kept = self.problem, self.recipe.bound, runs.checkpoints
         known = None if kept is None else kept[:, : problem.checkpoint_size]
-        runs.tried, began = 0, _clocks()
+        runs.tried, began = 0, _cpu_and_wall_seconds()
         found: Integrated
         if self._integrator.adaptive:
             known, runs.tried = adaptive.prepare(
                 problem, runs.initial, bound, runs.tolerance, known, most
             )
-            most, began = 0 if most is not None and runs.tried else most, _clocks()
+            most, began = 0 if most is not None and runs.tried else most, _cpu_and_wall_seconds()
             found = adaptive.run_adaptive(
                 problem, runs.initial, self._times[span], runs.tolerance, self._keeps_statistics,
                 checkpoints=known, bound=bound, most=most,
             )  # fmt: skip
             runs.counters = found.counters
-            cpu, wall = (_clocks() - began) / len(runs.initial)
+            cpu, wall = (_cpu_and_wall_seconds() - began) / len(runs.initial)
         else:
             counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
             found, (cpu, wall) = self._take_steps(
@@ -394,10 +394,10 @@ class Integration:
         """
         found, seconds = [], np.zeros((2, len(members)))
         for i in range(0, len(members), WIDTH):
-            some, began = slice(i, i + WIDTH), _clocks()
+            some, began = slice(i, i + WIDTH), _cpu_and_wall_seconds()
             known = None if checkpoints is None else checkpoints[some]
             found.append(fixed.run_batch(self.problem, members[some], checkpoints=known, **steps))
-            seconds[:, some] = ((_clocks() - began) / len(members[some]))[:, None]
+            seconds[:, some] = ((_cpu_and_wall_seconds() - began) / len(members[some]))[:, None]
         if len(found) == 1:
             return found[0], seconds
         arrays: dict[str, Any] = {
@@ -679,7 +679,7 @@ class Integration:
         return columns
 
 
-def _clocks() -> NDArray[np.float64]:
+def _cpu_and_wall_seconds() -> NDArray[np.float64]:
     """Seconds of CPU of this thread, and of the clock."""
     return np.array([time.thread_time(), time.perf_counter()])
 
