@@ -186,7 +186,7 @@ def _print_repaired(
     foreign = [finding for finding in left if finding.remedy == FOREIGN]
     for said, some in (
         ("could not be mended", [finding for finding in left if finding.remedy != FOREIGN]),
-        ("stay as they are, and are to be moved away", foreign),
+        ("left where they are, to be moved away by hand", foreign),
     ):
         if some:
             click.echo(f"{len(some):,} {said}:")
