@@ -3,6 +3,7 @@
 from integrators.lazy import lazy
 
 _HOMES = {
+    "format_plans": "sweep.campaign.plan",
     "warnings_before_runs": "sweep.study.warnings",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

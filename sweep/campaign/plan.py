@@ -34,7 +34,6 @@ from integrators.errors import InputError
 from integrators.html import html_text
 from sweep.analysis.rows import Rows
 from sweep.campaign.probe import Cost, ReferenceProbe, RunProbe, seconds_of_probes
-from sweep.campaign.watch import format_plans
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import ReferenceTask, make_solver
 from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunTask, Task
@@ -46,7 +45,7 @@ from sweep.store.diff import reference_samples, references_of_run_table
 from sweep.store.files import references_group_name
 from sweep.store.studies import resolve_study_and_store
 from sweep.study import variables
-from sweep.text import about_duration, count_with_noun
+from sweep.text import about_duration, count_with_noun, format_duration, format_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -457,6 +456,43 @@ class LackingReferences:
 
 
 # --- plans -------------------------------------------------------------------------------------
+
+
+def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
+    """Plans as a table with a row for each experiment, and a line of totals."""
+    rows = [plan.facts for plan in plans]
+    cells = [
+        [
+            row["experiment"],
+            *(f"{row[name]:,}" for name in ("runs", "references", "steps", "files")),
+            _byte_count_text(row["bytes"]),
+            about_duration(row["cpu_seconds"]),
+        ]
+        for row in rows
+    ]
+    names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
+    runs, seconds, recording = (
+        sum(row[name] for row in rows) for name in ("runs", "cpu_seconds", "recording_cpu_seconds")
+    )
+    text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "
+    text += f"{about_duration(seconds)} of CPU time"
+    # Steps are taken again to measure something: with tangent vectors, or backwards.
+    measured = any(
+        name.startswith(variables.MEASURED)
+        for plan in plans
+        for name in plan.entry.experiment.record
+    )
+    purpose = "to measure exponents and defects, and to record" if measured else "to record them"
+    text += f", and {format_duration(recording)} {purpose}" * (recording > 0)
+    return f"{format_table(names, cells)}\n{text}"
+
+
+def _byte_count_text(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from integrators.html import html_text
-from sweep.study import variables
-from sweep.text import about_duration, count_with_noun, format_duration, format_table
+from sweep.text import count_with_noun, format_duration
 
 if TYPE_CHECKING:
     from sweep.campaign.plan import ExperimentPlan
@@ -92,43 +91,6 @@ class Progress:
         """How many runs were done, and how long they took."""
         took = format_duration(time.monotonic() - self._began)
         return f"{self.done:,} of {self.runs:,} runs in {took}"
-
-
-def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
-    """Plans as a table with a row for each experiment, and a line of totals."""
-    rows = [plan.facts for plan in plans]
-    cells = [
-        [
-            row["experiment"],
-            *(f"{row[name]:,}" for name in ("runs", "references", "steps", "files")),
-            _byte_count_text(row["bytes"]),
-            about_duration(row["cpu_seconds"]),
-        ]
-        for row in rows
-    ]
-    names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
-    runs, seconds, recording = (
-        sum(row[name] for row in rows) for name in ("runs", "cpu_seconds", "recording_cpu_seconds")
-    )
-    text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "
-    text += f"{about_duration(seconds)} of CPU time"
-    # Steps are taken again to measure something: with tangent vectors, or backwards.
-    measured = any(
-        name.startswith(variables.MEASURED)
-        for plan in plans
-        for name in plan.entry.experiment.record
-    )
-    purpose = "to measure exponents and defects, and to record" if measured else "to record them"
-    text += f", and {format_duration(recording)} {purpose}" * (recording > 0)
-    return f"{format_table(names, cells)}\n{text}"
-
-
-def _byte_count_text(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
 
 
 def is_notebook() -> bool:

@@ -10,7 +10,7 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.campaign.watch import Watcher, format_plans
+from sweep.campaign.watch import Watcher
 from sweep.cli.common import (
     budget_option,
     echo_json,
@@ -194,7 +194,7 @@ class Terminal(Watcher):
 
     def planned(self, plans: "Sequence[ExperimentPlan]", tasks: int, workers: int) -> None:
         """Print the plan."""
-        text = f"{format_plans(plans, tasks)}, {count_with_noun(workers, 'worker')}"
+        text = f"{sweep.campaign.format_plans(plans, tasks)}, {count_with_noun(workers, 'worker')}"
         self._echo(text, self._err)
 
     def said(self, text: str) -> None:

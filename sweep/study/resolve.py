@@ -54,8 +54,9 @@ from sweep.study.model import (
     expected,
     read_table,
 )  # fmt: skip
+from sweep.study.resolve_starts import read_start
 from sweep.study.run_id import StepSize, Tolerance
-from sweep.study.starts import Start, read_start
+from sweep.study.starts import Start
 from sweep.study.text import Place, StudyText, read_each
 from sweep.study.time_axis import PerDecade, TimeAxis
 from sweep.study.variables import CHAOS, lyapunov_names
