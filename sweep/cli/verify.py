@@ -152,7 +152,7 @@ def _print_what_repair_would_do(store: Store, findings: Sequence[Finding]) -> No
     if count[REMOVE] > len(gone):
         click.echo(f"{count[REMOVE] - len(gone):,} would be removed")
     if count[FOREIGN]:
-        click.echo(f"{count[FOREIGN]:,} would stay as they are, and are to be moved away")
+        click.echo(f"{count[FOREIGN]:,} would be left, to be moved away by hand")
     if any(finding.remedy != FOREIGN for finding in findings):
         click.echo(f"To mend it: {shlex.join(['sweep', 'verify', str(store), '--repair'])}")
 
@@ -186,7 +186,7 @@ def _print_repaired(
     foreign = [finding for finding in left if finding.remedy == FOREIGN]
     for said, some in (
         ("could not be mended", [finding for finding in left if finding.remedy != FOREIGN]),
-        ("left where they are, to be moved away by hand", foreign),
+        ("left, to be moved away by hand", foreign),
     ):
         if some:
             click.echo(f"{len(some):,} {said}:")

@@ -12,30 +12,17 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from reporting import PROGRAMS, STEP_SIZES, write_study
 
-SWEEP = Path(sysconfig.get_path("scripts")) / "sweep"
+SWEEP = PROGRAMS / "sweep"
 CORES = os.cpu_count() or 1
-STEP_SIZES = (1.25e-3, 1e-3, 8e-4, 5e-4)
 DURATION, SAMPLES = 85.0, 50
-STUDY = """
-format = 1
-name = "short-runs"
-[[experiment]]
-name = "ensemble"
-system = "spherical_pendulum_chain"
-integrators = ["variational"]
-step_size = {steps}
-initial_condition = {{ around = "lee", random = {starts}, spread = 1e-2, seed = 1 }}
-duration = {duration}
-samples = {samples}
-"""
 
 
 def seconds_of(*command, **environment):
@@ -83,10 +70,8 @@ def bare_seconds(starts):
 def overhead(runs):
     """Ratio of the service's core seconds to the bare kernels', and seconds of a bare run."""
     starts = runs // len(STEP_SIZES)
-    text = STUDY.format(steps=list(STEP_SIZES), starts=starts, duration=DURATION, samples=SAMPLES)
     with tempfile.TemporaryDirectory() as folder:
-        study = Path(folder) / "short-runs.toml"
-        study.write_text(text)
+        study = write_study(Path(folder), "short-runs", runs, duration=DURATION, samples=SAMPLES)
         seconds_of(SWEEP, "plan", study)  # compiles the kernels
         wall = seconds_of(SWEEP, "run", study, Path(folder) / "store.zarr", "--no-summary")
     share = max(8, starts // 20 // CORES // 8 * 8)
@@ -114,9 +99,14 @@ def lanes_gain():
     with tempfile.TemporaryDirectory() as folder:
         medians = []
         for starts in (1, 64):
-            study = Path(folder) / f"{starts}.toml"
-            text = STUDY.format(steps=[1e-3], starts=starts, duration=DURATION, samples=SAMPLES)
-            study.write_text(text)
+            study = write_study(
+                Path(folder),
+                f"of-{starts}",
+                starts,
+                duration=DURATION,
+                samples=SAMPLES,
+                steps=[1e-3],
+            )
             seconds_of(SWEEP, "run", study, Path(folder) / f"{starts}.zarr", "--no-summary")
             tree = sweep.open_study(Path(folder) / f"{starts}.zarr")
             medians.append(float(np.median(tree["ensemble"]["cpu_time"])))
