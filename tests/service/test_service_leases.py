@@ -6,9 +6,11 @@ import os
 import re
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import Client
 from interrupting import Process
 from study_text import one_experiment, study_of
 from waiting import HANG
@@ -178,6 +180,22 @@ def test_a_run_that_wakes_after_its_successor_has_ended_says_who_that_was(
     assert run.returncode == 4 and "Traceback" not in errors, printed + errors
     assert re.search(rf"taken over by .* \(process {os.getpid()}, .*ended since", printed + errors)
     assert "moved" not in printed + errors
+
+
+def test_a_worker_whose_unfinished_file_a_successor_removes_fails_nothing(store, lock, monkeypatch):
+    """It was about to complete a record, as a process may be that is suspended there."""
+    rename = Path.rename
+
+    def succeed(path, target):
+        if "/records/" in os.fspath(target):
+            write(lock)
+            path.unlink()
+        return rename(path, target)
+
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as own:
+        monkeypatch.setattr(Path, "rename", succeed)
+        outcome = sweep.run(study_of(SMALL), store, own)
+    assert not outcome.complete and "was taken over by emmy on node7" in outcome.stopped
 
 
 def test_the_lease_and_directories_made_for_it_go_whatever_ends_a_run(tmp_path):

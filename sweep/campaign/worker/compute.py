@@ -83,11 +83,25 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
         except RecursionError as error:  # whose traceback is too deep: Dask would wait forever
             failure = RuntimeError(f"RecursionError: {error}")
         except Exception as error:
-            failure = error
+            if fenced_off := _is_fenced_off(task, session):  # what it needed was cleared away
+                session.stop()
+            else:
+                failure = error
     if failure is not None:  # raised here, since what it is raised from would be sent with it
         raise failure
     failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
     return Receipt(task.experiment, len(status), failed, seconds, whole, fenced_off)
+
+
+def _is_fenced_off(task: RunTask | ReferenceTask, session: Session) -> bool:
+    """Whether the store takes no records of a session any more."""
+    try:
+        session.check(task.store)
+    except LeaseLost:
+        return True
+    except Exception:  # what the task met says more
+        return False
+    return False
 
 
 def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:
