@@ -276,6 +276,7 @@ def test_damage_to_an_array_while_results_are_folded_into_it(
     store, _ = killed(tmp_path / "killed", 0, "only/sample_count")  # what is written last
     files = list((store / "only" / array).glob("c*"))
     assert files and not list((store / "only" / "sample_count").glob("c*"))
+    # Some or none, as its tasks ended before the other experiment was folded or not.
     done = {row.experiment: row.done for row in sweep.status(store)}["second"]
     flip(*files)
     with pytest.raises(Damaged, match=f"only/{array}.*--repair"):
@@ -283,7 +284,7 @@ def test_damage_to_an_array_while_results_are_folded_into_it(
     mended = sweep.repair(store)
     assert mended.marked == {"only": 6} and not mended.left and sweep.verify(store) == []
     progress = {row.experiment: row.done for row in sweep.status(store)}
-    assert progress == {"only": 0, "second": done} and done
+    assert progress == {"only": 0, "second": done}
     assert run_text(TEXT, store).complete and sweep.verify(store) == []
     for experiment in NAMES:
         assert_same_runs(whole, store, experiment)
