@@ -55,7 +55,22 @@ _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 12
 
 
 def check_known(kind: str, name: object, valid: Collection[str], key: str | None = None) -> None:
-    """Raise `InputError` unless `name` is one of `valid`, with the nearest valid name."""
+    """Check that a name is known.
+
+    Parameters
+    ----------
+    kind : str
+        What it names, for the message.
+    name : object
+    valid : collection of str
+    key : str, optional
+        Of the setting whose value it is.
+
+    Raises
+    ------
+    InputError
+        Unless `name` is one of `valid`; with the nearest of them.
+    """
     if not isinstance(name, str) or name not in valid:
         close = suggest_nearest(str(name)[:MOST_COMPARED], valid)
         raise InputError(f"unknown {kind} {short_repr(name)}.{close}", key=key)
@@ -64,7 +79,25 @@ def check_known(kind: str, name: object, valid: Collection[str], key: str | None
 def check_number(
     name: str, value: Any, above: float = -math.inf, least: float = -math.inf
 ) -> float:
-    """`value` as a float if it is a finite real number > `above` and ≥ `least`, or `InputError`."""
+    """Check that a value is a finite real number within bounds.
+
+    Parameters
+    ----------
+    name : str
+        Of the setting whose value it is.
+    value : object
+    above, least : float
+        It must be > `above` and ≥ `least`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not _is_finite(value) or not value > above or not value >= least:
         expected = "a number"
@@ -82,7 +115,24 @@ def _is_finite(value: numbers.Real) -> bool:
 
 
 def check_whole(name: str, value: Any, least: int = 1) -> int:
-    """`value` as an int if it is a whole number of at least `least`, or `InputError`."""
+    """Check that a value is a whole number of at least `least`.
+
+    Parameters
+    ----------
+    name : str
+        Of the setting whose value it is.
+    value : object
+    least : int
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:
         raise InputError(
@@ -98,9 +148,26 @@ def _float_array(value: Any) -> np.ndarray:
 def check_array(
     name: str, value: Any, shape: str, array: Callable[[Any], np.ndarray] = _float_array
 ) -> np.ndarray:
-    """`value` as a float array; `InputError`, which says the `shape` to give, if it is none.
+    """Check that a value is an array of numbers.
 
-    `array` makes one of other numbers.
+    Parameters
+    ----------
+    name : str
+        Of the setting whose value it is.
+    value : array_like
+    shape : str
+        The shape to give, for the message.
+    array : callable, optional
+        Makes the array of the value; by default one of floats.
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    InputError
+        If it is none.
     """
     try:
         return array(value)

@@ -13,11 +13,24 @@ from integrators.errors import InputError, check_known, check_number, check_whol
 class Option:
     """An option of a method: its default, what it must be, and what it does.
 
-    It is one of `choices` or, without any, a number from `least` to `most`; a whole one if
-    `whole`, one that is not 0 if `positive`. With `read` it is neither, and has no default but
-    must be given: ``read(name, value)`` makes the value of it, which is hashable, or raises
-    `InputError`. One that is `later` came when there were stores of the method's runs, and at its
-    default it is no part of their identity.
+    Parameters
+    ----------
+    default : object
+    description : str
+    choices : tuple of str
+        The values that it may have; without any it is a number.
+    most, least : float
+        Bounds of the number, which are allowed.
+    whole : bool
+        Whether the number is whole.
+    positive : bool
+        Whether the number is above 0; then `least` does not count.
+    read : callable, optional
+        ``read(name, value)`` makes the option of what is given, hashable, or raises `InputError`.
+        Then it is neither a choice nor a number, and must be given.
+    later : bool
+        Whether the method had stored runs before it had this option: at its default it is no part
+        of their identity.
     """
 
     default: object

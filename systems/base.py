@@ -91,7 +91,14 @@ class StateError:
 
 @dataclass(frozen=True)
 class Start:
-    """A named initial state: ``make(system)`` gives it, shape (rows, 3)."""
+    """A named initial state.
+
+    Parameters
+    ----------
+    name, description : str
+    make : callable
+        ``make(system)`` gives the state, shape (rows, 3).
+    """
 
     name: str
     description: str

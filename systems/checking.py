@@ -59,14 +59,47 @@ def check_members(system: ChecksStates, states: Iterable[np.ndarray]) -> None:
 
 
 def positive_vector(name: str, value: Any, count: int) -> tuple[float, ...]:
-    """A positive parameter for each of `count` bodies; see `number_vector`."""
+    """A positive parameter for each of `count` bodies: a number repeated, or a list.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : float or sequence of float
+    count : int
+
+    Returns
+    -------
+    tuple of float
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
     return number_vector(name, value, count, above=0.0)
 
 
 def number_vector(name: str, value: Any, count: int, **bounds: float) -> tuple[float, ...]:
     """A parameter for each of `count` bodies: a number repeated, or a list of that length.
 
-    `bounds` are those of `integrators.errors.check_number`.
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : float or sequence of float
+    count : int
+    **bounds : float
+        ``above`` and ``least`` of `integrators.plugin.check_number`.
+
+    Returns
+    -------
+    tuple of float
+
+    Raises
+    ------
+    InputError
+        If it is none.
     """
     if not is_list(value):
         return (check_number(name, value, **bounds),) * count
@@ -106,7 +139,22 @@ def excess_moment(moments: Sequence[float]) -> str:
 
 
 def check_count(value: Any, least: int = 1, most: int = MOST_BODIES) -> int:
-    """The parameter ``count`` as an int, if it is a whole number of bodies, or `InputError`."""
+    """Check that the parameter ``count`` is a whole number of bodies.
+
+    Parameters
+    ----------
+    value : object
+    least, most : int
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
     count = check_whole("count", value, least=least)
     if count > most:
         raise InputError(f"count = {count:,}; at most {most:,} bodies are possible", key="count")
@@ -120,7 +168,25 @@ def is_list(value: Any, length: int | None = None) -> bool:
 
 
 def vector_list(name: str, value: Any, count: int | None = None) -> Vectors:
-    """A parameter that is a list of 3-vectors, of `count` if that is given, as tuples."""
+    """A parameter that is a list of 3-vectors.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : sequence of 3-vectors
+    count : int, optional
+        How many there are to be.
+
+    Returns
+    -------
+    tuple of tuple of float
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
     if not is_list(value) or not len(value) or not all(is_list(row, 3) for row in value):
         raise InputError(f"{name} = {short_repr(value)}; expected a list of [x, y, z]", key=name)
     if count is not None and len(value) != count:
@@ -129,6 +195,13 @@ def vector_list(name: str, value: Any, count: int | None = None) -> Vectors:
 
 
 def set_checked(instance: object, **values: object) -> None:
-    """Set validated fields of a frozen dataclass while it is made."""
+    """Set validated fields of a frozen dataclass while it is made.
+
+    Parameters
+    ----------
+    instance : dataclass
+    **values : object
+        By field.
+    """
     for name, value in values.items():
         object.__setattr__(instance, name, value)

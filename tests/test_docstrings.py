@@ -3,22 +3,26 @@
 import inspect
 import re
 
-import integrators
+import integrators.plugin
 import sweep
-import systems
+import systems.plugin
 
 NAMED = {
     f"{package.__name__}.{name}": getattr(package, name)
-    for package in (integrators, systems, sweep)
+    for package in (integrators, integrators.plugin, systems, systems.plugin, sweep)
     for name in package.__all__
 }
 CALLABLE = {
     name: made
     for name, made in NAMED.items()
-    if inspect.isfunction(made) or (inspect.isclass(made) and not issubclass(made, Exception))
+    if callable(made) and not (inspect.isclass(made) and issubclass(made, Exception))
 }
-FUNCTIONS = [name for name, made in CALLABLE.items() if inspect.isfunction(made)]
-ABSTRACT = {"systems.System"}  # each system has parameters of its own
+FUNCTIONS = [
+    name
+    for name, made in CALLABLE.items()
+    if inspect.isfunction(made) and inspect.signature(made).return_annotation not in (None, "None")
+]
+ABSTRACT = {"systems.System", "systems.plugin.System"}  # each system has parameters of its own
 
 
 def sections(made):

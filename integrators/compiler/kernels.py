@@ -85,31 +85,79 @@ def whole_state(element: types.Type) -> Signature:
     parameters, numbers too, `out` a stack of 3-vectors that the function fills, `work` flat
     scratch of a declared size. All functions that a system offers have this signature, so that a
     method is compiled once for all systems and reaches them through a pointer.
+
+    Parameters
+    ----------
+    element : numba type
+        Of the numbers: float64, lanes or double-double.
+
+    Returns
+    -------
+    numba Signature
     """
     number, stack = number_of(element), vectors(element)
     return types.void(number, stack, flat(number), stack, flat(element))
 
 
 def state_value(element: types.Type) -> Signature:
-    """Signature ``(t, q, p) -> value`` of a number that belongs to a state."""
+    """Signature ``(t, q, p) -> value`` of a number that belongs to a state.
+
+    Parameters
+    ----------
+    element : numba type
+        Of the numbers: float64, lanes or double-double.
+
+    Returns
+    -------
+    numba Signature
+    """
     number = number_of(element)
     return element(number, vectors(element), flat(number))
 
 
 def generalized_force(element: types.Type) -> Signature:
-    """Signature ``(t, q, omega, p, out, work)`` of a force on bodies at `q` turning at `omega`."""
+    """Signature ``(t, q, omega, p, out, work)`` of a force on bodies at `q` turning at `omega`.
+
+    Parameters
+    ----------
+    element : numba type
+        Of the numbers: float64, lanes or double-double.
+
+    Returns
+    -------
+    numba Signature
+    """
     number, stack = number_of(element), vectors(element)
     return types.void(number, stack, stack, flat(number), stack, flat(element))
 
 
 def split_flow(element: types.Type) -> Signature:
-    """Signature ``(piece, t, h, w, low, p)`` of the exact flow of a piece; see `SplitFlow`."""
+    """Signature ``(piece, t, h, w, low, p)`` of the exact flow of a piece; see `SplitFlow`.
+
+    Parameters
+    ----------
+    element : numba type
+        Of the numbers: float64, lanes or double-double.
+
+    Returns
+    -------
+    numba Signature
+    """
     number, stack = number_of(element), vectors(element)
     return types.void(types.int64, number, number, stack, stack, flat(number))
 
 
 def inlined(function: Plain) -> Inlined:
-    """Compile a helper into the kernels that call it."""
+    """Decorate a function that kernels call, to be compiled into each of them.
+
+    Parameters
+    ----------
+    function : callable
+
+    Returns
+    -------
+    callable
+    """
     return Helper(function, OPTIONS) if IS_COMPILED else function
 
 
@@ -273,7 +321,21 @@ class Kernel:
 def kernel(
     signature: ElementSignature = whole_state, work: Callable[[int], int] | None = None
 ) -> Callable[[Plain], Kernel]:
-    """Decorate a function as a `Kernel` of `signature`; see there."""
+    """Decorate a function as a `Kernel`, compiled when it is first called.
+
+    Parameters
+    ----------
+    signature : callable
+        Makes the signature of an element type: `whole_state`, `state_value`, `generalized_force`
+        or `split_flow`.
+    work : callable, optional
+        ``work(rows)``: number of elements of scratch that the function uses; by default none.
+
+    Returns
+    -------
+    callable
+        The decorator.
+    """
     return lambda function: Kernel(function, signature, work=work)
 
 

@@ -231,7 +231,17 @@ _register_operators()
 
 
 def select(condition, if_true, if_false):
-    """Where `condition` holds `if_true`, elsewhere `if_false`; both are evaluated."""
+    """Where `condition` holds `if_true`, elsewhere `if_false`; both are evaluated.
+
+    Parameters
+    ----------
+    condition : bool or mask of lanes
+    if_true, if_false : number or lanes
+
+    Returns
+    -------
+    number or lanes
+    """
     if np.ndim(condition):
         return np.where(condition, if_true, if_false)
     return _select_scalar(condition, if_true, if_false)
@@ -323,7 +333,16 @@ def _bits(condition):
 
 
 def sqrt(x):
-    """Square root; NaN for a negative argument, in plain Python too."""
+    """Square root; NaN for a negative argument, in plain Python too.
+
+    Parameters
+    ----------
+    x : number or lanes
+
+    Returns
+    -------
+    number or lanes
+    """
     return math.sqrt(x) if x >= 0.0 else math.nan
 
 
@@ -344,6 +363,16 @@ def _sqrt(x):
 def fma(a, b, c):
     """a b + c, rounded once.
 
+    Parameters
+    ----------
+    a, b, c : number or lanes
+
+    Returns
+    -------
+    number or lanes
+
+    Notes
+    -----
     Compiled code uses the CPU's instruction or, on one that has none, the C library's function,
     whose bits are the same but which is slower. Plain Python, where `math.fma` is from 3.13 only,
     divides the exact ratio of two integers, which rounds once as well.
@@ -401,6 +430,18 @@ def _insert(typingctx, vector, value, index):
     return lane(lane, types.float64, types.int64), emit
 
 
+_EACH_LANE = """``math.{}``, lane by lane; NaN outside the domain, −∞ for the logarithm of 0.
+
+Parameters
+----------
+x : number or lanes
+
+Returns
+-------
+number or lanes
+"""
+
+
 def _each_lane(function: Callable[[float], float]) -> Callable[[Any], Any]:
     """`function` of a float, lane by lane: Numba's own scalar implementation each time."""
 
@@ -411,7 +452,7 @@ def _each_lane(function: Callable[[float], float]) -> Callable[[Any], Any]:
             return -math.inf if x == 0.0 else math.nan
 
     wrapped.__name__ = function.__name__
-    wrapped.__doc__ = f"``math.{function.__name__}``, lane by lane."
+    wrapped.__doc__ = _EACH_LANE.format(function.__name__)
 
     @overload(wrapped)
     def choose(x):

@@ -10,13 +10,30 @@ from integrators.compiler.lanes import fma, sqrt
 
 @inlined
 def get(y, i):
-    """Row `i` of the stack `y`."""
+    """Read row `i` of the stack `y`.
+
+    Parameters
+    ----------
+    y : ndarray, shape (rows, 3)
+    i : int
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+    """
     return y[i, 0], y[i, 1], y[i, 2]
 
 
 @inlined
 def put(y, i, a):
-    """Write `a` to row `i` of the stack `y`."""
+    """Write `a` to row `i` of the stack `y`.
+
+    Parameters
+    ----------
+    y : ndarray, shape (rows, 3)
+    i : int
+    a : tuple of 3 numbers or lanes
+    """
     y[i, 0] = a[0]
     y[i, 1] = a[1]
     y[i, 2] = a[2]
@@ -24,37 +41,94 @@ def put(y, i, a):
 
 @inlined
 def summed(w, low, i):
-    """Row `i` of the sum w + low of two stacks."""
+    """Read row `i` of the sum w + low of two stacks.
+
+    Parameters
+    ----------
+    w, low : ndarray, shape (rows, 3)
+    i : int
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+    """
     return add(get(w, i), get(low, i))
 
 
 @inlined
 def add(a, b):
-    """a + b"""
+    """a + b
+
+    Parameters
+    ----------
+    a, b : tuple of 3 numbers or lanes
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+    """
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
 
 @inlined
 def sub(a, b):
-    """a − b"""
+    """a − b
+
+    Parameters
+    ----------
+    a, b : tuple of 3 numbers or lanes
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+    """
     return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
 @inlined
 def scale(s, a):
-    """s a"""
+    """s a
+
+    Parameters
+    ----------
+    s : number or lanes
+    a : tuple of 3 numbers or lanes
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+    """
     return s * a[0], s * a[1], s * a[2]
 
 
 @inlined
 def axpy(s, a, b):
-    """s a + b"""
+    """s a + b, each component rounded once.
+
+    Parameters
+    ----------
+    s : number or lanes
+    a, b : tuple of 3 numbers or lanes
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+    """
     return fma(s, a[0], b[0]), fma(s, a[1], b[1]), fma(s, a[2], b[2])
 
 
 @inlined
 def dot(a, b):
-    """a · b"""
+    """a · b
+
+    Parameters
+    ----------
+    a, b : tuple of 3 numbers or lanes
+
+    Returns
+    -------
+    number or lanes
+    """
     return fma(a[2], b[2], fma(a[1], b[1], a[0] * b[0]))
 
 
@@ -72,7 +146,16 @@ def lacking(squared, a):
 
 @inlined
 def cross(a, b):
-    """a × b; that of a vector with itself is round-off, not 0."""
+    """a × b; that of a vector with itself is round-off, not 0.
+
+    Parameters
+    ----------
+    a, b : tuple of 3 numbers or lanes
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+    """
     return (
         fma(a[1], b[2], -(a[2] * b[1])),
         fma(a[2], b[0], -(a[0] * b[2])),
@@ -82,7 +165,14 @@ def cross(a, b):
 
 @inlined
 def accumulate(y, i, a):
-    """Add `a` to row `i` of the stack `y`, without compensation."""
+    """Add `a` to row `i` of the stack `y`, without compensation.
+
+    Parameters
+    ----------
+    y : ndarray, shape (rows, 3)
+    i : int
+    a : tuple of 3 numbers or lanes
+    """
     y[i, 0] = y[i, 0] + a[0]
     y[i, 1] = y[i, 1] + a[1]
     y[i, 2] = y[i, 2] + a[2]
@@ -100,7 +190,16 @@ def increment_by(y, low, i, wanted):
 
 @inlined
 def increment(y, low, i, d):
-    """Add `d` to row `i` of `y` by Kahan's compensated sum; `low` keeps what was lost."""
+    """Add `d` to row `i` of `y` by Kahan's compensated sum.
+
+    Parameters
+    ----------
+    y : ndarray, shape (rows, 3)
+    low : ndarray, shape (rows, 3)
+        Keeps what the sums lost.
+    i : int
+    d : tuple of 3 numbers or lanes
+    """
     increment_by(y, low, i, add(d, get(low, i)))
 
 

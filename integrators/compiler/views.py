@@ -143,7 +143,17 @@ def _rows(builder, source, start, count):
 
 
 def rows_of(work, start, count):
-    """`count` 3-vectors laid over the flat array `work` from element `start`, as a view."""
+    """View `count` 3-vectors in the flat array `work`, from element `start` on.
+
+    Parameters
+    ----------
+    work : ndarray, flat
+    start, count : int
+
+    Returns
+    -------
+    ndarray, shape (count, 3)
+    """
     return work[start : start + 3 * count].reshape(count, 3, *work.shape[1:])
 
 
@@ -153,7 +163,17 @@ def _rows_of(builder, source, start, count):
 
 
 def tail(work, start):
-    """The flat array `work` from element `start` on, as a view."""
+    """View the flat array `work` from element `start` on.
+
+    Parameters
+    ----------
+    work : ndarray, flat
+    start : int
+
+    Returns
+    -------
+    ndarray, flat
+    """
     return work[start:]
 
 

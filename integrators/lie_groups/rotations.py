@@ -214,7 +214,19 @@ rotation_coefficients = varying(_rotation_coefficients, double_double=_precise_c
 
 @inlined
 def turning(axis, w):
-    """The increment that turns `w` about `axis` by |axis|: w' = axis × w, for a unit of time."""
+    """The increment that turns `w` about `axis` by |axis|: w' = axis × w, for a unit of time.
+
+    Parameters
+    ----------
+    axis : tuple of 3 numbers or lanes
+        Its length is the angle, in radians.
+    w : tuple of 3 numbers or lanes
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+        To be added to `w`.
+    """
     a, b = rotation_coefficients(dot(axis, axis))
     d = cross(axis, w)
     return axpy(b, cross(axis, d), scale(a, d))
@@ -222,6 +234,18 @@ def turning(axis, w):
 
 @inlined
 def turning_unit(axis, q):
-    """The increment that turns a unit vector, and leads it back to unit length."""
+    """The increment that turns a unit vector, and leads it back to unit length.
+
+    Parameters
+    ----------
+    axis : tuple of 3 numbers or lanes
+        Its length is the angle, in radians.
+    q : tuple of 3 numbers or lanes
+
+    Returns
+    -------
+    tuple of 3 numbers or lanes
+        To be added to `q`.
+    """
     d = turning(axis, q)
     return axpy(0.5 * (1.0 - dot(q, q)), add(q, d), d)

@@ -58,7 +58,21 @@ def linear_combination(weights, count, scaling, slopes, m, out):
 
 @inlined
 def moved(act, t, sigma, y, p, d, out):
-    """exp(σ)·y into `out`; σ is flat, `d` a stack of scratch."""
+    """Write exp(σ)·y, the action of a Lie algebra element on a state.
+
+    Parameters
+    ----------
+    act : kernel
+        Of the action: see `Action.bind`.
+    t : number
+    sigma : ndarray, flat
+    y : ndarray, shape (rows, 3)
+    p : ndarray, flat
+        Parameters.
+    d : ndarray, shape (rows, 3)
+        Scratch.
+    out : ndarray, shape (rows, 3)
+    """
     act(t, y, p, d, sigma)
     for i in range(y.shape[0]):
         put(out, i, add(get(y, i), get(d, i)))

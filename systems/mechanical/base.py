@@ -205,6 +205,10 @@ def quantities_of_spheres(
         Of ``energy``, ``momentum`` and ``time``.
     momentum : str
         The axes about which angular momentum is conserved: ``"xyz"``, one of them or ``""``.
+
+    Returns
+    -------
+    tuple of Quantity
     """
     per_time = "1" if units["time"] == "1" else f"rad {units['time']}-1"
     of_energy, invariant = units["energy"], "observable" if form.time_dependent else "energy"

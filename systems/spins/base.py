@@ -80,6 +80,10 @@ def quantities_of_spins(
     energy_degree : {"linear", "quadratic", "other"}
         Of H; ``"quadratic"`` if it is a sum of homogeneous quadratic functions of one spin each,
         which spherical methods keep, and ``"other"`` for products of different spins.
+
+    Returns
+    -------
+    tuple of Quantity
     """
     kind, text = ("observable", "energy") if form.time_dependent else ("energy", "total energy")
     result = [
@@ -108,7 +112,20 @@ def quantities_of_spins(
 def quantities_of_nambu(
     form: NambuHamiltonian, units: Mapping[str, str], energy_degree: str = "other"
 ) -> tuple[Quantity, ...]:
-    """Energy and Casimir of a `NambuHamiltonian`; `energy_degree` is that of H in w."""
+    """Energy and Casimir of a `NambuHamiltonian`.
+
+    Parameters
+    ----------
+    form : NambuHamiltonian
+    units : dict
+        Of ``energy``.
+    energy_degree : {"linear", "quadratic", "other"}
+        Of H in w.
+
+    Returns
+    -------
+    tuple of Quantity
+    """
     energy = units["energy"]
     return (
         Quantity("energy", "energy", energy, "Hamiltonian H", form.energy, degree=energy_degree),
