@@ -50,6 +50,9 @@ class Problem:
 
     `seen` is the number of evaluations that a call of `advance` counts besides those of its steps,
     for the state that is seen after it.
+
+    `python` is the step in Python that `advance` calls, of a `python_methods.python_method`: such a
+    problem has no tangents.
     """
 
     advance: Kernel
@@ -68,6 +71,7 @@ class Problem:
     pull: Kernel | None = None
     inlined: bool = True
     seen: int = 0
+    python: "PythonStep | None" = None
 
     @property
     def elements(self) -> tuple[Element, Element]:
