@@ -127,6 +127,8 @@ class Method:
         ``symmetric_with(options)`` says whether a symmetric method is so with some options.
     precise : bool
         Whether it computes in double-double too.
+    tangents : bool
+        Whether tangent vectors can go along with its steps.
     fixed : Method, optional
         Main method of an adaptive method, with a constant step: the modifier ``+fixed``.
     made_of : callable, optional
@@ -157,6 +159,7 @@ class Method:
     order_of: Callable[[Any, Mapping[str, Any]], Any] = lambda order, options: order
     symmetric_with: Callable[[Mapping[str, Any]], bool] = lambda options: True
     precise: bool = True
+    tangents: bool = True
     fixed: "Method | None" = None
     made_of: "Callable[[Mapping[str, Any]], Method] | None" = None
     example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
@@ -261,7 +264,8 @@ class Integrator:
         per_sample = "a sample, or a step of which statistics are kept"
         if isinstance(self.order, str):  # exact
             return f"1 {per_sample}"
-        per_step = f"{self.evaluations or 'as many as the solver takes'} a step"
+        counted = "as many as the solver takes" if self.method.tangents else "as many as it takes"
+        per_step = f"{self.evaluations or counted} a step"
         processor = getattr(self.composition, "processor_stages", 0)
         return f"{per_step}, and {processor} {per_sample}" if processor else per_step
 

@@ -13,8 +13,9 @@ what imports from them works with one version alone.
   `fma`, `sin`, `cos`, `exp`, `log`, `select`), and of 3-vectors, rows of a stack (`get`, `put`, …);
 - methods: `explicit_method` with a `Tableau`; `simple_method` with a function that takes a step of
   a `VectorField`, a `SpheresLagrangian` or along an action; for it `rows_of` and `tail`, which view
-  scratch, `turning` and `turning_unit`, what a rotation changes a vector by, and `moved`; `Method`
-  with `Option`, `named` for built-in ones;
+  scratch, `turning` and `turning_unit`, what a rotation changes a vector by, and `moved`;
+  `python_method` with a step in plain Python on arrays of NumPy; `Method` with `Option`, `named`
+  for built-in ones;
 - checks: `InputError`, and what raises it.
 """
 
@@ -65,6 +66,7 @@ from integrators.method import Method
 from integrators.methods.munthe_kaas import moved
 from integrators.methods.runge_kutta import explicit_method
 from integrators.options import Option
+from integrators.python_methods import python_method
 from integrators.registry import named
 from integrators.simple import simple_method
 from integrators.tableaux.butcher import Tableau
@@ -117,6 +119,7 @@ __all__ = [
     "named",
     "product",
     "put",
+    "python_method",
     "rows_of",
     "scale",
     "select",

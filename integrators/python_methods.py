@@ -4,35 +4,32 @@ The loop over steps is compiled, as that of every method, and calls the function
 step: compensated sums, statistics, checkpoints and compositions are those of all methods.
 """
 
-import ctypes
+import functools
 import inspect
 import math
-import traceback
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
-from integrators.compiler.kernels import IS_COMPILED, Kernel
+from integrators.compiler.callbacks import call, is_jitted, jitted_field
+from integrators.compiler.kernels import Kernel
+from integrators.compiler.lanes import all_lanes
 from integrators.compiler.vectors import get, increment
 from integrators.compiler.views import members, rows_of, tail
-from integrators.errors import InputError, check_whole, short_repr
-from integrators.forms.flows import Form, VectorField
+from integrators.errors import InputError, check_number, check_whole, short_repr
+from integrators.forms.flows import VectorField
 from integrators.forms.forms import SpheresLagrangian
 from integrators.method import FORMULATION, Integrator, Method
 from integrators.solvers.failures import fail, is_finite, poison
-from integrators.status import NOT_FINITE
+from integrators.status import COMPLETE, EVALUATIONS, NOT_FINITE, STATUS_ROW
 from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
+from integrators.stepping.python_step import Calls, PythonStep, Step
 
 ADDRESS, PROJECTS = range(2)  # in the options of the kernel
-MOST_VIEWS = 64  # of states and increments that are kept: one pair for each thread and element
-Step = Callable[..., np.ndarray]
+PARAMETERS = ("f", "t", "y", "h"), ("system", "t", "y", "h")  # of a step
+OfState = Callable[[float, np.ndarray], np.ndarray]
 
 
 def python_method(
@@ -43,13 +40,15 @@ def python_method(
     symmetric: bool = False,
     preserves: Mapping[str, tuple[str, ...]] | None = None,
     evaluations: int = 0,
+    most_seconds: float = math.inf,
     description: str = "",
     sources: tuple[str, ...] = (),
 ) -> Method:
     """A method with a fixed step, from a Python function that takes one step.
 
-    It is an integrator like any other, but slower: some microseconds a step beside those of the
-    function. Of a symmetric one of order 2 there are all compositions, ``NAME+suzuki4`` and others.
+    It is an integrator like any other, but slower, by some microseconds a step beside those of the
+    function; without Lyapunov exponents, and in double precision alone. Of a symmetric one of order
+    2 there are all compositions, ``NAME+suzuki4`` and others.
 
     Parameters
     ----------
@@ -57,16 +56,19 @@ def python_method(
         By default the name of the function.
     step : callable
         ``step(f, t, y, h)`` returns the state at t + h as a new array, from `y`, the state at `t`,
-        of shape ``(rows, 3)``. ``f(t, y)`` is ẏ; `h` is negative within some compositions. A
-        function whose first parameter is called ``system`` gets the system's functions in the
-        place of `f`: see `SystemFunctions`. One that `numba.njit` has decorated runs compiled.
+        of shape ``(rows, 3)``, and nothing else: it keeps nothing between calls. ``f(t, y)`` is ẏ;
+        `h` is negative within some compositions. A function whose first parameter is called
+        ``system`` gets a `SystemFunctions` in the place of `f`. One that `numba.njit` has decorated
+        runs compiled. Where a step has no solution it returns NaN: then the run has failed.
     order : int
     symmetric : bool
         Whether a step of −h undoes one of h.
     preserves : mapping of str to tuple of str, optional
         As in `Method`.
     evaluations : int
-        Number of evaluations of `f` in a step; 0 if it varies.
+        Calls of the system's functions in a step; 0 if they are to be counted.
+    most_seconds : float
+        That a step may take when a study is planned; one that takes longer is refused.
     description : str
         By default the first line of the function's docstring.
     sources : tuple of str
@@ -79,7 +81,7 @@ def python_method(
     Raises
     ------
     InputError
-        If the step takes other parameters, or the order is none.
+        If the step is no function of these parameters, or the order is none.
 
     Examples
     --------
@@ -88,29 +90,44 @@ def python_method(
     >>> python_method(midpoint, order=2).name
     'midpoint'
     """
-    if callable(name):
-        if step is not None:
-            raise InputError("expected a name and then the step", key="name")
-        name, step = name.__name__, name
-    if not callable(step):
-        raise InputError(f"step = {short_repr(step)}; expected a function", key="step")
+    if step is None and not isinstance(name, str) and callable(name):
+        step = name
+        name = str(getattr(step, "__name__", ""))
+    if not isinstance(name, str) or not name:
+        raise InputError(f"name = {short_repr(name)}; expected a text, then the step", key="name")
     plain = getattr(step, "py_func", step)  # of what is compiled
-    taken = list(inspect.signature(plain).parameters)
-    if len(taken) != 4:
+    if step is None or not inspect.isfunction(plain):
         raise InputError(
-            f"step {_place(plain)} takes ({', '.join(taken)}); expected (f, t, y, h) or "
-            "(system, t, y, h)",
+            f"step = {short_repr(step)}; expected a function step(f, t, y, h)", key="step"
+        )
+    taken = tuple(inspect.signature(plain).parameters)
+    if len(taken) != len(PARAMETERS[0]):
+        code = plain.__code__
+        raise InputError(
+            f"step {plain.__name__!r} ({code.co_filename}, line {code.co_firstlineno}) takes "
+            f"({', '.join(taken)}); expected {' or '.join(map(_in_words, PARAMETERS))}",
+            key="step",
+        )
+    if most_seconds != math.inf:
+        most_seconds = check_number("most_seconds", most_seconds, above=0.0)
+    evaluations = check_whole("evaluations", evaluations, least=0)
+    takes_system = taken[0] == PARAMETERS[1][0]
+    if takes_system and is_jitted(step):
+        raise InputError(
+            f"step {plain.__name__!r} is compiled and takes a system, whose functions are in "
+            "Python; expected (f, t, y, h), or a function without numba.njit",
             key="step",
         )
     summary = (inspect.getdoc(plain) or "").partition("\n")[0].rstrip(".")
+    bind = functools.partial(_bind, step, takes_system, evaluations, most_seconds)
     return Method(
         name=name,
-        description=description or summary or f"{plain.__name__}, a function in Python",
+        description=description or summary or f"the function {plain.__name__!r}, in Python",
         order=check_whole("order", order),
         symmetric=symmetric,
         forms=(VectorField,),
         preserves=dict(preserves or {}),
-        bind=_binding(step, taken[0] == "system"),
+        bind=bind,
         evaluations=evaluations,
         options={"formulation": FORMULATION},
         projections={
@@ -118,8 +135,13 @@ def python_method(
             "projected_tangent": ("unit_length", "tangency"),
         },
         precise=False,
+        tangents=False,
         sources=sources,
     )
+
+
+def _in_words(parameters: tuple[str, ...]) -> str:
+    return f"({', '.join(parameters)})"
 
 
 class SystemFunctions:
@@ -127,244 +149,183 @@ class SystemFunctions:
 
     Attributes
     ----------
-    form : form
-        With the numbers of the system: ``inertia`` of a mechanical one, and so on.
+    form : SpheresLagrangian, SpinHamiltonian or another form
+        With the numbers of the system, such as ``form.inertia_matrix`` or ``form.strengths``.
     rows : int
         Rows of a state.
     """
 
-    def __init__(self, form: Form, field: VectorField) -> None:
+    def __init__(self, form: Any, field: VectorField, calls: Calls) -> None:
         self.form, self.rows = form, field.rows
-        self._field = _called(field.field, field.parameters, field.rows)
+        self._vector_field, self._calls = field, calls
 
     def field(self, t: float, y: np.ndarray) -> np.ndarray:
         """ẏ, shape (rows, 3)."""
-        return self._field(t, y)
+        return self._functions["field"](t, y)
 
     def gradient(self, t: float, y: np.ndarray) -> np.ndarray:
-        """∂V/∂q of a mechanical system, shape (n, 3); ∂H/∂w of a spin system, shape (rows, 3)."""
-        return self._of("gradient")(t, y)
+        """∂V/∂q of a mechanical system, shape (n, 3); ∂H/∂y of one that has it, (rows, 3)."""
+        return self._functions["gradient"](t, y)
 
     def energy(self, t: float, y: np.ndarray) -> float:
-        """Total energy, of states as the step has them."""
-        return float(self._of("energy")(t, y)[0, 0])
+        """Total energy; less the work of a force, where one acts."""
+        return float(self._functions["energy"](t, y)[0, 0])
 
-    def _of(self, name: str) -> Callable[[float, np.ndarray], np.ndarray]:
-        made = self.__dict__.get(f"_{name}")
-        if made is None:
-            kernel = getattr(self.form, name, None)
-            if not isinstance(kernel, Kernel):
-                raise AttributeError(f"a {type(self.form).__name__} has no {name!r}")
-            made = self.__dict__[f"_{name}"] = _called(kernel, self.form.parameters, self.rows)
+    def generator(self, t: float, y: np.ndarray) -> np.ndarray:
+        """The element of the Lie algebra that moves the state, shape (m, 3)."""
+        return self._functions["generator"](t, y)
+
+    def moved(self, sigma: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The state that the exponential of an element of the Lie algebra moves `y` to."""
+        action, packed = self._flow.action, self._flow.packed
+        y, d = _checked("y", y, self.rows), np.zeros((self.rows, 3))
+        sigma = _checked("sigma", sigma, action.algebra_rows)
+        action.act.scalar(0.0, y, packed, d, sigma.ravel())
+        return y + d
+
+    @functools.cached_property
+    def _flow(self) -> Any:
+        form, variables = type(self.form).__name__, self._vector_field.formulation
+        if not hasattr(self.form, "homogeneous_flow") or variables == "q_qdot":
+            raise InputError(f"a {form} in its variables {variables} does not move along an action")
+        return self.form.homogeneous_flow()
+
+    @functools.cached_property
+    def _functions(self) -> "_Functions":
+        return _Functions(self)
+
+
+class _Functions(dict[str, OfState]):
+    """Functions of a time and a state by name, made when they are first asked for."""
+
+    def __init__(self, system: SystemFunctions) -> None:
+        super().__init__()
+        self._system = system
+
+    def __missing__(self, name: str) -> OfState:
+        made = self[name] = getattr(self, f"_{name}")(self._system)
         return made
 
+    def _field(self, system: SystemFunctions) -> OfState:
+        return field_function(system._vector_field, system._calls)
 
-def _called(
-    kernel: Kernel, parameters: np.ndarray, rows: int
-) -> Callable[[float, np.ndarray], np.ndarray]:
-    """A kernel of the whole state as a function of a time and an array, which returns an array."""
+    def _energy(self, system: SystemFunctions) -> OfState:
+        field = system._vector_field
+        return _function(field.monitor, field.parameters, field.rows, 1)
+
+    def _gradient(self, system: SystemFunctions) -> OfState:
+        form = system.form
+        if isinstance(form, SpheresLagrangian):
+            of_places = _function(
+                form.potential_gradient, form.parameters, form.bodies, form.bodies, system._calls
+            )
+            return lambda t, y: of_places(t, y[: form.bodies])
+        if not isinstance(getattr(form, "gradient", None), Kernel):
+            raise InputError(f"a {type(form).__name__} has no gradient; use field or generator")
+        return _function(form.gradient, form.parameters, form.rows, form.rows, system._calls)
+
+    def _generator(self, system: SystemFunctions) -> OfState:
+        flow = system._flow
+        m = flow.action.algebra_rows
+        return _function(flow.generator, flow.packed, flow.rows, m, system._calls)
+
+
+def _checked(name: str, y: np.ndarray, rows: int) -> np.ndarray:
+    """A copy, since compiled functions take no array that is read-only; `InputError` if wrong."""
+    made = np.array(y, dtype=float, order="C")
+    if made.shape != (rows, 3):
+        raise InputError(
+            f"calls a function of the system with {name} of shape {made.shape}; expected "
+            f"({rows}, 3)"
+        )
+    return made
+
+
+def _function(
+    kernel: Kernel,
+    parameters: np.ndarray,
+    rows: int,
+    out_rows: int,
+    calls: Calls | None = None,
+) -> OfState:
+    """A kernel as a function of a time and an array, which returns an array."""
     compiled, size = kernel.scalar, max(1, kernel.work(rows))
+    own = np.array(parameters, dtype=float)
 
     def evaluate(t: float, y: np.ndarray) -> np.ndarray:
-        out = np.zeros((rows, 3))
-        # A copy, since compiled functions take no array that is read-only.
-        compiled(t, np.array(y, dtype=float, order="C"), parameters, out, np.empty(size))
+        if calls is not None:
+            calls.count += 1
+        out = np.zeros((out_rows, 3))
+        compiled(t, _checked("y", y, rows), own, out, np.empty(size))
         return out
 
     return evaluate
 
 
-CALLBACK = ctypes.CFUNCTYPE(
-    None, ctypes.c_double, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-)
-_steps: "weakref.WeakValueDictionary[int, PythonStep]" = weakref.WeakValueDictionary()
-
-
-class PythonStep:
-    """A step in Python of one system, as compiled code calls it.
-
-    Attributes
-    ----------
-    address : int
-        Of its machine code.
-    error : str
-        What the first step that failed raised, with file and line; empty if none has.
-    """
-
-    def __init__(self, step: Step, function: Any, rows: int) -> None:
-        self._step, self._function, self._shape = step, function, (rows, 3)
-        self._plain, self._is_compiled = getattr(step, "py_func", step), hasattr(step, "py_func")
-        self._views: dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray]] = {}
-        self._is_checked = False
-        self.error = ""
-        this = weakref.ref(self)
-        self._callback = CALLBACK(lambda *given: this()._take(*given))
-        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        _steps[self.address] = self
-
-    def _take(self, t: float, h: float, state: int, increment: int, width: int) -> None:
-        """Write the increments of trajectories side by side, by addresses of arrays."""
-        place = state, increment, width
-        views = self._views.get(place)
-        if views is None:
-            if len(self._views) >= MOST_VIEWS:
-                self._views.clear()
-            shape = *self._shape, width
-            views = self._views[place] = (_array_at(state, shape), _array_at(increment, shape))
-        for i in range(width):
-            self.write(t, h, views[0][:, :, i], views[1][:, :, i])
-
-    def write(self, t: float, h: float, state: np.ndarray, increment: np.ndarray) -> None:
-        """Write the increment of one trajectory; NaN where the step fails."""
-        y = state.copy()
-        if not self._is_compiled:
-            y.setflags(write=False)  # so that a change is an error
-        try:
-            new = self._step(self._function, t, y, h)
-            if type(new) is not np.ndarray or new.shape != y.shape or new.dtype != y.dtype:
-                self._refuse(new)
-            if not self._is_checked:
-                self._check_call(t, h, state, new)
-            np.subtract(new, y, out=increment)
-        except Exception as error:
-            increment[...] = math.nan
-            self.error = self.error or self._explain(error)
-
-    def _refuse(self, new: object) -> None:
-        found = (
-            f"an array of {new.dtype}, shape {new.shape}"
-            if isinstance(new, np.ndarray)
-            else short_repr(new)
-        )
-        raise InputError(f"returns {found}; expected an array of float64, shape {self._shape}")
-
-    def _check_call(self, t: float, h: float, state: np.ndarray, new: np.ndarray) -> None:
-        """Raise `InputError` if another call changes its argument, or returns another state."""
-        y = state.copy()
-        again = self._step(self._function, t, y, h)
-        if y.tobytes() != state.tobytes():
-            raise InputError("changes its argument y; return a new array")
-        if again.tobytes() != new.tobytes():
-            raise InputError(
-                "returns another state when it is called again with the same arguments: it keeps "
-                "something between calls, or draws random numbers. Its result may only depend on "
-                "its arguments"
-            )
-        self._is_checked = True
-
-    def _explain(self, error: Exception) -> str:
-        lines = traceback.extract_tb(error.__traceback__)
-        own = [line for line in lines if line.filename == self._plain.__code__.co_filename]
-        where = f"line {own[-1].lineno}" if own else f"line {self._plain.__code__.co_firstlineno}"
-        said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        if "read-only" in said:
-            said = f"changes its argument y ({said}); return a new array"
-        file = self._plain.__code__.co_filename
-        return f"step {self._plain.__name__!r} ({file}, {where}): {said}"
-
-
-def _place(function: Callable[..., Any]) -> str:
-    """The name of a function, with its file and line."""
-    code = function.__code__
-    return f"{function.__name__!r} ({code.co_filename}, line {code.co_firstlineno})"
-
-
-def _array_at(address: int, shape: tuple[int, ...]) -> np.ndarray:
-    """An array of float64 over memory that others own."""
-    size = math.prod(shape)
-    return np.ctypeslib.as_array((ctypes.c_double * size).from_address(address)).reshape(shape)
-
-
-def _call(address, t, h, y, d):
-    """Call a `PythonStep` by its address; `y` and `d` have the shape (rows, 3, trajectories)."""
-    for i in range(y.shape[2]):
-        _steps[int(address)].write(t, h, y[:, :, i], d[:, :, i])
-
-
-@intrinsic
-def _call_compiled(typingctx, address, t, h, y, d):
-    def emit(context, builder, sig, args):
-        code, number, integer = args[0], ir.DoubleType(), ir.IntType(64)
-        states, increments = (
-            context.make_array(kind)(context, builder, value=value)
-            for kind, value in zip(sig.args[3:], args[3:], strict=True)
-        )
-        pointer = integer.as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [number, number, pointer, pointer, integer])
-        function = builder.inttoptr(builder.fptosi(code, integer), kind.as_pointer())
-        width = builder.extract_value(states.shape, 2)
-        data = [builder.bitcast(one.data, pointer) for one in (states, increments)]
-        builder.call(function, [args[1], args[2], *data, width])
-        return context.get_dummy_value()
-
-    return types.void(address, t, h, y, d), emit
-
-
-call = _call_compiled if IS_COMPILED else _call
+def field_function(field: VectorField, calls: Calls | None = None) -> OfState:
+    """ẏ as a function of a time and a state, which counts its calls."""
+    return _function(field.field, field.parameters, field.rows, field.rows, calls)
 
 
 def _along_python(
     function, projection, unused, t0, h, first, count, stages, options, y, memory, p, work, report
 ):
     size = y.shape[0]
-    low, d, scratch = rows_of(memory, 0, size), rows_of(work, 0, size), tail(work, 3 * size)
+    low, d = rows_of(memory, 0, size), rows_of(work, 0, size + 1)
+    scratch = tail(work, 3 * size + 3)
     for k in range(first, first + count):
-        passed = 0.0
-        for s in range(stages.shape[0]):
-            time = t0 + k * h + passed * h
-            call(options[ADDRESS], time, stages[s] * h, members(y), members(d))
-            for i in range(size):
-                increment(y, low, i, get(d, i))
-            passed += stages[s]
-            if options[PROJECTS] > 0.0:
-                projection(t0 + k * h + passed * h, y, p, low, scratch)
-        ok = is_finite(y)
-        fail(report, ok, NOT_FINITE, k, math.nan)
-        poison(y, ok)
+        if not all_lanes(report[STATUS_ROW] > COMPLETE):
+            passed = 0.0
+            for s in range(stages.shape[0]):
+                time = t0 + k * h + passed * h
+                call(options[ADDRESS], time, stages[s] * h, members(y), members(d))
+                report[EVALUATIONS] = report[EVALUATIONS] + d[size, 0]
+                for i in range(size):
+                    increment(y, low, i, get(d, i))
+                passed += stages[s]
+                if options[PROJECTS] > 0.0:
+                    projection(t0 + k * h + passed * h, y, p, low, scratch)
+            ok = is_finite(y)
+            if not all_lanes(ok):  # the step is told by a step of size 0
+                call(options[ADDRESS], t0 + k * h, 0.0, members(y), members(d))
+            fail(report, ok, NOT_FINITE, k, math.nan)
+            poison(y, ok)
 
 
 ADVANCE = Kernel(_along_python, method_signature)
 
 
-def _binding(step: Step, takes_system: bool) -> Callable[[Any, Integrator], Problem]:
-    def bind(form: Any, integrator: Integrator) -> Problem:
-        field = form.vector_field(integrator.options["formulation"])
-        projection = field.projections.get(integrator.modifier)
-        if takes_system:
-            function: Any = SystemFunctions(form, field)
-        elif hasattr(step, "py_func"):
-            function = _compiled_field(field)
-        else:
-            function = _called(field.field, field.parameters, field.rows)
-        taken = PythonStep(step, function, field.rows)
-        return Problem(
-            advance=ADVANCE,
-            function=field.field,
-            move=projection,
-            monitor=field.monitor,
-            constants=integrator.stages,
-            options=np.array([taken.address, projection is not None], dtype=float),
-            parameters=field.parameters,
-            rows=field.rows,
-            memory=3 * field.rows,
-            work=3 * field.rows + field.field.work(field.rows),
-            formulation=field.formulation,
-            inlined=False,
-            python=taken,
-        )
-
-    return bind
-
-
-def _compiled_field(field: VectorField) -> Callable[..., Any]:
-    """ẏ as a compiled function of a time and an array, for steps that are compiled."""
-    compiled, parameters, rows = field.field.scalar, field.parameters, field.rows
-    size = max(1, field.field.work(rows))
-
-    @numba.njit
-    def evaluate(t, y):
-        out = np.zeros((rows, 3))
-        compiled(t, y, parameters, out, np.zeros(size))
-        return out
-
-    return evaluate
+def _bind(
+    step: Step,
+    takes_system: bool,
+    evaluations: int,
+    most_seconds: float,
+    form: Any,
+    integrator: Integrator,
+) -> Problem:
+    field = form.vector_field(integrator.options["formulation"])
+    projection = field.projections.get(integrator.modifier)
+    calls = Calls()
+    counted = field_function(field, calls)
+    function: Any = counted
+    if takes_system:
+        function = SystemFunctions(form, field, calls)
+    elif is_jitted(step):
+        numbers = np.array(field.parameters, dtype=float).tobytes()
+        function = jitted_field(field.field, numbers, field.rows)
+    taken = PythonStep(step, function, field.rows, calls, counted, evaluations, most_seconds)
+    return Problem(
+        advance=ADVANCE,
+        function=field.field,
+        move=projection,
+        monitor=field.monitor,
+        constants=integrator.stages,
+        options=np.array([taken.address, projection is not None], dtype=float),
+        parameters=field.parameters,
+        rows=field.rows,
+        memory=3 * field.rows,
+        work=3 * field.rows + 3 + field.field.work(field.rows),
+        formulation=field.formulation,
+        inlined=False,
+        python=taken,
+    )

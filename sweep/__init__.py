@@ -43,6 +43,7 @@ _HOMES = {
     "plan": "sweep.campaign.plan",
     "plots": "sweep.plots",
     "plugins": "sweep.plugins",
+    "python_method": "sweep.plugins.written",
     "query": "sweep.tables.answers",
     "recommend": "sweep.campaign.recommend.recommend",
     "repair": "sweep.store.upkeep.repair",

@@ -53,8 +53,9 @@ def count_evaluations(
     report = np.zeros(status.REPORT_SIZE)
     for first, count in ((0, 1), (1, steps)):
         work[-1] = report[status.EVALUATIONS] = 0.0
-        advance(
-            *functions, 0.0, step_size, first, count, problem.constants, problem.options, y,
-            memory, problem.parameters, work, report,
-        )  # fmt: skip
+        with problem.stepping():
+            advance(
+                *functions, 0.0, step_size, first, count, problem.constants, problem.options, y,
+                memory, problem.parameters, work, report,
+            )  # fmt: skip
     return int(work[-1]), int(report[status.EVALUATIONS])

@@ -238,6 +238,11 @@ def obstacle_to_following(integrator: Integrator) -> str:
             "go along with; expected an integrator with a fixed step, or an adaptive one such as "
             "'rk45'"
         )
+    if not integrator.method.tangents:
+        return (
+            f"{integrator.label!r} takes its steps in Python: no tangent vectors go along with "
+            "them; expected a compiled integrator, see `sweep guide plugins`"
+        )
     if integrator.arithmetic != DOUBLE:
         return (
             f"{integrator.label!r}: tangent vectors go along with steps in double precision; leave "

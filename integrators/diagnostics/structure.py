@@ -266,7 +266,7 @@ def defect_of_steps(
     def ends(members: np.ndarray) -> np.ndarray:
         return run_ends(problem, members, step_size, steps, start_time, lanes=len(members) > 1)
 
-    if not IS_COMPILED:  # plain Python has no tangents
+    if not IS_COMPILED or problem.python is not None:  # plain Python has no tangents
         return defect_of_map(space, ends, state, step_size * steps)
     image = ends(state[None])[0]
     if not np.all(np.isfinite(image)):

@@ -155,10 +155,11 @@ def run_states(
         stats = aligned((count, status.MONITORED, status.STATISTICS, *shape))
         if not start:
             stats[:1] = run.statistics
-        trajectory(
-            clock, first, begun, last, upto, problem.constants, problem.options, y, run.memory,
-            problem.parameters, work, run.baseline, sampled, stats, run.report,
-        )  # fmt: skip
+        with problem.stepping():
+            trajectory(
+                clock, first, begun, last, upto, problem.constants, problem.options, y, run.memory,
+                problem.parameters, work, run.baseline, sampled, stats, run.report,
+            )  # fmt: skip
         first = begun = int(upto[-1])
         states.append(sampled)
         check_guard(problem, work)
@@ -231,10 +232,11 @@ def run_images(
     shape = element.shape
     memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
     reports = aligned((len(states), status.REPORT_SIZE, *shape))
-    kernels.image_kernel(element).compiled(element)(
-        *problem.step_kernels(element), clock_of(element, start_time, step_size), steps,
-        problem.constants, problem.options, states, memory, problem.parameters, work, reports,
-    )  # fmt: skip
+    with problem.stepping():
+        kernels.image_kernel(element).compiled(element)(
+            *problem.step_kernels(element), clock_of(element, start_time, step_size), steps,
+            problem.constants, problem.options, states, memory, problem.parameters, work, reports,
+        )  # fmt: skip
     return reports
 
 

@@ -169,11 +169,12 @@ class EqualSteps:
         """
         problem = self.problem
         reports = aligned((len(states), status_of.REPORT_SIZE))
-        loop.single_steps.scalar(
-            *problem.step_kernels(DOUBLE), ends * h, rests, problem.constants, problem.options,
-            states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),
-            reports,
-        )  # fmt: skip
+        with problem.stepping():
+            loop.single_steps.scalar(
+                *problem.step_kernels(DOUBLE), ends * h, rests, problem.constants, problem.options,
+                states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),
+                reports,
+            )  # fmt: skip
         failed = (reports[:, STATUS_ROW] > COMPLETE) | (failure[STATUS_ROW] > COMPLETE)
         if failed.any() and failure[STATUS_ROW] <= COMPLETE:
             first = failed.argmax()

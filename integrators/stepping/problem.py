@@ -1,8 +1,10 @@
 """Problems that the stepping loops run: a method with a fixed step, bound to a form."""
 
+import contextlib
 import functools
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -15,6 +17,7 @@ from integrators.compiler.kernels import Compiled, Kernel
 from integrators.status import MONITORED, REPORT_SIZE, STATISTICS
 from integrators.stepping import loop
 from integrators.stepping.checkpoint import Layout
+from integrators.stepping.python_step import PythonStep
 
 Constants = np.ndarray | list[Fraction]  # fractions until they become doubles, high and low
 
@@ -51,8 +54,8 @@ class Problem:
     `seen` is the number of evaluations that a call of `advance` counts besides those of its steps,
     for the state that is seen after it.
 
-    `python` is the step in Python that `advance` calls, of a `python_methods.python_method`: such a
-    problem has no tangents.
+    `python` is the step in Python that `advance` calls, which has no tangents; its loops run within
+    `stepping`.
     """
 
     advance: Kernel
@@ -71,7 +74,11 @@ class Problem:
     pull: Kernel | None = None
     inlined: bool = True
     seen: int = 0
-    python: "PythonStep | None" = None
+    python: PythonStep | None = None
+
+    def stepping(self) -> AbstractContextManager[None]:
+        """Within this, loops are run: what a step in Python raises there is raised at its end."""
+        return contextlib.nullcontext() if self.python is None else self.python.stepping()
 
     @property
     def elements(self) -> tuple[Element, Element]:

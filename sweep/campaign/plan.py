@@ -37,7 +37,7 @@ from sweep.campaign.probe import Cost, ReferenceProbe, RunProbe, seconds_of_prob
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import ReferenceTask, make_solver
 from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunTask, Task
-from sweep.campaign.worker.trajectory import NamedComponent, Recipe
+from sweep.campaign.worker.trajectory import NamedComponent, Recipe, make_integrator
 from sweep.errors import Interrupted
 from sweep.store import create, diff, storage
 from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
@@ -266,6 +266,15 @@ class ExperimentPlan:
         """Expected seconds that a task takes however many runs it has: to write a record."""
         return WRITE_SECONDS * (len(self._numbers_of_variables) + len(variables.RUN_VARIABLES))
 
+    @property
+    def seconds_of_python_steps(self) -> dict[str, float]:
+        """CPU seconds of a step of one run, of each integrator that steps in Python."""
+        return {
+            probe.integrator.name: float(cost["unit"]) / len(probe.initial)
+            for probe, cost in zip(self.probes, self.costs, strict=True)
+            if math.isnan(probe.tolerance) and not make_integrator(probe.integrator).method.tangents
+        }
+
     # --- what is stored ------------------------------------------------------------------------
 
     @property
@@ -484,6 +493,10 @@ def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
     )
     purpose = "to measure exponents and defects, and to record" if measured else "to record them"
     text += f", and {format_duration(recording)} {purpose}" * (recording > 0)
+    slow = {name: of for plan in plans for name, of in plan.seconds_of_python_steps.items()}
+    each = ", ".join(f"{1e6 * of:.3g} µs of {name}" for name, of in slow.items())
+    if slow:
+        text = f"A step in Python takes {each}\n{text}"
     return f"{format_table(names, cells)}\n{text}"
 
 

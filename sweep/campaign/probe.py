@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.diagnostics.structure import Unfinished
+from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import DoubleSolver
@@ -182,8 +183,18 @@ class RunProbe:
             each = max(recorded.besides - begun.besides, 0.0) / reached
             besides += each * self.recipe.time_axis.samples
         steps = 1.0 if math.isnan(self.tolerance) else last.steps / last.done / self.work
+        self._check_time_of_step(integration, whole / self.work / len(self.initial))
         run = besides / len(self.initial) + self._measure_structure(integration)
         return Cost(call, whole / self.work, steps, run, beside)
+
+    def _check_time_of_step(self, integration: Integration, seconds: float) -> None:
+        """Raise `InputError` where a step in Python takes longer than it may."""
+        step = integration.problem.python if math.isnan(self.tolerance) else None
+        if step is not None and seconds > step.most_seconds:
+            raise InputError(
+                f"{step.place} takes {seconds:.2g} s on {self.system.name!r}; expected at most "
+                f"most_seconds = {step.most_seconds:g}"
+            )
 
     def _advance(self, integration: Integration, most: int) -> Part:
         """Take some steps from the start, and record them."""

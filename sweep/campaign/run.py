@@ -312,6 +312,7 @@ class _Coordinator:
     client: Client = field(init=False)
     session: Session = field(init=False)
     workers: dict[str, Worker] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)  # steps, with file and line, whose error was said
 
     def run(self, client: Client | None, spec: ClusterSpec) -> Outcome:
         """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
@@ -491,6 +492,10 @@ class _Coordinator:
 
         def on_receipt(task: Task, receipt: Receipt) -> None:
             progress.note_receipt(task, receipt)
+            for where, what in receipt.errors:
+                if where not in self.told:
+                    self.told.add(where)
+                    self.watcher.said(f"Warning: {where}: {what}")
             if receipt.whole:
                 folding.committed(task)
 

@@ -281,14 +281,16 @@ def _check_arrays(integrator: Integrator, problem: Problem, trial: Trial) -> Non
             work=np.full(problem.work, poison),
             report=np.zeros(status.REPORT_SIZE),
         )
-        advance(
-            *functions, 0.0, 0.1 * trial.span, 0, 2, problem.constants, problem.options,
-            arrays.shaped("y"), arrays["memory"], arrays["p"], arrays["work"], arrays["report"],
-        )  # fmt: skip
+        with problem.stepping():
+            advance(
+                *functions, 0.0, 0.1 * trial.span, 0, 2, problem.constants, problem.options,
+                arrays.shaped("y"), arrays["memory"], arrays["p"], arrays["work"], arrays["report"],
+            )  # fmt: skip
         arrays.check("p")
         if arrays["report"][status.STATUS_ROW] > status.COMPLETE:
             ended = status.STATUS[int(arrays["report"][status.STATUS_ROW])]
-            raise InputError(f"{what} of {0.1 * trial.span:.3g} fails: {ended}")
+            where = "" if problem.python is None else f": {problem.python.place}"
+            raise InputError(f"{what} of {0.1 * trial.span:.3g} fails: {ended}{where}")
         found.append(arrays.shaped("y"))
     if not np.array_equal(found[0], found[1]):
         raise InputError(

@@ -21,6 +21,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    PrivateAttr,
     Strict,
     TypeAdapter,
     ValidationError,
@@ -34,12 +35,14 @@ from typing_extensions import TypeAliasType
 import integrators
 import systems
 from integrators.errors import InputError, check_known, suggest_nearest
-from integrators.method import STEPS_OF
+from integrators.method import STEPS_OF, Method
 from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from integrators.stepping.adaptive import MOST_STEPS
 from sweep.errors import MOST_PROBLEMS, Gathered, StudyError, check_distinct_nodes
+from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
+from sweep.plugins.written import PythonMethod
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
 from sweep.study.text import KeyPath, Place, as_written, format_key_path, read_each
 from sweep.study.time_axis import spaced_values
@@ -419,6 +422,23 @@ _defaults: dict[str, Any] = {
 Defaults = create_model("Defaults", __base__=Table, **_defaults)  # for all experiments
 
 
+def _by_names(value: Any, found: list[Plugin]) -> Any:
+    """A value with the names of integrators that are written in Python, whose plugins are found."""
+    if isinstance(value, PythonMethod):
+        found.append(value.plugin)
+        return value.name
+    if isinstance(value, Method):
+        raise StudyError(
+            f"sweep.Experiment: integrators: got the method {value.name!r}; expected a name, or "
+            "what sweep.python_method gives. Methods of kernels are defined in a plugin's file"
+        )
+    if isinstance(value, list | tuple):
+        return [_by_names(one, found) for one in value]
+    if isinstance(value, dict):
+        return {key: _by_names(one, found) for key, one in value.items()}
+    return value
+
+
 class Experiment(ExperimentTable):
     """An experiment as Python asks for it: the keys of an ``[[experiment]]`` table.
 
@@ -429,7 +449,7 @@ class Experiment(ExperimentTable):
     Parameters
     ----------
     name, system : str
-    integrators : list of (str or dict)
+    integrators : list of (str, dict or what `sweep.python_method` gives)
     initial_condition : str, list or dict
     duration : float or str
     samples : int or dict
@@ -444,11 +464,15 @@ max_steps, time_unit : optional
     """
 
     model_config = ConfigDict(frozen=True)
+    _plugins: tuple[Plugin, ...] = PrivateAttr(())  # of what is given as a value of Python
 
     def __init__(self, **given: Any) -> None:
-        written = {key: as_written(value) for key, value in given.items() if value is not None}
+        plugins: list[Plugin] = []
+        named = {k: _by_names(value, plugins) for k, value in given.items() if value is not None}
+        written = {key: as_written(value) for key, value in named.items()}
         try:
             super().__init__(**written)
+            super().__setattr__("_plugins", tuple(plugins))
         except ValidationError as error:
             found = problems_of_table(ExperimentTable, error)
             shown = (f"{format_key_path(path)}: {said}".removeprefix(": ") for path, said in found)

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 import sweep
-from integrators.errors import suggest_nearest
+from integrators.errors import InputError, suggest_nearest
 from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError
-from sweep.plugins.loader import Plugin
+from sweep.plugins.loader import Plugin, read_plugin_source
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
+from sweep.plugins.written import PythonMethod
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
 from sweep.study.limits import MOST_TEXT
 from sweep.study.model import FORMAT, Experiment
@@ -46,8 +47,9 @@ class Study:
     experiments : sequence of Experiment
         As attributes, a tuple of `sweep.study.experiment.ResolvedExperiment`.
     description : str, optional
-    plugins : sequence of (str or Path), optional
-        Files that it can name systems, integrators, observables and plots of.
+    plugins : sequence of (str, Path or what `sweep.python_method` gives), optional
+        Files that it can name systems, integrators, observables and plots of; integrators in
+        Python that it can name.
     directory : str or Path, optional
         That plugins and files of initial states are relative to.
     text : str, optional
@@ -72,12 +74,14 @@ class Study:
     name: str
     experiments: tuple[ResolvedExperiment, ...]
     description: str = ""
-    plugins: dataclasses.InitVar[tuple[str | Path, ...]] = ()
+    plugins: dataclasses.InitVar[tuple[str | Path | PythonMethod, ...]] = ()
     directory: dataclasses.InitVar[str] = "."
     text: str = ""
     library: Library = BUILT_IN
 
-    def __post_init__(self, plugins: Sequence[str | Path], directory: str | Path) -> None:
+    def __post_init__(
+        self, plugins: Sequence[str | Path | PythonMethod], directory: str | Path
+    ) -> None:
         own: Any = self.experiments
         if own and all(isinstance(one, ResolvedExperiment) for one in own):  # it was read
             return
@@ -90,11 +94,15 @@ class Study:
                     f"{reprlib.repr(one)}"
                 )
         top = {"format": FORMAT, "name": self.name, "description": self.description}
-        if plugins:
-            top["plugins"] = as_written(list(plugins))
+        written = [one.plugin for one in plugins if isinstance(one, PythonMethod)]
+        written += [plugin for one in own for plugin in one._plugins]
+        files = [one for one in plugins if not isinstance(one, PythonMethod)]
+        if names := [*as_written(files), *dict.fromkeys(plugin.name for plugin in written)]:
+            top["plugins"] = names
         tables = [one.model_dump(exclude_unset=True, warnings=False) for one in own]
         data = top | {"experiment": tables}
-        source = StudyText(f"study {self.name!r}", data, directory=Path(directory))
+        known = _all_plugins(self.name, files, written, Path(directory)) if written else None
+        source = StudyText(f"study {self.name!r}", data, directory=Path(directory), plugins=known)
         for key, value in resolve_study(source).items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "text", write_study_text(top, tables))
@@ -189,6 +197,24 @@ class Study:
         ]
         about = f": {self.description}" if self.description else ""
         return html_table(headers, rows, f"Study {self.name}{about}")
+
+
+def _all_plugins(
+    study: str, files: Sequence[str | Path], written: Sequence[Plugin], directory: Path
+) -> dict[str, Plugin]:
+    """The plugins of a study, of its files and written from functions, by name."""
+    found: dict[str, Plugin] = {}
+    try:
+        read = [read_plugin_source(str(name), directory) for name in files]
+    except InputError as error:
+        raise StudyError(f"study {study!r}: plugins: {error}") from None
+    for plugin in (*read, *written):
+        if found.setdefault(plugin.name, plugin).hash != plugin.hash:
+            raise StudyError(
+                f"study {study!r}: plugins: there are two of the name {plugin.name!r}, which "
+                "differ; expected a name of its own for each"
+            )
+    return found
 
 
 def _sizes_in_words(experiment: ResolvedExperiment) -> str:

@@ -5,7 +5,9 @@ import re
 from sweep import guide
 
 TOPIC = guide.text("plugins")
-BEAD, FORCE, LEAPFROG, PLOTS, DAMPED = re.findall(r"```python\n(.*?)```", TOPIC, re.DOTALL)
+BEAD, FORCE, MIDPOINT, SCRIPT, LEAPFROG, PLOTS, DAMPED = re.findall(
+    r"```python\n(.*?)```", TOPIC, re.DOTALL
+)
 STUDY, DAMPED_STUDY, ENTRY_POINTS = re.findall(r"```toml\n(.*?)```", TOPIC, re.DOTALL)
 
 

@@ -20,6 +20,14 @@ CELLS = {
     "integrator": "import integrators\nintegrators.get('variational+suzuki4')",
     "accessor": "tree = sweep.open_study('small.zarr')\ntree.geosweep.query('step_size < 0.02')",
     "plot": "tree['pendulum'].to_dataset().geosweep.plot.energy()",
+    "own": """def own(f, t, y, h):
+    return y + h * f(t + h / 2, y + h / 2 * f(t, y))
+keys = study.experiments[0]
+made = sweep.Experiment(
+    name="own", system=keys.system, integrators=[sweep.python_method(own, order=2)],
+    initial_condition="lee", step_size=[0.02, 0.01], duration=0.2, samples=1,
+)
+sweep.Study("own", [made]).run("own.zarr", workers=1).complete""",
     "bad": "sweep.Study('bad', [])",
 }
 
@@ -48,6 +56,10 @@ def test_progress_is_one_output_that_ends_with_all_runs(notebook):
     assert progress.data["text/plain"].startswith("2 of 2 runs in ")
     assert "<progress value='1.000'" in progress.data["text/html"]
     assert "Complete: " in outcome.data["text/html"]
+
+
+def test_a_step_of_a_cell_is_an_integrator(notebook):
+    assert notebook["own"][-1].data["text/plain"] == "True"
 
 
 @pytest.mark.parametrize(

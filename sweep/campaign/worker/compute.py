@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from integrators.compiler import kernels
+from integrators.stepping.python_step import collecting_errors
 from sweep.campaign.worker.reference import ReferenceTask, ReferenceWork
 from sweep.campaign.worker.run_work import RunWork
 from sweep.campaign.worker.task import MOST_BYTES, Receipt, RunTask, Task
@@ -66,6 +67,7 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
     began = time.perf_counter()
     status, whole, fenced_off = np.zeros(0, dtype=int), False, False
     failure: Exception | None = None
+    errors: dict[str, str] = {}
     if sessions.is_process_leaving():
         time.sleep(LEAVING_SECONDS)  # or it would come again at once
     elif not session.is_stopped:
@@ -73,6 +75,7 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
             with (
                 sessions.marking_thread_as_computing(),
                 kernels.checking(session.check_stopped),
+                collecting_errors() as errors,
             ):
                 status, whole = _compute_and_commit_task(task, session)
         except Interrupted:  # while it compiled
@@ -90,7 +93,8 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
     if failure is not None:  # raised here, since what it is raised from would be sent with it
         raise failure
     failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
-    return Receipt(task.experiment, len(status), failed, seconds, whole, fenced_off)
+    said = tuple(errors.items())
+    return Receipt(task.experiment, len(status), failed, seconds, whole, fenced_off, said)
 
 
 def _is_fenced_off(task: RunTask | ReferenceTask, session: Session) -> bool:

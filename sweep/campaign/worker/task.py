@@ -180,6 +180,8 @@ class Receipt:
         Whether the task is done; False if the worker was stopped, or is about to end.
     fenced_off : bool
         Whether the session has ended, or another coordinator holds the store's lease by now.
+    errors : tuple of (str, str)
+        What steps in Python raised, by step, file and line.
     """
 
     experiment: str
@@ -188,3 +190,4 @@ class Receipt:
     seconds: float
     whole: bool = True
     fenced_off: bool = False
+    errors: tuple[tuple[str, str], ...] = ()

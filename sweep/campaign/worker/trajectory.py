@@ -35,6 +35,7 @@ from sweep.study import diagnostics, variables
 if TYPE_CHECKING:
     from integrators.compiler.elements import Element
     from integrators.diagnostics.exponents import Followed
+    from integrators.method import Integrator
     from integrators.stepping.problem import Problem
     from sweep.study.run_table import States
     from sweep.study.time_axis import TimeAxis
@@ -75,6 +76,11 @@ class NamedComponent:
 def make_system(named: NamedComponent) -> System:
     """Make the system that a `NamedComponent` names."""
     return named.library.system(named.name, dict(named.settings))
+
+
+def make_integrator(named: NamedComponent) -> Integrator:
+    """Make the integrator that a `NamedComponent` names."""
+    return named.library.integrator(named.name, dict(named.settings))
 
 
 @dataclass(frozen=True)
@@ -203,8 +209,7 @@ class Integration:
     def __init__(self, recipe: Recipe, system: NamedComponent, integrator: NamedComponent) -> None:
         self.recipe, record = recipe, recipe.record
         self._system, self._library = make_system(system), system.library
-        options = dict(integrator.settings)
-        self._integrator = made = integrator.library.integrator(integrator.name, options)
+        self._integrator = made = make_integrator(integrator)
         self.problem: Any = made.bind(self._system)
         self._element: Element = self.problem.elements[0]  # double or double-double
         self.followed = diagnostics.followed_problem(self.problem, made, self._system.form, record)

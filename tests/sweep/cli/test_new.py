@@ -3,14 +3,15 @@
 import re
 
 import pytest
-from plugin_text import LEAPFROG
+from plugin_text import LEAPFROG, MIDPOINT
 
-KINDS = ("system", "integrator", "observable", "plot")
+KINDS = ("python-integrator", "system", "integrator", "observable", "plot")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_it_writes_works_at_once(command, tmp_path, kind):
-    said = command(tmp_path, "new", kind, f"own_{kind}").stdout
+    scaffold, kind = kind, kind.removeprefix("python-")
+    said = command(tmp_path, "new", scaffold, f"own_{kind}").stdout
     assert f"sweep run own_{kind}.toml" in said
     checked = command(tmp_path, "check", f"own_{kind}.toml").stdout
     assert re.search(rf"^plugin own_{kind}\.py, sha256 .*: {kind} own_{kind}$", checked, re.M)
@@ -22,9 +23,16 @@ def test_what_it_writes_works_at_once(command, tmp_path, kind):
         assert (tmp_path / "own.svg").stat().st_size > 5000
 
 
-def test_the_guide_shows_the_integrator_that_it_writes(command, tmp_path):
-    command(tmp_path, "new", "integrator", "geodesic_leapfrog")
-    assert (tmp_path / "geodesic_leapfrog.py").read_text() == LEAPFROG
+@pytest.mark.parametrize(
+    ("kind", "name", "shown"),
+    [
+        ("integrator", "geodesic_leapfrog", LEAPFROG),
+        ("python-integrator", "my_midpoint", MIDPOINT),
+    ],
+)
+def test_the_guide_shows_the_integrators_that_it_writes(command, tmp_path, kind, name, shown):
+    command(tmp_path, "new", kind, name)
+    assert (tmp_path / f"{name}.py").read_text() == shown
 
 
 def test_nothing_is_overwritten_and_names_are_checked(command, tmp_path):

@@ -1,0 +1,156 @@
+"""Calls from kernels to Python functions of NumPy arrays, by address.
+
+A kernel has the address among its numbers, so that it is compiled once for all functions.
+"""
+
+import ctypes
+import functools
+import math
+import weakref
+from collections.abc import Callable
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from integrators.compiler.kernels import IS_COMPILED, Kernel
+
+MOST_VIEWS = 64  # pairs of arrays that are kept: one for each thread and element
+_SIGNATURE = ctypes.CFUNCTYPE(
+    None, ctypes.c_double, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+)
+_callbacks: "weakref.WeakValueDictionary[int, Callback]" = weakref.WeakValueDictionary()
+
+
+class Callback:
+    """Base of what kernels call by `address`; a subclass has `take`.
+
+    Parameters
+    ----------
+    rows, out_rows : int
+        Of the state that it is given, and of what it writes.
+
+    Attributes
+    ----------
+    address : int
+        Of its machine code.
+    """
+
+    def __init__(self, rows: int, out_rows: int) -> None:
+        self._rows, self._out_rows = rows, out_rows
+        self._views: dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray]] = {}
+        this = weakref.ref(self)
+
+        def called(t: float, h: float, state: int, out: int, width: int) -> None:
+            own = this()
+            assert own is not None  # the problem that has the address holds it
+            own.take_each(t, h, *own._arrays(state, out, width))
+
+        self._machine_code = _SIGNATURE(called)
+        found = ctypes.cast(self._machine_code, ctypes.c_void_p).value
+        assert found is not None
+        self.address: int = found
+        _callbacks[self.address] = self
+
+    def take(self, t: float, h: float, state: np.ndarray, out: np.ndarray) -> None:
+        """Write to `out` what comes of a state at time `t`, and of a step size `h`."""
+        raise NotImplementedError
+
+    def take_each(self, t: float, h: float, states: np.ndarray, out: np.ndarray) -> None:
+        """`take` of trajectories side by side, arrays (rows, 3, trajectories).
+
+        Copies of the first, which fill lanes, are not computed again.
+        """
+        self.take(t, h, states[:, :, 0], out[:, :, 0])
+        if states.shape[2] > 1:
+            first = states[:, :, 0].tobytes()
+            for i in range(1, states.shape[2]):
+                if states[:, :, i].tobytes() == first:
+                    out[:, :, i] = out[:, :, 0]
+                else:
+                    self.take(t, h, states[:, :, i], out[:, :, i])
+
+    def _arrays(self, state: int, out: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+        place = state, out, width
+        views = self._views.get(place)
+        if views is None:
+            if len(self._views) >= MOST_VIEWS:
+                self._views.clear()
+            views = (
+                _array_at(state, (self._rows, 3, width)),
+                _array_at(out, (self._out_rows, 3, width)),
+            )
+            self._views[place] = views
+        return views
+
+
+def _array_at(address: int, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of float64 over memory that others own."""
+    size = math.prod(shape)
+    return np.ctypeslib.as_array((ctypes.c_double * size).from_address(address)).reshape(shape)
+
+
+def _call(address: float, t: float, h: float, y: np.ndarray, out: np.ndarray) -> None:
+    """Call a `Callback` by its address; arrays have the shape (rows, 3, trajectories)."""
+    _callbacks[int(address)].take_each(t, h, y, out)
+
+
+@intrinsic
+def _call_compiled(typingctx, address, t, h, y, out):
+    def emit(context, builder, sig, args):
+        number, integer = ir.DoubleType(), ir.IntType(64)
+        states, made = (
+            context.make_array(kind)(context, builder, value=value)
+            for kind, value in zip(sig.args[3:], args[3:], strict=True)
+        )
+        pointer = integer.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [number, number, pointer, pointer, integer])
+        function = builder.inttoptr(builder.fptosi(args[0], integer), kind.as_pointer())
+        width = builder.extract_value(states.shape, 2)
+        data = [builder.bitcast(one.data, pointer) for one in (states, made)]
+        builder.call(function, [args[1], args[2], *data, width])
+        return context.get_dummy_value()
+
+    return types.void(address, t, h, y, out), emit
+
+
+call = _call_compiled if IS_COMPILED else _call
+
+
+def is_jitted(function: object) -> bool:
+    """Whether `numba.njit` has decorated a function."""
+    return hasattr(function, "py_func")
+
+
+@functools.lru_cache(maxsize=256)
+def jitted_field(kernel: Kernel, numbers: bytes, rows: int) -> Callable[..., np.ndarray]:
+    """ẏ as a compiled function ``f(t, y)`` of an array, for steps that are compiled.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of the signature `kernels.whole_state`.
+    numbers : bytes
+        Of its parameters, float64.
+    rows : int
+        Rows of a state.
+
+    Returns
+    -------
+    callable
+    """
+    compiled, parameters = kernel.scalar, np.frombuffer(numbers)
+    size = max(1, kernel.work(rows))
+
+    @numba.njit
+    def field(t: float, y: np.ndarray) -> np.ndarray:
+        if y.shape[0] != rows or y.shape[1] != 3:
+            raise ValueError("f(t, y) was given a y of another shape than the state's")
+        out = np.zeros((rows, 3))
+        # A copy of the parameters, since arrays of a closure are read-only.
+        compiled(t, np.ascontiguousarray(y), parameters.copy(), out, np.zeros(size))
+        return out
+
+    return field
