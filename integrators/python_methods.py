@@ -278,7 +278,7 @@ def _along_python(
             passed = 0.0
             for s in range(stages.shape[0]):
                 time = t0 + k * h + passed * h
-                call(options[ADDRESS], time, stages[s] * h, members(y), members(d))
+                call(options[ADDRESS], time, stages[s] * h, members(y), members(d), p)
                 report[EVALUATIONS] = report[EVALUATIONS] + d[size, 0]
                 for i in range(size):
                     increment(y, low, i, get(d, i))
@@ -287,7 +287,7 @@ def _along_python(
                     projection(t0 + k * h + passed * h, y, p, low, scratch)
             ok = is_finite(y)
             if not all_lanes(ok):  # the step is told by a step of size 0
-                call(options[ADDRESS], t0 + k * h, 0.0, members(y), members(d))
+                call(options[ADDRESS], t0 + k * h, 0.0, members(y), members(d), p)
             fail(report, ok, NOT_FINITE, k, math.nan)
             poison(y, ok)
 

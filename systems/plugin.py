@@ -8,6 +8,7 @@ The names of these two modules are stable, and the modules that define them are 
 - what they have: `Start`, `Family`, `Quantity`, `StateError`, `Convergence`, and the quantities of
   a form;
 - built-in Lagrangian systems to derive others from, and `with_force`, by which a force acts on one;
+- `python_system`, by which a field and invariants in plain Python are a system;
 - what is recorded besides: `Observable`;
 - quadrotors to steer yourself: `QuadrotorPayload`, and `CONTROL_VALUES`, where its parameters have
   the numbers of a control of your own;
@@ -37,6 +38,7 @@ from systems.mechanical.pendulum_chain import SphericalPendulumChain
 from systems.mechanical.spring_pendula import SpringPendula
 from systems.observables import Observable
 from systems.rigid.base import Part, RigidSystem, checked_parts
+from systems.rigid.python_system import python_system
 from systems.rigid.quadrotor_forces import CONTROL_VALUES
 from systems.rigid.quadrotor_payload import QuadrotorPayload
 from systems.spins.base import SpinSystem, quantities_of_nambu, quantities_of_spins
@@ -67,6 +69,7 @@ __all__ = [
     "checked_parts",
     "number_vector",
     "positive_vector",
+    "python_system",
     "quantities_of_nambu",
     "quantities_of_spheres",
     "quantities_of_spins",

@@ -19,8 +19,12 @@ from integrators.compiler.kernels import IS_COMPILED, Kernel
 
 MOST_VIEWS = 64  # pairs of arrays that are kept: one for each thread and element
 _SIGNATURE = ctypes.CFUNCTYPE(
-    None, ctypes.c_double, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    None,
+    *(ctypes.c_double, ctypes.c_double),
+    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64),
+    *(ctypes.c_void_p, ctypes.c_int64),
 )
+Place = tuple[int, int, int, int, int]  # addresses of arrays, and their sizes
 _callbacks: "weakref.WeakValueDictionary[int, Callback]" = weakref.WeakValueDictionary()
 
 
@@ -40,13 +44,13 @@ class Callback:
 
     def __init__(self, rows: int, out_rows: int) -> None:
         self._rows, self._out_rows = rows, out_rows
-        self._views: dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray]] = {}
+        self._views: dict[Place, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
         this = weakref.ref(self)
 
-        def called(t: float, h: float, state: int, out: int, width: int) -> None:
+        def called(t: float, h: float, state: int, out: int, width: int, p: int, n: int) -> None:
             own = this()
-            assert own is not None  # the problem that has the address holds it
-            own.take_each(t, h, *own._arrays(state, out, width))
+            assert own is not None  # whoever has the address holds it
+            own.take_each(t, h, *own._arrays((state, out, width, p or 0, n)))
 
         self._machine_code = _SIGNATURE(called)
         found = ctypes.cast(self._machine_code, ctypes.c_void_p).value
@@ -54,33 +58,38 @@ class Callback:
         self.address: int = found
         _callbacks[self.address] = self
 
-    def take(self, t: float, h: float, state: np.ndarray, out: np.ndarray) -> None:
+    def take(
+        self, t: float, h: float, state: np.ndarray, out: np.ndarray, parameters: np.ndarray
+    ) -> None:
         """Write to `out` what comes of a state at time `t`, and of a step size `h`."""
         raise NotImplementedError
 
-    def take_each(self, t: float, h: float, states: np.ndarray, out: np.ndarray) -> None:
+    def take_each(
+        self, t: float, h: float, states: np.ndarray, out: np.ndarray, parameters: np.ndarray
+    ) -> None:
         """`take` of trajectories side by side, arrays (rows, 3, trajectories).
 
         Copies of the first, which fill lanes, are not computed again.
         """
-        self.take(t, h, states[:, :, 0], out[:, :, 0])
+        self.take(t, h, states[:, :, 0], out[:, :, 0], parameters)
         if states.shape[2] > 1:
             first = states[:, :, 0].tobytes()
             for i in range(1, states.shape[2]):
                 if states[:, :, i].tobytes() == first:
                     out[:, :, i] = out[:, :, 0]
                 else:
-                    self.take(t, h, states[:, :, i], out[:, :, i])
+                    self.take(t, h, states[:, :, i], out[:, :, i], parameters)
 
-    def _arrays(self, state: int, out: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-        place = state, out, width
+    def _arrays(self, place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         views = self._views.get(place)
         if views is None:
             if len(self._views) >= MOST_VIEWS:
                 self._views.clear()
+            state, out, width, p, n = place
             views = (
                 _array_at(state, (self._rows, 3, width)),
                 _array_at(out, (self._out_rows, 3, width)),
+                _array_at(p, (n,)) if n else np.zeros(0),
             )
             self._views[place] = views
         return views
@@ -92,28 +101,32 @@ def _array_at(address: int, shape: tuple[int, ...]) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_double * size).from_address(address)).reshape(shape)
 
 
-def _call(address: float, t: float, h: float, y: np.ndarray, out: np.ndarray) -> None:
+def _call(
+    address: float, t: float, h: float, y: np.ndarray, out: np.ndarray, p: np.ndarray
+) -> None:
     """Call a `Callback` by its address; arrays have the shape (rows, 3, trajectories)."""
-    _callbacks[int(address)].take_each(t, h, y, out)
+    _callbacks[int(address)].take_each(t, h, y, out, p)
 
 
 @intrinsic
-def _call_compiled(typingctx, address, t, h, y, out):
+def _call_compiled(typingctx, address, t, h, y, out, p):
     def emit(context, builder, sig, args):
         number, integer = ir.DoubleType(), ir.IntType(64)
-        states, made = (
+        states, made, parameters = (
             context.make_array(kind)(context, builder, value=value)
             for kind, value in zip(sig.args[3:], args[3:], strict=True)
         )
         pointer = integer.as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [number, number, pointer, pointer, integer])
+        kinds = [number, number, pointer, pointer, integer, pointer, integer]
+        kind = ir.FunctionType(ir.VoidType(), kinds)
         function = builder.inttoptr(builder.fptosi(args[0], integer), kind.as_pointer())
         width = builder.extract_value(states.shape, 2)
-        data = [builder.bitcast(one.data, pointer) for one in (states, made)]
-        builder.call(function, [args[1], args[2], *data, width])
+        count = builder.extract_value(parameters.shape, 0)
+        data = [builder.bitcast(one.data, pointer) for one in (states, made, parameters)]
+        builder.call(function, [args[1], args[2], *data[:2], width, data[2], count])
         return context.get_dummy_value()
 
-    return types.void(address, t, h, y, out), emit
+    return types.void(address, t, h, y, out, p), emit
 
 
 call = _call_compiled if IS_COMPILED else _call

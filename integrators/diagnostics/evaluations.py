@@ -10,6 +10,7 @@ from integrators.compiler.elements import DOUBLE
 from integrators.compiler.kernels import Kernel, whole_state
 from integrators.stepping.formulations import to_stepped_states
 from integrators.stepping.problem import Problem
+from integrators.stepping.python_step import calling_python
 
 
 @functools.cache
@@ -53,7 +54,7 @@ def count_evaluations(
     report = np.zeros(status.REPORT_SIZE)
     for first, count in ((0, 1), (1, steps)):
         work[-1] = report[status.EVALUATIONS] = 0.0
-        with problem.stepping():
+        with calling_python():
             advance(
                 *functions, 0.0, step_size, first, count, problem.constants, problem.options, y,
                 memory, problem.parameters, work, report,

@@ -15,6 +15,7 @@ from integrators.forms.flows import Form
 from integrators.forms.forms import FORMULATIONS
 from integrators.stepping.checkpoint import Layout
 from integrators.stepping.formulations import to_stepped_states
+from integrators.stepping.python_step import calling_python
 
 MOST_STEPS = 10_000_000  # that an adaptive run takes, unless it is given another bound
 PACE, OVERDUE = 10_000, 100.0  # steps between two looks at how far they led, and see `StepBound`
@@ -356,10 +357,11 @@ def run_adaptive(
     else:
         initial = to_stepped_states(problem, members)
         stands = [None] * len(initial)
-    runs = [
-        problem.solve(problem, state, times, tolerance, bound, statistics, history, stood, most)
-        for state, stood in zip(initial, stands, strict=True)
-    ]
+    with calling_python():
+        runs = [
+            problem.solve(problem, state, times, tolerance, bound, statistics, history, stood, most)
+            for state, stood in zip(initial, stands, strict=True)
+        ]
     report = np.stack([run.report for run in runs])
     arrays = ("states", "step_sizes", "rejected_so_far", "statistics")
     return Solutions(
@@ -403,10 +405,11 @@ def prepare(
     if problem.prepare is None:
         return checkpoints, 0
     stands = [None] * len(members) if checkpoints is None else checkpoints
-    found = [
-        problem.prepare(state, bound, tolerance, stood, most)
-        for state, stood in zip(members, stands, strict=True)
-    ]
+    with calling_python():
+        found = [
+            problem.prepare(state, bound, tolerance, stood, most)
+            for state, stood in zip(members, stands, strict=True)
+        ]
     return np.stack([own for own, _ in found]), sum(tried for _, tried in found)
 
 

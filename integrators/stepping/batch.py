@@ -15,6 +15,7 @@ from integrators.stepping.adaptive import AdaptiveProblem
 from integrators.stepping.checkpoint import Standing, values_at
 from integrators.stepping.formulations import to_stepped_states, to_stored_states
 from integrators.stepping.problem import Problem, Stepper
+from integrators.stepping.python_step import calling_python
 
 BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
 
@@ -155,7 +156,7 @@ def run_states(
         stats = aligned((count, status.MONITORED, status.STATISTICS, *shape))
         if not start:
             stats[:1] = run.statistics
-        with problem.stepping():
+        with calling_python():
             trajectory(
                 clock, first, begun, last, upto, problem.constants, problem.options, y, run.memory,
                 problem.parameters, work, run.baseline, sampled, stats, run.report,
@@ -232,7 +233,7 @@ def run_images(
     shape = element.shape
     memory, work = aligned((problem.memory, *shape)), aligned((max(1, problem.work), *shape))
     reports = aligned((len(states), status.REPORT_SIZE, *shape))
-    with problem.stepping():
+    with calling_python():
         kernels.image_kernel(element).compiled(element)(
             *problem.step_kernels(element), clock_of(element, start_time, step_size), steps,
             problem.constants, problem.options, states, memory, problem.parameters, work, reports,

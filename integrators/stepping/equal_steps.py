@@ -27,6 +27,7 @@ from integrators.stepping.batch import Batch, counters_of, run_states
 from integrators.stepping.checkpoint import Layout
 from integrators.stepping.formulations import to_stepped_states
 from integrators.stepping.problem import Problem, Stepper
+from integrators.stepping.python_step import calling_python
 
 ROUNDING = 16 * np.finfo(float).eps  # within which a time, in steps, is a step's end
 COUNTING, COUNTED, BEGUN = range(3)  # phases: the first samples are known when steps have begun
@@ -169,7 +170,7 @@ class EqualSteps:
         """
         problem = self.problem
         reports = aligned((len(states), status_of.REPORT_SIZE))
-        with problem.stepping():
+        with calling_python():
             loop.single_steps.scalar(
                 *problem.step_kernels(DOUBLE), ends * h, rests, problem.constants, problem.options,
                 states, aligned(problem.memory), problem.parameters, aligned(max(1, problem.work)),

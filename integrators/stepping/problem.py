@@ -1,10 +1,8 @@
 """Problems that the stepping loops run: a method with a fixed step, bound to a form."""
 
-import contextlib
 import functools
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -54,8 +52,7 @@ class Problem:
     `seen` is the number of evaluations that a call of `advance` counts besides those of its steps,
     for the state that is seen after it.
 
-    `python` is the step in Python that `advance` calls, which has no tangents; its loops run within
-    `stepping`.
+    `python` is the step in Python that `advance` calls, which has no tangents.
     """
 
     advance: Kernel
@@ -75,10 +72,6 @@ class Problem:
     inlined: bool = True
     seen: int = 0
     python: PythonStep | None = None
-
-    def stepping(self) -> AbstractContextManager[None]:
-        """Within this, loops are run: what a step in Python raises there is raised at its end."""
-        return contextlib.nullcontext() if self.python is None else self.python.stepping()
 
     @property
     def elements(self) -> tuple[Element, Element]:

@@ -26,12 +26,12 @@ READ_ONLY = "read-only"  # in what NumPy says of an array that cannot be written
 
 @contextlib.contextmanager
 def collecting_errors() -> Iterator[dict[str, str]]:
-    """Collect what steps in Python raise within this, in this thread, rather than raise it.
+    """Collect what functions in Python raise within this, in this thread, rather than raise it.
 
     Yields
     ------
     dict of str to str
-        What was raised first by each line of each step, by step, file and line.
+        What was raised first by each line of each function, by function, file and line.
     """
     found: dict[str, str] = {}
     token = _collected.set(found)
@@ -48,13 +48,100 @@ class Calls(threading.local):
 
 
 class _Here(threading.local):
-    """What a thread's loop has met so far."""
+    """What the loops of a thread have met so far."""
 
-    error: BaseException | None = None  # which ends the loop
+    error: BaseException | None = None  # which ends them
     collected: dict[str, str] | None = None
 
 
-class PythonStep(Callback):
+_here = _Here()
+
+
+@contextlib.contextmanager
+def calling_python() -> Iterator[None]:
+    """Run compiled code within this, which may call Python: raise what that raised at the end."""
+    before = _here.error, _here.collected
+    _here.error, _here.collected = None, _collected.get()
+    try:
+        try:
+            yield
+        except InputError:
+            if _here.error is None:
+                raise
+        if _here.error is not None:  # which is the cause
+            raise _here.error
+    finally:
+        _here.error, _here.collected = before
+
+
+class PythonFunction(Callback):
+    """Base of a function in Python that compiled code calls: what it raises is kept.
+
+    Parameters
+    ----------
+    kind : str
+        Such as ``step``, for messages.
+    function : callable
+    rows, out_rows : int
+        As of `Callback`.
+    """
+
+    def __init__(self, kind: str, function: Any, rows: int, out_rows: int) -> None:
+        super().__init__(rows, out_rows)
+        self._kind, self._called = kind, function
+        self._plain, self._is_jitted = getattr(function, "py_func", function), is_jitted(function)
+
+    @property
+    def place(self) -> str:
+        """The function, with the file and the line where it is defined."""
+        return self._at(self._plain.__code__.co_firstlineno)
+
+    @property
+    def _name(self) -> str:
+        code = self._plain.__code__
+        return f"{self._kind} {self._plain.__name__!r} ({code.co_filename}, "
+
+    def _at(self, line: int | None) -> str:
+        return f"{self._name}line {line})"
+
+    def _fails(self, error: BaseException) -> None:
+        """Keep what a call raised."""
+        is_own = isinstance(error, (Exception, SystemExit)) and (
+            isinstance(error, InputError) or not isinstance(error, GeosweepError)
+        )
+        if not is_own:  # an interruption
+            _here.error = error
+            return
+        lines = traceback.extract_tb(error.__traceback__)
+        own = [line for line in lines if line.filename == self._plain.__code__.co_filename]
+        said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        said = " ".join(said.split())
+        said = said if len(said) <= MOST_TOLD else f"{said[:MOST_TOLD]} …"
+        if READ_ONLY in said:
+            said = f"changes its argument y; expected a new array ({said})"
+        where = self._at(own[-1].lineno) if own else self.place
+        if own and own[-1].line:
+            said += f": {own[-1].line.strip()}"
+        if _here.collected is not None:
+            _here.collected.setdefault(where, said)
+        elif _here.error is None:
+            _here.error = InputError(f"{where}: {said}")
+
+    def _tell_not_finite(self) -> None:
+        found = _here.collected
+        if found is not None and not any(where.startswith(self._name) for where in found):
+            found[self.place] = "returns a state that is not finite"
+
+    def _refuse(self, new: object, expected: str) -> None:
+        found = (
+            f"an array of {new.dtype}, shape {new.shape}"
+            if isinstance(new, np.ndarray)
+            else short_repr(new)
+        )
+        raise InputError(f"returns {found}; expected {expected}")
+
+
+class PythonStep(PythonFunction):
     """A step in Python of one system.
 
     Parameters
@@ -83,52 +170,27 @@ class PythonStep(Callback):
         evaluations: int = 0,
         most_seconds: float = math.inf,
     ) -> None:
-        super().__init__(rows, rows + 1)  # with a row for the number of evaluations
+        super().__init__("step", step, rows, rows + 1)  # a row for the number of evaluations
         self.most_seconds = most_seconds
-        self._step, self._function, self._shape = step, function, (rows, 3)
-        self._plain, self._is_jitted = getattr(step, "py_func", step), is_jitted(step)
+        self._function, self._shape = function, (rows, 3)
         self._calls, self._counted, self._declared = calls, counted, evaluations
         self._in_a_step = 0  # evaluations of a jitted one
-        self._is_checked, self._here = False, _Here()
+        self._is_checked = False
 
-    @property
-    def place(self) -> str:
-        """The step, with the file and the line where it is defined."""
-        return self._at(self._plain.__code__.co_firstlineno)
-
-    @property
-    def _name(self) -> str:
-        return f"step {self._plain.__name__!r} ({self._plain.__code__.co_filename}, "
-
-    def _at(self, line: int | None) -> str:
-        return f"{self._name}line {line})"
-
-    @contextlib.contextmanager
-    def stepping(self) -> Iterator[None]:
-        """Take steps within this; at its end, what these raised is raised, or collected."""
-        here = self._here
-        here.error, here.collected = None, _collected.get()
-        try:
-            with np.errstate(all="ignore"):  # a run that blows up has inf and NaN
-                yield
-            if here.error is not None:
-                raise here.error
-        finally:
-            here.error = here.collected = None
-
-    def take(self, t: float, h: float, state: np.ndarray, out: np.ndarray) -> None:
+    def take(
+        self, t: float, h: float, state: np.ndarray, out: np.ndarray, parameters: np.ndarray
+    ) -> None:
         """Write the increment of a step and, in a last row, the number of evaluations; or NaN.
 
         A step of size 0 is none: it tells that the state is not finite any more.
         """
-        here, increment = self._here, out[:-1]
+        increment = out[:-1]
         out[-1] = 0.0
         if h == 0.0:  # the loop tells of states that are not finite
-            found = here.collected
-            if found is not None and not any(where.startswith(self._name) for where in found):
-                found[self.place] = "returns a state that is not finite"
+            if not np.isfinite(state).all():
+                self._tell_not_finite()
             return
-        if here.error is not None or state[0, 0] != state[0, 0]:  # it has failed
+        if _here.error is not None or state[0, 0] != state[0, 0]:  # it has failed
             increment[...] = math.nan
             return
         y = state.copy()
@@ -136,36 +198,26 @@ class PythonStep(Callback):
             y.setflags(write=False)  # so that a change is an error
         self._calls.count = 0
         try:
-            new = self._step(self._function, t, y, h)
+            with np.errstate(all="ignore"):  # a run that blows up has inf and NaN
+                new = self._called(self._function, t, y, h)
             if type(new) is not np.ndarray or new.shape != y.shape or new.dtype != y.dtype:
-                self._refuse(new)
+                self._refuse(new, f"an array of float64, shape {self._shape}")
             count = self._calls.count
             if not self._is_checked:
                 self._check_call(t, h, state, new, count)
             np.subtract(new, y, out=increment)
             if not self._declared:
                 out[-1] = self._in_a_step or count
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # which compiled code would lose
             increment[...] = math.nan
-            self._note(error)
-        except BaseException as error:  # an interruption
-            increment[...] = math.nan
-            here.error = error
-
-    def _refuse(self, new: object) -> None:
-        found = (
-            f"an array of {new.dtype}, shape {new.shape}"
-            if isinstance(new, np.ndarray)
-            else short_repr(new)
-        )
-        raise InputError(f"returns {found}; expected an array of float64, shape {self._shape}")
+            self._fails(error)
 
     def _check_call(
         self, t: float, h: float, state: np.ndarray, new: np.ndarray, count: int
     ) -> None:
         """Raise `InputError` if a call changes its argument, or returns another state again."""
         y, known = state.copy(), new.tobytes()
-        again = self._step(self._function, t, y, h)
+        again = self._called(self._function, t, y, h)
         if y.tobytes() != state.tobytes():
             raise InputError("changes its argument y; expected a new array")
         if again.tobytes() != known:
@@ -185,23 +237,3 @@ class PythonStep(Callback):
                 "is declared"
             )
         self._is_checked = True
-
-    def _note(self, error: BaseException) -> None:
-        here = self._here
-        if isinstance(error, GeosweepError) and not isinstance(error, InputError):
-            here.error = error  # an interruption
-            return
-        lines = traceback.extract_tb(error.__traceback__)
-        own = [line for line in lines if line.filename == self._plain.__code__.co_filename]
-        said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        said = " ".join(said.split())
-        said = said if len(said) <= MOST_TOLD else f"{said[:MOST_TOLD]} …"
-        if READ_ONLY in said:
-            said = f"changes its argument y; expected a new array ({said})"
-        where = self._at(own[-1].lineno) if own else self.place
-        if own and own[-1].line:
-            said += f": {own[-1].line.strip()}"
-        if here.collected is not None:
-            here.collected.setdefault(where, said)
-        else:
-            here.error = InputError(f"{where}: {said}")

@@ -10,7 +10,7 @@ from integrators.errors import InputError
 from sweep.cli.common import write_from_template
 from sweep.store.backends.places import require_local_path
 
-KINDS = ("python-integrator", "system", "integrator", "observable", "plot")
+KINDS = ("python-integrator", "python-system", "integrator", "system", "observable", "plot")
 PLUGIN_NAME = "[a-z][a-z0-9_]*"
 NEXT_COMMANDS = {"plot": "sweep plot {name} {name}.zarr"}  # elsewhere a report
 
@@ -21,9 +21,10 @@ NEXT_COMMANDS = {"plot": "sweep plot {name} {name}.zarr"}  # elsewhere a report
 def command(kind: str, name: str) -> None:
     """Write a commented plugin NAME.py that works as it is, and a study NAME.toml that uses it.
 
-    The python-integrator is an implicit midpoint rule in NumPy, the integrator a compiled leapfrog
-    along great circles, the system a bead on a sphere, the observable a height, the plot one of
-    energy errors: examples to change into your own. Existing files are never overwritten.
+    The python-integrator is an implicit midpoint rule in NumPy, the python-system a spherical
+    pendulum; the integrator a compiled leapfrog along great circles, the system a compiled bead on
+    a sphere, the observable a height, the plot one of energy errors: examples to change into your
+    own. Existing files are never overwritten.
 
     \b
     Example:

@@ -11,6 +11,7 @@ from integrators.compiler.elements import TANGENTS, Element
 from integrators.compiler.kernels import Kernel
 from integrators.method import STEPS_OF, Integrator
 from integrators.precision import DOUBLE
+from integrators.stepping.python_step import calling_python
 from sweep.plugins.exports import Source
 from sweep.plugins.method_checks import check_method
 from sweep.plugins.system_checks import check_quantity, check_system, points_about
@@ -53,7 +54,7 @@ def try_plugin_system(
     plugin = library.origin("system", name)
     if plugin is None:
         return
-    with plugin.blame_plugin_for_errors(f"fails with the system {name!r}"):
+    with plugin.blame_plugin_for_errors(f"fails with the system {name!r}"), calling_python():
         check_system(system, start)
 
 

@@ -31,6 +31,7 @@ from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.batch import run_batch, run_ends
 from integrators.stepping.formulations import to_lagrangian_states, to_stepped_states
 from integrators.stepping.problem import Problem
+from integrators.stepping.python_step import calling_python
 from sweep.plugins.guarded import GuardedArrays, check_plain_step, plain_rows
 from sweep.plugins.system_checks import characteristic_time
 from systems import Quantity, System
@@ -281,7 +282,7 @@ def _check_arrays(integrator: Integrator, problem: Problem, trial: Trial) -> Non
             work=np.full(problem.work, poison),
             report=np.zeros(status.REPORT_SIZE),
         )
-        with problem.stepping():
+        with calling_python():
             advance(
                 *functions, 0.0, 0.1 * trial.span, 0, 2, problem.constants, problem.options,
                 arrays.shaped("y"), arrays["memory"], arrays["p"], arrays["work"], arrays["report"],

@@ -5,7 +5,7 @@ import re
 from sweep import guide
 
 TOPIC = guide.text("plugins")
-BEAD, FORCE, MIDPOINT, SCRIPT, LEAPFROG, PLOTS, DAMPED = re.findall(
+BEAD, FORCE, PENDULUM, MIDPOINT, SCRIPT, LEAPFROG, PLOTS, DAMPED = re.findall(
     r"```python\n(.*?)```", TOPIC, re.DOTALL
 )
 STUDY, DAMPED_STUDY, ENTRY_POINTS = re.findall(r"```toml\n(.*?)```", TOPIC, re.DOTALL)

@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from plugin_text import LEAPFROG, MIDPOINT
+from plugin_text import LEAPFROG, MIDPOINT, PENDULUM
 
-KINDS = ("python-integrator", "system", "integrator", "observable", "plot")
+KINDS = ("python-integrator", "python-system", "system", "integrator", "observable", "plot")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -28,9 +28,10 @@ def test_what_it_writes_works_at_once(command, tmp_path, kind):
     [
         ("integrator", "geodesic_leapfrog", LEAPFROG),
         ("python-integrator", "my_midpoint", MIDPOINT),
+        ("python-system", "my_pendulum", PENDULUM),
     ],
 )
-def test_the_guide_shows_the_integrators_that_it_writes(command, tmp_path, kind, name, shown):
+def test_the_guide_shows_what_it_writes(command, tmp_path, kind, name, shown):
     command(tmp_path, "new", kind, name)
     assert (tmp_path / f"{name}.py").read_text() == shown
 
