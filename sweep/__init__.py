@@ -47,7 +47,7 @@ _HOMES = {
     "recommend": "sweep.campaign.recommend.recommend",
     "repair": "sweep.store.upkeep.repair",
     "report": "sweep.reports.page",
-    "report_site": "sweep.reports.site",
+    "report_site": "sweep.reports.matrix",
     "reports": "sweep.reports",
     "reproduce": "sweep.papers",
     "results": "sweep.tables.answers",

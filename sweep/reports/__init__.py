@@ -9,8 +9,8 @@ from integrators.lazy import lazy
 
 # Imported when first used: `sweep report --help` should not wait for xarray and matplotlib.
 _HOMES = {
-    "check_site_directory": "sweep.reports.site",
+    "check_site_directory": "sweep.reports.matrix",
     "report": "sweep.reports.page",
-    "report_site": "sweep.reports.site",
+    "report_site": "sweep.reports.matrix",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

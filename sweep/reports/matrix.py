@@ -10,25 +10,22 @@ server shows them, and a browser does without one::
 """
 
 import datetime
+import itertools
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from integrators.errors import InputError
-from sweep.reports.certificates import MEASURES, Certificate, gather_certificates
-from sweep.reports.page import (
-    StoreReport,
-    date_in_utc,
-    gather_report,
-    read_stylesheet,
-    render_page,
-    report_as_html,
-)
+from sweep.reports.certificates import MEASURES, Cell, Certificate, gather_certificates
+from sweep.reports.gather import StoreReport, date_in_utc, gather_report
+from sweep.reports.page import read_stylesheet, render_page, report_as_html
 from sweep.store import provenance
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
@@ -153,11 +150,7 @@ def _reports_by_page(
         raise InputError("no store is given; give one or more", key="stores")
     reports: dict[str, StoreReport] = {}
     for store in stores:
-        page = name = _file_name(store.name.removesuffix(".zarr"))
-        number = 1
-        while page in (*reports, "index"):
-            number += 1
-            page = f"{name}-{number}"
+        page = _distinct_name(_file_name(store.name.removesuffix(".zarr")), {*reports, "index"})
         on_store(store)
         reports[page] = gather_report(store, where)
     return reports
@@ -166,14 +159,17 @@ def _reports_by_page(
 def _write_pages(
     directory: Path, reports: dict[str, StoreReport], certificates: Sequence[Certificate]
 ) -> None:
-    addresses = _certificates_by_address(certificates)
     directory.mkdir()
     _write_text(directory / "style.css", read_stylesheet())
     for page, report in reports.items():
         _write_text(directory / f"{page}.html", report_as_html(report, "index.html"))
         (directory / f"{page}.toml").write_text(report.study, encoding="utf-8")
-    for address, certificate in addresses.items():
-        (directory / address).parent.mkdir(exist_ok=True)
+    pages: dict[str, Certificate] = {}
+    for certificate in certificates:
+        stem = f"{_file_name(certificate.system)}/{_file_name(certificate.integrator)}"
+        stem = _distinct_name(stem, pages)
+        pages[stem] = certificate
+        (directory / stem).parent.mkdir(exist_ok=True)
         text = render_page(
             "certificate.html",
             stylesheet="../style.css",
@@ -181,13 +177,12 @@ def _write_pages(
             measures=MEASURES,
             most_runs=MOST_RUNS,
         )
-        _write_text(directory / address, text)
+        _write_text(directory / f"{stem}.html", text)
     index = render_page(
         "certificates.html",
         stylesheet="style.css",
         summary=_summary_lines(certificates),
-        matrices=[_Matrix(measure.name, addresses) for measure in MEASURES],
-        measures={measure.name: measure for measure in MEASURES},
+        matrices=[(m, made) for m in MEASURES if (made := _matrix(m.name, pages))["systems"]],
         reports=reports,
         made=date_in_utc(datetime.datetime.now(datetime.UTC)),
         version=provenance.versions()["geosweep"],
@@ -195,7 +190,7 @@ def _write_pages(
     _write_text(directory / "index.html", index)
     data = {
         "files": sorted({CELLS, *_files_below(directory)}),
-        "certificates": _cells_as_json(addresses),
+        "certificates": [_certificate_as_json(stem, one) for stem, one in pages.items()],
     }
     _write_text(directory / CELLS, json.dumps(data, indent=1, ensure_ascii=False))
 
@@ -209,43 +204,22 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^\w.+=-]+", "-", name, flags=re.ASCII).strip(".-") or "unnamed"
 
 
-def _certificates_by_address(certificates: Iterable[Certificate]) -> dict[str, Certificate]:
-    """The certificates by the addresses of their pages."""
-    found: dict[str, Certificate] = {}
-    for certificate in certificates:
-        stem = f"{_file_name(certificate.system)}/{_file_name(certificate.integrator)}"
-        address, number = f"{stem}.html", 1
-        while address in found:
-            number += 1
-            address = f"{stem}-{number}.html"
-        found[address] = certificate
-    return found
+def _distinct_name(name: str, taken: Container[str]) -> str:
+    """A name, with a number behind it where it is taken."""
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], numbered) if each not in taken)
 
 
-class _Matrix:
-    """Cells of one measure: a line for each integrator that has any, a column for each system.
-
-    Parameters
-    ----------
-    measure : str
-    addresses : dict of str to Certificate
-    """
-
-    def __init__(self, measure: str, addresses: dict[str, Certificate]) -> None:
-        self.measure = measure
-        there = {a: c for a, c in addresses.items() if measure in c.cells}
-        self.systems = list(dict.fromkeys(c.system for c in addresses.values()))
-        self.systems = [s for s in self.systems if any(c.system == s for c in there.values())]
-        self._cells = {(c.integrator, c.system): (quote(a), c) for a, c in there.items()}
-        self.families: dict[str, list[str]] = {}
-        for certificate in there.values():
-            members = self.families.setdefault(certificate.family, [])
-            if certificate.integrator not in members:
-                members.append(certificate.integrator)
-
-    def find(self, integrator: str, system: str) -> tuple[str, Certificate] | None:
-        """Address and certificate of a cell; None where it is empty."""
-        return self._cells.get((integrator, system))
+def _matrix(measure: str, pages: dict[str, Certificate]) -> dict[str, Any]:
+    """The systems with cells of a measure; and by family, integrator and system page and cell."""
+    families: dict[str, dict[str, dict[str, tuple[str, Cell]]]] = {}
+    for stem, one in pages.items():
+        if cell := one.cells.get(measure):
+            line = families.setdefault(one.family, {}).setdefault(one.integrator, {})
+            line[one.system] = f"{stem}.html", cell
+    there = {system for lines in families.values() for line in lines.values() for system in line}
+    systems = dict.fromkeys(one.system for one in pages.values() if one.system in there)
+    return {"families": families, "systems": list(systems)}
 
 
 def _summary_lines(certificates: Sequence[Certificate]) -> list[str]:
@@ -258,30 +232,22 @@ def _summary_lines(certificates: Sequence[Certificate]) -> list[str]:
         f"{count_with_noun(len(systems), 'system')}."
     ]
     for measure in MEASURES:
-        counts: dict[str, int] = {}
-        for certificate in certificates:
-            cell = certificate.cells.get(measure.name)
-            if cell is not None and cell.verdict:
-                counts[cell.verdict] = counts.get(cell.verdict, 0) + 1
-        if counts:
-            ordered = sorted(counts.items(), key=lambda item: -item[1])
-            words = ", ".join(f"{verdict} {count:,}" for verdict, count in ordered)
-            lines.append(f"{measure.title}: {words}.")
+        cells = [one.cells[measure.name] for one in certificates if measure.name in one.cells]
+        counts = Counter(cell.verdict for cell in cells if cell.verdict).most_common()
+        words = ", ".join(f"{verdict} {count:,}" for verdict, count in counts)
+        lines += [f"{measure.title}: {words}."] if words else []
     return lines
 
 
-def _cells_as_json(addresses: dict[str, Certificate]) -> list[dict[str, object]]:
-    return [
-        {
-            "integrator": certificate.integrator,
-            "system": certificate.system,
-            "family": certificate.family,
-            "page": quote(address),
-            "experiments": [one.name for one in certificate.evidence],
-            "cells": {
-                name: {"text": cell.text, "verdict": cell.verdict, "meaning": cell.meaning}
-                for name, cell in certificate.cells.items()
-            },
-        }
-        for address, certificate in addresses.items()
-    ]
+def _certificate_as_json(stem: str, certificate: Certificate) -> dict[str, object]:
+    return {
+        "integrator": certificate.integrator,
+        "system": certificate.system,
+        "family": certificate.family,
+        "page": quote(f"{stem}.html"),
+        "experiments": [one.name for one in certificate.evidence],
+        "cells": {
+            name: {"text": cell.text, "verdict": cell.verdict, "meaning": cell.meaning}
+            for name, cell in certificate.cells.items()
+        },
+    }
