@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from sweep.tables import Table
 
 Values = Sequence[float] | NDArray[np.floating[Any]]  # along a curve
+Style = Mapping[str, Any]  # keyword arguments of Matplotlib, and ``dash``
 Cell = Mapping[str, str]  # see `cell_as_texts`
 
 COLUMNS = ("panel", "curve", "x_quantity", "x", "y_quantity", "y", "low", "high", "mark")
+SPATIAL_COLUMNS = ("panel", "curve", "part", "e1", "e2", "e3")
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,10 @@ class Curve:
     ----------
     name : str
         Its entry in the legend.
-    colour, marker : str
-        As in Matplotlib.
+    style : dict
+        ``color`` and perhaps ``marker`` as in Matplotlib; ``dash``, one of solid, dash, dot,
+        dashdot.
     x, y : sequence or ndarray of float, shape (points,)
-    dash : {"solid", "dash", "dot", "dashdot"}
     z : sequence or ndarray of float, shape (points,), optional
         The third coordinate on a sphere.
     low, high : sequence or ndarray of float, shape (points,), optional
@@ -74,11 +76,9 @@ class Curve:
     """
 
     name: str
-    colour: str
+    style: Style
     x: Values
     y: Values
-    marker: str = ""
-    dash: str = "solid"
     z: Values = ()
     low: Values = ()
     high: Values = ()
@@ -88,18 +88,20 @@ class Curve:
     band: bool = False
     part: str = ""
 
+    def for_json(self) -> dict[str, Any]:
+        """The curve as plain values, with None for NaN."""
+        of_curve = vars(self) | {
+            "colour": self.style["color"],
+            "marker": self.style.get("marker", ""),
+            "dash": self.style.get("dash", "solid"),
+        }
+        del of_curve["style"]
+        return {name: _values_for_json(value) for name, value in of_curve.items()}
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """A panel of a figure.
-
-    Attributes
-    ----------
-    title : str
-    x, y : Axis
-    curves : list of Curve
-    subtitle : str
-    """
+    """A panel of a figure."""
 
     title: str
     x: Axis
@@ -127,26 +129,18 @@ class Figure:
     tables: "list[Table]" = field(default_factory=list)
     remark: str = ""
 
-    @property
-    def sentences(self) -> list[str]:
-        """The summaries of its tables."""
-        return [table.summary for table in self.tables if table.summary]
-
     def for_json(self) -> dict[str, Any]:
         """The figure as plain values, with None for NaN."""
         return {
             "kind": self.kind,
-            "panels": [_panel_for_json(panel) for panel in self.panels],
-            "sentences": self.sentences,
-            "tables": [
-                {
-                    "title": table.title,
-                    "headers": table.headers,
-                    "rows": table.rows,
-                    "notes": list(table.notes),
-                }
-                for table in self.tables
+            "panels": [
+                vars(panel)
+                | {"x": vars(panel.x), "y": vars(panel.y)}
+                | {"curves": [curve.for_json() for curve in panel.curves]}
+                for panel in self.panels
             ],
+            "sentences": [table.summary for table in self.tables if table.summary],
+            "tables": [vars(table) | {"notes": list(table.notes)} for table in self.tables],
             "remark": self.remark,
             "verdict_styles": LOOKS,
         }
@@ -155,44 +149,28 @@ class Figure:
         """The plotted numbers as CSV, a row for each point."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        spatial = self.kind == "spheres"
-        writer.writerow(("panel", "curve", "part", "e1", "e2", "e3") if spatial else COLUMNS)
+        writer.writerow(SPATIAL_COLUMNS if self.kind == "spheres" else COLUMNS)
         for panel in self.panels:
             for curve in panel.curves:
-                if spatial:
-                    rows = zip(curve.x, curve.y, curve.z, strict=True)
-                    writer.writerows((panel.title, curve.name, curve.part, *row) for row in rows)
+                if self.kind == "spheres":
+                    points = zip(curve.x, curve.y, curve.z, strict=True)
+                    writer.writerows((panel.title, curve.name, curve.part, *p) for p in points)
                     continue
                 blank = [""] * len(curve.x)
-                optional: tuple[Sequence[Any] | NDArray[Any], ...]
-                optional = (curve.low, curve.high, curve.marks)
-                columns = [values if len(values) else blank for values in optional]
+                more = [v if len(v) else blank for v in (curve.low, curve.high, curve.marks)]
                 writer.writerows(
-                    (panel.title, curve.name, panel.x.text, x, panel.y.text, y, *more)
-                    for x, y, *more in zip(curve.x, curve.y, *columns, strict=True)
+                    (panel.title, curve.name, panel.x.text, x, panel.y.text, y, *of_point)
+                    for x, y, *of_point in zip(curve.x, curve.y, *more, strict=True)
                 )
         return text.getvalue()
 
 
-def _panel_for_json(panel: Panel) -> dict[str, Any]:
-    return {
-        "title": panel.title,
-        "subtitle": panel.subtitle,
-        "x": vars(panel.x),
-        "y": vars(panel.y),
-        "curves": [
-            {name: _values_for_json(value) for name, value in vars(curve).items()}
-            for curve in panel.curves
-        ],
-    }
-
-
 def _values_for_json(values: Any) -> Any:
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+    if isinstance(values, np.ndarray):
         plain = values.astype(object)
         plain[~np.isfinite(values)] = None
         return plain.tolist()
-    return value_for_json(values.tolist() if isinstance(values, np.ndarray) else values)
+    return value_for_json(values)
 
 
 def cell_as_texts(cell: Mapping[str, Any]) -> dict[str, str]:

@@ -225,10 +225,7 @@ function showChoices() {
       state.get("against") || "evaluations") : null,
     view() === "scan" ? select("against", "Against", own.axes.map((name) => [name, name.replaceAll("_", " ")]),
       state.get("against") || own.axes[0]) : null,
-    boxes("integrator", "Integrators", own.integrators),
-    boxes("step_size", "Step sizes", own.step_sizes),
-    boxes("tolerance", "Tolerances", own.tolerances),
-    ...own.scanned.map((one) => boxes(`axis:${one.axis}`, one.axis, one)),
+    ...own.boxes.map(boxes),
     starts(own.starts),
   ];
   form.replaceChildren(...parts.filter(Boolean));
@@ -249,11 +246,11 @@ function select(name, title, values, value) {
   return el("fieldset", {}, el("legend", {}, title), made);
 }
 
-function boxes(name, title, axis) {
-  const texts = axis.values.map((one) => one.text);
+function boxes({ name, title, units, values }) {
+  const texts = values.map((one) => one.text);
   if (texts.length < 2) return null;
   const chosen = state.getAll(name);
-  const inputs = axis.values.map((one) => el("input",
+  const inputs = values.map((one) => el("input",
     { type: "checkbox", value: one.text, checked: !chosen.length || chosen.includes(one.text) }));
   const settle = () => {
     const on = inputs.filter((box) => box.checked).map((box) => box.value);
@@ -266,13 +263,13 @@ function boxes(name, title, axis) {
     for (const box of inputs) box.checked = on;
     settle();
   } }, on ? "all" : "none");
-  const labels = axis.values.map((one, i) => {
+  const labels = values.map((one, i) => {
     const swatch = one.colour ? el("span", { className: "swatch" }) : null;
     if (swatch) swatch.style.background = colourOf(one.colour, looks());
     return el("label", { title: one.text }, inputs[i], swatch, ` ${one.label}`);
   });
-  const short = axis.values.every((one) => one.label.length < 9);
-  return el("fieldset", {}, el("legend", {}, `${title}${axis.units ? ` [${axis.units}]` : ""} `, all(true), all(false)),
+  const short = values.every((one) => one.label.length < 9);
+  return el("fieldset", {}, el("legend", {}, `${title}${units ? ` [${units}]` : ""} `, all(true), all(false)),
     el("div", { className: short ? "values short" : "values" }, ...labels));
 }
 

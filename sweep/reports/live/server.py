@@ -1,7 +1,7 @@
 """The web server of the page: for this machine, with a token in the address, and read-only."""
 
 import asyncio
-import functools
+import concurrent.futures
 import hmac
 import json
 import logging
@@ -13,10 +13,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from integrators.errors import InputError, short_repr
+from integrators.errors import InputError
 from sweep.errors import Damaged
-from sweep.reports.live.stores import OpenedStore
-from sweep.reports.live.views import Choice
+from sweep.reports.live.stores import ANSWERS, OpenedStore
+from sweep.reports.live.views import Choice, last_of_choice
 from sweep.text import escape_controls_in_lines
 
 try:
@@ -30,7 +30,6 @@ except ImportError as error:
     ) from None
 
 Stores = Mapping[str, OpenedStore]  # by the names that they were given by
-Arguments = Mapping[str, Sequence[str]]  # of an address
 Result = TypeVar("Result")
 
 PORT = 8787
@@ -47,7 +46,8 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-ASSETS = {"page.js": "text/javascript", "page.css": "text/css", "plotly.min.js": "text/javascript"}
+OWN = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}  # files of the page
+LIBRARY = "plotly.min.js"
 
 
 def serve(
@@ -81,10 +81,9 @@ def serve(
 
 def _files_of_page() -> dict[str, bytes]:
     """The files of the page by name, with the library that draws."""
-    own = resources.files(__package__)
-    files = {name: own.joinpath(name).read_bytes() for name in ("page.html", "page.js", "page.css")}
-    library = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    return files | {"plotly.min.js": library.read_bytes()}
+    own, library = resources.files(__package__), Path(plotly.__file__).parent / "package_data"
+    files = {name: own.joinpath(name or "page.html").read_bytes() for name in OWN}
+    return files | {LIBRARY: (library / LIBRARY).read_bytes()}
 
 
 async def _serve(
@@ -150,19 +149,12 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
             words = {403: "the token is not that of this server: open the address that it printed"}
             self.finish({"error": words.get(status_code, self._reason)})
 
-    class Asset(Handler):
+    class File(Handler):
         """A file of the page, which holds no data of stores."""
 
         def get(self, name: str) -> None:
-            self.set_header("Content-Type", f"{ASSETS[name]}; charset=utf-8")
+            self.set_header("Content-Type", f"{OWN.get(name, 'text/javascript')}; charset=utf-8")
             self.finish(files[name])
-
-    class Page(Handler):
-        """The page itself."""
-
-        def get(self) -> None:
-            self.set_header("Content-Type", "text/html; charset=utf-8")
-            self.finish(files["page.html"])
 
     class Api(Handler):
         """Data as JSON or CSV, made in a thread so that other requests are answered meanwhile."""
@@ -173,12 +165,12 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
                 raise HTTPError(403)
 
         async def get(self, name: str) -> None:
-            arguments = {
+            choice = {
                 key: [value.decode(errors="replace") for value in values]
                 for key, values in self.request.query_arguments.items()
             }
             try:
-                answer = await _call_in_thread(lambda: ANSWERS[name](stores, arguments))
+                answer = await _call_in_thread(lambda: _answer(stores, name, choice))
             except (Damaged, InputError, OSError) as error:
                 self.set_status(400)
                 answer = {"error": escape_controls_in_lines(str(error))}
@@ -192,9 +184,8 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
 
     return Application(
         [
-            (r"/", Page),
-            (rf"/({'|'.join(map(re.escape, ASSETS))})", Asset),
-            (rf"/api/({'|'.join(ANSWERS)})", Api),
+            (rf"/({'|'.join(map(re.escape, files))})", File),
+            (rf"/api/({'|'.join(['stores', *ANSWERS])})", Api),
         ],
         compress_response=True,
     )
@@ -202,96 +193,23 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
 
 def _call_in_thread(work: Callable[[], Result]) -> asyncio.Future[Result]:
     """Call a function in a daemon thread, which does not outlive the process; return a future."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Result] = loop.create_future()
-
-    def settle(set_outcome: Callable[[], None]) -> None:
-        if not future.cancelled():
-            set_outcome()
+    future: concurrent.futures.Future[Result] = concurrent.futures.Future()
 
     def run() -> None:
-        set_outcome: Callable[[], None]
         try:
-            set_outcome = functools.partial(future.set_result, work())
+            future.set_result(work())
         except Exception as error:
-            set_outcome = functools.partial(future.set_exception, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, set_outcome)
+            future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return future
+    return asyncio.wrap_future(future)
 
 
-# --- answers -------------------------------------------------------------------------------------
-
-
-def _answer_stores(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    return {"stores": list(stores)}
-
-
-def _answer_progress(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    progress = _requested_store(stores, arguments).progress
-    return progress.look_up() | {"version": progress.version()}
-
-
-def _answer_choices(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    return _requested_store(stores, arguments).choices()
-
-
-def _answer_figure(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    return _requested_store(stores, arguments).figure(_requested_choice(arguments)).for_json()
-
-
-def _answer_data(stores: Stores, arguments: Arguments) -> str:
-    return _requested_store(stores, arguments).figure(_requested_choice(arguments)).as_csv()
-
-
-def _answer_run(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    store, choice = _requested_store(stores, arguments), _requested_choice(arguments)
-    text = _last_argument(arguments, "run")
-    if text and not re.fullmatch(r"\d{1,18}", text):
-        raise InputError(f"run = {short_repr(text)}; expected the row of a run")
-    row = int(text) if text else store.row_of_cell(choice)
-    return store.run(choice.experiment, row, _last_argument(arguments, "series"))
-
-
-ANSWERS: dict[str, Callable[[Stores, Arguments], dict[str, Any] | str]] = {
-    "stores": _answer_stores,
-    "progress": _answer_progress,
-    "choices": _answer_choices,
-    "figure": _answer_figure,
-    "data": _answer_data,
-    "run": _answer_run,
-}
-
-
-def _last_argument(arguments: Arguments, name: str) -> str:
-    return (arguments.get(name) or [""])[-1]
-
-
-def _requested_store(stores: Stores, arguments: Arguments) -> OpenedStore:
-    name = _last_argument(arguments, "store") or next(iter(stores))
-    if name not in stores:
-        raise InputError(f"store {name!r} is not served here; {', '.join(stores)}")
-    return stores[name]
-
-
-def _requested_choice(arguments: Arguments) -> Choice:
-    """The `Choice` of an address."""
-    scanned = [
-        (key.partition(":")[2], value)
-        for key, values in arguments.items()
-        if key.startswith("axis:")
-        for value in values
-    ]
-    return Choice(
-        experiment=_last_argument(arguments, "experiment"),
-        view=_last_argument(arguments, "view") or "orders",
-        integrators=tuple(arguments.get("integrator", ())),
-        step_sizes=tuple(arguments.get("step_size", ())),
-        tolerances=tuple(arguments.get("tolerance", ())),
-        scanned=tuple(scanned),
-        starts=_last_argument(arguments, "starts"),
-        quantity=_last_argument(arguments, "quantity"),
-        against=_last_argument(arguments, "against"),
-    )
+def _answer(stores: Stores, name: str, choice: Choice) -> dict[str, Any] | str:
+    """What a store answers to a request, as data for JSON or as CSV."""
+    if name == "stores":
+        return {"stores": list(stores)}
+    store = last_of_choice(choice, "store") or next(iter(stores))
+    if store not in stores:
+        raise InputError(f"store {store!r} is not served here; {', '.join(stores)}")
+    return ANSWERS[name](stores[store], choice)
