@@ -4,7 +4,6 @@ from integrators.lazy import lazy
 
 # Imported when first used: a NetCDF file needs no Arrow, and a table no HDF5.
 _HOMES = {
-    "Source": "sweep.exports.tables",
     "write_csv_or_parquet": "sweep.exports.tables",
     "write_netcdf": "sweep.exports.netcdf",
 }

@@ -1,6 +1,7 @@
 """Write experiments to files of other programs: NetCDF, CSV and Parquet."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,28 +99,39 @@ def export(
     experiments, attributes = _experiments_to_export(data)
     _check_export_file(path, force)
     paths = (path, csv_units_file(path)) if kind == CSV else (path,)
-    if kind == NETCDF:
-        rows = _export_whole_or_nothing(
-            paths, lambda paths: exports.write_netcdf(paths[0], experiments, attributes)
-        )
-    else:
-        source = exports.Source.of_experiments(experiments, series, columns)
-        rows = _export_whole_or_nothing(
-            paths, lambda paths: exports.write_csv_or_parquet(paths, source, kind, attributes)
-        )
+
+    def write(paths: Sequence[Path]) -> int:
+        rows: int
+        if kind == NETCDF:
+            rows = exports.write_netcdf(paths[0], experiments, attributes)
+        else:
+            rows = exports.write_csv_or_parquet(
+                paths, experiments, kind, attributes, series, columns
+            )
+        return rows
+
+    rows = _write_whole_or_nothing(paths, write)
     return Exported(
         paths=paths,
         experiments=tuple(name for name in experiments if name),
         runs=sum(dataset.sizes["run"] for dataset in experiments.values()),
         rows=rows,
-        unfinished=_count_unfinished_exported_runs(experiments.values()),
+        unfinished=_count_unfinished(experiments.values()),
     )
 
 
 def _checked_export_format(
     path: Path, format: str | None, series: bool, columns: Sequence[str] | None
 ) -> str:
-    kind = _export_format_of_path(path, format)
+    kind = ENDINGS.get(path.suffix.lower(), "") if format is None else format
+    if format is not None:
+        check_known("format", format, FORMATS, key="format")
+    elif not kind:
+        raise InputError(
+            f"{path.name!r} does not say its format: expected an ending of {', '.join(ENDINGS)}, "
+            f"or a format.{suggest_nearest(path.suffix, ENDINGS) if path.suffix else ''}",
+            key="format",
+        )
     if kind == NETCDF and (series or columns):
         raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
     if series and columns:
@@ -130,19 +142,6 @@ def _checked_export_format(
 def csv_units_file(path: Path) -> Path:
     """The file with the units of columns beside a CSV file: ``runs.columns.csv``."""
     return path.with_name(f"{path.stem}.columns.csv")
-
-
-def _export_format_of_path(path: Path, format: str | None) -> str:
-    if format is not None:
-        check_known("format", format, FORMATS, key="format")
-        return format
-    if path.suffix.lower() not in ENDINGS:
-        raise InputError(
-            f"{path.name!r} does not say its format: expected an ending of {', '.join(ENDINGS)}, "
-            f"or a format.{suggest_nearest(path.suffix, ENDINGS) if path.suffix else ''}",
-            key="format",
-        )
-    return ENDINGS[path.suffix.lower()]
 
 
 def _experiments_to_export(data: Exportable) -> tuple[dict[str | None, xr.Dataset], dict[Any, Any]]:
@@ -173,7 +172,7 @@ def _check_export_file(path: Path, force: bool) -> None:
         )
 
 
-def _export_whole_or_nothing(paths: Sequence[Path], write: Callable[[list[Path]], int]) -> int:
+def _write_whole_or_nothing(paths: Sequence[Path], write: Callable[[Sequence[Path]], int]) -> int:
     """Write files under temporary names and rename them; on failure leave none."""
     partial = [path.with_name(path.name + PARTIAL) for path in paths]
     try:
@@ -188,24 +187,13 @@ def _export_whole_or_nothing(paths: Sequence[Path], write: Callable[[list[Path]]
     return result
 
 
-def _count_unfinished_exported_runs(datasets: Iterable[xr.Dataset]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for dataset in datasets:
-        for status, count in _count_unfinished_by_status(dataset).items():
-            found[status] = found.get(status, 0) + count
-    return found
-
-
-def _count_unfinished_by_status(dataset: xr.Dataset) -> dict[str, int]:
+def _count_unfinished(tables: Iterable[xr.Dataset]) -> dict[str, int]:
     """Number of runs of each status other than ``complete``."""
-    if "status" not in dataset:
-        return {}
-    attributes = dataset["status"].attrs
-    meanings = attributes.get("flag_meanings", "").split()
-    names = dict(zip(attributes.get("flag_values", ()), meanings, strict=False))
-    values, counts = np.unique(dataset["status"].values, return_counts=True)
-    return {
-        names.get(value, str(value)): count
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True)
-        if value != 0
-    }
+    found: Counter[str] = Counter()
+    for status in (table["status"] for table in tables if "status" in table):
+        flags = status.attrs.get("flag_values", ()), status.attrs.get("flag_meanings", "").split()
+        names = dict(zip(*flags, strict=True))
+        for value, count in zip(*np.unique(status.values, return_counts=True), strict=True):
+            if value != 0:
+                found[names.get(value, str(value))] += int(count)
+    return dict(found)

@@ -109,14 +109,8 @@ def _set_netcdf_attributes(
 ) -> None:
     """Attributes that NetCDF has: numbers, lists of them, text; anything else as JSON."""
     for name, value in attributes.items():
-        if isinstance(value, bool) or not isinstance(value, (str, numbers.Number, list)):
+        if isinstance(value, list) and value and all(isinstance(v, numbers.Number) for v in value):
+            value = np.array(value, dtype=dtype if dtype and dtype.kind in "if" else None)
+        elif isinstance(value, bool) or not isinstance(value, (str, numbers.Number)):
             value = json.dumps(value, ensure_ascii=False)
-        elif isinstance(value, list):
-            value = _list_as_netcdf_attribute(value, dtype)
         owner.attrs[str(name)] = value
-
-
-def _list_as_netcdf_attribute(values: list[Any], dtype: np.dtype[Any] | None) -> Any:
-    if values and all(isinstance(value, numbers.Number) for value in values):
-        return np.array(values, dtype=dtype if dtype is not None and dtype.kind in "if" else None)
-    return json.dumps(values, ensure_ascii=False)
