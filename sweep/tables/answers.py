@@ -217,16 +217,11 @@ ANSWERS = {
 
 # --- in Python -------------------------------------------------------------------------------
 
-# The functions that give rows, and the function of `sweep.tables` that makes tables of them.
-PYTHON = {
-    "arithmetic_table": "arithmetic_as_tables",
-    "chaos_table": "chaos_as_table",
-    "drift_table": "drifts_as_tables",
-    "order_table": "errors_as_tables",
-    "structure_table": "structure_as_tables",
-    "tolerance_table": "errors_as_tables",
-    "work_table": "work_as_tables",
-}
+# The functions that give rows: of the answer that they are called by, or of orders.
+PYTHON = (
+    "arithmetic_table", "chaos_table", "drift_table", "order_table", "structure_table",
+    "tolerance_table", "work_table",
+)  # fmt: skip
 FOR_ONE_EXPERIMENT = ("grid", "query", "results", "units")
 SOURCE = """{name} : str, Path, Store, xarray.DataTree or xarray.Dataset
     A store, the tree of `sweep.open_study`, one experiment of it, or a selection of its runs.
@@ -252,7 +247,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 def _answer_by_experiment(analyse: Callable[..., list[Any]]) -> Callable[..., Rows]:
     """An analysis that answers for each experiment of a store, as rows that show as tables."""
-    tables_of_rows = functools.partial(_rows_as_tables, PYTHON[analyse.__name__])
+    tables_of_rows = functools.partial(_tables_of_rows, analyse.__name__.removesuffix("_table"))
 
     def answer(
         dataset: Any, *arguments: Any, experiment: str | None = None, **options: Any
@@ -310,6 +305,5 @@ def _documentation(function: Callable[..., Any], experiment: str) -> str:
     return re.sub(r"\nlist of (\w+)", r"\nRows of \1", text)
 
 
-def _rows_as_tables(name: str, rows: list[Any]) -> list[Any]:
-    made = getattr(tables, name)(rows)
-    return made if isinstance(made, list) else [made]
+def _tables_of_rows(name: str, rows: list[Any]) -> "list[Table]":
+    return ANSWERS.get(name, ANSWERS["order"]).tabulate(rows)
