@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ FIRST = ("integrator", "step_size", "tolerance")
 TYPES = {"b": pa.bool_(), "i": pa.int64(), "u": pa.int64(), "f": pa.float64()}
 
 Experiments = Mapping[str | None, xr.Dataset]  # run tables by name; None for one without a name
-Columns = dict[str, NDArray[Any]]
+Batch = dict[str, NDArray[Any]]  # columns by name
 
 
 def write_csv_or_parquet(
@@ -113,42 +113,46 @@ def _has_rows(array: xr.DataArray) -> bool:
     return {"time", "row"} <= set(array.dims)
 
 
+class Column(NamedTuple):
+    """A column of an experiment: its name, type in Arrow, units and long name."""
+
+    experiment: str | None
+    name: str
+    dtype: Any
+    units: str
+    long_name: str
+
+
 def _fields(
     experiments: Experiments, series: bool, names: Mapping[str | None, Sequence[str]]
 ) -> list[Any]:
-    """The columns of all experiments in Arrow, with their units and long names by experiment."""
-    described = [
-        (column, (experiment, dtype, attributes))
+    """The columns of all experiments in Arrow, with their units and long names."""
+    columns = [
+        Column(experiment, name, dtype, units, attributes.get("long_name", ""))
         for experiment, runs in experiments.items()
-        for column, dtype, attributes in _describe_columns(runs, series, names[experiment])
+        for name, dtype, attributes in _described_columns(runs, series, names[experiment])
+        for units in ["" if dtype == pa.string() else attributes.get("units", "1")]
     ]
-    fields = [] if None in experiments else [pa.field(EXPERIMENT, pa.string(), metadata=_texts([]))]
-    for column, found in grouped(described, lambda one: one[0]).items():
-        parts = [part for _, part in found]
-        types = {dtype for _, dtype, _ in parts}
+    blank = {"units": "", "long_name": ""}
+    fields = [] if None in experiments else [pa.field(EXPERIMENT, pa.string(), metadata=blank)]
+    for name, same in grouped(columns, lambda column: column.name).items():
+        types = {column.dtype for column in same}
         mixed = pa.string() if pa.string() in types else pa.float64()
-        dtype = types.pop() if len(types) == 1 else mixed
-        fields.append(pa.field(column, dtype, metadata=_texts(parts)))
+        metadata = {key: _text_of_experiments(same, key) for key in blank}
+        fields.append(pa.field(name, types.pop() if len(types) == 1 else mixed, metadata=metadata))
     return fields
 
 
-def _texts(parts: Sequence[tuple[str | None, Any, Mapping[Any, Any]]]) -> dict[str, str]:
-    """The units and the long name of a column, each with its experiments where they differ."""
-    found = {}
-    for key, default in (("units", "1"), ("long_name", "")):
-        texts: dict[str, list[str]] = {}
-        for experiment, dtype, attributes in parts:
-            text = attributes.get(key, default)
-            if key == "units" and dtype == pa.string():
-                text = ""
-            texts.setdefault(text, []).append(str(experiment))
-        several = len(texts) > 1
-        words = [f"{text} ({', '.join(of)})" if several else text for text, of in texts.items()]
-        found[key] = "; ".join(words)
-    return found
+def _text_of_experiments(columns: Sequence[Column], key: str) -> str:
+    """A text that is the same for all experiments, or each text with its experiments."""
+    texts = grouped(columns, lambda column: str(getattr(column, key)))
+    if len(texts) == 1:
+        return next(iter(texts))
+    named = {text: ", ".join(str(one.experiment) for one in of) for text, of in texts.items()}
+    return "; ".join(f"{text} ({names})" for text, names in named.items())
 
 
-def _describe_columns(
+def _described_columns(
     runs: xr.Dataset, series: bool, names: Sequence[str]
 ) -> Iterator[tuple[str, Any, Mapping[Any, Any]]]:
     """Name, type in Arrow and attributes of each column of an experiment, in order."""
@@ -187,7 +191,7 @@ def _row_columns(runs: xr.Dataset, name: str) -> list[str]:
 # --- values ----------------------------------------------------------------------------------
 
 
-def _batches_by_run(runs: xr.Dataset, names: Sequence[str]) -> Iterator[Columns]:
+def _batches_by_run(runs: xr.Dataset, names: Sequence[str]) -> Iterator[Batch]:
     for start in range(0, runs.sizes["run"], BATCH):
         batch = runs.isel(run=slice(start, start + BATCH))
         table = results(batch, names)
@@ -195,7 +199,7 @@ def _batches_by_run(runs: xr.Dataset, names: Sequence[str]) -> Iterator[Columns]
         yield {name: _values(table[name]) for name in (*_coordinates_in_order(runs), *given)}
 
 
-def _batches_by_sample(runs: xr.Dataset, names: Sequence[str]) -> Iterator[Columns]:
+def _batches_by_sample(runs: xr.Dataset, names: Sequence[str]) -> Iterator[Batch]:
     """Yield a row for each sample of each run; pending runs have none."""
     times = runs["time"].values
     step = max(1, SAMPLES // len(times))
