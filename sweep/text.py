@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -50,17 +50,20 @@ def _escape_of_control_character(match: re.Match[str]) -> str:
     return SHORT.get(match.group()) or (f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}")
 
 
-def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) -> str:
+def format_table(
+    headers: Iterable[object], rows: Iterable[Sequence[object]], kept: Collection[str] = ()
+) -> str:
     """Text in aligned columns: words to the left, numbers to the right.
 
     Each cell is one line: what cannot be seen in it is shown, see `escape_control_characters`. A
-    terminal that is too narrow for all columns gets fewer, and a line that names the others; never
-    without those in `KEPT_COLUMNS`.
+    terminal that is too narrow for all columns gets fewer, and a line that names the others.
 
     Parameters
     ----------
     headers : sequence of str
     rows : sequence of sequence of str
+    kept : collection of str, optional
+        Headers of the columns that the table is read for: no terminal is too narrow for these.
 
     Returns
     -------
@@ -72,7 +75,7 @@ def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) ->
     widths = [max(len(cell) for cell in column) for column in columns]
     right = [len(lines) > 1 and all(_is_numeric(cell) for cell in column[1:]) for column in columns]
     lines.insert(1, ["─" * width for width in widths])
-    shown = _columns_that_fit(lines[0], widths)
+    shown = _columns_that_fit(lines[0], widths, kept)
     left_out = [name for number, name in enumerate(lines[0]) if number not in shown]
     text = "\n".join(
         "  ".join(
@@ -83,19 +86,16 @@ def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) ->
     return text + f"\n(a wider terminal also shows {', '.join(left_out)})" * bool(left_out)
 
 
-# What a table is read for: no terminal is too narrow for these columns.
-KEPT_COLUMNS = ("verdict", "problem", "status", "before", "now", "after", "would be added",
-                "CPU time")  # fmt: skip
-
-
-def _columns_that_fit(headers: Sequence[str], widths: Sequence[int]) -> list[int]:
+def _columns_that_fit(
+    headers: Sequence[str], widths: Sequence[int], kept: Collection[str]
+) -> list[int]:
     """Numbers of the columns that standard output has room for, and of those that are kept.
 
     The last ones are left out first, but never the first one.
     """
     shown, room = list(range(len(widths))), width_of_output()
     for number in reversed(shown[1:]):
-        if sum(widths[k] + 2 for k in shown) - 2 > room and headers[number] not in KEPT_COLUMNS:
+        if sum(widths[k] + 2 for k in shown) - 2 > room and headers[number] not in kept:
             shown.remove(number)
     return shown
 

@@ -44,6 +44,8 @@ class Table:
         Units of columns by their headers, for LaTeX; as text, the title names them.
     summary : str
         The result in a sentence, above the title; see `sweep.analysis.summary`.
+    kept : sequence of str
+        Headers of the columns that it is read for, which no terminal is too narrow for.
     """
 
     headers: list[str]
@@ -52,12 +54,13 @@ class Table:
     notes: Sequence[str] = ()
     units: dict[str, str] = dataclasses.field(default_factory=dict)
     summary: str = ""
+    kept: Sequence[str] = ()
 
     def __str__(self) -> str:
         summary = escape_control_characters(self.summary)
         lines = textwrap.wrap(summary, width_of_output(WIDTH), break_on_hyphens=False)
         lines += [escape_controls_in_lines(self.title)] if self.title else []
-        lines.append(format_table(self.headers, self.rows))
+        lines.append(format_table(self.headers, self.rows, self.kept))
         notes = map(escape_control_characters, self.notes)
         return "\n".join([*lines, *([""] if self.notes else []), *notes])
 

@@ -484,7 +484,7 @@ def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
     )
     purpose = "to measure exponents and defects, and to record" if measured else "to record them"
     text += f", and {format_duration(recording)} {purpose}" * (recording > 0)
-    return f"{format_table(names, cells)}\n{text}"
+    return f"{format_table(names, cells, kept=['CPU time'])}\n{text}"
 
 
 def _byte_count_text(count: float) -> str:

@@ -13,7 +13,12 @@ from sweep.text import format_number, value_for_json
 Column = tuple[str, Callable[[Any], str]]
 
 
-def table_of_rows(rows: Iterable[Any], columns: Sequence[Column], **of_table: Any) -> Table:
+def table_of_rows(
+    rows: Iterable[Any],
+    columns: Sequence[Column],
+    kept: Sequence[str] = ("verdict",),
+    **of_table: Any,
+) -> Table:
     """A table with a line for each row of an answer.
 
     Parameters
@@ -21,11 +26,13 @@ def table_of_rows(rows: Iterable[Any], columns: Sequence[Column], **of_table: An
     rows : iterable
     columns : sequence of (str, callable)
         Headers, and what makes the cell of a row.
+    kept : sequence of str, optional
+        As of `Table`: the verdicts unless given.
     **of_table
         Further attributes of the `Table`.
     """
     cells = [[cell(row) for _, cell in columns] for row in rows]
-    return Table([header for header, _ in columns], cells, **of_table)
+    return Table([header for header, _ in columns], cells, kept=kept, **of_table)
 
 
 def setting_columns(rows: Sequence[Any]) -> list[Column]:

@@ -30,7 +30,8 @@ def decisions_as_table(decisions: "Decisions") -> Table:
         f"{row.experiment}, {row.subject} of {row.integrator}: {row.why}" for row in rows if row.why
     ]
     notes.append(decisions_in_words(decisions))
-    return table_of_rows(rows, columns, notes=notes)
+    kept = ("now", "before", "after", "would be added", "CPU time")
+    return table_of_rows(rows, columns, kept, notes=notes)
 
 
 def decisions_in_words(decisions: "Decisions") -> str:

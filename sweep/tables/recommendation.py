@@ -66,7 +66,7 @@ def recommendation_as_table(found: Recommendation) -> Table:
     ]
     if not all(own.is_apart for own in found.others):
         notes.append("=: cannot be told from the first by CPU times, which scatter")
-    return table_of_rows(rows, columns, notes=notes)
+    return table_of_rows(rows, columns, ["CPU time"], notes=notes)
 
 
 def _error_column(bound: Bound) -> Column:

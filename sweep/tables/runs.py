@@ -67,7 +67,8 @@ def runs_as_table(
     notes += _column_units_note(table, names)
     if columns is None:
         notes += _further_columns_note(dataset, names)
-    return Table(names, [list(row) for row in zip(*cells, strict=True)], notes=notes)
+    lines = [list(row) for row in zip(*cells, strict=True)]
+    return Table(names, lines, notes=notes, kept=["status"])
 
 
 def runs_as_json_rows(

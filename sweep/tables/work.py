@@ -94,7 +94,8 @@ def _work_precision_table(
     named = ", ".join(f"{name} [{unit}]" for name, unit in units.items())
     notes = [*notes, f"Units: {named}", *left_out_runs_note(first)]
     summary = " ".join(summarize_work(estimates, against))
-    return Table(headers, cells, _work_table_title(estimates, against), notes, units, summary)
+    title = _work_table_title(estimates, against)
+    return Table(headers, cells, title, notes, units, summary, kept=["CPU time"])
 
 
 def _cpu_time_cell(row: WorkEstimate) -> str:
