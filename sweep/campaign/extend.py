@@ -101,10 +101,10 @@ def extend(
     for name in options:
         check_known("argument", name, sorted(known - {"options", "study"}), key=name)
     additions = {
-        "integrators": [_integrator_entry(one) for one in _as_tuple(integrators)],
+        "integrators": [_integrator_entry(one) for one in _as_tuple("integrators", integrators)],
         "step_size": _positive_numbers("step_sizes", step_sizes),
         "tolerance": _positive_numbers("tolerances", tolerances),
-        "initial_condition": _as_tuple(initial_conditions),
+        "initial_condition": _as_tuple("initial_conditions", initial_conditions),
         "random": None if members is None else check_whole("members", members),
     }
     samples = None if samples is None else check_whole("samples", samples)
@@ -116,7 +116,7 @@ def extend(
             "initial conditions or members"
         )
     store = Store.at(store).absolute()
-    experiments = _as_tuple(experiments)
+    experiments = _as_tuple("experiments", experiments)
     study = stored_study(store, trust_plugins=trust_plugins)
     if tables := tables_with_additions(study, store, additions, experiments):
         text = text_with_experiments(study.text, tables, EXTENDED)
@@ -126,16 +126,22 @@ def extend(
     return run(study, store, **options)
 
 
-def _as_tuple(values: Any) -> tuple[Any, ...]:
-    """Values as a tuple; a single name, number or table is a tuple of one."""
-    return (values,) if isinstance(values, str | int | float | dict) else tuple(values)
+def _as_tuple(name: str, values: Any) -> tuple[Any, ...]:
+    """Values of an argument as a tuple; a single name, number or table is a tuple of one."""
+    if isinstance(values, str | int | float | dict):
+        return (values,)
+    if not isinstance(values, Iterable):
+        raise InputError(
+            f"{name} = {short_repr(values)}; expected one value, or a list of them", key=name
+        )
+    return tuple(values)
 
 
 def _positive_numbers(name: str, values: Any) -> tuple[float, ...]:
     """Numbers that are added to an axis; `InputError` for anything else."""
     if isinstance(values, str | dict):
         raise InputError(f"{name} = {short_repr(values)}; expected numbers > 0", key=name)
-    return tuple(check_number(name, value, above=0.0) for value in _as_tuple(values))
+    return tuple(check_number(name, value, above=0.0) for value in _as_tuple(name, values))
 
 
 def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from integrators.errors import InputError, check_known, check_number
+from integrators.errors import InputError, check_known, check_number, short_repr
 from sweep.errors import StoreError
 from sweep.plugins import approvals
 from sweep.plugins.registry import unite_libraries
@@ -200,7 +200,18 @@ def resolve_study_and_store(
         ``NAME.zarr`` unless given, or the store that `study` is, which goes on.
     trust_plugins : bool
         As in `stored_study`.
+
+    Raises
+    ------
+    InputError
+        If `study` is none of these; and as `load_study_file` and `stored_study`.
     """
+    if not isinstance(study, str | os.PathLike | ObjectPlace | Store | Study):
+        raise InputError(
+            f"study = {short_repr(study)}; expected a file, the name of a packaged study, a Study "
+            "or a store",
+            key="study",
+        )
     if isinstance(study, Study):
         made = study
     elif names_existing_store(study):
