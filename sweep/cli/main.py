@@ -29,19 +29,57 @@ from sweep.store.backends.disk import (
     remedy_for_full_storage,
 )
 
-COMMANDS = (
-    "init", "new", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend",
-    "decide", "merge", "failures", "retry", "verify", "ls", "show", "query", "order", "drift",
-    "chaos", "work", "plot", "report", "serve", "export", "reproduce", "schema", "guide",
-)  # fmt: skip
-MODULES = {"ls": "listing"}
+# The groups of commands, in the order of their use; a folder of `sweep.cli` for each.
+SECTIONS = {
+    "begin": {
+        "init": "Write a study file to start from.",
+        "new": "Write a plugin to start from, and a study that uses it.",
+        "guide": "Print the guide.",
+    },
+    "run": {
+        "check": "Check studies without running anything.",
+        "plan": "Print what a study costs.",
+        "run": "Run a study into a store, or go on with it.",
+        "submit": "Run a study elsewhere, without waiting for it.",
+        "status": "Print how far a store is, and which runs failed.",
+        "cancel": "End the run of a store.",
+    },
+    "ask": {
+        "order": "Print orders of convergence beside the declared ones.",
+        "drift": "Print errors of invariants, and how they drift.",
+        "work": "Print errors beside the work that they cost.",
+        "chaos": "Print Lyapunov exponents and MEGNO.",
+        "query": "Print the runs for which an expression holds.",
+        "summary": "Print all answers that a store was made for.",
+        "recommend": "Find the cheapest integrator for a bound on an error.",
+        "decide": "Add the runs that open verdicts ask for.",
+    },
+    "show": {
+        "plot": "Draw pictures.",
+        "report": "Write a report, or certificates, as HTML.",
+        "serve": "Show stores in a browser.",
+        "export": "Write results as NetCDF, CSV or Parquet.",
+        "reproduce": "Compute the numbers that a paper prints.",
+    },
+    "keep": {
+        "extend": "Continue the runs of a store, or add runs.",
+        "merge": "Unite stores of one study.",
+        "retry": "Compute failed runs again.",
+        "verify": "Check a store, or repair it.",
+        "ls": "List systems, integrators, observables, plots or studies.",
+        "show": "Show a system, an integrator, a study or its plugins.",
+        "schema": "Print the JSON Schema of study files.",
+    },
+}
+COMMANDS = {name: section for section, names in SECTIONS.items() for name in names}
+MODULES = dict.fromkeys(("order", "drift", "work", "chaos"), "answers")  # or the command's name
 
 COMPLETING = "_SWEEP_COMPLETE"  # set by a shell that asks for completions of a word
 INTERNAL, BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 1, 2, 3, 4
 
 
 class Commands(click.Group):
-    """A group that imports `sweep.cli.NAME` when the subcommand NAME is used."""
+    """A group that imports a subcommand when it is used."""
 
     used: click.Command | None = None
 
@@ -49,12 +87,20 @@ class Commands(click.Group):
         """The names of the subcommands, in the order of their use."""
         return list(COMMANDS)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each subcommand does, in sections; none is imported."""
+        for section, names in SECTIONS.items():
+            with formatter.section(section.title()):
+                formatter.write_dl([*names.items()])
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a subcommand, and return its `command`."""
+        """Import a subcommand."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"sweep.cli.{MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = module.command
+        section = COMMANDS[cmd_name]
+        module = importlib.import_module(f"sweep.cli.{section}.{MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
+        command.short_help = SECTIONS[section][cmd_name]
         self.used = command
         return command
 
@@ -170,11 +216,20 @@ def _name_options(message: str) -> str:
     return re.sub(r"`(\w+)(?:=([^`\s]+))?`|^(\w+)(?= = )", option, message)
 
 
+# What is said of expected errors, and the exit code.
+ENDS: dict[type[BaseException], tuple[str, int]] = {
+    click.Abort: ("Interrupted; the same command goes on from what is recorded.", INCOMPLETE),
+    Interrupted: ("Stopped ({}); the same command goes on from what is kept.", INCOMPLETE),
+    Damaged: ("Error: {}", DOES_NOT_HOLD),
+    StoreLost: ("Error: {}.", INTERNAL),
+    InputError: ("Error: {}", BAD_INPUT),
+    TaskFailed: ("Error: {}. What is committed stays; the same command goes on.", INTERNAL),
+}
+
+
 def _message_and_exit_code(error: Exception) -> tuple[str, int] | None:
     """What an expected error says, and the exit code; None for any other error."""
     text = str(error)
-    if isinstance(error, click.Abort):
-        return "Interrupted; the same command goes on from what is recorded.", INCOMPLETE
     if isinstance(error, OutputFailed):
         if error.is_closed_pipe:  # whose reader, as `head`, has read what it wanted
             return "", INTERNAL
@@ -184,14 +239,7 @@ def _message_and_exit_code(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, OSError) and is_storage_full_or_failing(error):
         why = explain_storage_failure(error.filename or ".", error)
         return f"Stopped: {why}. {remedy_for_full_storage(error)}, and repeat it", INCOMPLETE
-    if isinstance(error, Damaged):
-        return f"Error: {text}", DOES_NOT_HOLD
-    if isinstance(error, StoreLost):
-        return f"Error: {text}.", INTERNAL
-    if isinstance(error, Interrupted):
-        return f"Stopped ({text}); the same command goes on from what is kept.", INCOMPLETE
-    if isinstance(error, InputError):
-        return f"Error: {_name_options(text)}", BAD_INPUT
-    if isinstance(error, TaskFailed):
-        return f"Error: {text}. What is committed stays; the same command goes on.", INTERNAL
+    for kind, (message, code) in ENDS.items():
+        if isinstance(error, kind):
+            return message.format(_name_options(text) if kind is InputError else text), code
     return None

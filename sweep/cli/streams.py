@@ -46,7 +46,7 @@ class OutputFailed(Exception):
 
 
 class OutputStream:
-    """A text stream that has a way to write all characters.
+    """A text stream that has a way to write all characters, and shows control characters.
 
     Its failures are `OutputFailed`, or are ignored.
 
@@ -58,16 +58,19 @@ class OutputStream:
     is_needed : bool
         Whether what cannot be written ends the command. Standard error is not needed: nobody can
         be told, and a run goes on.
+    is_raw : bool
+        Whether control characters are passed on, rather than shown as escapes.
     """
 
-    def __init__(self, stream: TextIO, is_needed: bool = True) -> None:
-        self.beneath, self.is_needed = stream, is_needed
+    def __init__(self, stream: TextIO, is_needed: bool = True, is_raw: bool = False) -> None:
+        self.beneath, self.is_needed, self.is_raw = stream, is_needed, is_raw
 
     def write(self, text: str) -> int:
         """Write text in the characters that its encoding has; return its number of characters."""
         encoding = self.beneath.encoding or "utf-8"
+        shown = text if self.is_raw else escape_controls_in_lines(text)
         with self._failing():
-            self.beneath.write(text.encode(encoding, ERRORS).decode(encoding))
+            self.beneath.write(shown.encode(encoding, ERRORS).decode(encoding))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -93,28 +96,19 @@ class OutputStream:
         return getattr(self.beneath, name)
 
 
-class VisibleStream(OutputStream):
-    """An `OutputStream` that shows control characters other than newlines."""
-
-    def write(self, text: str) -> int:
-        """Write text with its control characters as escapes; return its number of characters."""
-        super().write(escape_controls_in_lines(text))
-        return len(text)
-
-
 def prepare_streams() -> None:
     """Let standard output and standard error of this process take, and show, all characters."""
     for name in ("stdout", "stderr"):
-        stream: TextIO | None = getattr(sys, name)
-        if stream is None or isinstance(stream, VisibleStream):  # None: without a console
-            continue
-        beneath = cast(TextIO, OutputStream(stream, is_needed=name == "stdout"))
-        setattr(sys, name, VisibleStream(beneath))
+        stream: TextIO | None = getattr(sys, name)  # None: without a console
+        if stream is not None and not isinstance(stream, OutputStream):
+            setattr(sys, name, OutputStream(stream, is_needed=name == "stdout"))
 
 
 def raw_terminal_stream(stream: TextIO) -> TextIO:
     """The stream that passes control sequences on, as progress bars and redrawn tables need."""
-    return stream.beneath if isinstance(stream, VisibleStream) else stream
+    if isinstance(stream, OutputStream):
+        return cast(TextIO, OutputStream(stream.beneath, stream.is_needed, is_raw=True))
+    return stream
 
 
 def is_terminal(stream: TextIO) -> bool:

@@ -33,8 +33,8 @@ ANSWER_SECONDS = 5  # of all workers
 WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
 EXPECTED = (
     "Expected an address such as tcp://host:8786 of a running `dask scheduler` with Dask "
-    f"{distributed.__version__}; or tls://host:8786, with `tls_ca_file`, `tls_cert` and "
-    "`tls_key`, or distributed.comm.tls in Dask's configuration"
+    f"{distributed.__version__}; or tls://host:8786, with certificates by distributed.comm.tls in "
+    "Dask's configuration"
 )
 
 Connect = Callable[..., Client]  # of the number of tasks, which may be left out

@@ -12,8 +12,8 @@ from sweep.clusters.spec import ClusterSpec
 
 EXPECTED = (
     "expected files in PEM format: a certificate that is valid now, its key without a password, "
-    "and the certificate of the authority that has signed those of all processes; give "
-    "`tls_ca_file`, `tls_cert` and `tls_key`, or set distributed.comm.tls in Dask's configuration"
+    "and the certificate of the authority that has signed those of all processes, by "
+    "distributed.comm.tls in Dask's configuration"
 )
 
 

@@ -20,7 +20,7 @@ COMMANDS = [line for line in LINES if line.startswith("sweep ")]
 # the page in a browser, clusters, buckets, recommendations and plugins by the tests of these.
 ELSEWHERE = ("sweep reproduce", "sweep serve", "sweep submit", "sweep cancel")
 ELSEWHERE += ("sweep recommend", "bead", "mclachlan-approaches", "s3://")
-ELSEWHERE += ("--cluster ", "--scheduler-file ", *lines_of_shown_studies())
+ELSEWHERE += ("--cluster ", *lines_of_shown_studies())
 # What compiles many kernels or draws many pictures, and what is shown in other words too.
 LATER = ("recipes.", "run my_leapfrog.toml", "--site", "--format pdf", "plot order quickstart")
 LATER += ("run all-orders", "--across", "--samples 100", "--members 128", " again.zarr")

@@ -15,7 +15,7 @@ TERMINAL = {"init", "new", "schema", "cancel", "ls", "show", "serve", "guide"}
 
 def test_the_guide_names_a_function_for_each_command(tmp_path, command):
     text = command(tmp_path, "guide", "python").stdout
-    listed = command(tmp_path, "--help").stdout.partition("\nCommands:\n")[2]
+    listed = command(tmp_path, "--help").stdout.partition("\nBegin:\n")[2]
     rows = re.findall(r"^\| `sweep (\w+)`(.*?) \| (.*) \|$", text, re.M)
     commands = {name for first, more, _ in rows for name in (first, *re.findall(r"`(\w+)`", more))}
     assert commands == {*re.findall(r"^  (\w+)", listed, re.M)} - TERMINAL

@@ -67,8 +67,9 @@ def pendulum(ended):
 
 @pytest.fixture(scope="module")
 def failures(command):
-    """What `sweep failures --json` says of a store."""
-    return lambda store: json.loads(command(store.parent, "failures", store.name, "--json").stdout)
+    """What `sweep status --failures --json` says of a store."""
+    asked = ("--failures", "--json")
+    return lambda store: json.loads(command(store.parent, "status", store.name, *asked).stdout)
 
 
 # --- failures --------------------------------------------------------------------------------
@@ -134,12 +135,13 @@ def test_conditions_are_the_fewest_that_tell(copy, pendulum, failures, where, co
 
 
 def test_the_command_says_so(ended, command):
-    said = command(ended.parent, "failures", "steps.zarr").stdout
+    said = command(ended.parent, "status", "steps.zarr", "--failures").stdout
+    said = said.partition("\n\n")[2]  # behind the progress
     assert "step_size = 1" in said and "stop step" in said and "stop time" in said
     assert "runs with status not_converged have " in said and "bodies" not in said
-    only = command(ended.parent, "failures", "steps.zarr", "-e", "bodies").stdout
-    assert only == "No run failed.\n"
-    wrong = command(ended.parent, "failures", "steps.zarr", "-e", "bodeis", code=2).stderr
+    only = command(ended.parent, "status", "steps.zarr", "--failures", "-e", "bodies").stdout
+    assert only.endswith("\n\nNo run failed.\n") and "pendulum" not in only
+    wrong = command(ended.parent, "status", "steps.zarr", "-e", "bodeis", code=2).stderr
     assert "Did you mean 'bodies'?" in wrong
 
 

@@ -217,9 +217,9 @@ def test_a_reference_that_ends_spoils_no_other(ending):
 @slow
 def test_failures_tell_where_references_end(ending, command):
     assert sweep.verify(ending) == []
-    said = command(ending.parent, "failures", ending.name).stdout
-    assert said.startswith("No run failed.") and said.count("of upright holds") == 2
-    found = json.loads(command(ending.parent, "failures", ending.name, "--json").stdout)
+    said = command(ending.parent, "status", ending.name, "--failures").stdout
+    assert "\n\nNo run failed." in said and said.count("of upright holds") == 2
+    found = json.loads(command(ending.parent, "status", ending.name, "--failures", "--json").stdout)
     (one, _) = found["references"]
     assert one["end"]["reason"] == "rounding" and one["end"]["held"] < one["end"]["lost"] <= 8
 

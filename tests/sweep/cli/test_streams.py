@@ -35,8 +35,9 @@ slow = pytest.mark.slow
 QUESTIONS = [
     ("--help",), ("run", "--help"), ("init", "mine.toml"), ("new", "system", "mine"),
     ("check", "small.toml"), ("plan", "small.toml"), ("plan", "small.toml", "--json"),
-    ("run", "small.toml", "--no-summary"), ("status", "small.zarr"), ("failures", "small.zarr"),
+    ("run", "small.toml", "--no-summary"), ("status", "small.zarr", "--failures"),
     ("status", "small.zarr", "--json"), ("decide", "small.zarr", "--dry-run"),
+    ("summary", "small.zarr"),
     ("verify", "small.zarr"), ("ls", "systems"), ("ls", "integrators"), ("guide",),
     ("show", "system", "heavy_top"), ("show", "integrator", "variational"),
     ("show", "study", "small.toml"), ("query", "small.zarr"), ("query", "small.zarr", "--json"),

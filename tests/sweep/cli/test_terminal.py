@@ -93,9 +93,9 @@ def slow(*arguments):
     [
         ("check", f"{NASTY}.toml"),
         ("plan", f"{NASTY}.toml", "new.zarr"),
-        ("status", "nasty.zarr", "--failed"),
-        ("failures", "nasty.zarr"),
-        ("failures", "nasty.zarr", "--all"),
+        ("status", "nasty.zarr", "--failures"),
+        ("status", "nasty.zarr", "--failures", "--all"),
+        ("summary", "nasty.zarr"),
         ("order", "nasty.zarr"),
         ("order", "nasty.zarr", "--error", "self"),
         ("drift", "nasty.zarr", "-q", "energy"),
@@ -142,7 +142,7 @@ def test_json_is_clean_and_says_all(ran, place, called):
     is_clean(done)
     rows = json.loads(done.stdout)["pendulum"]
     assert {row["integrator"] for row in rows} == {"rk4", f"own {NASTY}{LINES}"}
-    is_clean(done := called(place, "failures", "nasty.zarr", "--json"))
+    is_clean(done := called(place, "status", "nasty.zarr", "--failures", "--json"))
     assert f"own {NASTY}{LINES}" in {
         row["integrator"] for row in json.loads(done.stdout)["failures"]
     }

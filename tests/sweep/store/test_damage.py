@@ -114,14 +114,14 @@ COMMANDS = (
     "line",
     [
         "order test.zarr",
-        "failures test.zarr",
+        "status test.zarr --failures",
         *(pytest.param(line, marks=pytest.mark.slow) for line in COMMANDS),
     ],
 )
 def test_every_command_says_it_in_a_line(line, copy, whole, command):
     if "whole.zarr" in line:
         shutil.copytree(whole, copy.with_name("whole.zarr"))
-    name = "integrator/c.0" if line.startswith("failures") else "global_error/c.0.0"
+    name = "integrator/c.0" if line.endswith("--failures") else "global_error/c.0.0"
     flip_bit(copy / "only" / name)
     said = command(copy.parent, *line.split(), code=3).stderr
     (error,) = [text for text in said.splitlines() if text.startswith("Error")]

@@ -1,0 +1,1 @@
+"""Commands that answer what a store shows, and add what an answer lacks."""

@@ -1,0 +1,105 @@
+"""`sweep summary`: the answers of a store; and the tables and plots that end a run."""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import sweep
+from integrators.errors import InputError
+from sweep.cli.options import command
+from sweep.cli.progress import ProgressLine
+from sweep.cli.selection import open_experiments
+from sweep.cli.show.pictures import draw_pictures, picture_file, save_picture
+from sweep.store.store import Store
+from sweep.tables.answers import ANSWERS, Answer
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Pictures at the end of every run; `_kinds_that_fit` adds others, and `sweep plot` draws all.
+KINDS = ("order", "scan", "energy", "unit-length", "megno", "lyapunov", "sphere")
+
+
+@command
+def summary(datasets: "dict[str, xr.Dataset]") -> None:
+    """Print the tables that end a run of STORE: orders, drifts, exponents, what is preserved.
+
+    Those of each experiment that was made for them. `sweep order`, `drift` and `chaos` answer each
+    in more detail, and `sweep report` has all of them, with pictures, on one page.
+
+    \b
+    Example:
+      sweep summary quickstart.zarr
+    """
+    print_answers(datasets)
+
+
+def print_run_summary(store: Store) -> None:
+    """Print the answers of a store, and write its plots."""
+    datasets = open_experiments(store)
+    print_answers(datasets)
+    _save_summary_plots(store, datasets)
+
+
+def print_answers(datasets: "Mapping[str, xr.Dataset]") -> None:
+    """Print the tables of each answer that an experiment was made for."""
+    for name, dataset in datasets.items():
+        title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
+        click.echo(f"\n{title}\n{'=' * len(title)}")
+        energy = [sweep.analysis.name_of_energy_quantity(dataset)]
+        said = []
+        for asked, arguments in {"order": [], "drift": [energy], "chaos": []}.items():
+            said += _answer_in_text(ANSWERS[asked], dataset, *arguments)
+        if sweep.analysis.has_structure(dataset):
+            said += _answer_in_text(ANSWERS["structure"], dataset)
+        click.echo("\n\n".join(said))
+
+
+def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> list[str]:
+    """An answer, or why it is not asked for; nothing where what it is about is not recorded."""
+    if why := answer.unasked(dataset):
+        return [why]
+    if answer.analyse is not None and answer.suits(dataset):
+        with contextlib.suppress(InputError):
+            tables = answer.tables(dataset, answer.analyse(dataset, *arguments))
+            return [sweep.tables.tables_as_text(tables)]
+    return []
+
+
+def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> None:
+    """Write the plots, or print why they cannot be written: the run is complete all the same."""
+    directory, lines = store.product("-plots"), list[str]()
+    with ProgressLine() as line:
+        try:
+            for done, (name, dataset) in enumerate(datasets.items()):
+                line.show(f"Pictures of {name}", done / len(datasets))
+                kinds = (*KINDS, *_kinds_that_fit(dataset))
+                asked = {sweep.plots.KINDS[kind]: dict[str, Any]() for kind in kinds}
+                for _, kind, drawn in draw_pictures({name: dataset}, asked):
+                    if not isinstance(drawn, InputError):
+                        save_picture(drawn, picture_file(directory, name, kind))
+                    elif kind == "sphere" and "state" in dataset:
+                        lines.append(f"No picture of {name} on the sphere: {drawn}")
+        except InputError as error:
+            line.close()
+            click.echo(f"\nNo plots: {error}", err=True)
+            return
+    page = f"All on one page: sweep report {store}"
+    click.echo("\n" + "\n".join([f"Plots: {directory}", *lines, page]))
+
+
+def _kinds_that_fit(dataset: "xr.Dataset") -> list[str]:
+    """Further kinds of pictures that suit an experiment.
+
+    They are drifts of long runs, that last longer than their reference or have none; and work, if
+    some of the integrators are adaptive and others are not.
+    """
+    experiment = json.loads(dataset.attrs["experiment"])
+    until = (experiment["reference"] or {"until": 0.0})["until"]
+    adaptive = sweep.analysis.adaptive_runs(dataset)
+    fitting = {"drift": until is not None and until < experiment["duration"]}
+    fitting["work"] = adaptive.any() and not adaptive.all()
+    return [kind for kind, fits in fitting.items() if fits]

@@ -1,0 +1,35 @@
+"""`sweep guide`: the guide in the terminal, where there is no browser."""
+
+from typing import Annotated
+
+import click
+
+from sweep import guide as pages
+from sweep.cli.options import Click, command
+from sweep.cli.output import echo, echo_document, echo_json
+
+
+def _complete_topic(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:
+    return [topic for topic in pages.TOPICS if topic.startswith(word)]
+
+
+@command
+def guide(
+    topic: Annotated[str | None, Click(shell_complete=_complete_topic)], as_json: bool
+) -> None:
+    """List the topics of the guide, or print the text of TOPIC.
+
+    \b
+    Example:
+      sweep guide orders
+      sweep guide study | less
+    """
+    if topic is None:
+        titles = pages.topics()
+        width = max(map(len, titles))
+        lines = [f"{name:<{width}}  {title}" for name, title in titles.items()]
+        echo(titles, "\n".join([*lines, "", "To read one: sweep guide TOPIC"]), as_json)
+    elif as_json:
+        echo_json({"topic": topic, "text": pages.text(topic)})
+    else:
+        echo_document(pages.text(topic).rstrip())

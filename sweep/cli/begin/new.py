@@ -1,0 +1,56 @@
+"""`sweep new`: a plugin to start from, with a system, integrator, observable or kind of plot."""
+
+import re
+from typing import Literal
+
+import click
+
+import integrators
+import systems
+from integrators.errors import InputError
+from sweep.cli.options import command
+from sweep.cli.output import write_from_template
+from sweep.store.backends.places import require_local_path
+
+Kind = Literal["system", "integrator", "observable", "plot"]
+PLUGIN_NAME = "[a-z][a-z0-9_]*"
+NEXT_COMMANDS = {"plot": "sweep plot {name} {name}.zarr"}  # elsewhere a report
+
+
+@command
+def new(kind: Kind, name: str) -> None:
+    """Write a commented plugin NAME.py that works as it is, and a study NAME.toml that uses it.
+
+    The system is a bead on a sphere, the integrator a leapfrog along great circles, the observable
+    a height, the plot one of energy errors: examples to change into your own. Existing files are
+    never overwritten.
+
+    \b
+    Example:
+      sweep new integrator my_leapfrog && sweep run my_leapfrog.toml
+    """
+    _check_name(kind, name)
+    paths = {ending: require_local_path(f"{name}.{ending}") for ending in ("py", "toml")}
+    for path in paths.values():
+        if path.exists():
+            raise InputError(f"{path} exists; give another name, or remove it first")
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    for ending, path in paths.items():
+        changes = {"@name@": name, "@Class@": camel}
+        write_from_template(f"{kind}.{ending}.txt", str(path), changes)
+    click.echo(f"Wrote {paths['py']}, and {paths['toml']}, a study that uses it.")
+    after = NEXT_COMMANDS.get(kind, "sweep report {name}.zarr").format(name=name)
+    click.echo(f"Next: sweep run {paths['toml']}, {after}. More: sweep guide plugins")
+
+
+def _check_name(kind: str, name: str) -> None:
+    """Raise `InputError` unless a plugin of this kind can have this name."""
+    if not re.fullmatch(PLUGIN_NAME, name):
+        raise InputError(
+            f"{name!r} is no name of a plugin; expected small letters, digits and '_', the first a "
+            "letter, such as my_leapfrog"
+        )
+    methods = [method.name for method in integrators.ALL_INTEGRATORS]
+    built_in = {"system": systems.names(), "integrator": methods}.get(kind, [])
+    if name in built_in:
+        raise InputError(f"the {kind} {name!r} is built in; expected a name of its own")

@@ -1,0 +1,1 @@
+"""Commands that keep stores in order, and list what studies may name."""

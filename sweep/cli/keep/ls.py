@@ -1,0 +1,164 @@
+"""`sweep ls`: the systems, integrators, observables, kinds of plots and packaged studies."""
+
+import inspect
+import string
+import textwrap
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+
+import integrators
+import sweep
+import systems
+from integrators.errors import check_known
+from sweep.analysis.rows import grouped
+from sweep.cli.options import Click, command, packaged_studies
+from sweep.cli.output import echo, rows_as_text
+from sweep.text import format_table
+
+if TYPE_CHECKING:
+    from sweep.plugins.registry import Library
+
+TERMINAL_WIDTH, LEAST_DESCRIPTION_WIDTH = 80, 20  # columns
+SEE_SYSTEM = "Parameters, starts and what can be recorded: sweep show system NAME"
+ADDITION_IF_NONE = {
+    "observables": " besides the quantities of systems, which `sweep show system NAME` lists"
+}
+
+
+def _list_systems(library: "Library") -> list[dict[str, Any]]:
+    library = sweep.plugins.with_installed_plugins(library, "system")
+    library = sweep.plugins.with_installed_plugins(library, "integrator")
+    classes: tuple[type[systems.System], ...] = (*systems.ALL_SYSTEMS, *library.systems)
+    return [
+        {
+            "name": system.name,
+            "parameters": list(system.parameter_names()),
+            "starts": [start.name for start in system.named_starts],
+            "description": system.description,
+            "integrators": sweep.study.fitting_methods(system, library),
+        }
+        for system in classes
+    ]
+
+
+def _systems_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The systems in 80 columns, with a letter for each group of integrators that fits them."""
+    names = dict.fromkeys(name for row in rows for name in row["integrators"])
+    # The integrators that fit the same systems, by these.
+    groups = grouped(
+        names, lambda name: tuple(row["name"] for row in rows if name in row["integrators"])
+    )
+    letters = {key: string.ascii_uppercase[i % 26] * (i // 26 + 1) for i, key in enumerate(groups)}
+    fits = {row["name"]: "".join(letters[of] for of in groups if row["name"] in of) for row in rows}
+    taken = max(map(len, fits)) + max(map(len, fits.values())) + 4
+    width = max(TERMINAL_WIDTH - taken, LEAST_DESCRIPTION_WIDTH)
+    lines = []
+    for row in rows:
+        first, *others = textwrap.wrap(row["description"], width)
+        lines.append((row["name"], fits[row["name"]], first))
+        lines += [("", "", line) for line in others]
+    legend = [
+        textwrap.fill(
+            f"{letters[fitted]}  {', '.join(names)}", TERMINAL_WIDTH, subsequent_indent="   "
+        )
+        for fitted, names in groups.items()
+    ]
+    table = format_table(["name", "fits", "description"], lines)
+    return "\n".join([table, "", "Integrators that fit:", *legend, "", SEE_SYSTEM])
+
+
+def _list_integrators(library: "Library") -> list[dict[str, Any]]:
+    installed = sweep.plugins.with_installed_plugins(library, "integrator")
+    return [
+        {
+            "name": method.name,
+            "order": method.order,
+            "symmetric": method.symmetric,
+            "needs": [form.__name__ for form in method.forms],
+            "modifiers": [f"+{name}" for name in method.modifiers],
+            "description": method.description,
+        }
+        for method in (*integrators.ALL_INTEGRATORS, *installed.methods)
+    ]
+
+
+def _list_observables(library: "Library") -> list[dict[str, Any]]:
+    return [
+        {
+            "name": observable.name,
+            "units": observable.units,
+            "of": [*observable.systems, *(form.__name__ for form in observable.forms)],
+            "description": observable.long_name,
+        }
+        for observable in sweep.plugins.with_installed_plugins(library, "observable").observables
+    ]
+
+
+def _list_plot_kinds(library: "Library") -> list[dict[str, Any]]:
+    built_in = sweep.plots.KINDS
+    installed = sweep.plugins.with_installed_plugins(library, "plot", taken=built_in)
+    kinds = built_in | sweep.plots.kinds_of_plugins(installed)
+    return [
+        {
+            "name": kind.name,
+            "description": (inspect.getdoc(kind.draw) or "").partition("\n")[0].replace("`", ""),
+        }
+        for kind in kinds.values()
+    ]
+
+
+def _list_packaged_studies(library: "Library") -> list[dict[str, Any]]:
+    return [
+        {"name": name, "description": tomllib.loads(file.read_text("utf-8"))["description"]}
+        for name, file in packaged_studies().items()
+    ]
+
+
+def _listing_cell_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "any"
+    return " ".join(value) if isinstance(value, list) else str(value)
+
+
+KINDS: "dict[str, Callable[[Library], list[dict[str, Any]]]]" = {
+    "systems": _list_systems,
+    "integrators": _list_integrators,
+    "observables": _list_observables,
+    "plots": _list_plot_kinds,
+    "studies": _list_packaged_studies,
+}
+
+
+def _complete_kind(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(word)]
+
+
+Kind = Annotated[str, Click(metavar=f"{{{'|'.join(KINDS)}}}", shell_complete=_complete_kind)]
+
+
+@command
+def ls(kind: Kind, library: "Library", as_json: bool) -> None:
+    """List systems, integrators, observables, kinds of plots or packaged studies.
+
+    Those of installed plugins are included. Observables are recorded in addition to the quantities
+    of a system, which `sweep show system NAME` lists.
+
+    \b
+    Example:
+      sweep ls integrators
+      sweep ls systems --study my-study.toml
+    """
+    check_known("kind", kind, KINDS)
+    rows = KINDS[kind](library)
+    if not rows:
+        text = f"There are no {kind}{ADDITION_IF_NONE.get(kind, '')}"
+    elif kind == "systems":
+        text = _systems_as_text(rows)
+    else:
+        text = rows_as_text(rows, _listing_cell_text)
+    echo(rows, text, as_json)

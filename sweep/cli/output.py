@@ -1,0 +1,105 @@
+"""Standard output and files: JSON or text, and documents that a pipe gets unchanged."""
+
+import contextlib
+import importlib.resources
+import json
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from integrators.errors import InputError
+from sweep.cli.streams import holds_all_characters, raw_terminal_stream
+from sweep.store.backends.places import require_local_path
+from sweep.text import format_number, format_table, value_for_json
+
+
+def json_for_output(value: object, **options: Any) -> str:
+    """A value as JSON for standard output: escaped where its encoding lacks characters."""
+    return json.dumps(value, ensure_ascii=not holds_all_characters(sys.stdout), **options)
+
+
+def echo_json(value: object) -> None:
+    """Print a value as JSON, with null for NaN and infinities."""
+    click.echo(json_for_output(value_for_json(value), indent=2))
+
+
+def echo(facts: object, text: object, as_json: bool) -> None:
+    """Print facts as JSON, or else a text."""
+    echo_json(facts) if as_json else click.echo(text)
+
+
+def echo_document(text: str) -> None:
+    """Print a text unchanged to a file or pipe; to a terminal with control characters visible."""
+    if sys.stdout.isatty():
+        click.echo(text.replace("\r\n", "\n").expandtabs())
+    else:
+        click.echo(text, file=raw_terminal_stream(sys.stdout))
+
+
+def rows_as_text(
+    rows: Sequence[Mapping[str, Any]],
+    cell: Callable[[Any], str] = format_number,
+    kept: Collection[str] = (),
+) -> str:
+    """Rows with the same keys as a table, with `cell` of each value; see `format_table`."""
+    cells = [[cell(value) for value in row.values()] for row in rows]
+    return format_table(rows[0], cells, kept)
+
+
+@contextlib.contextmanager
+def writing(path: str | Path, key: str | None = None, place: str = "path") -> Iterator[None]:
+    """Context in which a file is written; `InputError`, about an argument `key`, where it cannot.
+
+    Also where it exists, and is opened as a new one: then another `place` has to be given.
+    """
+    try:
+        yield
+    except FileExistsError:
+        raise InputError(
+            f"{path} exists; give another {place}, or remove it first", key=key
+        ) from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # of a name with a null byte
+        why = getattr(error, "strerror", error)
+        raise InputError(f"{path} cannot be written: {why}", key=key) from None
+
+
+def write_from_template(template: str, path: str, changes: Mapping[str, str]) -> Path:
+    """Write a template of `sweep.cli` to a new file, with texts in the place of others."""
+    folder = importlib.resources.files("sweep").joinpath("cli", "templates")
+    text = folder.joinpath(template).read_text("utf-8")
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    target = require_local_path(path)
+    with writing(path), target.open("x", encoding="utf-8") as file:
+        file.write(text)
+    return target
+
+
+def path_of_new_file(path: str, key: str, what: str = "file", endings: Sequence[str] = ()) -> Path:
+    """The path of a file to write; `InputError`, before any work, where that cannot be written.
+
+    Parameters
+    ----------
+    path : str
+    key : str
+        The argument that the message is about.
+    what : str, optional
+        What the file is.
+    endings : sequence of str, optional
+        One of which its name has, in capitals or not.
+    """
+    target = require_local_path(path)
+    if endings and target.suffix.lower() not in endings:
+        raise InputError(
+            f"`{key}` {path}: no {what} ends in {target.suffix or 'nothing'}: expected one of "
+            f"{', '.join(endings)}",
+            key=key,
+        )
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise InputError(f"`{key}` {path}: expected a file in a directory that is there", key=key)
+    return target
