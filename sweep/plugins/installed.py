@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from integrators.errors import InputError
-from sweep.plugins.exports import EXPORTS, Source, check_plugin_export
+from sweep.plugins.exports import EXPORTS, Source, check_export_name, check_plugin_export
 
 GROUPS = {kind: f"geosweep.{kind}s" for kind in EXPORTS}
 
@@ -105,7 +105,7 @@ def offered_entry_points(kind: str, taken: Container[str]) -> dict[str, Installe
     """
     found: dict[str, Installed] = {}
     for one in map(_installed_of_entry_point, entry_points(group=GROUPS[kind])):
-        EXPORTS[kind].check_export_name(one.in_words, one.name)
+        check_export_name(kind, one.in_words, one.name)
         if one.name in taken or one.name in found:
             other = found[one.name].in_words if one.name in found else "what is built in"
             raise InputError(

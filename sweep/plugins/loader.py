@@ -17,9 +17,10 @@ import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from integrators.errors import InputError
 from sweep.plugins.exports import EXPORTS, Source, check_plugin_export
@@ -27,13 +28,6 @@ from sweep.text import read_regular_file
 
 MOST_BYTES = 1_000_000  # it is sent with each task
 _loading = threading.Lock()
-
-
-class Attributes(Protocol):
-    """Attributes of a store's root."""
-
-    def get(self, key: str, default: Any, /) -> Any:
-        """One of them, or the default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +104,7 @@ def read_plugin_source(name: str, directory: Path) -> Plugin:
         raise InputError(f"{name!r} is no UTF-8 text, in line {line}") from None
 
 
-def plugins_kept_in_store(attributes: Attributes, store: object) -> tuple[Plugin, ...]:
+def plugins_kept_in_store(attributes: Mapping[str, Any], store: object) -> tuple[Plugin, ...]:
     """The plugins that a store brings, none of which may run yet.
 
     Parameters
@@ -129,22 +123,18 @@ def plugins_kept_in_store(attributes: Attributes, store: object) -> tuple[Plugin
     InputError
         If one is no text.
     """
-    found = attributes.get("plugins", {})
     try:
-        sources = {name: plugin["source"] for name, plugin in found.items()}
-        for name, source in sources.items():
-            _check_plugin_size(name, source.encode())
+        sources = {name: own["source"] for name, own in attributes.get("plugins", {}).items()}
+        sizes = [len(source.encode()) for source in sources.values()]
     except (AttributeError, KeyError, TypeError, UnicodeEncodeError):
         raise InputError(f"{store}: the plugins that it keeps cannot be read") from None
+    for name, size in zip(sources, sizes, strict=True):
+        if size > MOST_BYTES:
+            raise InputError(
+                f"{name!r} has {size:,} bytes; expected at most {MOST_BYTES:,}: it is sent with "
+                "each task"
+            )
     return tuple(Plugin(name, source) for name, source in sources.items())
-
-
-def _check_plugin_size(name: str, data: bytes) -> None:
-    if len(data) > MOST_BYTES:
-        raise InputError(
-            f"{name!r} has {len(data):,} bytes; expected at most {MOST_BYTES:,}: it is sent with "
-            "each task"
-        )
 
 
 def _source_file_of_module(name: str, directory: Path) -> Path:
@@ -216,18 +206,12 @@ def _exports_of_plugin(plugin: Plugin) -> dict[str, tuple[Any, ...]]:
             f"{plugin.in_words} exports nothing; expected one of {', '.join(keys)}, such as "
             "SYSTEMS = (MySystem,)"
         )
-    return {
-        kind: _checked_plugin_exports(plugin, kind, getattr(module, export.key, ()))
-        for kind, export in EXPORTS.items()
-    }
-
-
-def _checked_plugin_exports(plugin: Plugin, kind: str, items: Any) -> tuple[Any, ...]:
-    """What is exported of a kind, as a tuple."""
-    export = EXPORTS[kind]
-    of = f"{plugin.in_words}: {export.key}"
-    if not isinstance(items, (tuple, list)):
-        raise InputError(f"{of} = {items!r}; expected a tuple of {export.words}")
-    for item in items:
-        check_plugin_export(plugin, kind, item, of)
-    return tuple(items)
+    found = {}
+    for kind, export in EXPORTS.items():
+        items, of = getattr(module, export.key, ()), f"{plugin.in_words}: {export.key}"
+        if not isinstance(items, (tuple, list)):
+            raise InputError(f"{of} = {items!r}; expected a tuple of {export.words}")
+        for item in items:
+            check_plugin_export(plugin, kind, item, of)
+        found[kind] = tuple(items)
+    return found

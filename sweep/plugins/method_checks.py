@@ -7,7 +7,7 @@ of a step, and what it preserves by a short run.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, cast
@@ -30,8 +30,15 @@ from integrators.simple import action_step, field_step
 from integrators.stepping.adaptive import run_adaptive
 from integrators.stepping.batch import run_batch, run_ends
 from integrators.stepping.formulations import to_lagrangian_states, to_stepped_states
+from integrators.stepping.loop import UNTOUCHED
 from integrators.stepping.problem import Problem
-from sweep.plugins.guarded import GuardedArrays, check_plain_step, plain_rows
+from sweep.plugins.guarded import (
+    GuardedArrays,
+    call_twice,
+    line_of_error,
+    plain_rows,
+    refuse_difference,
+)
 from sweep.plugins.system_checks import characteristic_time
 from systems import Quantity, System
 from systems.mechanical.driven_bodies import driven_bodies
@@ -49,6 +56,7 @@ SECONDS, LEAST = 0.7, 4  # after which steps are not halved again, unless for th
 SMALL = 64  # rows of a state with which a step is run as plain Python on the study's own system
 BACK, ROUND_OFF = 8, 1e-11  # steps back, and what they and invariants may be off, relative
 FOLLOWED = 64  # steps, four to a sixteenth of that time each, in which invariants are followed
+SYMPLECTIC = "symplectic_form"
 DEFECT = 1e-9  # of symplecticity, which differences resolve
 
 
@@ -94,6 +102,7 @@ class Trial:
         return np.array(found)[:, list(quantity.columns)]
 
 
+HEAVY_TOP = {"inertia": (1.0, 1.6, 2.2), "gravity": 3.0, "mass": 0.8, "length": 1.0}
 PACKAGED: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("forced_rigid_body", {"epsilon": 0.5}),
     ("spherical_pendulum_chain", {}),  # whose inertia is no diagonal matrix
@@ -104,11 +113,8 @@ PACKAGED: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("precession", {"axis": (0.0, 0.0, 1.5)}),
     ("nambu_quadratic", {}),
     ("forced_pendulum_chain", {}),
-    *(
-        ("heavy_top", {"formulation": name, "inertia": (1.0, 1.6, 2.2), "gravity": 3.0,
-                       "mass": 0.8, "length": 1.0})
-        for name in ("lie_poisson", "cotangent", "quadratic")
-    ),
+    *(("heavy_top", HEAVY_TOP | {"formulation": name})
+      for name in ("lie_poisson", "cotangent", "quadratic")),
     ("quadrotor_payload", {}),
 )  # fmt: skip
 
@@ -137,26 +143,20 @@ def chosen_trials(integrator: Integrator, own: Trial | None) -> Iterator[tuple[T
     measured yet, and Lagrangian ones of one, two and more bodies. The system itself that it is to
     be used on always comes last; all is measured there only if it is one of these.
     """
-    method, count = integrator.method, 0
-    left, lagrangian = set(integrator.preserves), SpheresLagrangian in method.forms
-    bodies: set[int] = set()
+    count, bodies = 0, set[int]()
+    left, lagrangian = set(integrator.preserves), SpheresLagrangian in integrator.method.forms
     for trial in (*trials(), *([own] if own else [])):
-        measured = left & set(_measured_words(integrator, trial))
+        measured = {_declared_word(quantity) for quantity in _kept(integrator, trial)}
+        measured |= {SYMPLECTIC} if _space_of(trial) is not None else set()
         size = min(trial.form.rows // 2, 3) if isinstance(trial.form, SpheresLagrangian) else 0
-        another = lagrangian and size > 0 and size not in bodies
-        if method.fits(trial.form) and (count < 2 or measured or (another and trial is not own)):
+        another = lagrangian and 0 < size not in bodies and trial is not own
+        wanted = count < 2 or left & measured or another
+        if integrator.method.fits(trial.form) and wanted:
             left, count = left - measured, count + 1
             bodies.add(size)
             yield trial, True
         elif trial is own:
             yield trial, False
-
-
-def _measured_words(integrator: Integrator, trial: Trial) -> Iterator[str]:
-    for quantity in _kept(integrator, trial):
-        yield _declared_word(quantity)
-    if "symplectic_form" in integrator.preserves and _space_of(trial) is not None:
-        yield "symplectic_form"
 
 
 def _declared_word(quantity: Quantity) -> str:
@@ -205,15 +205,14 @@ def check_method(
     """
     integrator = integrator.main or integrator
     own = None if system is None or start is None else trial_of(system, start)
-    known = {"symplectic_form"}
+    known = {SYMPLECTIC}
     for trial in (*trials(), *([own] if own else [])):
         known |= {_declared_word(of) for of in trial.quantities if of.kind != "observable"}
+    where = f"in what {integrator.method.name!r} preserves:"
     for word, degrees in integrator.preserves.items():
-        check_known(f"word in what {integrator.method.name!r} preserves:", word, sorted(known))
+        check_known(f"word {where}", word, sorted(known))
         for degree in degrees:
-            check_known(
-                f"degree in what {integrator.method.name!r} preserves:", degree, ALL_DEGREES
-            )
+            check_known(f"degree {where}", degree, ALL_DEGREES)
     for trial, wholly in chosen_trials(integrator, own):
         if only_there and trial is not own:
             continue
@@ -237,30 +236,34 @@ def check_method(
 
 
 def _check_step(step: Kernel, integrator: Integrator, problem: Problem, trial: Trial) -> None:
-    """Run the function of a `simple_method` as plain Python."""
+    """Run the function of a `simple_method` as plain Python, uncompiled."""
     along_action = step.signature is action_step
-    result = "sigma" if along_action else "d"
-    rows = int(problem.options[1]) if along_action else problem.rows
-    y = to_stepped(problem, trial.state)
-    arrays = {
-        "y": y,
+    result, rows = ("sigma", int(problem.options[1])) if along_action else ("d", problem.rows)
+    given = {
+        "y": to_stepped(problem, trial.state),
         "p": problem.parameters,
         result: np.zeros((rows, 3)),
-        "work": np.zeros(step.work(problem.rows)),
         "scratch": np.zeros(problem.function.work(problem.rows)),
     }
-
+    blank = {"work": np.empty(step.work(problem.rows))}
     functions = [problem.function.scalar]
     if along_action and problem.move is not None:
         functions.append(problem.move.scalar)
+    what = f"the step of {integrator.method.name!r}"
 
-    def call(plain: Callable[..., None], guarded: GuardedArrays) -> None:
-        plain(
-            *functions, 0.0, 0.1 * trial.span, guarded.shaped("y"), guarded["p"],
-            guarded.shaped(result), guarded["work"], guarded["scratch"],
-        )  # fmt: skip
+    def call(arrays: GuardedArrays) -> None:
+        names = ("y", "p", result, "work", "scratch")
+        try:
+            step.function(*functions, 0.0, 0.1 * trial.span, *(arrays[name] for name in names))
+        except (IndexError, ValueError) as error:
+            raise InputError(
+                f"{what} reaches beyond its arrays in line {line_of_error(step.function, error)}: "
+                f"{error}; its 'work' has {blank['work'].size} numbers for {problem.rows} rows, by "
+                "work = lambda rows: …"
+            ) from error
 
-    check_plain_step(step.function, integrator.method.name, arrays, call, result)
+    found = call_twice(what, given, blank, call, (result, "work", "scratch"))
+    refuse_difference(what, result, found)
 
 
 def to_stepped(problem: Problem, state: Array) -> Array:
@@ -269,95 +272,77 @@ def to_stepped(problem: Problem, state: Array) -> Array:
 
 
 def _check_arrays(integrator: Integrator, problem: Problem, trial: Trial) -> None:
-    """A compiled step between guards, twice."""
-    what, found = f"a step of {integrator.method.name!r} on {trial.name}", []
+    """A compiled step between guards."""
+    what = f"a step of {integrator.method.name!r} on {trial.name}"
     advance, *functions = problem.step_kernels(DOUBLE)
-    for poison in (0.0, 1.5):  # solvers may begin from any number that is one
-        arrays = GuardedArrays(
-            what,
-            y=to_stepped(problem, trial.state),
-            memory=np.zeros(problem.memory),
-            p=problem.parameters,
-            work=np.full(problem.work, poison),
-            report=np.zeros(status.REPORT_SIZE),
-        )
+    given = {
+        "y": to_stepped(problem, trial.state),
+        "memory": np.zeros(problem.memory),
+        "p": problem.parameters,
+        "report": np.zeros(status.REPORT_SIZE),
+    }
+
+    def call(arrays: GuardedArrays) -> None:
         advance(
             *functions, 0.0, 0.1 * trial.span, 0, 2, problem.constants, problem.options,
-            arrays.shaped("y"), arrays["memory"], arrays["p"], arrays["work"], arrays["report"],
+            *(arrays[name] for name in ("y", "memory", "p", "work", "report")),
         )  # fmt: skip
-        arrays.check("p")
-        if arrays["report"][status.STATUS_ROW] > status.COMPLETE:
-            ended = status.STATUS[int(arrays["report"][status.STATUS_ROW])]
-            raise InputError(f"{what} of {0.1 * trial.span:.3g} fails: {ended}")
-        found.append(arrays.shaped("y"))
-    if not np.array_equal(found[0], found[1]):
-        raise InputError(
-            f"{what} ends {np.max(np.abs(found[0] - found[1])):.3g} apart from the same state with "
-            "other numbers in its scratch: it reads there before it writes, or keeps something "
-            "from step to step"
-        )
+        if (ended := int(arrays["report"][status.STATUS_ROW])) > status.COMPLETE:
+            raise InputError(f"{what} of {0.1 * trial.span:.3g} fails: {status.STATUS[ended]}")
+
+    blank, written = {"work": np.empty(problem.work)}, ("y", "memory", "work", "report")
+    # Solvers may begin from any number that is one.
+    poisons = ((0.0, UNTOUCHED), (1.5, UNTOUCHED))
+    refuse_difference(what, "y", call_twice(what, given, blank, call, written, poisons))
 
 
 def _check_evaluations(integrator: Integrator, problem: Problem, trial: Trial) -> None:
-    steps = 4
-    counted, reported = count_evaluations(problem, trial.state, 0.1 * trial.span, steps)
-    said = steps * integrator.evaluations + reported
+    counted, reported = count_evaluations(problem, trial.state, 0.1 * trial.span, 4)
+    said = 4 * integrator.evaluations + reported
     if counted and counted != said:
         raise InputError(
-            f"{integrator.method.name!r} evaluates the function of {trial.name} "
-            f"{counted / steps:g} times a step; it is declared to do so {said / steps:g} times"
+            f"{integrator.method.name!r} evaluates the function of {trial.name} {counted / 4:g} "
+            f"times a step; it is declared to do so {said / 4:g} times"
         )
-
-
-def _ends(problem: Problem, trial: Trial, steps: int, span: float) -> Array:
-    """The state after a span in some steps, without the work of a force."""
-    end: Array = run_ends(problem, trial.state[None], span / steps, steps, lanes=False)[0]
-    return end[: count_moving_rows(trial.form)]
 
 
 def _check_order(integrator: Integrator, problem: Problem, trial: Trial, wholly: bool) -> None:
     """Refuse errors that do not fall like the order; like the first, of a field not known smooth.
 
     The study's own system may have corners, so that on it, unless all is measured there, an
-    integrator need only converge to its solution.
+    integrator need only converge to its solution. Errors of an exact one are all below `RESOLVED`.
     """
-    order, name = integrator.order, integrator.method.name
-    size, exact = float(np.linalg.norm(trial.state)), order == EXACT
+    name, size = integrator.method.name, float(np.linalg.norm(trial.state))
     ends, begin = [], time.process_time()
-    for steps in (1, 2) if exact else STEPS:
-        ends.append(_ends(problem, trial, steps, trial.span))
+    for steps in STEPS:
+        end = run_ends(problem, trial.state[None], trial.span / steps, steps, lanes=False)[0]
+        ends.append(end[: count_moving_rows(trial.form)])
         if len(ends) >= LEAST and time.process_time() - begin > SECONDS:
             break
     if not np.isfinite(ends).all():
         raise InputError(
             f"{name!r} fails on {trial.name} with steps of {trial.span / STEPS[0]:.3g} or less"
         )
-    if exact:
-        apart = np.linalg.norm(ends[0] - ends[1]) / size
-        if not apart < ROUND_OFF:
-            raise InputError(
-                f"{name!r} is declared exact, and one step and two of half the size end "
-                f"{apart:.3g} apart, relative, on {trial.name}"
-            )
     if trial.end is None:
         return
     errors = [float(np.linalg.norm(one - trial.end)) / size for one in ends]
     slopes = [np.log2(a / b) for a, b in zip(errors, errors[1:], strict=False) if b > RESOLVED]
-    least = 0 if exact else cast(int, order) if wholly else 1
-    if not slopes or (not exact and max(slopes[-2:]) >= least - ORDER_LESS):
+    order = np.inf if integrator.order == EXACT else cast(int, integrator.order) if wholly else 1
+    if not slopes or max(slopes[-2:]) >= order - ORDER_LESS:
         return
     slope, finest, h = slopes[-1], errors[len(slopes)], trial.span / STEPS[len(slopes)]
-    if exact or slope < ORDER_LESS:
+    if slope < ORDER_LESS:
         raise InputError(
             f"{name!r} ends {finest:.3g} from the solution of the field on {trial.name}, relative "
             f"to the state, whatever the step size: {errors[0]:.3g} with steps of "
-            f"{trial.span / (1 if exact else STEPS[0]):.3g}. It solves another equation; expected "
-            f"errors below {RESOLVED:g}, or that fall with the step size"
+            f"{trial.span / STEPS[0]:.3g}. It solves another equation; expected errors below "
+            f"{RESOLVED:g}, or that fall with the step size"
         )
     raise InputError(
-        f"{name!r} is declared to have order {order}, and has order {slope:.2f} on {trial.name}: "
-        f"with steps of {2 * h:.3g} and {h:.3g} it ends {errors[len(slopes) - 1]:.3g} and "
-        f"{finest:.3g} from the solution of the field, relative to the state"
+        f"{name!r} is declared to have order {integrator.order}, and has order {slope:.2f} on "
+        f"{trial.name}: with steps of {2 * h:.3g} and {h:.3g} it ends "
+        f"{errors[len(slopes) - 1]:.3g} and {finest:.3g} from the solution of the field, relative "
+        "to the state"
     )
 
 
@@ -377,7 +362,7 @@ def _check_symmetry(integrator: Integrator, problem: Problem, trial: Trial) -> N
 
 def _check_symplectic(integrator: Integrator, problem: Problem, trial: Trial) -> None:
     space = _space_of(trial)
-    if "symplectic_form" not in integrator.preserves or space is None:
+    if SYMPLECTIC not in integrator.preserves or space is None:
         return
     h = trial.span / 4.0
 
@@ -430,11 +415,10 @@ def _check_preserved(integrator: Integrator, trial: Trial) -> None:
         return
     h, problem, members = trial.span / 16.0, integrator.bind(trial.form), trial.state[None]
     if isinstance(problem, Problem):
-        states = run_batch(problem, members, h, 1, FOLLOWED).states[0]
+        (states,) = run_batch(problem, members, h, 1, FOLLOWED).states
     else:
-        states = run_adaptive(problem, members, h * np.arange(FOLLOWED + 1), TOLERANCES[0]).states[
-            0
-        ]
+        times = h * np.arange(FOLLOWED + 1)
+        (states,) = run_adaptive(problem, members, times, TOLERANCES[0]).states
     moving = to_lagrangian_states(problem, states)
     for quantity in kept:
         of_state = states if quantity.kind == "constraint" else moving

@@ -27,7 +27,7 @@ from sweep.plugins import checks
 from sweep.plugins.registry import (
     BUILT_IN,
     Library,
-    family_without_observable_clashes,
+    check_observable_names,
     read_plugin_library,
     with_installed_plugins,
 )
@@ -398,7 +398,7 @@ class _ExperimentResolver:
         recorded = self._strings("record")
         library = with_installed_plugins(self.named_library, "observable", recorded, known)
         names = variables.variable_names_of_quantity, variables.taken_variable_names
-        family_without_observable_clashes(self.place, self.family, library, *names)
+        check_observable_names(self.place, self.family, library, *names)
         return library
 
     # --- integrators that are asked for -------------------------------------------------------
