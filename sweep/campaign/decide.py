@@ -330,7 +330,8 @@ class _StoreWithVerdicts:
         Of too few samples statistics over starts say nothing: then runs become longer.
         """
         progress, duration = self._progress[experiment.name], experiment.duration
-        asked = {name: axis.duration for name, _, axis in time_axes_in_text(self.study.text)}
+        axes = time_axes_in_text(self.study.text, self.study.library)
+        asked = {name: axis.duration for name, _, axis in axes}
         most = math.floor(LONGEST * asked[experiment.name] / duration * (1 + 1e-9))
         _, kind, _, lacks_samples = questions[0].group
         going_on = [one for one in questions if not one.row.stopped]

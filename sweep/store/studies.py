@@ -18,7 +18,7 @@ from typing import Any
 from integrators.errors import InputError, check_known, check_number, short_repr
 from sweep.errors import StoreError
 from sweep.plugins import approvals
-from sweep.plugins.registry import unite_libraries
+from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
 from sweep.store import diff
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_file
 from sweep.store.storage import StoredGroup
@@ -176,13 +176,15 @@ def stored_study_text(store: str | Place | Store) -> str:
     return "".join(notes.values()) + text
 
 
-def time_axes_in_text(text: str) -> Iterator[tuple[str, float, TimeAxis]]:
+def time_axes_in_text(
+    text: str, library: Library = BUILT_IN
+) -> Iterator[tuple[str, float, TimeAxis]]:
     """Experiments of a study's text: name, unit of time and time axis as they are written.
 
-    Of those where no plugin is needed to know them.
+    Of those where no plugin is needed to know them that `library` does not have.
     """
     with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
-        yield from time_axes(parse_toml(text, "the study"))
+        yield from time_axes(parse_toml(text, "the study"), library)
 
 
 def resolve_study_and_store(

@@ -147,14 +147,18 @@ def _unite_grids(name: Place, grids: Sequence[ResolvedExperiment]) -> ResolvedEx
         ) from None
 
 
-def time_axes(source: StudyText) -> Iterator[tuple[str, float, TimeAxis]]:
+def time_axes(
+    source: StudyText, library: Library = BUILT_IN
+) -> Iterator[tuple[str, float, TimeAxis]]:
     """Experiments of a study: name, unit of time and time axis in the system's own unit.
 
-    Of those where no plugin is needed to know them.
+    Of those where no other plugin is needed to know them.
 
     Parameters
     ----------
     source : StudyText
+    library : Library, optional
+        What the study's own plugins add.
 
     Raises
     ------
@@ -164,7 +168,7 @@ def time_axes(source: StudyText) -> Iterator[tuple[str, float, TimeAxis]]:
     gather, top = Gathered(), Place(source)
     study = read_table(model.StudyTable, source.data, top, gather)
     gather.raise_problems()
-    for reader in _readers(top, study["experiment"], study["defaults"], BUILT_IN):
+    for reader in _readers(top, study["experiment"], study["defaults"], library):
         with contextlib.suppress(InputError, Unread):  # it is valid no longer
             yield reader["name"], reader["time_unit"], reader.axis.times_unit(reader["time_unit"])
 
