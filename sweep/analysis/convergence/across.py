@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import xarray as xr
@@ -91,25 +91,24 @@ def orders_across(
     ]
     _check_values_differ([settings for *_, settings in found], across)
     found = [(name, row, settings) for name, row, settings in found if across in settings]
-    shared = [
-        _shared_settings(name, measured[name]) for name in dict.fromkeys(name for name, *_ in found)
-    ]
+    compared = dict.fromkeys(name for name, *_ in found)
+    shared = [_shared_settings(name, measured[name]) for name in compared]
     others = tuple(key for key in _keys_that_differ(shared) if key not in (EXPERIMENT, across))
     # A label may say the varied option. Where no other option tells methods of one name apart, they
     # go by that name, and else by the first of their labels.
-    rows, labels = [], dict[str, dict[str, str]]()
-    for name, row, settings in found:
+    methods, labels = [], dict[str, dict[str, str]]()
+    for name, row, _ in found:
         method = integrator_descriptions(measured[name]).get(row.integrator, {})
-        known, options = method.get("name", row.integrator), dict(method.get("options", {}))
-        varied, rest = across in options, _as_json(options | {across: None})
+        known, options = method.get("name", row.integrator), method.get("options", {})
+        rest = _as_json(options | {across: None})
         labels.setdefault(known, {}).setdefault(rest, row.integrator)
-        across_row = OrderAcross(known, name, across, settings[across], row, others)
-        rows.append((across_row, varied, rest))
+        methods.append((known, across in options, labels[known], rest))
     return Rows(
-        row
-        if varied and len(labels[row.method]) == 1
-        else replace(row, method=labels[row.method][rest])
-        for row, varied, rest in rows
+        OrderAcross(
+            known if varied and len(own) == 1 else own[rest],
+            *(name, across, settings[across], row, others),
+        )
+        for (name, row, settings), (known, varied, own, rest) in zip(found, methods, strict=True)
     )
 
 

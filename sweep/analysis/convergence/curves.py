@@ -128,6 +128,13 @@ def run_table_has_error(dataset: xr.Dataset, error: str | None = None) -> bool:
     return needed in dataset and "run" in dataset[needed].dims
 
 
+def curve_of_error(dataset: xr.Dataset, error: str, at: str) -> Curve:
+    """The `Curve` of an error of one integrator, or of `SELF`, by step size and start."""
+    if error == SELF:
+        return self_convergence_curve(dataset, at)
+    return error_curve(dataset, error, at)
+
+
 # --- against a reference, or of an invariant -------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from integrators.errors import InputError
 from integrators.status import COMPLETE
 from sweep.analysis.convergence import curves, order_verdicts, slopes
 from sweep.analysis.runs import selection
-from sweep.analysis.runs.blocks import Booleans, Floats, load_if_small
+from sweep.analysis.runs.blocks import Booleans, load_if_small, median_or_nan
 from sweep.analysis.runs.states import INITIAL
 
 
@@ -202,13 +202,7 @@ def order_table(
         raise InputError("no run has a fixed step size, and only those have an order in it.")
     names = ["state" if error == curves.SELF else error, error.removesuffix("_error")]
     found = [
-        (
-            label,
-            parameters,
-            curves.self_convergence_curve(cell, at)
-            if error == curves.SELF
-            else curves.error_curve(cell, error, at),
-        )
+        (label, parameters, curves.curve_of_error(cell, error, at))
         for label, parameters, cell in _cells_of_integrators(dataset, fixed, names)
     ]
     # Where no error of any integrator shows a motion, to be exact means nothing.
@@ -222,8 +216,7 @@ def order_table(
         judged = order_verdicts.verdict_on_declared_order(
             fit, method.get("order"), curve, error, moving
         )
-        reason = judged.reason(curve.possible.time_unit)
-        reasons = [reason] if reason else []
+        reasons = [judged.reason(curve.possible.time_unit)]
         if curve.stopped:
             reasons.append(
                 f"its errors are compared until t = {curve.last_time:g}, after which "
@@ -243,7 +236,7 @@ def order_table(
                 declared=method.get("order"),
                 verdict=judged.verdict,
                 cause=judged.cause,
-                reason="; ".join(reasons),
+                reason="; ".join(filter(None, reasons)),
                 further_sizes=judged.further_sizes,
                 error=error,
                 at=at,
@@ -277,10 +270,8 @@ def _cells_of_integrators(
 ) -> Iterator[tuple[str, dict[str, Any], xr.Dataset]]:
     """Label, scanned values and runs of each integrator, one after another in memory."""
     names = [*names, "reference_error", INITIAL, "sample_count", "status"]
-    axes = selection.scanned_axes(dataset)
-    dataset = selection.take_runs(dataset, np.flatnonzero(runs))[
-        [name for name in names if name in dataset]
-    ]
+    axes, names = selection.scanned_axes(dataset), [name for name in names if name in dataset]
+    dataset = selection.take_runs(dataset, np.flatnonzero(runs))[names]
     for _, own in selection.groups_of_runs(dataset, ["integrator"]):
         of_integrator = load_if_small(selection.take_runs(dataset, own))
         for key, own in selection.groups_of_runs(of_integrator, ["integrator", *axes]):
@@ -332,8 +323,8 @@ def tolerance_table(
                     value=float(value),
                     low=min(known.tolist(), default=np.nan),
                     high=max(known.tolist(), default=np.nan),
-                    steps=_median_or_nan(complete["steps"].values),
-                    rejected_steps=_median_or_nan(complete["rejected_steps"].values),
+                    steps=median_or_nan(complete["steps"].values),
+                    rejected_steps=median_or_nan(complete["rejected_steps"].values),
                     error=error,
                     at=at,
                     time=curve.time,
@@ -343,10 +334,6 @@ def tolerance_table(
                 )
             )
     return rows
-
-
-def _median_or_nan(values: Floats) -> float:
-    return float(np.median(values)) if len(values) else np.nan
 
 
 def orders_and_tolerances(

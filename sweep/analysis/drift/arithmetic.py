@@ -24,6 +24,7 @@ from sweep.analysis.drift.estimators import AT_ROUND_OFF, NONE
 from sweep.analysis.runs.blocks import Integers
 from sweep.analysis.runs.selection import (
     cells_by_setting,
+    groups_of_runs,
     integrator_descriptions,
     run_table_without_repeats,
     scanned_axes,
@@ -37,7 +38,7 @@ NO_TWIN = "no twin"
 TWIN, TWIN_SAMPLES = "twin", "twin_samples"  # variables over the runs of a cell
 SAME_TIME = 1e-9  # relative difference of sample times that are the same
 
-RunKey = tuple[str, str, float, bytes]  # system and method, parameters, step size, and state
+RunKey = tuple[str, bytes]  # system, method, parameters and step size; and state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,21 +184,19 @@ class _Pairs:
 
 def _run_keys(table: xr.Dataset, arithmetic: str) -> dict[str, dict[RunKey, int]]:
     """Positions of the fixed-step runs in an arithmetic, by integrator and what twins share."""
-    described, axes = integrator_descriptions(table), scanned_axes(table)
+    described, found = integrator_descriptions(table), dict[str, dict[RunKey, int]]()
     system = json.loads(table.attrs.get("system", "{}"))
     states = table["initial_state"].transpose("run", "row", "component").values
-    found: dict[str, dict[RunKey, int]] = {}
-    for run in np.flatnonzero(np.isfinite(table["step_size"].values)).tolist():
-        label = table["integrator"].values[run]
-        one = described.get(label, {})
-        options = dict(one.get("options", {}))
-        if options.pop(ARITHMETIC, DOUBLE) == arithmetic:
-            method = [system.get("name"), one.get("name", label), options]
-            scanned = {name: table[name].values[run].item() for name in axes}
-            parameters = system.get("parameters", {}) | scanned
-            names = (json.dumps(part, sort_keys=True) for part in (method, parameters))
-            key = (*names, float(table["step_size"].values[run]), states[run].tobytes())
-            found.setdefault(label, {})[key] = run
+    for scanned, runs in groups_of_runs(table, ["integrator", "step_size", *scanned_axes(table)]):
+        label, step_size = scanned.pop("integrator"), scanned.pop("step_size")
+        method = described.get(label, {})
+        options = dict(method.get("options", {}))
+        if options.pop(ARITHMETIC, DOUBLE) == arithmetic and np.isfinite(step_size):
+            shared = [system.get("name"), method.get("name", label), options, step_size]
+            shared.append(system.get("parameters", {}) | scanned)
+            known = json.dumps(shared, sort_keys=True)
+            own = found.setdefault(label, {})
+            own |= {(known, states[run].tobytes()): run for run in runs.tolist()}
     return found
 
 

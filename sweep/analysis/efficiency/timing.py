@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from sweep.analysis.runs import selection
-from sweep.analysis.runs.blocks import Booleans, Floats, Integers
+from sweep.analysis.runs.blocks import Booleans, Integers, median_or_nan
 
 SHORTEST = 0.01  # seconds of a batch: a call is a tenth of that at most
 FEWEST = 3  # repeats whose two least tell what the machine adds
@@ -122,11 +122,6 @@ def comparable_cpu_time_of_cell(cell: xr.Dataset) -> float:
     found = cpu_time_of_cell(timed, selection.complete_runs(cell))
     comparable = found["cpu_time"] > 0 and not what_cpu_time_lacks(found)
     return float(found["cpu_time"]) if comparable else np.nan
-
-
-def median_or_nan(values: Floats) -> float:
-    """The median; NaN of none."""
-    return float(np.median(values)) if len(values) else np.nan
 
 
 def what_cpu_time_lacks(timed: Mapping[str, Any]) -> list[str]:

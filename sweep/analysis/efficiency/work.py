@@ -10,9 +10,8 @@ from sweep.analysis.convergence import curves
 from sweep.analysis.convergence.slopes import MARGIN
 from sweep.analysis.efficiency import timing
 from sweep.analysis.efficiency.pareto import WorkEstimate, with_pareto_flags
-from sweep.analysis.efficiency.timing import median_or_nan
 from sweep.analysis.runs import selection, summaries
-from sweep.analysis.runs.blocks import Floats, Integers
+from sweep.analysis.runs.blocks import Floats, Integers, median_or_nan
 from sweep.analysis.runs.states import INITIAL
 
 GLOBAL = "global_error"

@@ -30,6 +30,11 @@ def load_if_small(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.load() if dataset.nbytes <= SMALL else dataset
 
 
+def median_or_nan(values: Floats) -> float:
+    """The median; NaN of none."""
+    return float(np.median(values)) if len(values) else np.nan
+
+
 def slices_of_whole_runs(runs: int, samples: int) -> list[slice]:
     """Slices of the runs, for blocks that hold all samples of their runs."""
     unit = ROWS if samples <= ROWS else LEAST_ROWS
