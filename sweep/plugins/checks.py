@@ -11,7 +11,7 @@ from integrators.compiler.elements import TANGENTS, Element
 from integrators.compiler.kernels import Kernel
 from integrators.method import STEPS_OF, Integrator
 from integrators.precision import DOUBLE
-from sweep.plugins.exports import Source
+from sweep.plugins.loader import Source, blame_source
 from sweep.plugins.method_checks import check_method
 from sweep.plugins.system_checks import check_quantity, check_system, points_about
 from systems import System
@@ -36,7 +36,7 @@ def try_plugin_system(library: "Library", name: str, system: System, start: Arra
     plugin = library.origin("system", name)
     if plugin is None:
         return
-    with plugin.blame_plugin_for_errors(f"fails with the system {name!r}"):
+    with blame_source(plugin, f"fails with the system {name!r}"):
         check_system(system, start)
 
 
@@ -55,7 +55,7 @@ def try_plugin_observables(
     for quantity in library.quantities(system):
         plugin = library.origin("observable", quantity.name)
         if plugin is not None and quantity.name in record:
-            with plugin.blame_plugin_for_errors(f"fails with the observable {quantity.name!r}"):
+            with blame_source(plugin, f"fails with the observable {quantity.name!r}"):
                 check_quantity(system, quantity, points_about(system, start), own)
             _compile_plugin_kernel(plugin, quantity.function, elements)
 
@@ -78,7 +78,7 @@ def try_plugin_integrators(
         plugin = library.origin("integrator", entry.name.partition("+")[0]) or of_system
         if plugin is None:
             continue
-        with plugin.blame_plugin_for_errors(f"fails with {entry.label!r} on {system.name!r}"):
+        with blame_source(plugin, f"fails with {entry.label!r} on {system.name!r}"):
             integrator = entry.integrator()
             problem = integrator.bind(system)
             alone, beside = problem.elements
@@ -88,7 +88,7 @@ def try_plugin_integrators(
         for made in kernels_of_source(problem.made_from, plugin):
             _compile_plugin_kernel(plugin, made, elements)
         if library.origin("integrator", integrator.method.name) is plugin:
-            with plugin.blame_plugin_for_errors(f"has the integrator {entry.label!r}, which fails"):
+            with blame_source(plugin, f"has the integrator {entry.label!r}, which fails"):
                 _check_method_once(plugin.hash, integrator, system, start)
 
 
@@ -121,5 +121,5 @@ def _compile_plugin_kernel(plugin: Source, made: Kernel, elements: Sequence[Elem
     name = made.function.__name__
     for element in elements:
         doing = f"has {name!r}, which does not compile for {element.name}"
-        with plugin.blame_plugin_for_errors(doing):
+        with blame_source(plugin, doing):
             made.compiled(element)

@@ -10,11 +10,14 @@ import systems
 from integrators.errors import InputError, check_known
 from integrators.method import STEPS_OF, Integrator, Method
 from sweep.errors import CannotUnite, StudyError, check_distinct_nodes, gather_each
-from sweep.plugins import installed
-from sweep.plugins import loader as plugins
-from sweep.plugins.exports import Source
-from sweep.plugins.installed import Installed
-from sweep.plugins.loader import Plugin
+from sweep.plugins.loader import (
+    Installed,
+    Plugin,
+    Source,
+    blame_source,
+    offered_entry_points,
+    read_plugin_source,
+)
 from sweep.plugins.plots import PlotKind
 from systems import Observable, Quantity, System
 
@@ -31,7 +34,7 @@ class Library:
     Parameters
     ----------
     plugins : tuple of sweep.plugins.loader.Plugin
-    installed : tuple of sweep.plugins.installed.Installed
+    installed : tuple of sweep.plugins.loader.Installed
         Those that are asked for; see `with_installed_plugins`.
     """
 
@@ -40,7 +43,7 @@ class Library:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Plugins and entry points: each a `sweep.plugins.exports.Source`."""
+        """Plugins and entry points: each a `sweep.plugins.loader.Source`."""
         return (*self.plugins, *self.installed)
 
     def _added(self, kind: str) -> tuple[Any, ...]:
@@ -94,7 +97,7 @@ class Library:
         cls, source = self.system_class(name), self.origin("system", name)
         if source is None:
             return systems.made(cls, parameters)
-        with source.blame_plugin_for_errors(f"cannot make {name!r}"):
+        with blame_source(source, f"cannot make {name!r}"):
             made = systems.made(cls, parameters)
             _ = made.form, made.quantities  # which are made when they are first asked for
         return made
@@ -162,7 +165,7 @@ def _plot_kind_blaming_plugin(source: Source, kind: PlotKind) -> PlotKind:
 
     @functools.wraps(kind.draw)
     def draw(*arguments: Any, **options: Any) -> Any:
-        with source.blame_plugin_for_errors(f"cannot draw {kind.name!r}"):
+        with blame_source(source, f"cannot draw {kind.name!r}"):
             return kind.draw(*arguments, **options)
 
     return replace(kind, draw=draw)
@@ -193,7 +196,7 @@ def with_installed_plugins(
     there = {name for source in library.sources for of, name in source.exported_names if of == kind}
     if names is not None and (names := {*names} - built_in - there) == set():
         return library
-    offered = installed.offered_entry_points(kind, built_in)
+    offered = offered_entry_points(kind, built_in)
     wanted = offered.keys() - there if names is None else offered.keys() & names
     new = tuple(one.with_source_hash() for name, one in offered.items() if name in wanted)
     return replace(library, installed=(*library.installed, *new))
@@ -259,7 +262,7 @@ def _read_plugin_node(node: StudyPlace) -> Plugin:
     kept: Mapping[str, Plugin] | None = node.source.plugins
     with node.context():
         if kept is None:
-            return plugins.read_plugin_source(name, node.source.directory)
+            return read_plugin_source(name, node.source.directory)
         if name not in kept:  # nor is it looked for on this machine
             raise InputError(f"the store does not keep the source of the plugin {name!r}")
         return kept[name]

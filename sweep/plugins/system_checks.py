@@ -26,8 +26,7 @@ from integrators.errors import InputError, check_known
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import ExactFlow, SplitFlow, VectorField
 from integrators.forms.forms import SpheresLagrangian, velocities
-from integrators.forms.hamiltonians import NambuHamiltonian, SpinHamiltonian
-from integrators.forms.lie_poisson import LiePoissonHamiltonian
+from integrators.forms.hamiltonians import SpinHamiltonian
 from integrators.method import ALL_DEGREES
 from sweep.plugins.guarded import followed_by_nan, plain_rows, written_rows
 from systems import Quantity, System
@@ -191,9 +190,11 @@ def check_gradient(
         If it does not agree, is not finite or writes beyond its arrays.
     """
     form: Any = system.form
-    if (found := _function_and_gradient(form)) is None:
+    names = ("potential_gradient", "gradient", "derivatives")
+    if (name := next((name for name in names if hasattr(form, name)), None)) is None:
         return None
-    value, gradient, name, n, rows = found
+    gradient, (value, n) = getattr(form, name), _function_of(form)
+    rows = form.algebra_rows if isinstance(form, CotangentHamiltonian) else n
     what, of = f"{name} of {system.name!r}", value.function.__name__
     generator, worst = np.random.default_rng(1), 0.0  # not what random states are from
     own = followed_by_nan(form.parameters)
@@ -231,19 +232,11 @@ def check_gradient(
     return worst
 
 
-def _function_and_gradient(form: Any) -> tuple[Any, Kernel, str, int, int] | None:
-    """A form's potential or Hamiltonian, its gradient with its name, and rows of states and of it.
-
-    None for a form without a function of its own.
-    """
+def _function_of(form: Any) -> tuple[Kernel, int]:
+    """The potential or Hamiltonian of a form, and the rows of a state that it reads."""
     if isinstance(form, SpheresLagrangian):
-        name = "potential_gradient"
-        return form.potential, form.potential_gradient, name, form.bodies, form.bodies
-    if isinstance(form, (SpinHamiltonian, LiePoissonHamiltonian, NambuHamiltonian)):
-        return form.hamiltonian, form.gradient, "gradient", form.rows, form.rows
-    if isinstance(form, CotangentHamiltonian):
-        return form.hamiltonian, form.derivatives, "derivatives", form.rows, form.algebra_rows
-    return None
+        return form.potential, form.bodies
+    return form.hamiltonian, form.rows
 
 
 def _random_direction(
@@ -306,10 +299,9 @@ def _check_time_dependence(system: System, points: Iterable[Point]) -> None:
     form: Any = system.form
     if getattr(form, "time_dependent", True):
         return
-    value = form.potential if isinstance(form, SpheresLagrangian) else form.hamiltonian
-    own = np.array(form.parameters, dtype=float)
+    (value, n), own = _function_of(form), np.array(form.parameters, dtype=float)
     for point in points:
-        q = np.ascontiguousarray(point.state[: form.bodies])
+        q = np.ascontiguousarray(point.state[:n])
         first, now = (float(value.scalar(at, q, own)) for at in (0.0, point.time))
         if np.isfinite(first) and now != first:
             raise InputError(
