@@ -10,7 +10,6 @@ import xarray as xr
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE
 from sweep.analysis.runs import selection
-from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.summaries import Spread
 
 KIND = "chaos"  # of the variables, by their attribute
@@ -43,7 +42,7 @@ class ChaosEstimate:
         Initial conditions that count, and runs that failed, are not finished, have left the study
         or for whose steps no derivative was found.
     stopped : int
-        Of the starts that count those whose runs fail later; see `runs.judged`.
+        Of the starts that count those whose runs fail later; see `judged_runs`.
     duration : float
         Time over which they are judged.
     exponents : tuple of Spread
@@ -207,7 +206,7 @@ def variables_of_chaos(dataset: xr.Dataset) -> list[str]:
 def _estimate_of_cell(
     setting: dict[str, Any], cell: xr.Dataset, names: Sequence[str]
 ) -> ChaosEstimate:
-    judged, runs = judged_runs(cell, FEWEST), cell.sizes["run"]
+    judged, runs = selection.judged_runs(cell, FEWEST), cell.sizes["run"]
     cell = selection.take_runs(cell, judged.positions).isel(time=slice(0, judged.samples))
     times = cell["time"].values
     duration, middle = float(times[-1] - times[0]), (times[0] + times[-1]) / 2

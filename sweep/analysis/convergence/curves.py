@@ -14,7 +14,6 @@ from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, fit_converge
 from sweep.analysis.convergence.step_sizes import PossibleStepSizes, possible_step_sizes
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Booleans, Floats, Integers, map_blocks, slices_of_whole_runs
-from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.states import initial_state_norms, present_state_rows, state_norms
 
 TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
@@ -141,13 +140,13 @@ def curve_of_error(dataset: xr.Dataset, error: str, at: str) -> Curve:
 def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size") -> Curve:
     """Errors of one integrator by step size (or tolerance) and start, at the last time that counts.
 
-    Where most runs fail, until the first of them does; see `runs.judged`.
+    Where most runs fail, until the first of them does; see `judged_runs`.
 
     Returns
     -------
     Curve
     """
-    possible, judged = possible_step_sizes(dataset), judged_runs(dataset, 1)
+    possible, judged = possible_step_sizes(dataset), selection.judged_runs(dataset, 1)
     counts = np.isin(np.arange(dataset.sizes["run"]), judged.positions)
     sizes, size = selection.distinct_values_and_codes(dataset[axis].values)
     starts, start = selection.distinct_values_and_codes(dataset["initial_condition"].values)

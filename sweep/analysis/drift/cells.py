@@ -9,8 +9,8 @@ import xarray as xr
 from integrators.errors import InputError, check_known
 from sweep.analysis.drift.estimators import FEWEST, window_weights
 from sweep.analysis.runs.blocks import Booleans, Floats, Integers, map_blocks
-from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import (
+    judged_runs,
     relative_round_off_of_runs,
     take_runs,
 )

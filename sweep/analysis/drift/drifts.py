@@ -22,8 +22,12 @@ from sweep.analysis.efficiency.timing import (
     with_cpu_times_of_runs,
 )
 from sweep.analysis.runs.blocks import Floats
-from sweep.analysis.runs.judged import judged_runs
-from sweep.analysis.runs.selection import cells_by_setting, run_table, run_table_without_repeats
+from sweep.analysis.runs.selection import (
+    cells_by_setting,
+    judged_runs,
+    run_table,
+    run_table_without_repeats,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +120,7 @@ class DriftEstimate(DriftRate):
         study.
     stopped : int
         Of the starts that count those whose runs fail later: where most runs do, they are judged
-        until the first one fails; see `runs.judged`.
+        until the first one fails; see `judged_runs`.
     duration : float
         Time over which they are judged.
     samples : int
