@@ -284,7 +284,11 @@ def _report_failures(store: Store) -> list[tuple[list[str], Table]]:
         cells = {key: texts for key, texts in cells.items() if {*texts} - {"–", ""}}
         said = [one for one in shared if one.experiment == name]
         more = sum(one.failed for one in said) - len(mine)
-        notes = [f"… and {more:,} more: sweep status STORE --failures --all lists them."] if more else []
+        notes = (
+            [f"… and {more:,} more: sweep status STORE --failures --all lists them."]
+            if more
+            else []
+        )
         lines = [list(line) for line in zip(*cells.values(), strict=True)]
         table = Table([key.replace("_", " ") for key in cells], lines, name, notes)
         found.append(([str(one) for one in said], table))
