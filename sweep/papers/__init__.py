@@ -15,6 +15,7 @@ _HOMES = {
     "Paper": "sweep.papers.claims",
     "Row": "sweep.papers.claims",
     "claims_as_table": "sweep.papers.tables",
+    "draw_figure": "sweep.papers.figures",
     "reproduce": "sweep.papers.running",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

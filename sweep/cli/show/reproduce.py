@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @command
 def reproduce(
     paper: str,
+    only: tuple[str, ...],
     plots: bool,
     output: str | None,
     keep: str | None,
@@ -43,8 +44,10 @@ def reproduce(
     \b
     Example:
       sweep reproduce lee --plots
+      sweep reproduce lee --only figure-3.2 --plots
 
     Options:
+      --only PART  Compute only this part or figure, as figure-3.2 or 'Example 1'; may be repeated.
       --plots  Also draw the counterparts of the paper's figures.
       -o, --output DIR  Directory of the plots; by default ./PAPER-plots.
       --keep DIR  Keep the stores in DIR, and resume from stores there.
@@ -52,6 +55,8 @@ def reproduce(
       --workers N  Local processes; by default one per core.
     """
     check_known("paper", paper, sweep.papers.PAPERS, key="PAPER")
+    chosen = sweep.papers.PAPERS[paper].only(only)
+    plots = plots or not chosen.claims  # a figure without numbers
     directory = require_local_path(output or f"{paper}-plots")
     if plots:
         _check_directory(directory, "output")
@@ -60,7 +65,7 @@ def reproduce(
     with contextlib.ExitStack() as stack:
         stores = keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="geosweep-"))
         rows, datasets = sweep.reproduce(
-            sweep.papers.PAPERS[paper],
+            chosen,
             require_local_path(stores).absolute(),
             step_factor=step_factor,
             workers=workers,
@@ -68,9 +73,11 @@ def reproduce(
             max_time=remaining_max_time(max_time),
             told=lambda name: click.echo(f"Running {name}", err=True),
         )
-        echo(sweep.tables.table_rows_for_json(rows), sweep.papers.claims_as_table(rows), as_json)
+        if rows or as_json:
+            text = sweep.papers.claims_as_table(rows) if rows else ""
+            echo(sweep.tables.table_rows_for_json(rows), text, as_json)
         if plots:
-            for path in _save_paper_plots(paper, datasets, directory):
+            for path in _save_paper_plots(chosen, datasets, directory):
                 click.echo(path, err=as_json)
     if step_factor != 1.0:
         text = f"Step sizes are multiplied by {step_factor:g}; the bounds are those of the original"
@@ -85,14 +92,15 @@ def _check_directory(path: Path, key: str) -> None:
     while not above.exists():
         above = above.parent
     if not above.is_dir():
-        raise InputError(f"`{key}` {path}: {above} is a file; expected a directory", key=key)
+        raise InputError(f"{path} cannot be written: {above} is not a directory", key=key)
     if not os.access(above, os.W_OK | os.X_OK):
         raise InputError(f"{path} cannot be written: {above} is not writable", key=key)
 
 
 def _save_paper_plots(
-    paper: str, datasets: "Mapping[str, xr.Dataset]", directory: Path
+    paper: "sweep.papers.Paper", datasets: "Mapping[str, Mapping[str, xr.Dataset]]", directory: Path
 ) -> Iterator[Path]:
     directory.mkdir(parents=True, exist_ok=True)
-    for name, draw in sweep.papers.FIGURES[paper].items():
-        yield sweep.plots.save(draw(datasets), directory / f"{paper}-{name}.png")
+    for name in paper.pictures:
+        figure = sweep.papers.draw_figure(paper, name, datasets)
+        yield sweep.plots.save(figure, directory / f"{paper.name}-{name}.png")

@@ -8,6 +8,7 @@ without rotations and changes of the momentum (Laurent-Polz, Montaldi and Robert
 on the sphere: stability of symmetric relative equilibria*).
 """
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +18,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.linalg import block_diag, null_space, orth
 
-from sweep.papers.diagnostics import (
-    Array,
-    Measure,
-    jacobian_by_quotients,
-    states_at_start,
-    system_of_run,
-)
+from sweep.papers.diagnostics import Array, states_of_runs, system_of_run
+from sweep.papers.mclachlan.diagnostics import jacobian_by_quotients
 
 ITERATIONS = 20
 LARGEST_STEP = 0.3  # radians, of all vortices together; longer Newton steps are shortened
@@ -153,10 +149,20 @@ def _normal_eigenvalues(system: Any, w: Array, turning: Array) -> NDArray[Any]:
 
 # --- what claims are about -----------------------------------------------------------------------
 
+CORNERS = np.array(
+    [
+        sign * (np.eye(3)[i] + other * np.eye(3)[j]) / np.sqrt(2.0)
+        for i, j in itertools.combinations(range(3), 2)
+        for sign, other in itertools.product((1.0, -1.0), repeat=2)
+    ]
+)
+CENTRES = np.array(list(itertools.product((1.0, -1.0), repeat=3))) / np.sqrt(3.0)
+
 
 def equilibria_of_runs(dataset: xr.Dataset) -> list[RelativeEquilibrium]:
     """The `relative_equilibria` found from the starts of the runs."""
-    return relative_equilibria(system_of_run(dataset, 0), states_at_start(dataset))
+    starts = states_of_runs(dataset.isel(time=[0]))[:, 0]
+    return relative_equilibria(system_of_run(dataset, 0), starts)
 
 
 def places_of_vortices(dataset: xr.Dataset, stable: bool) -> Array:
@@ -173,19 +179,19 @@ def places_of_vortices(dataset: xr.Dataset, stable: bool) -> Array:
     return np.array(places)
 
 
-def number_of_places(stable: bool) -> Measure:
+def number_of_places(dataset: xr.Dataset, stable: bool) -> int:
     """The number of `places_of_vortices`."""
-    return lambda dataset: len(places_of_vortices(dataset, stable))
+    return len(places_of_vortices(dataset, stable))
 
 
-def distance_from_directions(directions: Array, stable: bool) -> Measure:
-    """The distance of each of `places_of_vortices` from the nearest given direction, (k, 3)."""
+def distance_from_triangles(dataset: xr.Dataset, stable: bool) -> Array:
+    """The distance of each of `places_of_vortices` from the nearest centre, or corner, of Figure 7.
 
-    def measure(dataset: xr.Dataset) -> Array:
-        apart = places_of_vortices(dataset, stable)[:, None] - directions
-        return np.linalg.norm(apart, axis=-1).min(axis=1)
-
-    return measure
+    The triangles into which the planes through two of the axes and the bisectors of two of them
+    divide the sphere: stable equilibria are at the centres, unstable ones at the corners.
+    """
+    apart = places_of_vortices(dataset, stable)[:, None] - (CENTRES if stable else CORNERS)
+    return np.linalg.norm(apart, axis=-1).min(axis=1)
 
 
 def growth_rates_of_unstable(dataset: xr.Dataset) -> Array:
