@@ -51,7 +51,7 @@ def rows_of_failed_runs(
     InputError
         If the expression names a variable that no experiment has, or there is no such status.
     """
-    known = failure_status_names(store)
+    known = failure_status_names()
     for name in among:
         check_known("status of a run that failed", name, known, key="status")
     wanted = [known[name] for name in among or known]
