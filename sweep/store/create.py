@@ -21,7 +21,12 @@ from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck
 from sweep.store.backends.trees import remove_tree, upload_tree
 from sweep.store.chunk_layout import Layout
 from sweep.store.commit.fold import forget_group
-from sweep.store.commit.ledger import ledger_of_group, note_coordinates, note_files
+from sweep.store.commit.ledger import (
+    is_growing,
+    ledger_of_group,
+    note_coordinates,
+    note_files,
+)
 from sweep.store.commit.records import sync_directories, sync_tree
 from sweep.store.diff import (
     ROWS_OF,
@@ -143,6 +148,7 @@ def grow_store_to_study(
     """
     root = store.root("a", check)
     root.require_group(INTERNAL)
+    cut_short = any(is_growing(store, name) for name in storage.experiment_group_names(root))
     for entry in entries:
         if not any((store.place / entry.name).glob(f"*/{METADATA}")):
             forget_group(store, entry.name, check or (lambda: None))
@@ -166,8 +172,8 @@ def grow_store_to_study(
         }
     )
     groups = storage.experiment_group_names(root)
-    note_coordinates(store, groups, check)
-    note_coordinates(store, map(references_group_name, groups), check)
+    written = None if cut_short else root.store.written
+    note_coordinates(store, [*groups, *map(references_group_name, groups)], check, written)
     storage.consolidate_zarr_metadata(store, check)
 
 

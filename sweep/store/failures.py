@@ -71,7 +71,8 @@ def _axis_in_words(axis: str, found: Sequence[dict[str, Any]]) -> str:
     if len(found) > FEW:
         is_text = isinstance(found[0]["value"], str)
         values = [f"one of {len(found):,}" if is_text else f"{values[0]} to {values[-1]}"]
-        counts = [tuple(map(sum, zip(*counts, strict=True)))]
+        failed, of_all = zip(*counts, strict=True)
+        counts = [(sum(failed), sum(of_all))]
     texts = (f"{v} ({n:,} of {of:,})" for v, (n, of) in zip(values, counts, strict=True))
     return f"{axis} = {' or '.join(texts)}"
 
@@ -242,7 +243,8 @@ def _is_start_of(one: np.ndarray, other: np.ndarray) -> bool:
 
 def _state_as_bytes(state: np.ndarray) -> bytes:
     """An initial state without the rows that others have beyond it."""
-    return state[~np.isnan(state).all(axis=1)].tobytes()
+    own: np.ndarray = state[~np.isnan(state).all(axis=1)]
+    return own.tobytes()
 
 
 # --- reading ---------------------------------------------------------------------------------
