@@ -37,6 +37,7 @@ from sweep.store.files import (
 )
 from sweep.store.lease.holder import (
     parse_json_object,
+    parse_sealed_json_object,
     read_first_bytes_of_file,
     seal_json_object,
 )
@@ -396,6 +397,11 @@ def runs_in_flight(store: Store) -> dict[str, int]:
         known = {name: n for name, n in running.items() if type(n) is int and n >= 0}
         return known if found.get("token") == holder.token else {}
     return {}
+
+
+def is_progress_whole(content: bytes) -> bool:
+    """Whether a file's content is what a `ProgressFile` wrote."""
+    return parse_sealed_json_object(content).keys() == {"plans", "token", "running"}
 
 
 def _read_progress(store: Store) -> dict[str, Any]:

@@ -38,7 +38,6 @@ from sweep.store.commit.ledger import (
     path_of_file,
 )
 from sweep.store.commit.records import (
-    CHECKPOINT,
     PARTIAL,
     RECORD,
     Ledger,
@@ -53,7 +52,7 @@ from sweep.store.commit.records import (
     unfolded_by_group,
 )
 from sweep.store.commit.shards import Draft
-from sweep.store.files import ArrayFiles, Index, RowNumbers
+from sweep.store.files import ArrayFiles, Index
 from sweep.store.lease.holder import SessionRecord
 from sweep.store.lease.lease import Lease
 from sweep.store.store import Store
@@ -415,23 +414,3 @@ class BackgroundFolding:
         if kind is None:
             for future in self._folding:
                 future.result()
-
-
-def remove_checkpoints(
-    store: Store, group: str, rows: RowNumbers, check: WriteCheck = lambda: None
-) -> None:
-    """Remove the checkpoints of a group that have some of these rows.
-
-    Parameters
-    ----------
-    store : Store
-    group : str
-    rows : ndarray of int
-    check : callable
-        Raises unless this process still holds the lease.
-    """
-    listed = list_records(records_folder(store.place, group), CHECKPOINT)
-    check()
-    for record in listed:
-        if ((rows >= record.name.start) & (rows < record.name.stop)).any():
-            record.remove()

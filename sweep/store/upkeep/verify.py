@@ -40,9 +40,9 @@ from sweep.store.files import (
     references_group_name,
     unreadable,
 )
-from sweep.store.lease.holder import UNKNOWN, LeaseHolder, parse_sealed_json_object
+from sweep.store.lease.holder import UNKNOWN, LeaseHolder, SessionRecord
 from sweep.store.lease.lease import lease_backend_of_store
-from sweep.store.progress import PROGRESS
+from sweep.store.progress import PROGRESS, is_progress_whole
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, FOREIGN, GONE, REMOVE, RUN, STUDY
 from sweep.study import variables
@@ -161,10 +161,10 @@ class _Verification:
         records = list_records_among(store.place, self.paths)
         for record in records:
             self._add(record.place, partial(self._check_record, record))
-        for file in (store.session_file, store.internal(PROGRESS)):
-            self._add(file, partial(self._check_note, file, parse_sealed_json_object))
+        self._add_note(store.session_file, SessionRecord.parse)
+        self._add_note(store.internal(PROGRESS), is_progress_whole)
         for file in store.internal(provenance.FOLDER).glob("*.json"):
-            self._add(file, partial(self._check_note, file, partial(_is_environment, file.stem)))
+            self._add_note(file, partial(_is_environment, file.stem))
         # Also of an experiment of which only references are left.
         names = [*dict.fromkeys([*names, *map(experiment_of_group, copies)])]
         self._groups: list[_Group] = []
@@ -180,6 +180,9 @@ class _Verification:
 
     def _add(self, file: Place, check: "Check") -> None:
         self.checks[path_below(file, self._store.place)] = check
+
+    def _add_note(self, file: Place, is_whole: Callable[[bytes], object]) -> None:
+        self._add(file, partial(self._check_note, file, is_whole))
 
     def _finding(self, file: Place, text: str, remedy: str, place: str = "") -> Finding:
         place = place or path_below(file, self._store.place)
