@@ -34,10 +34,6 @@ from sweep.store.files import (
 )
 
 
-def _zarr_store_of_place(place: Place) -> ZarrStore:
-    return place.zarr_store() if isinstance(place, ObjectPlace) else LocalStore(place)
-
-
 class PlaceStore(WrapperStore[ZarrStore]):
     """What zarr, and xarray, read and write a store by; it travels to workers.
 
@@ -67,7 +63,9 @@ class PlaceStore(WrapperStore[ZarrStore]):
         check: WriteCheck | None = None,
         inner: ZarrStore | None = None,
     ) -> None:
-        super().__init__(inner or _zarr_store_of_place(place))
+        if inner is None:
+            inner = place.zarr_store() if isinstance(place, ObjectPlace) else LocalStore(place)
+        super().__init__(inner)
         self.place, self.called, self._check = place, called or place, check
         self.written = Ledger()
 

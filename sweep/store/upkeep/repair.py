@@ -31,7 +31,7 @@ from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, FOREIGN, GONE, NOTHING, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark import mark_runs_not_computed
-from sweep.store.upkeep.verify import NO_ROWS, Finding, experiment_of_group, find_defects
+from sweep.store.upkeep.verify import NO_ROWS, Finding, experiment_of_group, verify
 from sweep.study import variables
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.study import Study
@@ -130,7 +130,7 @@ class _Repair:
         """Mend the store until nothing new is found; `found` was mended before."""
         every, in_part = {_defect(finding): finding for finding in found}, set[Place]()
         for _ in range(ROUNDS):
-            findings = find_defects(self._store, progress)
+            findings: Sequence[Finding] = verify(self._store, progress)
             in_part |= {finding.path for finding in findings if finding.is_in_part}
             findings = [f for f in findings if f.is_in_part or f.path not in in_part]
             new = [finding for finding in findings if _defect(finding) not in every]

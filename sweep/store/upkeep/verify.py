@@ -118,23 +118,14 @@ def verify(
     Damaged
         If its root is, of which there is no copy.
     """
-    return Rows(find_defects(Store.at(store).anew(), progress, writer))
-
-
-def find_defects(
-    store: Store,
-    progress: Callable[[int, int], object] = lambda done, of: None,
-    writer: LeaseHolder | None = None,
-) -> list[Finding]:
-    """All defects of a store; parameters as of `verify`."""
-    verification = _Verification(store, writer)
+    verification = _Verification(Store.at(store).anew(), writer)
     found, checks = [*verification.find_without_reading()], verification.checks
     files = len(checks.keys() & verification.paths)
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
         for done, some in enumerate(pool.map(lambda check: [*check()], checks.values()), 1):
             progress(min(done, files), files)
             found += some
-    return found
+    return Rows(found)
 
 
 class _Verification:
