@@ -21,9 +21,9 @@ from integrators.status import STEP_TOO_SMALL
 from integrators.stepping.adaptive import MOST_STEPS, PACE
 from sweep.errors import StoreError
 from sweep.plugins.registry import Library
-from sweep.store import storage
+from sweep.store import arrays
+from sweep.store.arrays import Layout, StoredGroup
 from sweep.store.backends.places import ObjectPlace
-from sweep.store.chunk_layout import Layout
 from sweep.store.files import (
     RowNumbers,
     are_runs_computed_to_sample,
@@ -31,7 +31,6 @@ from sweep.store.files import (
     references_group_name,
 )
 from sweep.store.lease.sessions import code_hash
-from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study import variables
 from sweep.study.experiment import ResolvedExperiment
@@ -61,7 +60,7 @@ class Entry:
         Rows that the store has already; 0 if the experiment is new.
     gone : int
         Rows of the store that the study no longer asks for.
-    layout : sweep.store.chunk_layout.Layout or None
+    layout : sweep.store.arrays.Layout or None
         As in the store; None if the experiment is new.
     references : dict of str to int
         By the id of each reference trajectory that the store knows, in the order of its rows, the
@@ -186,7 +185,7 @@ def _diff_entry_of_experiment(
         return Entry(table, every, np.ones(table.size, dtype=bool), none, 0, 0)
     if store.is_unwritable():
         raise StoreError(f"{store} cannot be written: no permission")
-    group = storage.open_zarr_group(root, experiment.name)
+    group = arrays.open_zarr_group(root, experiment.name)
     check_experiment_unchanged(store, group, experiment)
     rows, known = rows_in_store(group, table)
     old = rows < known
@@ -197,7 +196,7 @@ def _diff_entry_of_experiment(
         pending[old], standing[old] = ~done[rows[old]], counts[rows[old]]
     gone = known - int(np.sum(old))
     references = _stored_reference_samples(store, root, experiment)
-    layout = storage.layout_of_group(group)
+    layout = arrays.layout_of_group(group)
     ended, ids = _ended_by_smaller_bound(store, root, group, table, rows)
     ended &= ~pending
     pending[ended], standing[ended] = True, 0
@@ -238,7 +237,7 @@ def _ended_by_smaller_bound(
     if name in root:
         ends, steps = _values(store, name, variables.REFERENCE_END, "steps")
         early = (ends == variables.REFERENCE_ENDS.index("step_too_small")) & np.isfinite(steps)
-        row_of = stored_rows_by_run_id(storage.open_zarr_group(root, name))
+        row_of = stored_rows_by_run_id(arrays.open_zarr_group(root, name))
         ids = [run_id for run_id, row in row_of.items() if early[row]]
     if ids and (references := references_of_run_table(table)):
         again = np.isin(references.ids, ids)
@@ -288,7 +287,7 @@ def hash_of_run_table(experiment: ResolvedExperiment) -> str:
     A group has it, as `ROWS_OF`, if its rows are those of the table, in its order.
     """
     parts = [experiment.expanded(), experiment.plugin_hashes(), code_hash()]
-    return hashlib.sha256(storage.to_attribute_json(parts).encode()).hexdigest()
+    return hashlib.sha256(arrays.to_attribute_json(parts).encode()).hexdigest()
 
 
 def _stored_reference_samples(
@@ -297,7 +296,7 @@ def _stored_reference_samples(
     """Samples that are there of each reference in the store, by its id."""
     if (name := references_group_name(experiment.name)) not in root:
         return {}
-    group = storage.open_zarr_group(root, name)
+    group = arrays.open_zarr_group(root, name)
     rows = stored_rows_by_run_id(group)
     if variables.SAMPLE_COUNT.name not in group:  # its creation was cut short
         return dict.fromkeys(rows, 0)
@@ -327,7 +326,7 @@ def check_experiment_unchanged(
 
 def _check_grid_unchanged(store: Store, group: StoredGroup, experiment: ResolvedExperiment) -> None:
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
-    now = json.loads(storage.to_attribute_json(experiment.shared_settings))
+    now = json.loads(arrays.to_attribute_json(experiment.shared_settings))
     _check_time_axis_continues(store, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
         for parts in (now, stored):  # a coordinate says which value each row has

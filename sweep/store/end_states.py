@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.query import runs_where_expression_holds
-from sweep.store import storage
+from sweep.store import arrays
+from sweep.store.arrays import StoredGroup
 from sweep.store.backends.places import Place
 from sweep.store.open import open_study
-from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.limits import MEMORY
 from sweep.study.starts import StoreStarts
@@ -133,8 +133,8 @@ def _starts_kept_by_store(kept: Store, settings: Mapping[str, Any]) -> dict[str,
         root = kept.root()
     except (OSError, ValueError):
         return None
-    for name in storage.experiment_group_names(root):
-        group = storage.open_zarr_group(root, name)
+    for name in arrays.experiment_group_names(root):
+        group = arrays.open_zarr_group(root, name)
         for start in _starts_of_stored_group(group):
             asked = {key: settings[key] for key in ("file", "where_runs", "normalize")}
             asked |= {key: settings[key] for key in ("experiment", "label") if settings[key]}

@@ -1,7 +1,7 @@
 """The store's files read directly: fast to import, and one damaged chunk hides no other.
 
 Zarr reads an array or raises; here each chunk of an array can be looked at by itself. Only what
-`sweep.store.storage` makes is understood: numbers or strings, compressed by blosc with a crc32c;
+`sweep.store.arrays` makes is understood: numbers or strings, compressed by blosc with a crc32c;
 in shards, with their index behind the chunks; or each chunk in a file of its own.
 """
 
@@ -24,6 +24,7 @@ from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store.backends.places import (
     METADATA,
     Place,
+    files_below,
     map_over_place,
     path_below,
     read_bytes_or_none,
@@ -536,6 +537,15 @@ def read_zarr_metadata(directory: Place) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Damaged("describes no group and no array", str(file))
     return found
+
+
+def read_metadata_below(place: Place) -> dict[str, dict[str, Any]]:
+    """The metadata of all groups and arrays below a store's root by path, those above first."""
+    ends = f"/{METADATA}"
+    below = [path.removesuffix(ends) for path in files_below(place) if path.endswith(ends)]
+    below.sort(key=lambda path: (path.count("/"), path))
+    read = map_over_place(place, lambda path: read_zarr_metadata(place / path), below)
+    return dict(zip(below, read, strict=True))
 
 
 def are_runs_computed_to_sample(

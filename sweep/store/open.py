@@ -13,11 +13,11 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from integrators.errors import InputError, check_known, short_repr
+from sweep.store.arrays import configure_zarr
 from sweep.store.backends.places import Place
 from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.commit.zarr_stores import PlaceStore
 from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
-from sweep.store.storage import configure_zarr
 from sweep.store.store import Store
 from sweep.study import variables
 from sweep.study.limits import MOST_RUNS

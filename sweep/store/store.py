@@ -53,7 +53,7 @@ from sweep.store.files import (
 from sweep.store.lease.holder import SessionRecord
 
 if TYPE_CHECKING:
-    from sweep.store.storage import StoredGroup
+    from sweep.store.arrays import StoredGroup
 
 HALF_MADE = "creating"  # object in a bucket while a store is put there
 CREATING = ".creating"  # after the store's own name and a token: where a new one is put together
@@ -395,12 +395,12 @@ class Store:
         Without what is not folded yet. `check` is called before each write
         takes effect, and may raise.
         """
-        root: StoredGroup = _storage().open_root_group(self.place, mode, check)
+        root: StoredGroup = _arrays().open_root_group(self.place, mode, check)
         return root
 
     def group(self, name: str, mode: ZarrMode = "r") -> "StoredGroup":
         """A group below the root; like the root's, its metadata as it is."""
-        group: StoredGroup = _storage().open_zarr_group(self.root(mode), name)
+        group: StoredGroup = _arrays().open_zarr_group(self.root(mode), name)
         return group
 
     def existing_root(self) -> "StoredGroup | None":
@@ -418,7 +418,7 @@ class Store:
             raise StoreError(f"{self} cannot be used: {error}") from None
         except OSError as error:
             raise StoreError(f"{self} cannot be made: {error.strerror}") from None
-        root = _storage().read_root_group_or_none(self.place)
+        root = _arrays().read_root_group_or_none(self.place)
         if root is None and self.internal().is_dir():
             self.anew().check()  # says what is wrong with it
         if root is None:
@@ -456,7 +456,7 @@ class Store:
             probe.rmdir()
 
 
-def _storage() -> ModuleType:
-    from sweep.store import storage  # with zarr, which `sweep status` need not wait for
+def _arrays() -> ModuleType:
+    from sweep.store import arrays  # with zarr, which `sweep status` need not wait for
 
-    return storage
+    return arrays

@@ -20,8 +20,8 @@ from sweep.errors import StoreError
 from sweep.plugins import approvals
 from sweep.plugins.registry import unite_libraries
 from sweep.store import diff
+from sweep.store.arrays import StoredGroup
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_file
-from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.limits import MOST_TEXT
