@@ -24,8 +24,7 @@ from sweep.store.arrays import (
     open_zarr_group,
     to_attribute_json,
 )
-from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck
-from sweep.store.backends.trees import remove_tree, upload_tree
+from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck, remove_tree, upload_tree
 from sweep.store.commit.fold import forget_group
 from sweep.store.commit.ledger import ledger_of_group, note_coordinates, note_files
 from sweep.store.commit.records import put_durably, sync_directories, sync_tree
