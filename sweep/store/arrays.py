@@ -24,7 +24,6 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.sync import sync
 
-from integrators.errors import GeosweepError
 from sweep.store.backends.places import Place, WriteCheck
 from sweep.store.commit.zarr_stores import DamageNamingPipeline, PlaceStore
 from sweep.store.files import INTERNAL, ZarrMode
@@ -152,15 +151,6 @@ def require_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
     for depth in range(1, len(parts) + 1):  # zarr makes those above only with one that is new
         root.require_group("/".join(parts[:depth]))
     return open_zarr_group(root, name)
-
-
-def read_root_group_or_none(place: Place) -> StoredGroup | None:
-    """The root group of a store; None if it cannot be read, or is not one that is ours."""
-    try:
-        root = open_root_group(place)
-        return root if "format_version" in root.attrs else None
-    except (OSError, KeyError, ValueError, GeosweepError, zarr.errors.BaseZarrError):
-        return None
 
 
 def experiment_group_names(root: StoredGroup) -> list[str]:

@@ -27,7 +27,6 @@ from sweep.store.backends.places import ObjectPlace
 from sweep.store.files import (
     RowNumbers,
     are_runs_computed_to_sample,
-    read_1d_arrays,
     references_group_name,
 )
 from sweep.store.lease.sessions import code_hash
@@ -80,22 +79,22 @@ class Entry:
     references: dict[RunId, int] = field(default_factory=dict)
     anew: dict[str, RowNumbers] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def experiment(self) -> ResolvedExperiment:
         """The `sweep.study.ResolvedExperiment`."""
         return self.table.experiment
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Of the experiment, and of its group."""
         return self.experiment.name
 
-    @property
+    @functools.cached_property
     def new(self) -> int:
         """Number of runs that the store does not know yet."""
         return int(np.sum(self.rows >= self.known))
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """Rows of the store with this study."""
         return self.known + self.new
@@ -213,8 +212,7 @@ def _diff_entry_of_experiment(
 def _values(store: Store, group: str, *names: str) -> list[np.ndarray]:
     """Values of arrays over runs, with what is not folded yet."""
     with store.naming_damage():
-        found = read_1d_arrays(store.place / group, names, store.unfolded(group))
-    return list(found.values())
+        return [store.array(group, name).values() for name in names]
 
 
 def _ended_by_smaller_bound(
@@ -256,7 +254,8 @@ def rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]
     in_order = group.attrs.get(ROWS_OF) == hash_of_run_table(table.experiment)
     if in_order and group["run_id"].shape == (table.size,):
         return np.arange(table.size, dtype=np.int32), table.size
-    known = _stored_digests(group)
+    none = np.zeros(0, dtype=np.uint64)
+    known = np.concatenate([none, *map(digests_of_ids, _stored_ids(group))])
     rows = np.full(table.size, -1, dtype=np.int32)
     if len(known):
         order = np.argsort(known)
@@ -269,16 +268,24 @@ def rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]
     return rows, len(known)
 
 
-def _stored_digests(group: StoredGroup) -> NDArray[np.uint64]:
-    """The `RunTable.digests` of the rows of a group, up to the first row without an id."""
+def _stored_ids(group: StoredGroup) -> Iterator[list[RunId]]:
+    """The ids of a group's rows in slabs, up to the first row without one.
+
+    An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
+    those runs is computed before all ids are there.
+    """
     size = group["run_id"].shape[0] if "run_id" in group else 0
-    found = [np.zeros(0, dtype=np.uint64)]
     for first in range(0, size, SLAB):
         ids = list(itertools.takewhile(bool, group["run_id"][first : first + SLAB].tolist()))
-        found.append(digests_of_ids(ids))
+        yield ids
         if len(ids) < min(SLAB, size - first):
             break
-    return np.concatenate(found)
+
+
+def stored_rows_by_run_id(group: StoredGroup) -> dict[RunId, int]:
+    """Row of each id in a group."""
+    ids = itertools.chain.from_iterable(_stored_ids(group))
+    return {run_id: row for row, run_id in enumerate(ids)}
 
 
 def hash_of_run_table(experiment: ResolvedExperiment) -> str:
@@ -294,26 +301,12 @@ def _stored_reference_samples(
     store: Store, root: StoredGroup, experiment: ResolvedExperiment
 ) -> dict[RunId, int]:
     """Samples that are there of each reference in the store, by its id."""
-    if (name := references_group_name(experiment.name)) not in root:
+    name = references_group_name(experiment.name)
+    rows = stored_rows_by_run_id(arrays.open_zarr_group(root, name)) if name in root else {}
+    if not rows:
         return {}
-    group = arrays.open_zarr_group(root, name)
-    rows = stored_rows_by_run_id(group)
-    if variables.SAMPLE_COUNT.name not in group:  # its creation was cut short
-        return dict.fromkeys(rows, 0)
     (counts,) = _values(store, name, variables.SAMPLE_COUNT.name)
     return {run_id: int(counts[row]) if row < len(counts) else 0 for run_id, row in rows.items()}
-
-
-def stored_rows_by_run_id(group: StoredGroup) -> dict[RunId, int]:
-    """Row of each id in a group, up to the first row without one.
-
-    An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
-    those runs is computed before all ids are there.
-    """
-    if "run_id" not in group:
-        return {}
-    ids = itertools.takewhile(bool, group["run_id"][:].tolist())
-    return {run_id: row for row, run_id in enumerate(ids)}
 
 
 def check_experiment_unchanged(

@@ -195,11 +195,6 @@ class ArrayFiles:
         return f"{INTERNAL}/{below}" if internal else f"{self.directory.parent.name}/{self.name}"
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
     def grid(self) -> tuple[int, ...]:
         """Number of files along each dimension."""
         return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunks, strict=True))
@@ -229,18 +224,16 @@ class ArrayFiles:
 
     # --- reading -----------------------------------------------------------------------------
 
-    def _readable_parts(
-        self, index: Index, among: Collection[int] | None = None
-    ) -> list[Part] | None:
+    def _readable_parts(self, index: Index, among: Collection[int] | None = None) -> list[Part]:
         """Those of `parts` that are there; `Damaged`, with array and file, if one is."""
         try:
-            parts = self.parts(index, among)
-            for part in parts or ():
+            parts = self.parts(index, among) or []
+            for part in parts:
                 if part.damage:
                     raise Damaged(part.damage)
         except Damaged as damage:
             raise self.damage(index, damage) from None
-        return parts and [part for part in parts if part.values is not None]
+        return [part for part in parts if part.values is not None]
 
     def chunk_name(self, index: Index) -> str:
         """What messages call the file of a chunk, or of a shard."""
@@ -351,7 +344,7 @@ class ArrayFiles:
         found = np.full(self.shape, self.fill, self.dtype)
 
         def read(i: int) -> None:
-            for part in self._readable_parts((i,)) or ():
+            for part in self._readable_parts((i,)):
                 found[part.rows] = part.values
 
         map_over_place(self.directory, read, range(self.grid[0]))
@@ -371,7 +364,7 @@ class ArrayFiles:
         for i in np.unique(of_file).tolist():
             among = set(of_chunk[of_file == i].tolist())
             for rest in np.ndindex(self.grid[1:]):
-                for part in self._readable_parts((i, *rest), among) or ():
+                for part in self._readable_parts((i, *rest), among):
                     mine = np.flatnonzero(of_chunk == part.index[0])
                     if part.values is None:
                         continue
