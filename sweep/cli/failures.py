@@ -31,7 +31,7 @@ SHOWN = 40
 def command(store: str, experiment: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Say which runs of STORE failed: why, at which step and time, and what they share.
 
-    What they share are axis values that all of them have, and as few complete runs as possible.
+    What they share are values of an axis, each with how many of the runs that have it failed.
     Also which references end before their last sample: from which start, at what time, why, and
     what would help.
 

@@ -26,7 +26,12 @@ from sweep.store.arrays import (
 )
 from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck, remove_tree, upload_tree
 from sweep.store.commit.fold import forget_group
-from sweep.store.commit.ledger import ledger_of_group, note_coordinates, note_files
+from sweep.store.commit.ledger import (
+    is_growing,
+    ledger_of_group,
+    note_coordinates,
+    note_files,
+)
 from sweep.store.commit.records import put_durably, sync_directories, sync_tree
 from sweep.store.diff import (
     ROWS_OF,
@@ -148,6 +153,7 @@ def grow_store_to_study(
     """
     root = store.root("a", check)
     root.require_group(INTERNAL)
+    cut_short = any(is_growing(store, name) for name in arrays.experiment_group_names(root))
     for entry in entries:
         if not any((store.place / entry.name).glob(f"*/{METADATA}")):
             forget_group(store, entry.name, check or (lambda: None))
@@ -174,7 +180,8 @@ def grow_store_to_study(
             **(attributes or {}),
         }
     )
-    note_coordinates(store, [*groups, *map(references_group_name, groups)], check)
+    written = None if cut_short else root.store.written
+    note_coordinates(store, [*groups, *map(references_group_name, groups)], check, written)
     consolidate_zarr_metadata(store, check)
 
 
@@ -199,27 +206,18 @@ def _is_store_up_to_date(
     store: Store, root: StoredGroup, study: "Study", entries: "Sequence[Entry]"
 ) -> bool:
     """Whether the store was brought up to just this study, whose text is written last."""
-    return root.attrs["studies"] == [study.text] and all(
-        not entry.new
-        and end_checkpoints_group_name(entry.name) in root
-        and _is_group_up_to_date(store, entry)
+    return root.attrs["studies"] == [study.text] and not any(
+        entry.new or is_growing(store, entry.name) or _needs_longer_time_axis(store, entry)
         for entry in entries
     )
 
 
-def _is_group_up_to_date(store: Store, entry: Entry) -> bool:
-    """Whether an experiment has the entry's time axis, and its growth was not cut short.
-
-    A growing experiment is without copies of the metadata below it, from its first change to when
-    all are made.
-    """
-    place = store.place / entry.name
-    metadata, times = files.read_zarr_metadata(place), files.read_zarr_metadata(place / "time")
-    return (
-        bool(metadata.get("consolidated_metadata"))
-        and metadata["attributes"].get("time_axis") == _time_axis_as_json(entry.experiment)
-        and times["shape"] == [len(entry.experiment.times)]
-    )
+def _needs_longer_time_axis(store: Store, entry: Entry) -> bool:
+    """Whether an experiment's time axis is to be extended, or was half extended."""
+    place, experiment = store.place / entry.name, entry.experiment
+    stored = files.read_zarr_metadata(place)["attributes"].get("time_axis")
+    shape = files.read_zarr_metadata(place / "time")["shape"]
+    return stored != _time_axis_as_json(experiment) or shape != [len(experiment.times)]
 
 
 def _time_axis_as_json(experiment: ResolvedExperiment) -> str:

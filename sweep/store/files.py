@@ -553,16 +553,3 @@ def are_runs_computed_to_sample(
     samples : int
     """
     return (counts >= samples) | ((counts > 0) & (status > 0))
-
-
-def read_1d_arrays(
-    directory: Place, names: Iterable[str], unfolded: "UnfoldedRows | None" = None
-) -> dict[str, np.ndarray]:
-    """One-dimensional arrays of a group by name; with what records have, if they are given.
-
-    Raises
-    ------
-    Damaged
-        If one of them is.
-    """
-    return {name: ArrayFiles.read(directory / name, unfolded).values() for name in names}

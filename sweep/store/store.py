@@ -16,7 +16,7 @@ else of a store is below ``_geosweep``:
   of integrators at the end of runs; as those of experiments.
 - ``environments/NUMBER.json``: what a worker computes with. Workers write it without the lease; two
   of one number write the same.
-- ``in-flight.json`` and ``prediction.json``: for `sweep status`. The coordinator writes them
+- ``progress.json``: what is expected and what runs, for `sweep status`. The coordinator writes it
   without a check of its lease, since no result depends on them.
 - ``creating``: in a bucket, while a new store is put there.
 - ``*.partial``: what was not finished; the next lease holder removes it.
@@ -42,7 +42,12 @@ from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store import files
 from sweep.store.backends import places
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, WriteCheck
-from sweep.store.commit.records import Unfolded, records_by_group, unfolded_by_group
+from sweep.store.commit.records import (
+    Unfolded,
+    list_records,
+    records_folder,
+    unfolded_by_group,
+)
 from sweep.store.files import (
     FORMAT_VERSION,
     INTERNAL,
@@ -353,7 +358,7 @@ class Store:
 
     def unfolded_by_group(self) -> dict[str, Unfolded]:
         """What is not folded yet, by group."""
-        records = records_by_group(self.place)
+        records = list_records(records_folder(self.place))
         return unfolded_by_group(records, self.session_name) if records else {}
 
     def arrays_of_group(

@@ -11,7 +11,8 @@ import numpy as np
 
 from sweep.store.backends.places import WriteCheck
 from sweep.store.commit import fold
-from sweep.store.commit.ledger import Ledger, ledger_of_group, note_files
+from sweep.store.commit.ledger import ledger_of_group, note_files
+from sweep.store.commit.records import Ledger
 from sweep.store.commit.shards import Draft
 from sweep.store.files import RowNumbers
 from sweep.store.store import Store

@@ -105,7 +105,7 @@ def repair(
         except Damaged:  # it is found
             session = ""
         if session:
-            fold.note_session(store, session, lease.check, lease.holder)
+            fold.note_session(store, session, lease)
         study = lambda: stored_study(store, trust_plugins=trust_plugins)  # noqa: E731
         return _Repair(store.anew(), study, lease.check).mend(found, progress)
 
@@ -157,7 +157,8 @@ class _Repair:
         self._forget_experiments({f.place for f in findings if f.text == GONE})
         for finding in findings:
             if finding.remedy == STUDY and not finding.array:
-                ledger.note_coordinates(self._store, [finding.place], check, shards=True)
+                known = ledger.read_all_files(store, finding.place, shards=True)
+                note_files(store, finding.place, known, check)
         unfolded = fold.fold_all(self._store, self._store.session_name, check, lenient=True)
         self._mark(findings, unfolded)
         fold.discard(store, [r.place for records in unfolded.values() for r in records], check)

@@ -191,13 +191,19 @@ def test_a_chunk_of_another_place_is_found(copy, names):
 
 
 def test_an_older_copy_of_a_file_is_found(copy, whole, cluster):
-    """As where a part of a backup was put back over an extended store."""
+    """As where a part of a backup was put back over an extended store.
+
+    What an extension does not write, it does not take for right: initial states of references.
+    """
+    states = "initial_state/c.0.0.0"
+    shutil.copy(copy / "only" / states, copy / REFERENCES / states)
     assert sweep.extend(copy, duration=11.1, client=cluster).complete
     shutil.copy(whole / "only/state/c.0.0.0.0", copy / "only/state/c.0.0.0.0")
     shutil.copy(whole / "only/time/c.0", copy / "only/time/c.0")
     assert {(f.array, f.remedy) for f in sweep.verify(copy)} == {
         ("state", "run"),
         ("time", "study"),
+        ("initial_state", "study"),
     }
     assert not sweep.repair(copy).left and sweep.verify(copy) == []
 
