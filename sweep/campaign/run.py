@@ -64,7 +64,7 @@ from sweep.clusters.workers import (
 )
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
-from sweep.store import create, diff, provenance, storage
+from sweep.store import create, diff, provenance
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 from sweep.store.commit import fold
 from sweep.store.files import are_runs_computed_to_sample
@@ -389,7 +389,7 @@ class _Coordinator:
         }
         noted = {"hosts": hosts, provenance.ATTRIBUTE: environments}
         if known | noted != known or not self.store.consolidated:
-            storage.set_root_attributes(self.store, noted, check)
+            create.set_root_attributes(self.store, noted, check)
         # Results may depend on the kind, through the sines and logarithms of the math library.
         kinds = sorted({host["kind"] for host in hosts if "kind" in host})
         if len(kinds) > 1:
@@ -529,7 +529,7 @@ def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease:
             fold.end_session(store, lease, checkpoints=True)
         noted = provenance.provenance_noted_by_workers(store) if writes else {}
         if noted or (writes and not store.consolidated):
-            storage.set_root_attributes(store, noted, lease.check)
+            create.set_root_attributes(store, noted, lease.check)
     except OSError as error:  # the next run does it
         if outcome.complete or not is_storage_full_or_failing(error):
             raise

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from sweep.analysis.rows import Rows
 from sweep.errors import Damaged
-from sweep.store.backends.places import Place
-from sweep.store.backends.trees import write_text_atomically
+from sweep.store.backends.places import Place, write_text_atomically
 from sweep.store.commit.ledger import check_files_are_there, ledger_of_group
 from sweep.store.commit.records import (
     CHECKPOINT,

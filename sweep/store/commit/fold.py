@@ -28,8 +28,8 @@ from sweep.store.backends.places import (
     Place,
     WriteCheck,
     read_bytes_or_none,
+    remove_tree,
 )
-from sweep.store.backends.trees import remove_tree
 from sweep.store.commit.ledger import (
     is_as_written,
     ledger_file,

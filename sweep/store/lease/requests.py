@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sweep.store.backends.trees import write_text_atomically
+from sweep.store.backends.places import write_text_atomically
 from sweep.store.lease.holder import (
     LeaseHolder,
     check_printable_text,

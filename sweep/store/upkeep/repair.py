@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from sweep.errors import Damaged, InputError
 from sweep.plugins import approvals
-from sweep.store import create, diff, storage
+from sweep.store import create, diff
+from sweep.store.arrays import StoredGroup, open_zarr_group
 from sweep.store.backends.places import Place, WriteCheck, path_below
 from sweep.store.commit import fold, ledger
 from sweep.store.commit.ledger import ledger_of_group, note_files
@@ -98,7 +99,7 @@ def repair(
             _ = store.consolidated
         except Damaged as damage:
             found = [Finding("", "", (), damage.text, COPY, NO_ROWS, 0, store.place)]
-            storage.consolidate_zarr_metadata(store, lease.check)
+            create.consolidate_zarr_metadata(store, lease.check)
         try:
             session = store.session_name
         except Damaged:  # it is found
@@ -139,7 +140,7 @@ class _Repair:
                 break
             self._mend(findings)
         if every:
-            storage.consolidate_zarr_metadata(self._store, self._check)
+            create.consolidate_zarr_metadata(self._store, self._check)
         counts = {group: len(rows) for group, rows in self._marked.items() if rows}
         return Mended(tuple(every.values()), counts, (*findings, *self._lost.values()))
 
@@ -165,7 +166,7 @@ class _Repair:
             if finding.remedy == RUN and not finding.is_in_part:
                 self._blank(finding)
         self._write_from_study([f for f in findings if f.remedy == STUDY and f.array])
-        storage.consolidate_zarr_metadata(self._store, check)
+        create.consolidate_zarr_metadata(self._store, check)
         self._store = self._store.anew()
 
     def _remove(self, findings: Sequence[Finding]) -> None:
@@ -189,8 +190,8 @@ class _Repair:
             fold.forget_group(self._store, name, self._check)
         if gone:
             left = [name for name in self._store.attributes["experiments"] if name not in gone]
-            storage.consolidate_zarr_metadata(self._store, self._check)
-            storage.set_root_attributes(self._store, {"experiments": left}, self._check)
+            create.consolidate_zarr_metadata(self._store, self._check)
+            create.set_root_attributes(self._store, {"experiments": left}, self._check)
             self._store = self._store.anew()
 
     def _mark(self, findings: Sequence[Finding], unfolded: Mapping[str, Sequence[Record]]) -> None:
@@ -248,7 +249,7 @@ class _Repair:
 
     def _write_coordinates(self, table: RunTable, arrays: Mapping[str, Sequence[Finding]]) -> None:
         name = table.experiment.name
-        group = storage.open_zarr_group(self._store.root("r+", self._check), name)
+        group = open_zarr_group(self._store.root("r+", self._check), name)
         if "run_id" in arrays:
             self._write_run_ids(group, table)
         rows, known = diff.rows_in_store(group, table)
@@ -271,7 +272,7 @@ class _Repair:
                     )
                     self._lost[_defect(lost)] = lost
 
-    def _write_run_ids(self, group: storage.StoredGroup, table: RunTable) -> None:
+    def _write_run_ids(self, group: StoredGroup, table: RunTable) -> None:
         """Write the ids of rows that are those of the table, in its order.
 
         Others cannot be found again: such a row is one that no study asks for.

@@ -180,6 +180,16 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(copy, whole, cluster, as
     assert_same_runs(longer, copy, "only")
 
 
+def test_checkpoints_of_other_kernels_leave_a_store_that_grows(copy, cluster):
+    """Of runs and of references; it is sound, and such runs would begin anew."""
+    for group in ("_geosweep/ends.only", REFERENCES):
+        zarr.open_group(copy / group, mode="r+", use_consolidated=False).attrs["code"] = "other"
+    text = TEXT.replace("step_size = 0.01", "step_size = [0.01, 0.005]")
+    assert text != TEXT
+    run(text, copy, cluster)
+    assert sweep.verify(copy) == []
+
+
 @pytest.mark.parametrize("names", [("energy", "energy_error"), ("steps", "evaluations")])
 def test_a_chunk_of_another_place_is_found(copy, names):
     one, other = (chunks(copy / "only" / name)[0] for name in names)
