@@ -217,7 +217,7 @@ def _needs_longer_time_axis(store: Store, entry: Entry) -> bool:
     place, experiment = store.place / entry.name, entry.experiment
     stored = files.read_zarr_metadata(place)["attributes"].get("time_axis")
     shape = files.read_zarr_metadata(place / "time")["shape"]
-    return stored != _time_axis_as_json(experiment) or shape != [len(experiment.times)]
+    return bool(stored != _time_axis_as_json(experiment) or shape != [len(experiment.times)])
 
 
 def _time_axis_as_json(experiment: ResolvedExperiment) -> str:

@@ -224,7 +224,10 @@ class _Verification:
         yield self._finding(file, OTHER, REMOVE)
 
     def _check_ledger(self, group: "_Group") -> Iterator[Finding]:
-        if group.lost or (not group.ledger and group.counts.any()):
+        chunks = filter(None, map(CHUNK_KEY.fullmatch, self.paths))
+        is_needed = any(chunk[1] in group.arrays for chunk in chunks)
+        is_growing = experiment_of_group(group.place) in self._growing
+        if group.lost or (is_needed and not group.ledger and not is_growing):
             file = ledger_file(self._store, group.place)
             yield self._finding(file, group.lost or "is not there", STUDY, group.place)
 

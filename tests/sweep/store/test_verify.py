@@ -135,6 +135,15 @@ def test_a_file_of_results_that_is_gone(copy, command):
     assert sweep.repair(copy).marked == {"only": RUNS} and sweep.verify(copy) == []
 
 
+def test_a_ledger_that_is_gone_is_missed_though_nothing_is_computed(copy):
+    chunks(copy / "only/sample_count")[0].unlink()
+    assert sweep.repair(copy).marked == {"only": RUNS} and not counts(copy).any()
+    (copy / "_geosweep/folded/only.json").unlink()
+    (finding,) = sweep.verify(copy)
+    assert (finding.place, finding.text) == ("only", "is not there")
+    assert not sweep.repair(copy).left and sweep.verify(copy) == []
+
+
 @pytest.mark.slow
 def test_of_many_runs_those_of_a_file_are_lost(cluster, tmp_path, assert_same_runs):
     text = one_experiment(
