@@ -215,9 +215,9 @@ def _is_store_up_to_date(
 def _needs_longer_time_axis(store: Store, entry: Entry) -> bool:
     """Whether an experiment's time axis is to be extended, or was half extended."""
     place, experiment = store.place / entry.name, entry.experiment
-    stored = files.read_zarr_metadata(place)["attributes"].get("time_axis")
-    shape = files.read_zarr_metadata(place / "time")["shape"]
-    return bool(stored != _time_axis_as_json(experiment) or shape != [len(experiment.times)])
+    stored: str | None = files.read_zarr_metadata(place)["attributes"].get("time_axis")
+    shape: list[int] = files.read_zarr_metadata(place / "time")["shape"]
+    return stored != _time_axis_as_json(experiment) or shape != [len(experiment.times)]
 
 
 def _time_axis_as_json(experiment: ResolvedExperiment) -> str:
@@ -239,13 +239,7 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
     sizes = {"run": entry.size, "time": len(experiment.times), "row": rows, "component": 3}
     create_or_grow_arrays(group, _array_variables_of_experiment(entry), sizes, layout)
     initial = create_or_grow_arrays(group, [INITIAL_STATE], sizes)[INITIAL_STATE.name]
-    methods = [integrator.integrator() for integrator in experiment.integrators]
-    longest = max(
-        diagnostics.checkpoint_size(method, system, experiment.record)
-        for method in methods
-        for system in {made.rows: made for made in table.systems}.values()
-    )
-    ends = end_checkpoints_group_name(entry.name)
+    ends, longest = end_checkpoints_group_name(entry.name), _longest_checkpoint(table)
     _create_or_grow_checkpoints(root, ends, entry.size, longest, layout)
     digests = write_initial_states(initial, entry, entry.known)
     create_or_grow_reference_arrays(root, table)
@@ -280,6 +274,25 @@ def _largest_state_rows(table: RunTable) -> int:
 def _state_rows(group: StoredGroup) -> int:
     """Rows of the states that an experiment's group has; 0 of a new one."""
     return group["row"].size if "row" in group else 0
+
+
+def _longest_checkpoint(table: RunTable) -> int:
+    """Numbers in the longest checkpoint at the end of a run."""
+    systems, experiment = table.systems, table.experiment
+    occurring = {
+        pair
+        for _, runs in table.slabs()
+        for pair in np.unique(runs.integrator_index * len(systems) + runs.system_index).tolist()
+    }
+    of_rows = {}
+    for integrator, system in (divmod(pair, len(systems)) for pair in occurring):
+        of_rows[integrator, systems[system].rows] = systems[system]
+    return max(
+        diagnostics.checkpoint_size(
+            experiment.integrators[integrator].integrator(), system, experiment.record
+        )
+        for (integrator, _), system in of_rows.items()
+    )
 
 
 def _create_or_grow_checkpoints(
@@ -372,16 +385,16 @@ def _coordinate(
     name: str,
     dtype: Any,
     dim: str,
-    units: str = "1",
+    units: str | None = None,
     long_name: str | None = None,
-    **attributes: str,
+    attributes: dict[str, Any] | None = None,
 ) -> Variable:
     """The variable of a coordinate; NaN, an empty text or 0 where nothing was written."""
     known, long_name = np.dtype(dtype), long_name or name.replace("_", " ")
+    kind, fill = known.name, np.nan if known.kind == "f" else np.zeros((), known).item()
     if known.kind in "UO":
-        return Variable(name, (dim,), units, long_name, "string", "", attributes)
-    fill = np.nan if known.kind == "f" else np.zeros((), known).item()
-    return Variable(name, (dim,), units, long_name, known.name, fill, attributes)
+        kind, fill = "string", ""
+    return Variable(name, (dim,), units or "1", long_name, kind, fill, attributes or {})
 
 
 def write_axis_coordinates(group: StoredGroup, entry: Entry, system: "System") -> None:
@@ -391,7 +404,7 @@ def write_axis_coordinates(group: StoredGroup, entry: Entry, system: "System") -
     values = {name: np.array(own, dtype=object) for name, own in labels.items()}
     values["time"] = entry.experiment.times
     made = [
-        _coordinate(name, own.dtype, name, system.time_units if name == "time" else "1")
+        _coordinate(name, own.dtype, name, system.time_units if name == "time" else None)
         for name, own in values.items()
     ]
     sizes = {name: len(own) for name, own in values.items()}
@@ -449,58 +462,52 @@ def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") 
 def write_run_coordinates(group: StoredGroup, entry: Entry) -> None:
     """Every row's labels; those of rows that the study no longer has stay as they were."""
     table, system = entry.table, entry.table.systems[0]
-    columns = _run_columns(group, table.take(np.arange(1)))
+    names = _run_columns(group, entry, np.arange(1))
     scanned = {*table.scanned, *group.attrs.get("scanned", [])}
     families = {*table.starts.coordinates, *group.attrs.get("start_axes", [])}
+    of_starts = dict.fromkeys(families, {variables.AXIS_OF: "initial_condition"})
     units = {"step_size": system.time_units, **system.parameter_units}
-    of_starts = {variables.AXIS_OF: "initial_condition"}
+    texts = {"run": "row of the table"}
     made = [
-        _coordinate(
-            name,
-            values.dtype,
-            "run",
-            units.get(name, "1"),
-            **(of_starts if name in families else {}),
-        )
-        for name, values in columns.items()
+        _coordinate(name, own.dtype, "run", units.get(name), texts.get(name), of_starts.get(name))
+        for name, own in names.items()
     ]
-    made.append(_coordinate("in_study", bool, "run"))
-    made.append(_coordinate("run", int, "run", long_name="row of the table"))
     stored = create_or_grow_arrays(group, made, {"run": entry.size})
     for first, last in entry.slabs():
         runs = entry.runs_of_rows(first, last)
-        places = entry.rows[runs] - first
-        in_study = np.zeros(last - first, dtype=bool)
-        in_study[places] = True
-        stored["in_study"][first:last] = in_study
-        stored["run"][first:last] = np.arange(first, last)
-        for name, values in _run_columns(group, table.take(runs)).items():
+        for name, values in _run_columns(group, entry, runs).items():
             if len(runs) < last - first:
                 known = stored[name][first:last]
-                known[places] = values
+                if name == "in_study":
+                    known[:] = False
+                known[entry.rows[runs] - first] = values
                 values = known
             stored[name][first:last] = values.astype(object) if values.dtype.kind == "U" else values
     group.attrs.update(
         {
-            "coordinates": " ".join(["run_id", "in_study", *columns]),
-            "scanned": [name for name in columns if name in scanned],
-            "start_axes": [name for name in columns if name in families],
+            "coordinates": " ".join(["run_id", *(name for name in names if name != "run")]),
+            "scanned": [name for name in names if name in scanned],
+            "start_axes": [name for name in names if name in families],
             "rows_left_study": entry.size - len(entry.rows),
         }
     )
 
 
-def _run_columns(group: StoredGroup, runs: RunTable) -> dict[str, np.ndarray]:
-    """What the coordinates along ``run`` say of each of some runs, by name.
+def _run_columns(
+    group: StoredGroup, entry: Entry, of: NDArray[np.integer]
+) -> dict[str, np.ndarray]:
+    """What the coordinates along ``run`` but the ids say of each of some runs, by name.
 
     Also of axes that only an earlier version of the study had, of which an experiment's `group`
     knows. Scanned numbers are floats, since an axis of whole numbers may get others later; those
     of parameters that are whole numbers, as how many bodies there are, are integers.
     """
+    runs = entry.table.take(of)
     system, earlier = runs.systems[0], group.attrs
     whole = {own.name for own in dataclasses.fields(system) if own.type in (int, "int")}
     named = ("integrator", "step_size", "tolerance", "adaptive", "initial_condition", "ensemble")
-    columns = {name: runs.column(name) for name in named}
+    columns = {"in_study": np.ones(runs.size, dtype=bool), "run": entry.rows[of].astype(np.int64)}
+    columns |= {name: runs.column(name) for name in named}
     for name, values in runs.scan.items():
         kind = int if name in whole and values.dtype.kind == "i" else float
         columns[name] = values if values.dtype.kind == "U" else values.astype(kind)
