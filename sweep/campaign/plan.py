@@ -39,8 +39,13 @@ from sweep.campaign.worker.reference import ReferenceTask, make_solver
 from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunTask, Task
 from sweep.campaign.worker.trajectory import NamedComponent, Recipe
 from sweep.errors import Interrupted
-from sweep.store import create, diff, storage
-from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
+from sweep.store import create, diff
+from sweep.store.arrays import (
+    INITIAL_CHUNK,
+    Layout,
+    coordinate_chunk_size,
+    layout_of_group,
+)
 from sweep.store.diff import reference_samples, references_of_run_table
 from sweep.store.files import references_group_name
 from sweep.store.studies import resolve_study_and_store
@@ -279,7 +284,7 @@ class ExperimentPlan:
         record, samples, runs = self.entry.experiment.record, self._samples, self.entry.size
         series, scalars = len(self._numbers_of_variables), 1
         scalars += len(variables.run_variables(record, self.entry.table.systems[0]))
-        along_run = math.ceil(runs / storage.coordinate_chunk_size(runs))
+        along_run = math.ceil(runs / coordinate_chunk_size(runs))
         found = create.layout_of_entry(self.entry).files(runs, samples, series, scalars)
         found += math.ceil(runs / INITIAL_CHUNK) + COORDINATES * along_run + 3  # the other axes
         found += series + scalars + COORDINATES + 3 + 3  # metadata, also of both groups
@@ -436,7 +441,7 @@ class LackingReferences:
         self.rows = rows = self.every.rows(group)
         needed = np.flatnonzero(self.left)
         needed = needed[np.argsort(rows[needed])]
-        shard = rows[needed] // storage.layout_of_group(group).shard_rows
+        shard = rows[needed] // layout_of_group(group).shard_rows
         begins = _begins(np.diff(shard, prepend=-1) != 0, REFERENCES_OF_TASK)
         for mine in np.split(needed, begins)[1:]:
             first = self.every.first_run[mine]

@@ -51,7 +51,7 @@ def rows_of_failed_runs(
     InputError
         If the expression names a variable that no experiment has, or there is no such status.
     """
-    known = failure_status_names(store)
+    known = failure_status_names()
     for name in among:
         check_known("status of a run that failed", name, known, key="status")
     wanted = [known[name] for name in among or known]
@@ -111,14 +111,14 @@ def retry(
     among = (among,) if isinstance(among, str) else among
     study = stored_study(store, trust_plugins=trust_plugins)
     with acquire_lease(store) as lease:
-        fold.settle(store, lease.check, lease.holder)
+        fold.settle(store, lease)
         entries = diff.diff_store_against_study(store, study)
         rows = rows_of_failed_runs(store, where, among)
         chosen(rows)
         if not rows and not any(entry.pending.any() for entry in entries):
             return None
         # A worker that wakes may have records of these runs.
-        fold.end_session(store, lease.check, holder=lease.holder)
+        fold.end_session(store, lease)
         for name, mine in rows.items():
             mark_runs_not_computed(store, name, mine, lease.check)
     return run(study, store, **options)

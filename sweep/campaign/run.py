@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import functools
 import os
 import uuid
@@ -65,15 +64,14 @@ from sweep.clusters.workers import (
 )
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
-from sweep.store import create, diff, provenance, storage
+from sweep.store import create, diff, provenance
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 from sweep.store.commit import fold
 from sweep.store.files import are_runs_computed_to_sample
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import Lease, acquire_lease
-from sweep.store.lease.presence import Presence
-from sweep.store.lease.sessions import Session, code_hash
-from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predictions
+from sweep.store.lease.sessions import Presence, Session, code_hash
+from sweep.store.progress import Counter, Prediction, ProgressFile
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
 from sweep.store.upkeep.mark import mark_runs_not_computed
@@ -311,13 +309,14 @@ class _Coordinator:
     # Of what is computed, known once there is a cluster.
     client: Client = field(init=False)
     session: Session = field(init=False)
+    noted: ProgressFile = field(init=False)
     workers: dict[str, Worker] = field(default_factory=dict)
 
     def run(self, client: Client | None, spec: ClusterSpec) -> Outcome:
         """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
         if (root := self.store.existing_root()) is not None:
             self.presence.note_store()
-            fold.settle(self.store, self.lease.check, self.lease.holder)
+            fold.settle(self.store, self.lease)
             root = self.store.root()
         entries = diff.diff_root_against_study(self.store, root, self.study)
         if not sessions.is_process_computing_tasks():  # else whoever submitted it has approved them
@@ -362,13 +361,12 @@ class _Coordinator:
                 self._compile(plans)
             anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
             if anew:  # a worker that wakes may have records of it
-                fold.end_session(self.store, check, holder=self.lease.holder)
+                fold.end_session(self.store, self.lease)
             for group, rows in anew.items():
                 mark_runs_not_computed(self.store, group, rows, check)
             is_new = self._create_or_grow_store(entries)
-            self.presence.begun(
-                fold.begin_session(self.store, self.session.name, check, is_new, self.lease.holder)
-            )
+            name = self.session.name
+            self.presence.begun(fold.begin_session(self.store, name, self.lease, is_new))
             return self._compute(planner)
 
     def _create_or_grow_store(self, entries: Sequence[Entry]) -> bool:
@@ -391,7 +389,7 @@ class _Coordinator:
         }
         noted = {"hosts": hosts, provenance.ATTRIBUTE: environments}
         if known | noted != known or not self.store.consolidated:
-            storage.set_root_attributes(self.store, noted, check)
+            create.set_root_attributes(self.store, noted, check)
         # Results may depend on the kind, through the sines and logarithms of the math library.
         kinds = sorted({host["kind"] for host in hosts if "kind" in host})
         if len(kinds) > 1:
@@ -415,6 +413,7 @@ class _Coordinator:
     def _compute(self, planner: Planner) -> str:
         """Compute all that is pending; returns why it stopped, if it did."""
         self._record_workers()
+        self.noted = ProgressFile(self.store, self.lease.token)
         progress = Progress(sum(int(entry.pending.sum()) for entry in planner.entries))
         try:
             with (
@@ -461,7 +460,7 @@ class _Coordinator:
     def _note_predictions(
         self, plans: Sequence[ExperimentPlan], before: Mapping[str, float]
     ) -> None:
-        """Write what the plans so far expect, of each experiment and in all."""
+        """Write what the plans so far expect, of each experiment."""
         found = {
             plan.entry.name: Prediction(
                 int(plan.entry.pending.sum()),
@@ -471,8 +470,7 @@ class _Coordinator:
             )
             for plan in plans
         }
-        total = map(sum, zip(*map(dataclasses.astuple, found.values()), strict=True))
-        write_plan_predictions(self.store, Prediction(*total), found)
+        self.noted.note_plans(found)
 
     def _hand_out(self, tasks: Sequence[Task], progress: Progress) -> None:
         """Compute tasks, and fold their records."""
@@ -483,7 +481,8 @@ class _Coordinator:
 
         def on_running(running: Sequence[Task], left: Sequence[Task]) -> None:
             self.presence.check()
-            flight.note(running)
+            mine = (task for task in running if task.group == task.experiment)
+            self.noted.note_running((task.experiment, task.runs) for task in mine)
             seconds = progress.slowness * sum(task.cost for task in left)
             tell_work_left(self.client, seconds, len(left))
             progress.running = running
@@ -492,10 +491,14 @@ class _Coordinator:
         def on_receipt(task: Task, receipt: Receipt) -> None:
             progress.note_receipt(task, receipt)
             if receipt.whole:
-                folding.committed(task)
+                folding.committed(*place_of_task(task))
 
-        folding = fold.BackgroundFolding(self.store, self.session.name, self.lease.check, tasks)
-        with InFlight(self.store) as flight, folding:
+        def place_of_task(task: Task) -> tuple[str, int]:
+            return task.group, int(task.rows[0])
+
+        places, check = map(place_of_task, tasks), self.lease.check
+        folding = fold.BackgroundFolding(self.store, self.session.name, check, places)
+        with folding:
             hand_out(self.client, tasks, self.session, self.stop, on_receipt, on_running)
         tell_work_left(self.client, 0.0, 0)
         show()
@@ -523,10 +526,10 @@ def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease:
     outcome = Outcome(store.place, tallies, lease.lost or stopped)
     try:
         if writes and outcome.complete:
-            fold.end_session(store, lease.check, checkpoints=True, holder=lease.holder)
+            fold.end_session(store, lease, checkpoints=True)
         noted = provenance.provenance_noted_by_workers(store) if writes else {}
         if noted or (writes and not store.consolidated):
-            storage.set_root_attributes(store, noted, lease.check)
+            create.set_root_attributes(store, noted, lease.check)
     except OSError as error:  # the next run does it
         if outcome.complete or not is_storage_full_or_failing(error):
             raise

@@ -21,17 +21,15 @@ from integrators.status import STEP_TOO_SMALL
 from integrators.stepping.adaptive import MOST_STEPS, PACE
 from sweep.errors import StoreError
 from sweep.plugins.registry import Library
-from sweep.store import storage
+from sweep.store import arrays
+from sweep.store.arrays import Layout, StoredGroup
 from sweep.store.backends.places import ObjectPlace
-from sweep.store.chunk_layout import Layout
 from sweep.store.files import (
     RowNumbers,
     are_runs_computed_to_sample,
-    read_1d_arrays,
     references_group_name,
 )
 from sweep.store.lease.sessions import code_hash
-from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study import variables
 from sweep.study.experiment import ResolvedExperiment
@@ -61,7 +59,7 @@ class Entry:
         Rows that the store has already; 0 if the experiment is new.
     gone : int
         Rows of the store that the study no longer asks for.
-    layout : sweep.store.chunk_layout.Layout or None
+    layout : sweep.store.arrays.Layout or None
         As in the store; None if the experiment is new.
     references : dict of str to int
         By the id of each reference trajectory that the store knows, in the order of its rows, the
@@ -81,22 +79,22 @@ class Entry:
     references: dict[RunId, int] = field(default_factory=dict)
     anew: dict[str, RowNumbers] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def experiment(self) -> ResolvedExperiment:
         """The `sweep.study.ResolvedExperiment`."""
         return self.table.experiment
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Of the experiment, and of its group."""
         return self.experiment.name
 
-    @property
+    @functools.cached_property
     def new(self) -> int:
         """Number of runs that the store does not know yet."""
         return int(np.sum(self.rows >= self.known))
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """Rows of the store with this study."""
         return self.known + self.new
@@ -186,7 +184,7 @@ def _diff_entry_of_experiment(
         return Entry(table, every, np.ones(table.size, dtype=bool), none, 0, 0)
     if store.is_unwritable():
         raise StoreError(f"{store} cannot be written: no permission")
-    group = storage.open_zarr_group(root, experiment.name)
+    group = arrays.open_zarr_group(root, experiment.name)
     check_experiment_unchanged(store, group, experiment)
     rows, known = rows_in_store(group, table)
     old = rows < known
@@ -197,7 +195,7 @@ def _diff_entry_of_experiment(
         pending[old], standing[old] = ~done[rows[old]], counts[rows[old]]
     gone = known - int(np.sum(old))
     references = _stored_reference_samples(store, root, experiment)
-    layout = storage.layout_of_group(group)
+    layout = arrays.layout_of_group(group)
     ended, ids = _ended_by_smaller_bound(store, root, group, table, rows)
     ended &= ~pending
     pending[ended], standing[ended] = True, 0
@@ -214,8 +212,7 @@ def _diff_entry_of_experiment(
 def _values(store: Store, group: str, *names: str) -> list[np.ndarray]:
     """Values of arrays over runs, with what is not folded yet."""
     with store.naming_damage():
-        found = read_1d_arrays(store.place / group, names, store.unfolded(group))
-    return list(found.values())
+        return [store.array(group, name).values() for name in names]
 
 
 def _ended_by_smaller_bound(
@@ -238,7 +235,7 @@ def _ended_by_smaller_bound(
     if name in root:
         ends, steps = _values(store, name, variables.REFERENCE_END, "steps")
         early = (ends == variables.REFERENCE_ENDS.index("step_too_small")) & np.isfinite(steps)
-        row_of = stored_rows_by_run_id(storage.open_zarr_group(root, name))
+        row_of = stored_rows_by_run_id(arrays.open_zarr_group(root, name))
         ids = [run_id for run_id, row in row_of.items() if early[row]]
     if ids and (references := references_of_run_table(table)):
         again = np.isin(references.ids, ids)
@@ -257,7 +254,8 @@ def rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]
     in_order = group.attrs.get(ROWS_OF) == hash_of_run_table(table.experiment)
     if in_order and group["run_id"].shape == (table.size,):
         return np.arange(table.size, dtype=np.int32), table.size
-    known = _stored_digests(group)
+    none = np.zeros(0, dtype=np.uint64)
+    known = np.concatenate([none, *map(digests_of_ids, _stored_ids(group))])
     rows = np.full(table.size, -1, dtype=np.int32)
     if len(known):
         order = np.argsort(known)
@@ -270,16 +268,24 @@ def rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]
     return rows, len(known)
 
 
-def _stored_digests(group: StoredGroup) -> NDArray[np.uint64]:
-    """The `RunTable.digests` of the rows of a group, up to the first row without an id."""
+def _stored_ids(group: StoredGroup) -> Iterator[list[RunId]]:
+    """The ids of a group's rows in slabs, up to the first row without one.
+
+    An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
+    those runs is computed before all ids are there.
+    """
     size = group["run_id"].shape[0] if "run_id" in group else 0
-    found = [np.zeros(0, dtype=np.uint64)]
     for first in range(0, size, SLAB):
         ids = list(itertools.takewhile(bool, group["run_id"][first : first + SLAB].tolist()))
-        found.append(digests_of_ids(ids))
+        yield ids
         if len(ids) < min(SLAB, size - first):
             break
-    return np.concatenate(found)
+
+
+def stored_rows_by_run_id(group: StoredGroup) -> dict[RunId, int]:
+    """Row of each id in a group."""
+    ids = itertools.chain.from_iterable(_stored_ids(group))
+    return {run_id: row for row, run_id in enumerate(ids)}
 
 
 def hash_of_run_table(experiment: ResolvedExperiment) -> str:
@@ -288,33 +294,19 @@ def hash_of_run_table(experiment: ResolvedExperiment) -> str:
     A group has it, as `ROWS_OF`, if its rows are those of the table, in its order.
     """
     parts = [experiment.expanded(), experiment.plugin_hashes(), code_hash()]
-    return hashlib.sha256(storage.to_attribute_json(parts).encode()).hexdigest()
+    return hashlib.sha256(arrays.to_attribute_json(parts).encode()).hexdigest()
 
 
 def _stored_reference_samples(
     store: Store, root: StoredGroup, experiment: ResolvedExperiment
 ) -> dict[RunId, int]:
     """Samples that are there of each reference in the store, by its id."""
-    if (name := references_group_name(experiment.name)) not in root:
+    name = references_group_name(experiment.name)
+    rows = stored_rows_by_run_id(arrays.open_zarr_group(root, name)) if name in root else {}
+    if not rows:
         return {}
-    group = storage.open_zarr_group(root, name)
-    rows = stored_rows_by_run_id(group)
-    if variables.SAMPLE_COUNT.name not in group:  # its creation was cut short
-        return dict.fromkeys(rows, 0)
     (counts,) = _values(store, name, variables.SAMPLE_COUNT.name)
     return {run_id: int(counts[row]) if row < len(counts) else 0 for run_id, row in rows.items()}
-
-
-def stored_rows_by_run_id(group: StoredGroup) -> dict[RunId, int]:
-    """Row of each id in a group, up to the first row without one.
-
-    An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
-    those runs is computed before all ids are there.
-    """
-    if "run_id" not in group:
-        return {}
-    ids = itertools.takewhile(bool, group["run_id"][:].tolist())
-    return {run_id: row for row, run_id in enumerate(ids)}
 
 
 def check_experiment_unchanged(
@@ -327,7 +319,7 @@ def check_experiment_unchanged(
 
 def _check_grid_unchanged(store: Store, group: StoredGroup, experiment: ResolvedExperiment) -> None:
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
-    now = json.loads(storage.to_attribute_json(experiment.shared_settings))
+    now = json.loads(arrays.to_attribute_json(experiment.shared_settings))
     _check_time_axis_continues(store, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
         for parts in (now, stored):  # a coordinate says which value each row has

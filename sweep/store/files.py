@@ -1,7 +1,7 @@
 """The store's files read directly: fast to import, and one damaged chunk hides no other.
 
 Zarr reads an array or raises; here each chunk of an array can be looked at by itself. Only what
-`sweep.store.storage` makes is understood: numbers or strings, compressed by blosc with a crc32c;
+`sweep.store.arrays` makes is understood: numbers or strings, compressed by blosc with a crc32c;
 in shards, with their index behind the chunks; or each chunk in a file of its own.
 """
 
@@ -24,6 +24,7 @@ from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store.backends.places import (
     METADATA,
     Place,
+    files_below,
     map_over_place,
     path_below,
     read_bytes_or_none,
@@ -194,11 +195,6 @@ class ArrayFiles:
         return f"{INTERNAL}/{below}" if internal else f"{self.directory.parent.name}/{self.name}"
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
     def grid(self) -> tuple[int, ...]:
         """Number of files along each dimension."""
         return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunks, strict=True))
@@ -228,18 +224,16 @@ class ArrayFiles:
 
     # --- reading -----------------------------------------------------------------------------
 
-    def _readable_parts(
-        self, index: Index, among: Collection[int] | None = None
-    ) -> list[Part] | None:
+    def _readable_parts(self, index: Index, among: Collection[int] | None = None) -> list[Part]:
         """Those of `parts` that are there; `Damaged`, with array and file, if one is."""
         try:
-            parts = self.parts(index, among)
-            for part in parts or ():
+            parts = self.parts(index, among) or []
+            for part in parts:
                 if part.damage:
                     raise Damaged(part.damage)
         except Damaged as damage:
             raise self.damage(index, damage) from None
-        return parts and [part for part in parts if part.values is not None]
+        return [part for part in parts if part.values is not None]
 
     def chunk_name(self, index: Index) -> str:
         """What messages call the file of a chunk, or of a shard."""
@@ -350,7 +344,7 @@ class ArrayFiles:
         found = np.full(self.shape, self.fill, self.dtype)
 
         def read(i: int) -> None:
-            for part in self._readable_parts((i,)) or ():
+            for part in self._readable_parts((i,)):
                 found[part.rows] = part.values
 
         map_over_place(self.directory, read, range(self.grid[0]))
@@ -370,7 +364,7 @@ class ArrayFiles:
         for i in np.unique(of_file).tolist():
             among = set(of_chunk[of_file == i].tolist())
             for rest in np.ndindex(self.grid[1:]):
-                for part in self._readable_parts((i, *rest), among) or ():
+                for part in self._readable_parts((i, *rest), among):
                     mine = np.flatnonzero(of_chunk == part.index[0])
                     if part.values is None:
                         continue
@@ -538,6 +532,15 @@ def read_zarr_metadata(directory: Place) -> dict[str, Any]:
     return found
 
 
+def read_metadata_below(place: Place) -> dict[str, dict[str, Any]]:
+    """The metadata of all groups and arrays below a store's root by path, those above first."""
+    ends = f"/{METADATA}"
+    below = [path.removesuffix(ends) for path in files_below(place) if path.endswith(ends)]
+    below.sort(key=lambda path: (path.count("/"), path))
+    read = map_over_place(place, lambda path: read_zarr_metadata(place / path), below)
+    return dict(zip(below, read, strict=True))
+
+
 def are_runs_computed_to_sample(
     counts: NDArray[np.integer], status: NDArray[np.integer], samples: int
 ) -> NDArray[np.bool_]:
@@ -550,16 +553,3 @@ def are_runs_computed_to_sample(
     samples : int
     """
     return (counts >= samples) | ((counts > 0) & (status > 0))
-
-
-def read_1d_arrays(
-    directory: Place, names: Iterable[str], unfolded: "UnfoldedRows | None" = None
-) -> dict[str, np.ndarray]:
-    """One-dimensional arrays of a group by name; with what records have, if they are given.
-
-    Raises
-    ------
-    Damaged
-        If one of them is.
-    """
-    return {name: ArrayFiles.read(directory / name, unfolded).values() for name in names}

@@ -2,28 +2,24 @@
 
 import math
 import secrets
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-import zarr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from integrators.errors import InputError, check_known, short_repr
+from sweep.store.arrays import configure_zarr
 from sweep.store.backends.places import Place
 from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.commit.zarr_stores import PlaceStore
-from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
-from sweep.store.storage import configure_zarr
+from sweep.store.files import ArrayFiles, are_runs_computed_to_sample
 from sweep.store.store import Store
 from sweep.study import variables
-from sweep.study.limits import MOST_RUNS
 
-MOST_ROWS = 4 * MOST_RUNS  # of a store, with the runs that left its study
-MOST_CHUNK_BYTES = 1_000_000_000
 ITEM_BYTES = 8
 DASK_CHUNK_BYTES = 2**28  # of the widest series, at most
 
@@ -71,7 +67,6 @@ def open_study(
     store = Store.at(store).anew()
     _refuse_zarr_v2_arrays(store, store.metadata)
     configure_zarr()
-    _refuse_oversized_metadata(store)
     with store.naming_damage():  # zarr would read what is gone as blank
         for name in store.experiments:
             check_files_are_there(store, name)
@@ -92,17 +87,15 @@ def open_study(
             f"{store} was left while it grew, and its arrays do not agree ({error}); the "
             "`sweep run` that grew it mends it"
         ) from error
-    order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it
     with store.naming_damage():
         experiments = {
-            name: _load_run_scalars(
+            name: _with_records_and_labels(
                 tree[name].to_dataset(),
                 store,
                 whole.arrays_of_group(name, unfolded.get(name)),
                 is_cached=chunks is None,
             )
-            for name in dict.fromkeys(order)
-            if name != INTERNAL
+            for name in store.experiments
         }
     if chunks is not None:
         sizes = {} if chunks == "auto" else chunks
@@ -183,21 +176,6 @@ def _refuse_zarr_v2_arrays(store: Store, metadata: Mapping[str, Any]) -> None:
             raise InputError(f"{store}: {name!r} is not of Zarr v3, which `sweep run` writes")
 
 
-def _refuse_oversized_metadata(store: Store) -> None:
-    """Refuse metadata by which a few bytes of the store would fill the memory."""
-    root = zarr.open_group(PlaceStore(store.place), mode="r", zarr_format=3)  # as xarray reads it
-    for name, array in root.members(max_depth=None):
-        if not isinstance(array, zarr.Array):
-            continue
-        loaded, chunk = math.prod(array.shape[:1]), math.prod(array.chunks) * ITEM_BYTES
-        if loaded > MOST_ROWS or chunk > MOST_CHUNK_BYTES:
-            raise InputError(
-                f"{store} has an array {name!r} of shape {array.shape} in chunks of "
-                f"{array.chunks}; at most {MOST_ROWS:,} rows in chunks of at most "
-                f"{MOST_CHUNK_BYTES:,} bytes can be read"
-            )
-
-
 def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Dataset:
     """A dataset whose series are Dask arrays, all of them with the same chunks.
 
@@ -215,7 +193,17 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
     if unknown := set(sizes) - {"run", "time"}:
         raise InputError(f"chunks name {', '.join(map(repr, sorted(unknown)))}; 'run' and 'time' "
                          "are what series have in common", key="chunks")  # fmt: skip
-    chunks: dict[Hashable, int] = dict(_chunk_sizes_of_files(dataset.sizes, series.values()))
+    chunks: dict[Hashable, int] = dict(dataset.sizes)
+    for array in series.values():
+        if shards := array.encoding.get("shards"):  # the same rows and samples of all that have any
+            chunks |= zip(array.dims, shards, strict=True)
+    widths = (
+        math.prod(min(size, chunks[dim]) for dim, size in list(array.sizes.items())[1:])
+        for array in series.values()
+    )
+    width = max(widths, default=1)
+    while chunks["run"] > 1 and chunks["run"] * width * ITEM_BYTES > DASK_CHUNK_BYTES:
+        chunks["run"] //= 2  # as shards and their chunks have a power of two of rows
     chunks.update(sizes)
     opened = secrets.token_hex(8)  # when it is opened again, there may be more in the store
     return dataset.assign(
@@ -226,26 +214,7 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
     )
 
 
-def _chunk_sizes_of_files(
-    extent: Mapping[Hashable, int], series: Iterable[xr.Variable]
-) -> dict[Hashable, int]:
-    """Sizes of chunks by dimension: those of a shard, of fewer rows if the widest is too large."""
-    sizes = dict(extent)
-    for array in series:
-        if shards := array.encoding.get("shards"):  # the same rows and samples of all that have any
-            sizes |= dict(zip(array.dims, shards, strict=True))
-    width = max((_numbers_in_row(array, sizes) for array in series), default=1)
-    while sizes["run"] > 1 and sizes["run"] * width * ITEM_BYTES > DASK_CHUNK_BYTES:
-        sizes["run"] //= 2  # as shards and their chunks have a power of two of rows
-    return sizes
-
-
-def _numbers_in_row(array: xr.Variable, sizes: Mapping[Hashable, int]) -> int:
-    within = zip(array.dims[1:], array.shape[1:], strict=True)
-    return math.prod(min(size, sizes[dim]) for dim, size in within)
-
-
-def _load_run_scalars(
+def _with_records_and_labels(
     dataset: xr.Dataset, store: Store, arrays: Mapping[str, ArrayFiles], is_cached: bool
 ) -> xr.Dataset:
     """A dataset with what is over runs alone in memory, and with labels that are read when used.
@@ -263,18 +232,18 @@ def _load_run_scalars(
     """
     found = {}
     for name, variable in dataset.variables.items():
+        own = arrays[str(name)]
+        data: Any = None
         if variable.dims == ("run",) and name not in dataset.indexes:
-            array = arrays[str(name)]
-            labels = array.dtype == object
-            data = indexing.LazilyIndexedArray(_Labels(array, store)) if labels else array.values()
+            lazy = indexing.LazilyIndexedArray(_Stored(own, store))
+            data = lazy if own.dtype == object else own.values()
+        elif own.sharded and own.unfolded:
+            lazy = indexing.LazilyIndexedArray(_Stored(own, store, variable))
+            data = indexing.MemoryCachedArray(lazy) if is_cached else lazy
+        if data is not None:
             # By the fast path, as xarray would make new texts of labels by way of pandas.
-            found[name] = xr.Variable(
-                ("run",), data, variable.attrs, variable.encoding, fastpath=True
-            )
-        elif (own := arrays.get(str(name))) is not None and own.sharded and own.unfolded:
-            lazy = indexing.LazilyIndexedArray(_WithRecords(variable, own, store))
-            kept = indexing.MemoryCachedArray(lazy) if is_cached else lazy
-            found[name] = xr.Variable(variable.dims, kept, variable.attrs, variable.encoding)
+            given = variable.dims, data, variable.attrs, variable.encoding
+            found[name] = xr.Variable(*given, fastpath=True)
     dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
     dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
     status, counts = dataset["status"].values, dataset[variables.SAMPLE_COUNT.name].values
@@ -283,67 +252,46 @@ def _load_run_scalars(
     return dataset
 
 
-class _Labels(BackendArray):
-    """Labels of runs as Python's texts; all are kept once all were used.
-
-    numpy's own strings are ten times as slow to choose from.
+class _Stored(BackendArray):
+    """An array over runs that is read when it is used.
 
     Parameters
     ----------
     array : sweep.store.files.ArrayFiles
     store : Store
         Which has it.
+    folded : xarray.Variable, optional
+        The array as zarr reads it, over which what is not folded yet is laid. Without it, labels:
+        as Python's own texts, since numpy's are ten times as slow to choose from. All are kept once
+        all were used.
     """
 
-    def __init__(self, array: ArrayFiles, store: Store) -> None:
-        self._array, self.shape, self.dtype = array, array.shape, array.dtype
-        self._store = store
-        self._all: np.ndarray | None = None
+    def __init__(self, array: ArrayFiles, store: Store, folded: xr.Variable | None = None) -> None:
+        self._array, self._store = array, store
+        self._folded: Any = folded
+        self.shape, self.dtype = array.shape, array.dtype
+        self._labels: np.ndarray | None = None
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
-        labels: np.ndarray = indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.OUTER, self._decode
-        )
-        return labels
-
-    def _decode(self, key: Any) -> np.ndarray:
-        if self._all is None:
-            rows = np.arange(self.shape[0])[key]
-            with self._store.naming_damage():
-                if rows.shape != self.shape:
-                    return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
-                self._all = self._array.values()
-        return np.array(self._all[key], dtype=object)
-
-
-class _WithRecords(BackendArray):
-    """Values over runs and other dimensions, over which what is not folded yet is laid.
-
-    Parameters
-    ----------
-    variable : xarray.Variable
-        Of what is folded, which is read when it is used.
-    array : sweep.store.files.ArrayFiles
-    store : Store
-        Which has it.
-    """
-
-    def __init__(self, variable: xr.Variable, array: ArrayFiles, store: Store) -> None:
-        self._variable, self._array, self._store = variable, array, store
-        self.shape, self.dtype = variable.shape, variable.dtype
-
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
-        values: np.ndarray = indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.OUTER, self._read
-        )
+        read = self._read_labels if self._folded is None else self._read_with_records
+        outer = indexing.IndexingSupport.OUTER
+        values: np.ndarray = indexing.explicit_indexing_adapter(key, self.shape, outer, read)
         return values
 
-    def _read(self, key: tuple[Any, ...]) -> np.ndarray:
+    def _read_labels(self, key: Any) -> np.ndarray:
+        rows = np.arange(self.shape[0])[key]
+        with self._store.naming_damage():
+            if self._labels is None and rows.shape != self.shape:
+                return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
+            self._labels = self._array.values() if self._labels is None else self._labels
+        return np.array(self._labels[key], dtype=object)
+
+    def _read_with_records(self, key: tuple[Any, ...]) -> np.ndarray:
         numbers = [isinstance(k, int | np.integer) for k in key]
         spans = tuple(slice(k, k + 1) if one else k for k, one in zip(key, numbers, strict=True))
         rows, *rest = (np.arange(n)[k] for n, k in zip(self.shape, spans, strict=True))
         with self._store.naming_damage():
             records = self._array.read_records(rows)
-            values = np.array(self._variable[spans].values)
+            values = np.array(self._folded[spans].values)
             self._array.lay_over(values, records, rest)
         return values[tuple(0 if one else slice(None) for one in numbers)]

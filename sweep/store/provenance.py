@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding
 
-from sweep.store.backends.trees import write_text_atomically
+from sweep.store.backends.places import write_text_atomically
 from sweep.store.store import Store
 
 if TYPE_CHECKING:
@@ -99,20 +99,17 @@ def _hash_of_libm() -> str:
     return digest.hexdigest()[:8]
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """Versions of Geosweep, Python and the packages that results depend on.
+
+    Those of the code that is imported, as they were when they were asked for first.
 
     Returns
     -------
     dict of str to str
         By name of the package, ``python`` among them; in a git checkout its ``commit`` too.
     """
-    return dict(_versions_of_process())
-
-
-@functools.cache
-def _versions_of_process() -> dict[str, str]:
-    """The versions when they were asked for first: they are those of the code that is imported."""
     found = {"python": platform.python_version()}
     for package in ("geosweep", "numba", "numpy", "scipy", "xarray", "zarr", "distributed"):
         try:

@@ -16,7 +16,7 @@ else of a store is below ``_geosweep``:
   of integrators at the end of runs; as those of experiments.
 - ``environments/NUMBER.json``: what a worker computes with. Workers write it without the lease; two
   of one number write the same.
-- ``in-flight.json`` and ``prediction.json``: for `sweep status`. The coordinator writes them
+- ``progress.json``: what is expected and what runs, for `sweep status`. The coordinator writes it
   without a check of its lease, since no result depends on them.
 - ``creating``: in a bucket, while a new store is put there.
 - ``*.partial``: what was not finished; the next lease holder removes it.
@@ -29,8 +29,8 @@ And beside the store: ``STORE.lock``, the lease (`sweep.store.lease.lease`); ``S
 import contextlib
 import errno
 import functools
+import glob
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,12 @@ from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store import files
 from sweep.store.backends import places
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, WriteCheck
-from sweep.store.commit.records import Unfolded, records_by_group, unfolded_by_group
+from sweep.store.commit.records import (
+    Unfolded,
+    list_records,
+    records_folder,
+    unfolded_by_group,
+)
 from sweep.store.files import (
     FORMAT_VERSION,
     INTERNAL,
@@ -53,7 +58,7 @@ from sweep.store.files import (
 from sweep.store.lease.holder import SessionRecord
 
 if TYPE_CHECKING:
-    from sweep.store.storage import StoredGroup
+    from sweep.store.arrays import StoredGroup
 
 HALF_MADE = "creating"  # object in a bucket while a store is put there
 CREATING = ".creating"  # after the store's own name and a token: where a new one is put together
@@ -178,9 +183,8 @@ class Store:
     @property
     def half_made_directories(self) -> list[Place]:
         """The directories beside it where it is put together, or was until that was cut short."""
-        name = re.compile(re.escape(self.name) + r"\.[0-9a-f]{8}" + re.escape(CREATING))
-        beside = self.place.parent.iterdir() if self.place.parent.is_dir() else ()
-        return sorted(place for place in beside if name.fullmatch(place.name))
+        name = f"{glob.escape(self.name)}.????????{CREATING}"
+        return [*self.place.parent.glob(name)]
 
     # --- what is there -----------------------------------------------------------------------
 
@@ -299,17 +303,17 @@ class Store:
         _ = self.metadata
 
     def check_format(self, attributes: Mapping[str, Any]) -> None:
-        """Raise `InputError` unless the root's attributes are of a format that can be read."""
+        """Raise `StoreError` unless the root's attributes are of a format that can be read."""
         if "format_version" not in attributes:
-            raise InputError(f"{self} is a Zarr store, but not one that `sweep run` wrote")
+            raise StoreError(f"{self} is a Zarr store, but not one that `sweep run` wrote")
         if (version := attributes["format_version"]) < FORMAT_VERSION:
-            raise InputError(
+            raise StoreError(
                 f"{self} has format {version}, of an earlier Geosweep; this one reads format "
                 f"{FORMAT_VERSION}. Run its study, whose text is in 'studies' of "
                 f"{self.place / METADATA}, into another STORE"
             )
         if version > FORMAT_VERSION:
-            raise InputError(
+            raise StoreError(
                 f"{self} has format {version}, written by a newer Geosweep; this one reads up to "
                 f"{FORMAT_VERSION}. Update Geosweep"
             )
@@ -354,7 +358,7 @@ class Store:
 
     def unfolded_by_group(self) -> dict[str, Unfolded]:
         """What is not folded yet, by group."""
-        records = records_by_group(self.place)
+        records = list_records(records_folder(self.place))
         return unfolded_by_group(records, self.session_name) if records else {}
 
     def arrays_of_group(
@@ -374,18 +378,13 @@ class Store:
         Damaged
             If their metadata are.
         """
-        copies, found = self.consolidated, {}
-        for own in (group, end_checkpoints_group_name(group)):
-            names = [name for name in copies if name.rpartition("/")[0] == own]
-            if not copies:
-                below = (self.place / own).glob(f"*/{METADATA}")
-                names = [f"{own}/{file.parent.name}" for file in below]
-            for name in names:
-                metadata = copies.get(name) or files.read_zarr_metadata(self.place / name)
-                if metadata.get("node_type") != "group":
-                    array = ArrayFiles.of(self.place / name, metadata, unfolded)
-                    found[array.name] = array
-        return found
+        copies = self.consolidated or files.read_metadata_below(self.place)
+        return {
+            name.rpartition("/")[2]: ArrayFiles.of(self.place / name, metadata, unfolded)
+            for own in (group, end_checkpoints_group_name(group))
+            for name, metadata in copies.items()
+            if name.rpartition("/")[0] == own and metadata.get("node_type") != "group"
+        }
 
     # --- by zarr -----------------------------------------------------------------------------
 
@@ -395,12 +394,12 @@ class Store:
         Without what is not folded yet. `check` is called before each write
         takes effect, and may raise.
         """
-        root: StoredGroup = _storage().open_root_group(self.place, mode, check)
+        root: StoredGroup = _arrays().open_root_group(self.place, mode, check)
         return root
 
     def group(self, name: str, mode: ZarrMode = "r") -> "StoredGroup":
         """A group below the root; like the root's, its metadata as it is."""
-        group: StoredGroup = _storage().open_zarr_group(self.root(mode), name)
+        group: StoredGroup = _arrays().open_zarr_group(self.root(mode), name)
         return group
 
     def existing_root(self) -> "StoredGroup | None":
@@ -409,7 +408,7 @@ class Store:
         Raises
         ------
         StoreError
-            If there is something else at its place, or no store can be made there.
+            If there is something else at its place, or it cannot be read.
         """
         try:
             if not self._is_taken():
@@ -417,46 +416,27 @@ class Store:
         except Unreachable as error:
             raise StoreError(f"{self} cannot be used: {error}") from None
         except OSError as error:
-            raise StoreError(f"{self} cannot be made: {error.strerror}") from None
-        root = _storage().read_root_group_or_none(self.place)
-        if root is None and self.internal().is_dir():
-            self.anew().check()  # says what is wrong with it
-        if root is None:
-            raise StoreError(f"{self} exists and is not a Geosweep store; give another STORE")
+            raise StoreError(f"{self} cannot be read: {error.strerror}") from None
         try:
-            self.check_format(root.attrs)
-        except InputError as error:
-            raise StoreError(str(error)) from None
+            attributes = files.read_zarr_metadata(self.place).get("attributes", {})
+        except Damaged:
+            if self.internal().is_dir():
+                self.anew().check()  # says what is wrong with it
+            attributes = {}
+        if "format_version" not in attributes:
+            raise StoreError(f"{self} exists and is not a Geosweep store; give another STORE")
+        self.check_format(attributes)
         return self.root()
 
     def _is_taken(self) -> bool:
-        """Whether there is anything; OSError if there is not and a store cannot be made.
-
-        Not what is left of a store in a bucket whose creation was cut short.
-        """
+        """Whether there is anything but what is left of a store whose creation was cut short."""
         if isinstance(self.place, ObjectPlace):
             self.place.check()
             return self.place.is_dir() and not self.is_half_made()
-        if self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir())):
-            return True
-        self._check_makable(self.place)
-        return False
-
-    def _check_makable(self, place: Path) -> None:
-        """Raise `StoreError` or OSError unless a directory for the store can be made."""
-        parent = place.parent
-        while not os.path.lexists(parent):
-            parent = parent.parent
-        if not parent.is_dir():
-            raise StoreError(f"{self} cannot be made: {parent} is not a directory")
-        beside = parent == place.parent
-        probe = place.with_name(self.name + CREATING) if beside else parent / f"{self.name}.probe"
-        if not probe.exists():
-            probe.mkdir()
-            probe.rmdir()
+        return self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir()))
 
 
-def _storage() -> ModuleType:
-    from sweep.store import storage  # with zarr, which `sweep status` need not wait for
+def _arrays() -> ModuleType:
+    from sweep.store import arrays  # with zarr, which `sweep status` need not wait for
 
-    return storage
+    return arrays

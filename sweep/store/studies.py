@@ -20,8 +20,8 @@ from sweep.errors import StoreError
 from sweep.plugins import approvals
 from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
 from sweep.store import diff
+from sweep.store.arrays import StoredGroup
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_file
-from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.limits import MOST_TEXT
@@ -129,21 +129,20 @@ def _text_of_root(root: StoredGroup) -> str:
 
 def _study_with_stored_time_axes(root: StoredGroup, study: Study) -> Study:
     """The study with the time axis of each experiment that its group in a store has."""
-    made = (_experiment_with_stored_time_axis(root, one) for one in study.experiments)
+    made = list(study.experiments)
+    for place, experiment in enumerate(made):
+        stored = _stored_time_axis(root, experiment.name)
+        if stored.get("duration", experiment.duration) != experiment.duration:
+            axis = TimeAxis.of_settings(stored["duration"], stored["samples"])
+            made[place] = _experiment_over_time_axis(experiment, axis)
     return dataclasses.replace(study, experiments=tuple(made))
 
 
-def _experiment_with_stored_time_axis(
-    root: StoredGroup, experiment: ResolvedExperiment
-) -> ResolvedExperiment:
-    if experiment.name not in root:
-        return experiment
-    stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
-    if stored.get("duration") in (None, experiment.duration):
-        return experiment
-    return _experiment_over_time_axis(
-        experiment, TimeAxis.of_settings(stored["duration"], stored["samples"])
-    )
+def _stored_time_axis(root: StoredGroup, name: str) -> dict[str, Any]:
+    """Duration and samples of an experiment's group in a store; empty without one."""
+    axis: dict[str, Any]
+    axis = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
+    return axis
 
 
 def stored_study_text(store: str | Place | Store) -> str:
@@ -167,7 +166,7 @@ def stored_study_text(store: str | Place | Store) -> str:
     notes = {}
     text = re.sub(NOTE, "", _text_of_root(root))  # those of a store it was shown of
     for name, unit, axis in time_axes_in_text(text):
-        stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
+        stored = _stored_time_axis(root, name)
         if stored and stored["duration"] != axis.duration:
             notes[name] = (
                 f"# {name} was extended to {stored['duration'] / unit:g} (samples: "
@@ -262,10 +261,7 @@ def _store_that_study_was_run_into(
         except (OSError, ValueError, KeyError):
             return None  # a packaged study, or one with a mistake, which is said later
         store = f"{name}.zarr"
-    found = Store.at(store)
-    if isinstance(found.place, ObjectPlace):
-        return found if names_existing_store(found) else None
-    return found if os.path.isdir(found.place) else None
+    return Store.at(store) if names_existing_store(store) else None
 
 
 def study_with_longer_duration(

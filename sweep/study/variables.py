@@ -49,7 +49,7 @@ class Variable:
     dims : tuple of str
     units, long_name : str
     dtype : str
-    fill : float or int
+    fill : float, int or str
         What reads as never written.
     attributes : dict
         Further attributes.
@@ -60,13 +60,8 @@ class Variable:
     units: str
     long_name: str
     dtype: str = "float64"
-    fill: float = np.nan
+    fill: float | str = np.nan
     attributes: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def all_attributes(self) -> dict[str, Any]:
-        """Units, long name and the others."""
-        return {"units": self.units, "long_name": self.long_name, **self.attributes}
 
 
 # --- over (run, time) -------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from sweep.campaign.worker.reference import ReferenceTask, ReferenceWork
 from sweep.campaign.worker.run_work import RunWork
 from sweep.campaign.worker.task import MOST_BYTES, Receipt, RunTask, Task
 from sweep.errors import Interrupted, LeaseLost
-from sweep.store.commit.records import records_by_group
+from sweep.store.commit.records import list_records, records_folder
 from sweep.store.lease import sessions
 from sweep.store.lease.sessions import Attempt, Session
 
@@ -192,12 +192,11 @@ def recorded_progress_of_task(task: Task) -> tuple[int, int]:
     task : Task
     """
     low, high, samples, parts = task.rows[0], task.rows[-1], 0, 0
-    listed = records_by_group(task.store.place, group=task.group)
-    for records in listed.get(task.group, {}).values():
-        for name in (record.name for record in records):
-            if name.start <= high and name.stop > low:
-                samples += name.count * (name.last - name.first)
-                parts += name.count * name.part
+    for record in list_records(records_folder(task.store.place, task.group)):
+        name = record.name
+        if name.start <= high and name.stop > low:
+            samples += name.count * (name.last - name.first)
+            parts += name.count * name.part
     return samples, parts
 
 

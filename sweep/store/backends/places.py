@@ -10,6 +10,7 @@ import fnmatch
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -112,18 +113,14 @@ class ObjectPlace:
         return replace(self, key="/".join(filter(None, (self.key, *map(str, names)))))
 
     @property
-    def _path(self) -> PurePosixPath:
-        return PurePosixPath(self.key)
-
-    @property
     def name(self) -> str:
         """The last part of the key."""
-        return self._path.name
+        return self.key.rpartition("/")[2]
 
     @property
     def stem(self) -> str:
         """The name without its ending."""
-        return self._path.stem
+        return PurePosixPath(self.key).stem
 
     @property
     def parent(self) -> "ObjectPlace":
@@ -133,22 +130,15 @@ class ObjectPlace:
     @property
     def parents(self) -> "list[ObjectPlace]":
         """All places above, the nearest first."""
-        return [self._with_key_path(path) for path in self._path.parents]
+        return [self.parent, *self.parent.parents] if self.key else []
 
     def with_name(self, name: str) -> "ObjectPlace":
         """The place of another name beside it."""
-        return self._with_key_path(self._path.with_name(name))
-
-    def relative_to(self, other: "ObjectPlace") -> PurePosixPath:
-        """The part of the key below another place's."""
-        return self._path.relative_to(other._path)
+        return self.parent / name
 
     def absolute(self) -> "ObjectPlace":
         """Itself."""
         return self
-
-    def _with_key_path(self, path: PurePosixPath) -> "ObjectPlace":
-        return replace(self, key="" if path == PurePosixPath(".") else str(path))
 
     # --- what is there -------------------------------------------------------------------------
 
@@ -191,10 +181,8 @@ class ObjectPlace:
         """When it was last written, and in the place of a file's number what its content is."""
         with self._server() as (obstore, client):
             found = obstore.head(client, self.key)
-        seconds = found["last_modified"].timestamp()
-        return SimpleNamespace(
-            st_mtime=seconds, st_mtime_ns=int(1e9 * seconds), st_ino=found["e_tag"]
-        )
+        written: float = found["last_modified"].timestamp()
+        return SimpleNamespace(st_mtime=written, st_ino=found["e_tag"])
 
     # --- reading and writing -------------------------------------------------------------------
 
@@ -323,20 +311,15 @@ def read_bytes_or_none(place: "Place") -> bytes | None:
 
 def path_below(place: "Place", top: "Place") -> str:
     """The path of a place relative to one above it, with slashes."""
-    if isinstance(place, Path) and isinstance(top, Path):
-        return place.relative_to(top).as_posix()
-    if isinstance(place, ObjectPlace) and isinstance(top, ObjectPlace):
-        return str(place.relative_to(top))
-    raise ValueError(f"{place} is not below {top}")
+    return str(place).removeprefix(f"{top}/")
 
 
 def files_below(place: "Place") -> set[str]:
     """The files below a directory, or a prefix, as a set of paths relative to it."""
     if isinstance(place, ObjectPlace):
-        return {found.key[len(place.key) + 1 :] for found in place.walk()}
-    top = len(os.fspath(place)) + 1
+        return {path_below(found, place) for found in place.walk()}
     return {
-        os.path.join(folder, name)[top:].replace(os.sep, "/")
+        path_below(Path(folder, name), place)
         for folder, _, names in os.walk(place)
         for name in names
     }
@@ -351,3 +334,46 @@ def map_over_place(
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(AT_ONCE, len(items))) as pool:
         return list(pool.map(function, items))
+
+
+def write_text_atomically(file: Place, text: str) -> None:
+    """Write a small file that is there whole, or not at all."""
+    if isinstance(file, ObjectPlace):
+        file.write_text(text)
+        return
+    partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
+    try:
+        partial.write_text(text)
+        partial.rename(file)
+    except OSError:  # of a full disk, which the next try would only fill more
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def remove_tree(place: Place, ignore_errors: bool = False, but: Place | None = None) -> None:
+    """Remove a place and all that is below; `but` one object."""
+    if isinstance(place, ObjectPlace):
+        if keys := [found.key for found in place.walk() if found != but]:
+            place.delete(keys)
+        return
+    shutil.rmtree(place, ignore_errors=ignore_errors)
+
+
+def upload_tree(source: Path, target: ObjectPlace, check: WriteCheck) -> None:
+    """Copy all that is below a directory into a bucket; ``zarr.json`` of the top last.
+
+    Parameters
+    ----------
+    source : Path
+    target : ObjectPlace
+    check : callable
+        Called before that one, by which a store appears in a bucket; it may raise.
+    """
+    top = source / METADATA
+
+    def copied(file: Path) -> None:
+        (target / path_below(file, source)).write_bytes(file.read_bytes())
+
+    map_over_place(target, copied, [f for f in source.rglob("*") if f.is_file() and f != top])
+    check()
+    copied(top)

@@ -42,6 +42,10 @@ OWN_CREDENTIALS = (  # which obstore knows by itself
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_SKIP_SIGNATURE",
 )
+NO_CREDENTIALS = (
+    "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+)
 
 
 def zarr_store_of_bucket(bucket: str, prefix: str, patient: bool) -> "ObjectStore[S3Store]":
@@ -68,24 +72,14 @@ def _zarr_bucket_store_class() -> "type[ObjectStore[S3Store]]":
             with _errors_of_client(self.store):
                 return await super().exists(key)
 
-        async def set(self, key: str, value: "Buffer") -> None:
-            self._check_writable()
-            data = value.as_buffer_like()
-            with _errors_of_client(self.store):
-                await obstore.put_async(
-                    self.store, key, data, use_multipart=len(data) > MOST_AT_ONCE
-                )
-
         async def delete(self, key: str) -> None:
             with _errors_of_client(self.store):
                 await super().delete(key)
 
         async def list_dir(self, prefix: str) -> AsyncGenerator[str, None]:
             with _errors_of_client(self.store):
-                listed = super().list_dir(prefix)
-                found = [name async for name in listed]
-            for name in found:
-                yield name
+                async for name in super().list_dir(prefix):
+                    yield name
 
     return Objects
 
@@ -120,17 +114,16 @@ def _cached_s3_client(
     bucket: str, seconds: float, settings: tuple[tuple[str, str], ...], prefix: str | None = None
 ) -> S3Store:
     known = dict(settings)
-    options: ClientConfig = {
-        "connect_timeout": timedelta(seconds=AT_START),
-        "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
-    }
     endpoint = _s3_endpoint(known)
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise Unreachable.for_reason(
             f"AWS_ENDPOINT_URL is {endpoint!r}; expected such as https://HOST or http://HOST:9000"
         )
-    if endpoint.startswith("http://"):
-        options["allow_http"] = True
+    options: ClientConfig = {
+        "connect_timeout": timedelta(seconds=AT_START),
+        "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
+        "allow_http": endpoint.startswith("http://"),
+    }
     retries: RetryConfig = {
         "max_retries": 1000,
         "retry_timeout": timedelta(seconds=seconds),
@@ -163,10 +156,7 @@ def _s3_credentials_from_boto3(known: Mapping[str, str]) -> "Boto3CredentialProv
     try:
         return Boto3CredentialProvider()
     except ValueError:  # it finds none either
-        raise Unreachable.for_reason(
-            "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-        ) from None
+        raise Unreachable.for_reason(NO_CREDENTIALS) from None
 
 
 # --- refusals --------------------------------------------------------------------------------
@@ -201,10 +191,7 @@ def _unreachable_bucket_error(bucket: str, error: Exception) -> Unreachable:
     if "NoSuchBucket" in text:
         return Unreachable.for_reason(f"there is no bucket {bucket!r} at {server}")
     if any(sign in text for sign in ("/latest/api/token", "/latest/meta-data", "redentials")):
-        return Unreachable.for_reason(
-            "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-        )
+        return Unreachable.for_reason(NO_CREDENTIALS)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or "403 Forbidden" in text:
         what = "written" if " PUT " in text or " DELETE " in text or " POST " in text else "read"
         return Unreachable.for_reason(

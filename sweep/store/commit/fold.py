@@ -20,7 +20,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from sweep.errors import Damaged
 from sweep.store.backends.places import (
@@ -28,11 +28,9 @@ from sweep.store.backends.places import (
     Place,
     WriteCheck,
     read_bytes_or_none,
+    remove_tree,
 )
-from sweep.store.backends.trees import remove_tree
 from sweep.store.commit.ledger import (
-    Ledger,
-    entry_of,
     is_as_written,
     ledger_file,
     ledger_of_group,
@@ -40,38 +38,28 @@ from sweep.store.commit.ledger import (
     path_of_file,
 )
 from sweep.store.commit.records import (
-    CHECKPOINT,
     PARTIAL,
     RECORD,
+    Ledger,
     Record,
+    change_object,
+    entry_of,
     list_records,
     put_durably,
     put_records,
-    records_by_group,
     records_folder,
     sync_directories,
     unfolded_by_group,
 )
 from sweep.store.commit.shards import Draft
-from sweep.store.files import ArrayFiles, Index, RowNumbers
-from sweep.store.lease.holder import LeaseHolder, SessionRecord
+from sweep.store.files import ArrayFiles, Index
+from sweep.store.lease.holder import SessionRecord
+from sweep.store.lease.lease import Lease
 from sweep.store.store import Store
 from sweep.study import variables
 
 MOST_LOADED = 2**28  # bytes of records that are in memory at once, about
 OTHER = "is not what was written there: it fails its checksum"
-
-
-class HasRows(Protocol):
-    """A task, by the rows that it computes: `sweep.campaign.worker.task.Task`."""
-
-    @property
-    def group(self) -> str:
-        """The group that has its rows."""
-
-    @property
-    def rows(self) -> RowNumbers | range:
-        """Its rows, all in one row of shards."""
 
 
 def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
@@ -195,7 +183,7 @@ def write_shard(
             raise array.damage(index, damage) from None
 
     if isinstance(file, ObjectPlace):
-        data = _put_grown_object(file, grown, path not in ledger, check)
+        data = change_object(file, grown, check, is_new=path not in ledger)
     else:
         old = read_bytes_or_none(file)
         if (data := grown(old)) not in (None, old):
@@ -203,34 +191,10 @@ def write_shard(
     return {} if data is None else {path: entry_of(data)}
 
 
-def _put_grown_object(
-    file: ObjectPlace,
-    grown: Callable[[bytes | None], bytes | None],
-    is_new: bool,
-    check: WriteCheck,
-) -> bytes | None:
-    # A fold that was cut short may have put it, without the ledger that says so.
-    if is_new and ((data := grown(None)) is None or file.put_if(data)):
-        return data
-    while True:
-        try:
-            old, tag = file.read_tagged()
-        except FileNotFoundError:
-            old, tag = None, None
-        if (data := grown(old)) in (None, old):
-            return data
-        check()
-        if file.put_if(data, tag):
-            return data
-        check()  # changed meanwhile by the next lease holder, or late by one before: then again
-
-
 # --- sessions --------------------------------------------------------------------------------
 
 
-def settle(
-    store: Store, check: WriteCheck = lambda: None, holder: LeaseHolder | None = None
-) -> None:
+def settle(store: Store, lease: Lease) -> None:
     """Fold what an earlier session has left; called right after the lease was acquired.
 
     Unfinished files are removed first: a writer that still lives then fails at its rename.
@@ -238,10 +202,7 @@ def settle(
     Parameters
     ----------
     store : Store
-    check : callable
-        Raises unless this process still holds the lease.
-    holder : sweep.store.lease.holder.LeaseHolder, optional
-        This process, if it has the lease.
+    lease : sweep.store.lease.lease.Lease
 
     Raises
     ------
@@ -251,30 +212,23 @@ def settle(
     remove_unfinished(store)
     with store.naming_damage():
         if session := store.session_name:
-            note_session(store, session, check, holder)
-            fold_all(store, session, check)
+            note_session(store, session, lease)
+            fold_all(store, session, lease.check)
 
 
-def note_session(
-    store: Store, name: str, check: WriteCheck, holder: LeaseHolder | None
-) -> SessionRecord:
-    """Write the `SessionRecord` of a session, which names its holder; returns it.
+def note_session(store: Store, name: str, lease: Lease) -> SessionRecord:
+    """Write the `SessionRecord` of a session, which names the lease holder; returns it.
 
     Parameters
     ----------
     store : Store
     name : str
         Of the session; empty if it has ended.
-    check, holder
-        As in `settle`.
+    lease : sweep.store.lease.lease.Lease
     """
-    record = SessionRecord(
-        name,
-        store.session.store or secrets.token_hex(16),
-        holder.token if holder else "",
-        str(holder or ""),
-    )
-    put_durably(store.session_file, record.content(), check)
+    id_of_store = store.session.store or secrets.token_hex(16)
+    record = SessionRecord(name, id_of_store, lease.token, str(lease.holder))
+    put_durably(store.session_file, record.content(), lease.check)
     return record
 
 
@@ -304,34 +258,25 @@ def fold_all(
         Whether to leave records of rows of shards that are damaged, instead of to raise.
     """
     left: dict[tuple[str, int], list[Record]] = {}
-    while waiting := _rows_to_fold(store, session) - left.keys():
-        for group, row in sorted(waiting):
+    while True:
+        unfolded = unfolded_by_group(list_records(records_folder(store.place)), session)
+        waiting = {(group, row) for group, own in unfolded.items() for row in own.records}
+        for group, row in sorted(waiting - left.keys()):
             try:
                 fold_group(store, group, session, row, check)
             except Damaged:
                 if not lenient:
                     raise
-                folder = records_folder(store.place, group, row)
-                left[group, row] = list_records(folder, RECORD, session)
+                left[group, row] = unfolded[group].records[row]
+        if waiting <= left.keys():
+            break
     found: dict[str, list[Record]] = {}
     for (group, _), records in left.items():
         found.setdefault(group, []).extend(records)
     return found
 
 
-def _rows_to_fold(store: Store, session: str) -> set[tuple[str, int]]:
-    """Groups and their rows of shards of which a session has records."""
-    unfolded = unfolded_by_group(records_by_group(store.place), session)
-    return {(group, row) for group, found in unfolded.items() for row in found.records}
-
-
-def begin_session(
-    store: Store,
-    session: str,
-    check: WriteCheck = lambda: None,
-    is_new: bool = False,
-    holder: LeaseHolder | None = None,
-) -> SessionRecord:
+def begin_session(store: Store, session: str, lease: Lease, is_new: bool = False) -> SessionRecord:
     """Make a session the one whose records count, and remove the records of earlier ones.
 
     Only those that were listed before the change, and no checkpoints, from which tasks resume.
@@ -340,32 +285,26 @@ def begin_session(
     ----------
     store : Store
     session : str
-    check : callable
-        Raises unless this process still holds the lease.
+    lease : sweep.store.lease.lease.Lease
     is_new : bool
         Whether this process has just made the store, in which no session was yet.
-    holder : sweep.store.lease.holder.LeaseHolder, optional
-        This process, if it has the lease.
 
     Returns
     -------
     sweep.store.lease.holder.SessionRecord
     """
-    before, dead = ("", []) if is_new else (store.session_name, _list_all_records(store, RECORD))
-    begun = note_session(store, session, check, holder)
+    before, dead = "", list[Record]()
+    if not is_new:
+        before, dead = store.session_name, list_records(records_folder(store.place), RECORD)
+    begun = note_session(store, session, lease)
     if before:  # what came since `settle`, before the session's name
-        fold_all(store, before, check)
+        fold_all(store, before, lease.check)
     for record in dead:
         record.remove()
     return begun
 
 
-def end_session(
-    store: Store,
-    check: WriteCheck = lambda: None,
-    checkpoints: bool = False,
-    holder: LeaseHolder | None = None,
-) -> None:
+def end_session(store: Store, lease: Lease, checkpoints: bool = False) -> None:
     """End the session, all of whose records are folded: no records count any more.
 
     Only files that were listed before are removed: a process that was suspended here, and resumes
@@ -374,24 +313,15 @@ def end_session(
     Parameters
     ----------
     store : Store
-    check : callable
-        Raises unless this process still holds the lease.
+    lease : sweep.store.lease.lease.Lease
     checkpoints : bool
         Whether to remove checkpoints, too, since no run needs them any more.
-    holder : sweep.store.lease.holder.LeaseHolder, optional
-        This process, if it has the lease.
     """
-    left = _list_all_records(store, None if checkpoints else RECORD)
+    left = list_records(records_folder(store.place), None if checkpoints else RECORD)
     if store.session_name:
-        note_session(store, "", check, holder)
+        note_session(store, "", lease)
     for record in left:
         record.remove()
-
-
-def _list_all_records(store: Store, kind: str | None = None) -> list[Record]:
-    listed = records_by_group(store.place).values()
-    every = [record for rows in listed for records in rows.values() for record in records]
-    return [record for record in every if kind in (None, record.name.kind)]
 
 
 def forget_group(store: Store, group: str, check: WriteCheck) -> None:
@@ -451,35 +381,30 @@ class BackgroundFolding:
     session : str
     check : callable
         As in `fold_group`.
-    tasks : sequence of PlannedTask or ReferenceTask
+    tasks : iterable of tuple of str and int
+        The group and the first row of each task.
     """
 
     def __init__(
-        self, store: Store, session: str, check: WriteCheck, tasks: Sequence[HasRows]
+        self, store: Store, session: str, check: WriteCheck, tasks: Iterable[tuple[str, int]]
     ) -> None:
-        self._store, self._session, self._check = store, session, check
+        self._fold = functools.partial(fold_group, store, session=session, check=check)
+        self._rows: dict[str, int] = {}  # of a row of shards, by group
         self._left: collections.Counter[tuple[str, int]] = collections.Counter()
-        self._rows = {
-            group: store.arrays_of_group(group)[variables.SAMPLE_COUNT.name].chunks[0]
-            for group in {task.group for task in tasks}
-        }
-        for task in tasks:
-            self._left[self._shard_row(task)] += 1
+        for group, first in tasks:
+            if group not in self._rows:
+                counts = store.arrays_of_group(group)[variables.SAMPLE_COUNT.name]
+                self._rows[group] = counts.chunks[0]
+            self._left[group, first // self._rows[group]] += 1
         self._pool = ThreadPoolExecutor(1)
         self._folding: list[Future[None]] = []
 
-    def _shard_row(self, task: HasRows) -> tuple[str, int]:
-        return task.group, int(task.rows[0]) // self._rows[task.group]
-
-    def committed(self, task: HasRows) -> None:
+    def committed(self, group: str, first: int) -> None:
         """Note that a task has committed; a row of shards is folded after its last one."""
-        group, row = self._shard_row(task)
+        row = first // self._rows[group]
         self._left[group, row] -= 1
         if not self._left[group, row]:
-            self._folding.append(self._pool.submit(self._fold, group, row))
-
-    def _fold(self, group: str, row: int) -> None:
-        fold_group(self._store, group, self._session, row, self._check)
+            self._folding.append(self._pool.submit(self._fold, group, row=row))
 
     def __enter__(self) -> Self:
         return self
@@ -489,25 +414,3 @@ class BackgroundFolding:
         if kind is None:
             for future in self._folding:
                 future.result()
-
-
-def remove_checkpoints(
-    store: Store, group: str, rows: RowNumbers, check: WriteCheck = lambda: None
-) -> None:
-    """Remove the checkpoints of a group that have some of these rows.
-
-    Parameters
-    ----------
-    store : Store
-    group : str
-    rows : ndarray of int
-    check : callable
-        Raises unless this process still holds the lease.
-    """
-    listed = records_by_group(store.place, group=group).get(group, {})
-    check()
-    for records in listed.values():
-        for record in records:
-            within = (rows >= record.name.start) & (rows < record.name.stop)
-            if record.name.kind == CHECKPOINT and within.any():
-                record.remove()

@@ -5,18 +5,24 @@ were right; with the ledger both are noticed. Shards only grow at their end, so 
 process has grown, and was killed before it wrote the ledger, still begins with what that says.
 """
 
+import contextlib
 import json
-import zlib
 from collections.abc import Iterable
 
 from sweep.errors import Damaged
 from sweep.store.backends.places import METADATA, Place, WriteCheck, files_below, map_over_place
-from sweep.store.commit.records import put_durably
-from sweep.store.files import ArrayFiles, Index, end_checkpoints_group_name, seal, unreadable
+from sweep.store.commit.records import Ledger, entry_of, put_durably
+from sweep.store.files import (
+    ArrayFiles,
+    Index,
+    end_checkpoints_group_name,
+    read_zarr_metadata,
+    seal,
+    unreadable,
+)
 from sweep.store.store import Store
 
 LEDGERS = "folded"  # with a file for each group
-Ledger = dict[str, tuple[int, int]]  # by path below the store: bytes, and their CRC-32
 
 
 def ledger_file(store: Store, group: str) -> Place:
@@ -46,11 +52,6 @@ def ledger_of_group(store: Store, group: str) -> Ledger:
     raise Damaged("is not what was written: it fails its checksum", str(file))
 
 
-def entry_of(data: bytes) -> tuple[int, int]:
-    """What a ledger says of a file with these bytes."""
-    return len(data), zlib.crc32(data)  # not as in chunks: of one with its checksum, that is fixed
-
-
 def note_files(
     store: Store,
     group: str,
@@ -77,10 +78,20 @@ def path_of_file(array: ArrayFiles, index: Index) -> str:
     return f"{array.path}/{array.file_name(index)}"
 
 
+def is_growing(store: Store, experiment: str) -> bool:
+    """Whether the growth of an experiment is under way, or was cut short.
+
+    From its first change on it is without copies of the metadata of what is below it.
+    """
+    with contextlib.suppress(Damaged):
+        return "consolidated_metadata" not in read_zarr_metadata(store.place / experiment)
+    return False
+
+
 def note_coordinates(
-    store: Store, groups: Iterable[str], check: WriteCheck | None, shards: bool = False
+    store: Store, groups: Iterable[str], check: WriteCheck | None, written: Ledger | None = None
 ) -> None:
-    """Write into the ledgers what the coordinator has written: all but shards.
+    """Write into the ledgers what the coordinator has written: coordinates and initial states.
 
     Parameters
     ----------
@@ -88,32 +99,33 @@ def note_coordinates(
     groups : iterable of str
     check : callable or None
         As in `put_durably`.
-    shards : bool
-        Whether to note shards as well, of a group that has lost its ledger.
+    written : dict, optional
+        What was written, as of `PlaceStore.written`; read from all files unless given, as where
+        others were written before by a process that was cut short.
     """
     for group in groups:
-        own = (group, end_checkpoints_group_name(group)) if shards else (group,)
-        below = {f"{name}/{path}" for name in own for path in files_below(store.place / name)}
-        ending = f"/{METADATA}"
-        names = {path.removesuffix(ending) for path in below if path.endswith(ending)} - {*own}
-        arrays = [ArrayFiles.read(store.place / name) for name in sorted(names)]
-        plain = {array.path for array in arrays if shards or not array.sharded}
-        paths = sorted(path for path in below - {f"{name}{ending}" for name in names}
-                       if path.rpartition("/")[0] in plain)  # fmt: skip
-        read = map_over_place(
-            store.place, lambda path: entry_of((store.place / path).read_bytes()), paths
-        )
-        note_files(store, group, dict(zip(paths, read, strict=True)), check)
+        of_group = read_all_files(store, group) if written is None else written
+        mine = {path: own for path, own in of_group.items() if path.startswith(f"{group}/")}
+        note_files(store, group, mine, check)
 
 
-def missing_files(store: Store, group: str, paths: set[str]) -> list[str]:
-    """The files that a ledger has and that do not exist, nor did when `paths` were listed."""
-    known = sorted(ledger_of_group(store, group))
-    return [path for path in known if path not in paths and not (store.place / path).is_file()]
+def read_all_files(store: Store, group: str, shards: bool = False) -> Ledger:
+    """What a ledger says of the files of a group as they are now; of its `shards` too, or not."""
+    found = store.anew().arrays_of_group(group).values()
+    paths = [
+        f"{array.path}/{name}"
+        for array in found
+        if shards or not array.sharded
+        for name in sorted(files_below(array.directory) - {METADATA})
+    ]
+    read = map_over_place(
+        store.place, lambda path: entry_of((store.place / path).read_bytes()), paths
+    )
+    return dict(zip(paths, read, strict=True))
 
 
-def check_files_are_there(store: Store, group: str, paths: set[str] | None = None) -> None:
-    """Raise `Damaged` if files of a group are missing that were written: results or coordinates.
+def check_files_are_there(store: Store, group: str, paths: set[str] | None = None) -> Ledger:
+    """Check that the files of a group are there that were written; its ledger.
 
     Parameters
     ----------
@@ -121,10 +133,19 @@ def check_files_are_there(store: Store, group: str, paths: set[str] | None = Non
     group : str
     paths : set of str, optional
         Files of the store, relative to it; they are listed unless given.
+
+    Raises
+    ------
+    Damaged
+        If one is missing.
     """
     if paths is None:
         groups = group, end_checkpoints_group_name(group)
         paths = {f"{own}/{path}" for own in groups for path in files_below(store.place / own)}
-    if missing := missing_files(store, group, paths):
+    ledger = ledger_of_group(store, group)
+    # Those that came since the listing are there, too.
+    missing = [path for path in sorted(ledger.keys() - paths) if not (store.place / path).is_file()]
+    if missing:
         more = f", and {len(missing) - 1:,} others" * (len(missing) > 1)
         raise Damaged(f"{missing[0]} is not there{more}")
+    return ledger

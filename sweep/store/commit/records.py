@@ -19,8 +19,9 @@ import io
 import os
 import re
 import secrets
+import zlib
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -51,6 +52,7 @@ NAME, ROWS, IDENTITY, VALUES, STATE = "name", "rows", "identity", "values", "sta
 SYNCED = 16  # files of a tree that are synced at once
 PARTIAL = ".partial"
 PARTS = 10**12  # of a sample interval
+Ledger = dict[str, tuple[int, int]]  # by path below the store: bytes, and their CRC-32
 
 
 @dataclass(frozen=True, order=True)
@@ -131,6 +133,16 @@ class Record:
     def __reduce__(self) -> tuple[type["Record"], tuple[Place, RecordName]]:
         return Record, (self.place, self.name)  # without what was read of it
 
+    @property
+    def group(self) -> str:
+        """Name of the group that its rows are of."""
+        return str(self.place.parent.parent).rpartition(f"/{INTERNAL}/{FOLDER}/")[2]
+
+    @property
+    def shard_row(self) -> int:
+        """The row of shards that its rows are in."""
+        return int(self.place.parent.name)
+
     @functools.cached_property
     def rows(self) -> RowNumbers:
         """Its rows, an ascending ndarray of int."""
@@ -207,9 +219,6 @@ class Record:
         return io.BytesIO(checked_bytes(data) if checked else data)
 
 
-RecordsByGroup = dict[str, dict[int, list[Record]]]  # and by the row of shards
-
-
 # --- writing ---------------------------------------------------------------------------------
 
 
@@ -276,7 +285,7 @@ def put_durably(
         if check is None:
             place.write_bytes(data)
         else:
-            _put_object_if_unchanged(place, data, check)
+            change_object(place, lambda old: data, check)
         return
     check = check or (lambda: None)
     partial = place.with_name(f"{secrets.token_hex(8)}{PARTIAL}")
@@ -298,16 +307,42 @@ def put_durably(
         sync_directories([place.parent])
 
 
-def _put_object_if_unchanged(place: ObjectPlace, data: bytes, check: WriteCheck) -> None:
-    """Put an object where it is still what it was before the check; otherwise check again."""
+def change_object(
+    place: ObjectPlace,
+    change: Callable[[bytes | None], bytes | None],
+    check: WriteCheck,
+    is_new: bool = False,
+) -> bytes | None:
+    """Put what an object's content becomes where it still is what it was before the check.
+
+    Parameters
+    ----------
+    place : ObjectPlace
+    change : callable
+        Gives the new content for the old one, which is None if there is none; None to put nothing.
+    check : callable
+        As in `put_durably`.
+    is_new : bool
+        Whether there is none, as far as is known.
+
+    Returns
+    -------
+    bytes or None
+        The new content.
+    """
+    # A write that was cut short may have put it, without the ledger that says so.
+    if is_new and ((data := change(None)) is None or place.put_if(data)):
+        return data
     while True:
-        try:
-            tag = place.stat().st_ino
-        except FileNotFoundError:
-            tag = None
+        old, tag = None, None
+        with contextlib.suppress(FileNotFoundError):
+            old, tag = place.read_tagged()
+        if (data := change(old)) in (None, old):
+            return data
         check()
         if place.put_if(data, tag):
-            return
+            return data
+        check()  # changed meanwhile by the next lease holder, or late by one before: then again
 
 
 def sync_directories(directories: Iterable[Path]) -> None:
@@ -339,71 +374,53 @@ def _open_new_file(path: Path) -> BinaryIO:
         return open(path, "wb")
 
 
+def entry_of(data: bytes) -> tuple[int, int]:
+    """What a ledger says of a file with these bytes."""
+    return len(data), zlib.crc32(data)  # not as in chunks: of one with its checksum, that is fixed
+
+
 # --- what is there ---------------------------------------------------------------------------
 
 
-def records_folder(root: Place, group: str, shard_row: int | None = None) -> Place:
-    """Where the records of a group of a store are, or those of a row of its shards."""
-    names = (group,) if shard_row is None else (group, str(shard_row))
-    return root.joinpath(INTERNAL, FOLDER, *names)
+def records_folder(root: Place, group: str = "", shard_row: int | None = None) -> Place:
+    """Where the records of a store are, of a group of it, or of a row of the shards of a group."""
+    names = (group, "" if shard_row is None else str(shard_row))
+    return root.joinpath(INTERNAL, FOLDER, *filter(None, names))
 
 
 def list_records(
-    folder: Place, kind: str | None = None, session: str | None = None
+    folder: Place,
+    kind: str | None = None,
+    session: str | None = None,
+    paths: Iterable[str] | None = None,
 ) -> list[Record]:
-    """The records in a folder, sorted by name: of those of a row the first counts.
+    """The records below a folder, sorted by name: of those of a row the first counts.
 
     That is not the order in which they were written, on which nothing depends: results are equal.
 
     Parameters
     ----------
     folder : Path or ObjectPlace
-        Of a row of shards.
+        As of `records_folder`.
     kind : {"record", "checkpoint"}, optional
     session : str, optional
         Only records of this kind, and of this session, where they are given.
+    paths : iterable of str, optional
+        The files below the folder, relative to it; they are listed unless given.
     """
     found = []
-    for path in files_below(folder):
-        name = RecordName.parse(path)
+    for path in files_below(folder) if paths is None else paths:
+        name = RecordName.parse(path.rpartition("/")[2])
         if name and kind in (None, name.kind) and session in (None, name.session):
             found.append(Record(folder / path, name))
     return sorted(found, key=lambda record: record.name)
 
 
-def records_by_group(root: Place, paths: set[str] | None = None, group: str = "") -> RecordsByGroup:
-    """All records of a store, or of one of its groups, from one listing.
-
-    Parameters
-    ----------
-    root : Path or ObjectPlace
-        Of the store.
-    paths : set of str, optional
-        Files of the store, relative to it; they are listed unless given.
-    group : str
-        All unless given.
-
-    Returns
-    -------
-    dict of str to dict of int to list of Record
-        By group and row of shards, in the order of their names.
-    """
-    top = "/".join(filter(None, (INTERNAL, FOLDER, group)))
-    if paths is None:
-        paths = {f"{top}/{path}" for path in files_below(root / top)}
-    found: RecordsByGroup = {}
-    skipped = len(f"{INTERNAL}/{FOLDER}/")
-    for path in paths:
-        folder, _, text = path.rpartition("/")
-        name_of_group, _, row = folder[skipped:].rpartition("/")
-        inside = f"{folder}/".startswith(f"{top}/") and row.isdigit()
-        if inside and (name := RecordName.parse(text)):
-            record = Record(root / path, name)
-            found.setdefault(name_of_group, {}).setdefault(int(row), []).append(record)
-    for rows in found.values():
-        for records in rows.values():
-            records.sort(key=lambda record: record.name)
-    return found
+def list_records_among(root: Place, paths: Iterable[str]) -> list[Record]:
+    """The records of a store among its files, whose paths are relative to it."""
+    top = f"{INTERNAL}/{FOLDER}/"
+    mine = (path.removeprefix(top) for path in paths if path.startswith(top))
+    return list_records(records_folder(root), paths=mine)
 
 
 @dataclass(frozen=True)
@@ -439,13 +456,13 @@ class Unfolded:
         return found
 
 
-def unfolded_by_group(records: RecordsByGroup, session: str) -> dict[str, Unfolded]:
-    """What is not folded yet of each group, as far as records of a session have something of it.
+def unfolded_by_group(records: Iterable[Record], session: str) -> dict[str, Unfolded]:
+    """What is not folded yet of each group: the records of a session that have something of it.
 
     Parameters
     ----------
-    records : dict of str to dict of int to list of Record
-        As of `records_by_group`.
+    records : iterable of Record
+        As of `list_records`.
     session : str
         Whose records count.
 
@@ -453,12 +470,11 @@ def unfolded_by_group(records: RecordsByGroup, session: str) -> dict[str, Unfold
     -------
     dict of str to Unfolded
     """
-    found: RecordsByGroup = {}
-    for group, rows in records.items():
-        for row, listed in rows.items():
-            mine = [r for r in listed if r.name.kind == RECORD and r.name.session == session]
-            if mine:
-                found.setdefault(group, {})[row] = mine
+    found: dict[str, dict[int, list[Record]]] = {}
+    for record in records:
+        if record.name.kind == RECORD and record.name.session == session:
+            rows = found.setdefault(record.group, {})
+            rows.setdefault(record.shard_row, []).append(record)
     return {group: Unfolded(rows) for group, rows in found.items()}
 
 

@@ -25,16 +25,13 @@ from sweep.store.backends.places import (
     WriteCheck,
     read_bytes_or_none,
 )
-from sweep.store.commit.records import put_durably
+from sweep.store.commit.records import Ledger, entry_of, put_durably
 from sweep.store.files import (
+    CHUNK_KEY,
     damage_of_store,
     name_of_file,
     unreadable,
 )
-
-
-def _zarr_store_of_place(place: Place) -> ZarrStore:
-    return place.zarr_store() if isinstance(place, ObjectPlace) else LocalStore(place)
 
 
 class PlaceStore(WrapperStore[ZarrStore]):
@@ -52,6 +49,11 @@ class PlaceStore(WrapperStore[ZarrStore]):
         Called before each write takes effect, which then is as by `put_durably`; it may raise.
     inner : zarr.abc.store.Store, optional
         Zarr's own of the place.
+
+    Attributes
+    ----------
+    written : dict
+        The chunks that were written by it, as a ledger has them.
     """
 
     def __init__(
@@ -61,11 +63,16 @@ class PlaceStore(WrapperStore[ZarrStore]):
         check: WriteCheck | None = None,
         inner: ZarrStore | None = None,
     ) -> None:
-        super().__init__(inner or _zarr_store_of_place(place))
+        if inner is None:
+            inner = place.zarr_store() if isinstance(place, ObjectPlace) else LocalStore(place)
+        super().__init__(inner)
         self.place, self.called, self._check = place, called or place, check
+        self.written = Ledger()
 
     def _with_store(self, store: ZarrStore) -> Self:
-        return type(self)(self.place, self.called, self._check, store)
+        new = type(self)(self.place, self.called, self._check, store)
+        new.written = self.written
+        return new
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
@@ -92,12 +99,14 @@ class PlaceStore(WrapperStore[ZarrStore]):
 
     async def set(self, key: str, value: Buffer) -> None:
         """As zarr's."""
+        data = value.to_bytes()
         if self._check is None:
             await self._store.set(key, value)
-            return
-        self._check_writable()
-        data = value.to_bytes()
-        await asyncio.to_thread(put_durably, self.place / key, data, self._check)
+        else:
+            self._check_writable()
+            await asyncio.to_thread(put_durably, self.place / key, data, self._check)
+        if CHUNK_KEY.fullmatch(key):
+            self.written[key] = entry_of(data)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """As zarr's."""

@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sweep.store.backends.places import ObjectPlace, Place
 from sweep.store.files import seal
@@ -35,7 +35,6 @@ TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # which is part of a file's name
 DIGITS = 12  # of the counter
 UNKNOWN = "unknown"
 RELEASED = b"released\n"  # what the file in a bucket is left with, where none is removed
-Value = TypeVar("Value")
 MINE: set[str] = set()  # tokens of the leases that this process has or acquires
 
 
@@ -143,14 +142,12 @@ class SessionRecord:
     @classmethod
     def parse(cls, content: bytes) -> "SessionRecord":
         """The record of a file's content; ValueError if it is not what was written."""
-        found = parse_json_object(content)
-        if found.pop("seal", None) != seal(found):
-            raise ValueError("it fails its checksum")
+        found = parse_sealed_json_object(content)
         return cls(**check_printable_text(found, MOST_LETTERS_OF_HOLDER))
 
     def content(self) -> bytes:
         """The whole file."""
-        return json.dumps({**vars(self), "seal": seal(vars(self))}).encode()
+        return seal_json_object(vars(self))
 
 
 IsOver = Callable[[LeaseHolder, Place], bool]  # whether the holder that a file names is dead
@@ -188,14 +185,14 @@ def parse_lease_holder(content: bytes) -> LeaseHolder:
     first, _, counter = content.partition(b"\n")
     try:
         said = parse_json_object(first)
+        token, pid, seconds = (said.pop(name) for name in ("token", "pid", "beat_seconds"))
+        if not TOKEN.fullmatch(token) or type(pid) is not int or not 0 < pid < 2**31:
+            raise ValueError("no holder has these")
+        if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
+            seconds = BEAT_SECONDS
+        seconds = min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
         return LeaseHolder(
-            token=_require_valid_value(said.pop("token"), TOKEN.fullmatch),
-            pid=_require_valid_value(
-                said.pop("pid"), lambda pid: type(pid) is int and 0 < pid < 2**31
-            ),
-            beat_seconds=_clamp_heartbeat_interval(said.pop("beat_seconds")),
-            beat=int(counter),
-            **check_printable_text(said),
+            token, **check_printable_text(said), pid=pid, beat_seconds=seconds, beat=int(counter)
         )
     except (ValueError, TypeError, KeyError):
         return LeaseHolder(hashlib.sha256(content).hexdigest()[:8])
@@ -227,26 +224,25 @@ def parse_json_object(content: bytes | str) -> dict[str, Any]:
 
 def check_printable_text(said: Mapping[str, Any], most: int = MOST_LETTERS) -> dict[str, str]:
     """Texts of another process as they may be printed; ValueError if one is no text."""
+    if not all(isinstance(text, str) for text in said.values()):
+        raise ValueError("it holds other than text")
     return {
-        name: escape_control_characters(_require_valid_value(v, lambda v: isinstance(v, str)))[
-            :most
-        ]
-        for name, v in said.items()
+        name: (text if text.isprintable() else escape_control_characters(text))[:most]
+        for name, text in said.items()
     }
 
 
-def _require_valid_value(value: Value, holds: Callable[[Value], object]) -> Value:
-    if not holds(value):
-        raise ValueError
-    return value
+def seal_json_object(content: Mapping[str, Any]) -> bytes:
+    """JSON with a checksum of its content, for `parse_sealed_json_object`."""
+    return json.dumps({**content, "seal": seal(content)}).encode()
 
 
-def _clamp_heartbeat_interval(seconds: Any) -> float:
-    """The time between two beats, if it is one that a holder of ours has, or the nearest."""
-    if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
-        return BEAT_SECONDS
-    believed: float = min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
-    return believed
+def parse_sealed_json_object(content: bytes) -> dict[str, Any]:
+    """What JSON holds without its checksum; ValueError if it is not what was written."""
+    found = parse_json_object(content)
+    if found.pop("seal", None) != seal(found):
+        raise ValueError("it fails its checksum")
+    return found
 
 
 # --- processes -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import dataclasses
 import errno
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from sweep.store.lease.holder import (
@@ -47,11 +47,15 @@ class LocalLeaseFile:
     @contextlib.contextmanager
     def prepared(self) -> Iterator[None]:
         """As `LeaseFile.prepared`: makes directories, and removes those that stay empty."""
-        made = _make_missing_directories(self.path.parent)
+        above = self.path.parent
+        missing = [place for place in (above, *above.parents) if not os.path.lexists(place)]
         try:
+            above.mkdir(parents=True, exist_ok=True)
             yield
         finally:
-            _remove_empty_directories(made)
+            with contextlib.suppress(OSError):  # something came into them
+                for directory in missing:
+                    directory.rmdir()
 
     def take(self, is_over: IsOver) -> bool:
         """As `LeaseFile.take`."""
@@ -148,27 +152,3 @@ def _write_new_lease_file(path: Path, content: bytes) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _make_missing_directories(path: Path) -> list[Path]:
-    """Make a directory and those above it; the ones that were made, the deepest first."""
-    missing = []
-    while not os.path.lexists(path):
-        missing.append(path)
-        path = path.parent
-    made: list[Path] = []
-    try:
-        for directory in reversed(missing):
-            directory.mkdir(exist_ok=True)
-            made.insert(0, directory)
-    except OSError:
-        _remove_empty_directories(made)
-        raise
-    return made
-
-
-def _remove_empty_directories(directories: Iterable[Path]) -> None:
-    """Remove those that are empty."""
-    with contextlib.suppress(OSError):
-        for directory in directories:
-            directory.rmdir()

@@ -10,10 +10,10 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from sweep.store.backends.trees import write_text_atomically
+from sweep.store.backends.places import write_text_atomically
 from sweep.store.lease.holder import (
     LeaseHolder,
     check_printable_text,
@@ -23,10 +23,11 @@ from sweep.store.lease.holder import (
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 
-Read = TypeVar("Read")
 SUBMITTED, CANCEL = ".submitted", ".cancel"
 MOST_LETTERS = 1000  # of a text in such a file: there may be an error's
 LOOK_SECONDS = 2.0  # between two looks whether a run is to end
+# There is no such file, or it is none as we write them.
+NOT_OURS = (FileNotFoundError, ValueError, TypeError, KeyError)
 QUEUED, RUNNING, ENDED = "queued", "running", "ended"
 
 
@@ -78,9 +79,9 @@ class Submission:
 
 def submission_of_store(store: Store) -> Submission | None:
     """The `Submission` of a store, None if there is none."""
-    return _read_request_file(
-        store, SUBMITTED, lambda found: Submission(**check_printable_text(found, MOST_LETTERS))
-    )
+    with contextlib.suppress(*NOT_OURS):
+        return Submission(**check_printable_text(_read_request(store, SUBMITTED), MOST_LETTERS))
+    return None
 
 
 def note_submission(store: Store, submission: Submission) -> None:
@@ -105,8 +106,11 @@ def request_cancellation(store: Store, names: Sequence[str]) -> None:
 
 def cancellation_reason(store: Store, *names: str) -> str:
     """The reason why a process of one of some names is to end; empty without a request."""
-    found = _read_request_file(store, CANCEL, _parse_cancellation_request)
-    return found[0] if found and {*names} & found[1] else ""
+    with contextlib.suppress(*NOT_OURS):
+        found = _read_request(store, CANCEL)
+        if {*names} & {*found["names"]}:
+            return check_printable_text({"reason": found["reason"]}, MOST_LETTERS)["reason"]
+    return ""
 
 
 def withdraw_cancellation(store: Store) -> None:
@@ -159,20 +163,5 @@ def wait_until_lease_released(store: Store, names: Sequence[str], seconds: float
     return True
 
 
-# --- files -----------------------------------------------------------------------------------
-
-
-def _parse_cancellation_request(found: Mapping[str, Any]) -> tuple[str, set[str]]:
-    """The reason of a cancellation request, and the names that it cancels."""
-    reason = check_printable_text({"reason": found["reason"]}, MOST_LETTERS)["reason"]
-    return reason, {name for name in found["names"] if isinstance(name, str)}
-
-
-def _read_request_file(
-    store: Store, ending: str, make: Callable[[dict[str, Any]], Read]
-) -> Read | None:
-    """What is in one of these files, None if there is none, or none as we write them."""
-    try:
-        return make(parse_json_object(read_first_bytes_of_file(store.real.sibling(ending))))
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
+def _read_request(store: Store, ending: str) -> dict[str, Any]:
+    return parse_json_object(read_first_bytes_of_file(store.real.sibling(ending)))

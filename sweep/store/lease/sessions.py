@@ -1,4 +1,8 @@
-"""Sessions and attempts, and the flags by which a process ends its tasks."""
+"""Sessions and attempts, the flags by which a process ends its tasks, and whether the store stays.
+
+People move and delete stores while a run writes to them. Then the run's messages about the store
+must be true, and nothing may be written into another store at its path.
+"""
 
 import contextlib
 import functools
@@ -12,8 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
-from sweep.errors import Interrupted, LeaseLost, StoreUnseen, VersionMismatch
-from sweep.store.backends.places import place_is_file
+from sweep.errors import Interrupted, LeaseLost, StoreLost, StoreUnseen, VersionMismatch
+from sweep.store.backends.places import METADATA, Place, place_is_file
+from sweep.store.lease.holder import SessionRecord
 from sweep.store.lease.lease import is_lease_held_by_another
 from sweep.store.store import Store
 
@@ -175,3 +180,72 @@ class Attempt:
         if time.monotonic() >= self._looked + LOOK_SECONDS:
             self.session.check(self._store)
             self._looked = time.monotonic()
+
+
+class Presence:
+    """Whether the store of a run still exists, and is still the same one.
+
+    Parameters
+    ----------
+    store : sweep.store.store.Store
+        It need not exist yet.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._was_there = store, False
+        self._id = ""  # that the store has in its sessions
+
+    def note_store(self) -> None:
+        """Note that the store exists."""
+        self._was_there = True
+
+    def begun(self, session: SessionRecord) -> None:
+        """Note the session that `sweep.store.commit.fold` has begun in the store."""
+        self._was_there, self._id = True, session.store
+
+    def ended(self) -> None:
+        """Note that the session has ended."""
+        self._id = ""
+
+    def check(self) -> None:
+        """Raise `StoreLost` if the store was moved, deleted or replaced."""
+        is_same = None
+        with contextlib.suppress(OSError):  # which says nothing
+            if self._id and (is_same := self._store.session.store == self._id):
+                return
+        if self._was_there and _is_file_missing(self._store.place / METADATA):
+            raise StoreLost(
+                f"the store {self._store} is gone: it was moved or deleted while this run wrote to "
+                "it. If it was moved, move it back, and the same command goes on from what it "
+                "holds; if it was deleted, the same command computes everything again"
+            )
+        if is_same is False:
+            raise StoreLost(
+                f"the store {self._store} is another one than this run wrote to: that was moved or "
+                "deleted, and this one put in its place. If it was moved, move it back, and the "
+                "same command goes on from what it holds; or see what is there: "
+                f"`sweep status {self._store}`"
+            )
+
+    @contextlib.contextmanager
+    def noticed(self) -> Iterator[None]:
+        """Turn errors into `StoreLost` where a missing store caused them; a context manager."""
+        try:
+            yield
+        except (Interrupted, StoreLost):
+            raise
+        except Exception as error:
+            try:
+                self.check()
+            except StoreLost as lost:
+                raise lost from error
+            raise
+
+
+def _is_file_missing(file: Place) -> bool:
+    """Whether a file is known not to be there; an error of the file system says nothing."""
+    try:
+        file.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
+    return False

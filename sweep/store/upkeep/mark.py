@@ -11,7 +11,8 @@ import numpy as np
 
 from sweep.store.backends.places import WriteCheck
 from sweep.store.commit import fold
-from sweep.store.commit.ledger import Ledger, ledger_of_group, note_files
+from sweep.store.commit.ledger import ledger_of_group, note_files
+from sweep.store.commit.records import CHECKPOINT, Ledger, list_records, records_folder
 from sweep.store.commit.shards import Draft
 from sweep.store.files import RowNumbers
 from sweep.store.store import Store
@@ -35,7 +36,11 @@ def mark_runs_not_computed(
     """
     arrays, rows = store.anew().arrays_of_group(group), np.unique(rows)
     ledger, written = ledger_of_group(store, group), Ledger()
-    fold.remove_checkpoints(store, group, rows, check)
+    listed = list_records(records_folder(store.place, group), CHECKPOINT)
+    check()
+    for record in listed:
+        if ((rows >= record.name.start) & (rows < record.name.stop)).any():
+            record.remove()
     for name, value in ((variables.SAMPLE_COUNT.name, 0), ("status", variables.PENDING)):
         if name not in arrays:
             continue

@@ -299,7 +299,7 @@ def test_a_lock_asks_for_no_more_patience_than_ours(seconds, believed):
 @pytest.mark.parametrize("content", [b"[" * 9000, b"[]", b'{"a": 1}', b'"x"', b"\xff", b"7"])
 def test_what_stands_beside_a_store_may_be_garbage(lock, place, called, content):
     files = [place / "nasty.zarr.submitted", place / "nasty.zarr.cancel",
-             place / "nasty.zarr/_geosweep/in-flight.json"]  # fmt: skip
+             place / "nasty.zarr/_geosweep/progress.json"]  # fmt: skip
     lock.write_text(lease_text())
     for file in files:
         file.write_bytes(content)
