@@ -18,10 +18,9 @@ from sweep.plots.over_time import (
     megno_over_time,
     unit_length_over_time,
 )
-from sweep.plots.page_setup import page
 from sweep.plots.scans import values_against
 from sweep.plots.spheres import sphere
-from sweep.plots.style import save, show_in_notebooks
+from sweep.plots.style import page, save, show_in_notebooks
 from sweep.plots.work import plot_work_panels
 from sweep.plugins.plots import PlotKind
 from sweep.store.open import open_experiment
@@ -165,7 +164,7 @@ def save_all(
     directory, stem = Path(directory), escape_control_characters(stem)  # perhaps of a store
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    for given, options in (kinds or dict.fromkeys(KINDS, {})).items():
+    for given, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
         kind = _known_plot_kind(given)
         try:
             figure = picture(kind, dataset, **options)

@@ -91,7 +91,7 @@ def test_the_median_over_starts_is_drawn():
     (ax,) = plots.energy_over_time(table).axes
     (line,) = ax.lines
     np.testing.assert_allclose(line.get_ydata(), 2 * 2 * 0.01**4 * TIMES)
-    assert ax.get_title(loc="left") == "h = 0.01, median and range over 3 starts"
+    assert ax.figure.caption == ["h = 0.01, median and range over 3 starts"]
     assert ax.get_ylabel() == "max |E − E₀| over steps [J]"
     assert ax.get_xlabel() == "time t [s]"
 
@@ -124,7 +124,7 @@ def test_a_curve_ends_when_half_of_its_runs_have_stopped():
     assert cross.get_xdata().tolist() == [TIMES[19]]
     # Of three, of which one is beyond all, the median is the larger of the others, 3 c.
     np.testing.assert_allclose(variational.get_ydata()[20:], 2 * 3 * 0.01**2 * TIMES[20:])
-    assert "a run stopped, a curve ends when half have" in figure.axes[0].get_title(loc="left")
+    assert "a run stopped, a curve ends when half have" in figure.get_suptitle()
 
 
 def test_very_many_integrators_have_a_panel_for_each_family():
@@ -155,6 +155,7 @@ def test_a_picture_says_what_it_is_of(table):
     assert said == [
         table.attrs["title"],
         "count = 2, mass = 1 kg each, length = (1, 2) m, gravity = 9.81 m s⁻²; T = 10 s; 2 starts",
+        "h = 0.01, median and range over 2 starts",
     ]
 
 
