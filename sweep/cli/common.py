@@ -546,6 +546,11 @@ def write_from_template(template: str, path: str, changes: Mapping[str, str]) ->
     return target
 
 
+def picture_file_stem(experiment: str, kind: str) -> str:
+    """Name of the file of a picture, without an ending."""
+    return f"{escape_control_characters(experiment).replace(' ', '-')}-{kind}"
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture, or why there is none.
@@ -573,13 +578,13 @@ class Picture:
     @property
     def file_stem(self) -> str:
         """Name of its file, without an ending."""
-        return f"{escape_control_characters(self.name).replace(' ', '-')}-{self.kind}"
+        return picture_file_stem(self.name, self.kind)
 
-    def save(self, path: Path) -> Path:
+    def save(self, path: Path, mark: str = "") -> Path:
         """Write it to a file, whose directory is made; `InputError` where that cannot be."""
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            sweep.plots.save(self.figure, path)
+            sweep.plots.save(self.figure, path, mark)
         return path
 
 

@@ -11,8 +11,9 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.common import draw_pictures, open_experiments_for_command
+from sweep.cli.common import draw_pictures, open_experiments_for_command, picture_file_stem
 from sweep.cli.progress import ProgressLine
+from sweep.plots.marks import digest_of_pictures, picture_mark, unchanged_pictures
 from sweep.store.store import Store
 from sweep.tables.answers import ANSWERS
 
@@ -63,23 +64,37 @@ def decisions_for_json(decisions: "Decisions") -> dict[str, Any]:
 def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> None:
     """Write the plots, or print why they cannot be written: the run is complete all the same."""
     directory, lines = default_plot_directory(store), list[str]()
+    drawn = unchanged = 0
     with ProgressLine() as line:
         try:
             for done, (name, dataset) in enumerate(datasets.items()):
-                line.show(f"Pictures of {name}", done / len(datasets))
                 kinds = (*KINDS, *_kinds_that_fit(dataset))
+                files = {kind: directory / f"{picture_file_stem(name, kind)}.png" for kind in kinds}
+                digest = digest_of_pictures(dataset, kinds)
+                if same := unchanged_pictures(files, digest):
+                    unchanged += len(same)
+                    continue
+                line.show(f"Pictures of {name}", done / len(datasets))
                 asked = {sweep.plots.KINDS[kind]: dict[str, Any]() for kind in kinds}
-                for picture in draw_pictures({name: dataset}, asked):
-                    if picture.figure is not None:
-                        picture.save(directory / f"{picture.file_stem}.png")
-                    elif picture.kind == "sphere" and "state" in dataset:
-                        lines.append(f"No picture of {name} on the sphere: {picture.error}")
+                pictures = list(draw_pictures({name: dataset}, asked))
+                written = [picture for picture in pictures if picture.figure is not None]
+                said = [
+                    f"No picture of {name} on the sphere: {picture.error}"
+                    for picture in pictures
+                    if picture.error and picture.kind == "sphere" and "state" in dataset
+                ]
+                # Without a mark they are drawn again next time, and what is said is said again.
+                mark = picture_mark(digest, [p.kind for p in written])
+                for picture in written:
+                    picture.save(files[picture.kind], "" if said else mark)
+                drawn, lines = drawn + len(written), lines + said
         except InputError as error:
             line.close()
             click.echo(f"\nNo plots: {error}", err=True)
             return
+    kept = f" ({drawn} drawn, {unchanged} unchanged)" if unchanged else ""
     page = f"All on one page: sweep report {store}"
-    click.echo("\n" + "\n".join([f"Plots: {directory}", *lines, page]))
+    click.echo("\n" + "\n".join([f"Plots: {directory}{kept}", *lines, page]))
 
 
 def _kinds_that_fit(dataset: "xr.Dataset") -> list[str]:
