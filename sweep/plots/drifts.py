@@ -242,16 +242,13 @@ def _title_drift_strip(ax: Axes, row: DriftEstimate, title: str, colour: str, wi
     """Write above a strip of a width in inches what it is; the verdict; what drifts more."""
     said = [row.in_words if row.reason else f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"]
     said += [f"{one} (95 %)" for one in row.compared if one.equal_step][:1]
-    whole = "; ".join(said).replace(" %", "\N{NO-BREAK SPACE}%")
-    lines = textwrap.wrap(whole, int(width * CHARACTERS))
-    small: dict[str, Any] = {"fontsize": 8.0, "color": "0.15", "va": "bottom", "linespacing": 1.15}
-    ax.text(
-        0.0,
-        1.02,
-        "\n".join(lines).replace("\N{NO-BREAK SPACE}", " "),
-        transform=ax.transAxes,
-        **small,
+    most, whole = int(width * CHARACTERS), "; ".join(said)
+    lines = (
+        [whole] if len(whole) <= most else [p for line in said for p in textwrap.wrap(line, most)]
     )
+    small: dict[str, Any] = {"fontsize": 8.0, "color": "0.15", "va": "bottom", "linespacing": 1.15}
+    ax.text(0.0, 1.02, "\n".join(lines), transform=ax.transAxes, **small)
     bold: dict[str, Any] = {"fontsize": 8.5, "color": colour, "fontweight": "bold", "loc": "left"}
-    title = textwrap.fill(title, int(width * BOLD_CHARACTERS))
+    title = title.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    title = textwrap.fill(title, int(width * BOLD_CHARACTERS)).replace("\N{NO-BREAK SPACE}", " ")
     ax.set_title(title, pad=6.0 + 10.5 * len(lines), **bold)

@@ -75,6 +75,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 OPEN = "open: does not count"  # what an open mark means in every picture
 MOST_PANELS = 6  # of spheres, or of different errors
 PANEL = 2.6  # inches: the least width of a legible panel
+BESIDE = 3.0  # inches: that of a panel beside a legend, which might stand below
 MOST_OF_A_KIND = 12  # panels that share an axis
 MOST_ACROSS = 3  # panels side by side
 LINE = 0.65  # inches: a line in a legend, and the gap behind its name
@@ -330,13 +331,13 @@ class Drawing(Figure):
         for own in of:
             entries |= own | entries
         if len(axes) > 1 and len(entries) == sum(map(len, of)):
-            self._add_legends_below_panels(axes, of)
+            self._add_legends_below_panels(axes, of, title)
             return
         width, height = self.get_size_inches()
         place: dict[str, Any] = {"loc": "outside right center", "title": title}
         beside = self.legend(entries.values(), entries, **(LEGEND | place))
         extent = beside.get_window_extent()
-        if current_page().narrow or (width - extent.width / self.dpi) / self.columns < PANEL:
+        if current_page().narrow or (width - extent.width / self.dpi) / self.columns < BESIDE:
             beside.remove()
             place["loc"] = "outside lower left"
             below = _legend_in_columns(self, entries, width, **place)
@@ -345,14 +346,14 @@ class Drawing(Figure):
             self.set_figheight(max(height, extent.height / self.dpi))
 
     def _add_legends_below_panels(
-        self, axes: Sequence[Axes], of: Sequence[Mapping[str, Artist]]
+        self, axes: Sequence[Axes], of: Sequence[Mapping[str, Artist]], title: str | None
     ) -> None:
         width = 0.9 * self.get_figwidth() / self.columns
         heights = []
         for ax, own in zip(axes, of, strict=True):
             under = ax.transAxes + ScaledTranslation(0.0, -BELOW, self.dpi_scale_trans)
             place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0.0), "bbox_transform": under}
-            legend = _legend_in_columns(ax, own, width, borderaxespad=0.0, **place)
+            legend = _legend_in_columns(ax, own, width, borderaxespad=0.0, title=title, **place)
             heights.append(_height_in_inches(legend))
         rows = range(0, len(axes), self.columns)
         more = sum(max(heights[first : first + self.columns]) for first in rows)
@@ -505,6 +506,7 @@ def write_heading(figure: Figure, text: str) -> None:
     """Write text above a figure, in place of what stands there, and make it as much higher."""
     before = figure.get_suptitle()
     high = _height_in_inches(figure.suptitle(before, **HEADING)) if before else 0.0
+    text = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
     text = escape_controls_in_lines(text)
     more = _height_in_inches(figure.suptitle(text, **HEADING)) - high
     figure.set_figheight(figure.get_figheight() + more)

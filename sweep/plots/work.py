@@ -56,7 +56,7 @@ PALE = 0.45
 FEWEST_MEASURED = 2  # CPU times in a panel that compares them
 # Up to which ratio of the ends of an axis ticks are at which multiples of powers of ten.
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
-REASON = 42  # characters of a line within a panel
+REASON = 38  # characters of a line within a panel
 MOST_BELOW = 3  # panels in a narrow column
 MOST_RECOMMENDED = 10  # curves in the picture of a recommendation
 SPAN = 1e6  # times the bound, above and below: errors beyond say no more

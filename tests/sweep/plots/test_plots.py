@@ -281,7 +281,9 @@ def test_errors_of_several_times_have_theirs_each():
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["gravity=1, at t = 10 s", "gravity=9.81, at t = 4 s"]
     assert figure.axes[0].get_ylabel() == "global error"
-    assert "at t = 4 – 10 s, until which it holds" in figure.get_suptitle().replace("\n", " ")
+    assert "at t = 4 – 10 s, until which it holds" in figure.get_suptitle().replace(
+        "\xa0", " "
+    ).replace("\n", " ")
     one = table.isel(run=np.flatnonzero(table["gravity"] == 1.0))
     own = (one["integrator"] == "rk4").values[:, None] & (TIMES > 4.0)
     for name in ("global_error", "reference_error"):

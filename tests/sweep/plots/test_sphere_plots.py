@@ -108,9 +108,7 @@ def test_lines_join_close_samples_and_points_stand_for_a_section():
 
 def test_the_caption_says_what_is_shown():
     figure = plots.sphere(states(starts=30))
-    assert figure.get_suptitle() == (
-        "spherical_midpoint, h = 0.1, 30 starts, 51 samples until t = 10 s"
-    )
+    assert figure.caption == ["spherical_midpoint, h = 0.1, 30 starts, 51 samples until t = 10 s"]
     assert figure.legends == []
     longer = states()
     longer["state"] = 2.0 * longer["state"]
@@ -161,7 +159,7 @@ def test_a_run_that_stopped_is_drawn_until_then():
 
 def test_no_more_than_can_be_told_apart():
     figure = plots.sphere(states(starts=240, times=np.linspace(0.0, 2000.0, 2001)))
-    assert "200 of 240 starts, 1500 samples until t = 1499 s" in figure.get_suptitle()
+    assert "200 of 240 starts, 1500 samples until t = 1499 s" in figure.caption[0]
 
 
 # --- many bodies ------------------------------------------------------------------------------
