@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import xarray as xr
 
-MARK = re.compile(rb"geosweep ([0-9a-f]{64}) ([a-z0-9 -]+)")
+MARK = re.compile(rb"geosweep ([0-9a-f]{64}) ([a-z0-9 -]+)\.")  # what follows may be any byte
+PNG_END = b"IEND\xaeB`\x82"  # which a file that was cut off lacks
 DRAWING = ("analysis", "plots")  # folders of the code that decides how a picture looks
 
 
@@ -56,11 +57,11 @@ def digest_of_pictures(dataset: xr.Dataset, kinds: Iterable[str]) -> str:
 
 def picture_mark(digest: str, kinds: Iterable[str]) -> str:
     """The text that each picture of an experiment keeps: the digest, and the kinds of all."""
-    return f"geosweep {digest} {' '.join(sorted(kinds))}"
+    return f"geosweep {digest} {' '.join(sorted(kinds))}."
 
 
 def unchanged_pictures(files: Mapping[str, Path], digest: str) -> list[str]:
-    """The kinds whose pictures have a digest; none if one that was drawn with them is missing.
+    """The kinds whose PNGs have a digest; none if one that was drawn with them is missing.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ def unchanged_pictures(files: Mapping[str, Path], digest: str) -> list[str]:
         As of `digest_of_pictures`.
     """
     texts = {kind: file.read_bytes() for kind, file in files.items() if file.is_file()}
-    marks = {kind: found for kind, text in texts.items() if (found := MARK.search(text))}
+    whole = {kind: text for kind, text in texts.items() if text.endswith(PNG_END)}
+    marks = {kind: found for kind, text in whole.items() if (found := MARK.search(text))}
     own = {kind: mark for kind, mark in marks.items() if mark[1].decode() == digest}
-    whole = all(mark[2].decode().split() == sorted(own) for mark in own.values())
-    return list(own) if whole else []
+    complete = all(mark[2].decode().split() == sorted(own) for mark in own.values())
+    return list(own) if complete else []

@@ -337,7 +337,7 @@ def _draw_path_panels(picture: Picture, view: View) -> Drawing:
     columns = 1 if len(panels) <= 2 or current_page().narrow else 2
     rows = -(-len(panels) // columns)
     width = figure_width(0.4 + 6.6 * columns)
-    figure = new_figure(width, 0.3 + 0.52 * width / columns * rows)
+    figure = new_figure(width, 0.1 + 0.52 * width / columns * rows)
     figure.columns = 2 * columns
     axes = figure.subplots(rows, 2 * columns, squeeze=False).reshape(-1, 2)
     lines = all(is_dense_enough_for_lines(panel.directions) for panel in panels)
@@ -423,7 +423,7 @@ def _draw_sphere_snapshots(picture: Picture, view: View) -> Drawing:
     across = min(3, count) if current_page().narrow else count
     down = -(-count // across)  # rows of discs of a panel
     width = figure_width(0.4 + 2.0 * across)
-    figure = new_figure(width, 0.3 + (0.3 + (width - 0.2) / across) * down * len(panels))
+    figure = new_figure(width, (0.3 + (width - 0.2) / across) * down * len(panels))
     grid = figure.subplots(down * len(panels), across, squeeze=False)
     for panel, axes in zip(panels, grid.reshape(len(panels), -1), strict=True):
         for k, ax in enumerate(axes[:count]):

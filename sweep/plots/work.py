@@ -100,10 +100,9 @@ def work_precision(
     check_known("measure of work", against, WORK, key="against")
     table: xr.Dataset = run_table_without_repeats(dataset)
     error = chosen_errors_for_work(table, error, at)[0]
-    of_values: dict[str, list[WorkEstimate]] = {}
-    for row in rows_on_log_axis(work_table(dataset, error, at), error, against):
-        of_values.setdefault(axis_values_in_words(row.parameters), []).append(row)
-    return _draw_work([Panel(title, rows, against) for title, rows in of_values.items()], table)
+    rows = rows_on_log_axis(work_table(dataset, error, at), error, against)
+    cells = grouped(rows, lambda row: axis_values_in_words(row.parameters))
+    return _draw_work([Panel(title, own, against) for title, own in cells.items()], table)
 
 
 def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) -> Drawing:
