@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +34,13 @@ from sweep.plots.style import (
     figure_width,
     new_figure,
     note_numbers,
+    size_in_inches,
     style_plain_axis,
     superscript_number,
     units_with_superscripts,
+    wrap_text,
 )
+from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
 MOST_STARTS = 4096  # of more starts so many are drawn, evenly spread over them
 MOST_COLUMNS, MOST_STRIPS = 3, 12
-CHARACTERS, BOLD_CHARACTERS = 16.0, 13.5  # to an inch of what stands above a strip
+LINE = 0.15  # inches: height of a line above a strip, of which there are two
 BAND = (0.05, 0.95)  # quantiles over the starts
 
 
@@ -128,7 +130,7 @@ def drift_over_time(
     for in_row, (name, own) in zip(axes, of_integrators.items(), strict=True):
         largest = max(strip.largest for strip in own)
         power = math.floor(math.log10(largest)) if largest > 0 else 0
-        labelled = False
+        labelled, lines = False, 2
         for ax, values in zip(in_row, columns, strict=True):
             if (name, values) not in strips:
                 ax.remove()
@@ -136,11 +138,13 @@ def drift_over_time(
             strip, colour = strips[name, values], styles[name]["color"]
             _draw_drift_strip(ax, strip, power, colour)
             title = ", ".join(filter(None, [name, values, steps[name, values]]))
-            _title_drift_strip(ax, strip.row, title, colour, width / len(columns) - 0.8)
+            said = _title_drift_strip(ax, strip.row, title, colour, width / len(columns) - 0.8)
+            lines = max(lines, said)
             if not labelled:
                 ax.set_ylabel(_drift_axis_label(strip.row, power), fontsize=8)
             labelled = True
             ax.set_xlim(*table["time"].values[[0, -1]])
+        figure.set_figheight(figure.get_figheight() + LINE * (lines - 2))
     for ax in axes[-1]:
         ax.set_xlabel(axis_label_with_units(table["time"], "time t"))
     coverage = Coverage.of_run_table(table, [strip.starts for strip in strips.values()])
@@ -238,17 +242,18 @@ def _draw_drift_strip(ax: Axes, strip: DriftStrip, power: int, colour: str) -> N
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
-def _title_drift_strip(ax: Axes, row: DriftEstimate, title: str, colour: str, width: float) -> None:
-    """Write above a strip of a width in inches what it is; the verdict; what drifts more."""
+def _title_drift_strip(ax: Axes, row: DriftEstimate, title: str, colour: str, width: float) -> int:
+    """Write above a strip of a width in inches what it is and its verdict; returns the lines."""
     said = [row.in_words if row.reason else f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"]
     said += [f"{one} (95 %)" for one in row.compared if one.equal_step][:1]
-    most, whole = int(width * CHARACTERS), "; ".join(said)
-    lines = (
-        [whole] if len(whole) <= most else [p for line in said for p in textwrap.wrap(line, most)]
-    )
+    said = [escape_control_characters(one) for one in said]
     small: dict[str, Any] = {"fontsize": 8.0, "color": "0.15", "va": "bottom", "linespacing": 1.15}
-    ax.text(0.0, 1.02, "\n".join(lines), transform=ax.transAxes, **small)
+    below = ax.text(0.0, 1.02, "; ".join(said), transform=ax.transAxes, **small)
+    if size_in_inches(below)[0] > width:
+        below.set_text("\n".join(said))
+        wrap_text(below, width)
+    lines = below.get_text().count("\n") + 1
     bold: dict[str, Any] = {"fontsize": 8.5, "color": colour, "fontweight": "bold", "loc": "left"}
-    title = title.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
-    title = textwrap.fill(title, int(width * BOLD_CHARACTERS)).replace("\N{NO-BREAK SPACE}", " ")
-    ax.set_title(title, pad=6.0 + 10.5 * len(lines), **bold)
+    above = ax.set_title(escape_control_characters(title), pad=6.0 + 10.5 * lines, **bold)
+    wrap_text(above, width)
+    return lines + above.get_text().count("\n") + 1

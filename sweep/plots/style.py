@@ -28,7 +28,7 @@ from matplotlib.transforms import ScaledTranslation
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.selection import distinct_values_and_codes
 from sweep.plots.families import panel_families_of_integrators
-from sweep.text import escape_controls_in_lines
+from sweep.text import escape_control_characters, escape_controls_in_lines
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -79,6 +79,7 @@ BESIDE = 3.0  # inches: that of a panel beside a legend, which might stand below
 MOST_OF_A_KIND = 12  # panels that share an axis
 MOST_ACROSS = 3  # panels side by side
 LINE = 0.65  # inches: a line in a legend, and the gap behind its name
+MARGIN = 1.0  # inches: what a panel has on its left, and a legend leaves it
 BELOW = 0.42  # inches that ticks and label of an axis take
 MOST_SVG_BYTES = 500_000  # of a figure in a notebook
 HEADING: dict[str, Any] = {
@@ -324,7 +325,7 @@ class Drawing(Figure):
         Panels that have no curve in common get a legend each, below them.
         """
         of = [
-            {escape_controls_in_lines(label): handle for handle, label in zip(*own, strict=True)}
+            {escape_control_characters(label): handle for handle, label in zip(*own, strict=True)}
             for own in (ax.get_legend_handles_labels() for ax in axes)
         ]
         entries: dict[str, Artist] = {}
@@ -336,14 +337,14 @@ class Drawing(Figure):
         width, height = self.get_size_inches()
         place: dict[str, Any] = {"loc": "outside right center", "title": title}
         beside = self.legend(entries.values(), entries, **(LEGEND | place))
-        extent = beside.get_window_extent()
-        if current_page().narrow or (width - extent.width / self.dpi) / self.columns < BESIDE:
+        wide, high = size_in_inches(beside)
+        if current_page().narrow or (width - wide) / self.columns < BESIDE:
             beside.remove()
             place["loc"] = "outside lower left"
             below = _legend_in_columns(self, entries, width, **place)
-            self.set_figheight(height + _height_in_inches(below))
+            self.set_figheight(height + size_in_inches(below)[1])
         else:
-            self.set_figheight(max(height, extent.height / self.dpi))
+            self.set_figheight(max(height, high))
 
     def _add_legends_below_panels(
         self, axes: Sequence[Axes], of: Sequence[Mapping[str, Artist]], title: str | None
@@ -354,7 +355,7 @@ class Drawing(Figure):
             under = ax.transAxes + ScaledTranslation(0.0, -BELOW, self.dpi_scale_trans)
             place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0.0), "bbox_transform": under}
             legend = _legend_in_columns(ax, own, width, borderaxespad=0.0, title=title, **place)
-            heights.append(_height_in_inches(legend))
+            heights.append(size_in_inches(legend)[1])
         rows = range(0, len(axes), self.columns)
         more = sum(max(heights[first : first + self.columns]) for first in rows)
         self.set_figheight(self.get_figheight() + more)
@@ -496,7 +497,8 @@ def new_panels(titles: Sequence[str], shared: bool = True) -> tuple[Drawing, lis
     for ax in axes[len(titles) :]:
         ax.remove()
     for ax, title in zip(axes, titles, strict=False):
-        style_plain_axis(ax, title)
+        style_plain_axis(ax)
+        wrap_text(ax.set_title(title, loc="left"), width / columns - MARGIN)
         ax.tick_params(labelbottom=True)  # each has its label
     figure.columns = columns
     return figure, axes[: len(titles)]
@@ -505,16 +507,27 @@ def new_panels(titles: Sequence[str], shared: bool = True) -> tuple[Drawing, lis
 def write_heading(figure: Figure, text: str) -> None:
     """Write text above a figure, in place of what stands there, and make it as much higher."""
     before = figure.get_suptitle()
-    high = _height_in_inches(figure.suptitle(before, **HEADING)) if before else 0.0
+    high = size_in_inches(figure.suptitle(before, **HEADING))[1] if before else 0.0
     text = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
     text = escape_controls_in_lines(text)
-    more = _height_in_inches(figure.suptitle(text, **HEADING)) - high
+    more = size_in_inches(figure.suptitle(text, **HEADING))[1] - high
     figure.set_figheight(figure.get_figheight() + more)
 
 
-def _height_in_inches(artist: Artist) -> float:
-    figure = artist.get_figure(root=True)
-    return artist.get_window_extent().height / figure.dpi if figure else 0.0
+def size_in_inches(artist: Artist) -> tuple[float, float]:
+    """Width and height of what is drawn."""
+    figure, extent = artist.get_figure(root=True), artist.get_window_extent()
+    dpi = figure.dpi if figure else 72.0
+    return extent.width / dpi, extent.height / dpi
+
+
+def wrap_text(text: Text, width: float) -> None:
+    """Break a text into lines that are no wider than a width in inches, not beside a ``=``."""
+    lines = text.get_text().replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}").split("\n")
+    if (wide := size_in_inches(text)[0]) > width:
+        most = max(1, int(max(map(len, lines)) * width / wide))
+        lines = [textwrap.fill(line, most) for line in lines]
+    text.set_text("\n".join(lines).replace("\N{NO-BREAK SPACE}", " "))
 
 
 def _legend_in_columns(
@@ -523,14 +536,13 @@ def _legend_in_columns(
     """A legend with as many columns as fit in a width in inches; longer names are wrapped."""
     options |= LEGEND
     legend = of.legend(entries.values(), entries, **options)
-    figure = legend.get_figure(root=True)
-    names = [text.get_window_extent().width for text in legend.get_texts()]
-    widest = max(names, default=0.0) / (figure.dpi if figure else 72.0)
-    legend.remove()
-    most = int(max(map(len, entries), default=1) * (width - LINE) / max(widest, LINE))
-    labels = [textwrap.fill(label, most) for label in entries] if widest + LINE > width else entries
-    columns = max(1, min(len(entries), int(width / (widest + LINE))))
-    return of.legend(entries.values(), labels, ncols=columns, **options)
+    widest = max(size_in_inches(text)[0] for text in legend.get_texts())
+    if columns := int(width / (widest + LINE)):
+        legend.remove()
+        return of.legend(entries.values(), entries, ncols=min(columns, len(entries)), **options)
+    for text in legend.get_texts():
+        wrap_text(text, width - LINE)
+    return legend
 
 
 def axis_label_with_units(array: xr.DataArray, text: str, form: str = "{} [{}]") -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +18,7 @@ from sweep.analysis.runs.selection import axis_values_in_words, run_table_withou
 from sweep.plots.scans import draw_scan, scan_of_costs
 from sweep.plots.style import (
     GREY,
+    MARGIN,
     MOST_OF_A_KIND,
     MOST_PANELS,
     OPEN,
@@ -36,6 +36,7 @@ from sweep.plots.style import (
     set_plain_step_ticks,
     style_log_error_axis,
     units_with_superscripts,
+    wrap_text,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ PALE = 0.45
 FEWEST_MEASURED = 2  # CPU times in a panel that compares them
 # Up to which ratio of the ends of an axis ticks are at which multiples of powers of ten.
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
-REASON = 38  # characters of a line within a panel
 MOST_BELOW = 3  # panels in a narrow column
 MOST_RECOMMENDED = 10  # curves in the picture of a recommendation
 SPAN = 1e6  # times the bound, above and below: errors beyond say no more
@@ -200,6 +200,7 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
         for panel in panels
     ]
     figure, axes = new_panels(titles, shared)
+    room = figure.get_figwidth() / figure.columns - MARGIN
     figure.coverage = Coverage.of_run_table(
         table,
         [row.starts for row in rows],
@@ -211,8 +212,9 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
         why = why_cpu_times_not_comparable(panel.rows) if panel.against == "cpu_time" else ""
         if not panel.compares:
             ax.set_axis_off()
-            said = textwrap.fill(f"No CPU time is drawn. {why}.", REASON)
-            ax.text(0.0, 0.95, said, va="top", transform=ax.transAxes, color="0.3")
+            said = f"No CPU time is drawn. {why}."
+            text = ax.text(0.0, 0.95, said, va="top", transform=ax.transAxes, color="0.3")
+            wrap_text(text, room)
             continue
         if not shared:
             ax.set_ylabel(_work_error_axis_label(table, panel.rows[0]))
@@ -226,8 +228,8 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
         set_log_ticks(ax.xaxis, "{x:g}" if panel.against == "cpu_time" else "{x:,.0f}", TICKS)
         style_log_error_axis(ax)
         if why:
-            said = textwrap.fill(f"open: {why}", REASON)
-            ax.set_title(f"{ax.get_title(loc='left')}\n{said}".strip(), loc="left")
+            title = f"{ax.get_title(loc='left')}\nopen: {why}".strip()
+            wrap_text(ax.set_title(title, loc="left"), room)
     if shared:
         figure.label_rows(axes, _work_error_axis_label(table, rows[0], once))
     some_open = not all(
