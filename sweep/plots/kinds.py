@@ -1,5 +1,6 @@
 """The kinds of pictures that `sweep plot` draws, by name."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,8 +112,8 @@ def picture(
     Raises
     ------
     InputError
-        For an unknown kind, and where the dataset lacks results for it: it says which, and what
-        to add to the study.
+        For an unknown kind or option, and where the dataset lacks results for it: it says which,
+        and what to add to the study.
 
     Examples
     --------
@@ -122,6 +123,12 @@ def picture(
     """
     known = _known_plot_kind(kind)
     runs = run_table(open_experiment(dataset, experiment))
+    offered = inspect.signature(known.draw)
+    try:
+        offered.bind(runs, **options)
+    except TypeError as error:
+        words = ", ".join([*offered.parameters][1:]) or "none"
+        raise InputError(f"the plot {known.name}: {error}; its options: {words}.") from None
     with page(width, font, heading):
         figure = show_in_notebooks(known.draw(runs, **options))
         return add_figure_heading(figure, run_table_without_repeats(runs), known.error)

@@ -232,6 +232,8 @@ def test_bad_input_is_refused_with_a_reason(tmp_path, table):
         plots.energy_over_time(table.drop_vars(["energy_error", "energy_error_abs_max"]))
     with pytest.raises(InputError, match="at least 2 sample intervals"):
         plots.energy_over_time(table.isel(time=[0, 50]))
+    with pytest.raises(InputError, match="plot energy: .*'x'; its options: step_size"):
+        plots.picture("energy", table, x="mass")
     with pytest.raises(InputError, match="no runs are selected"):
         plots.unit_length_over_time(table.isel(run=[]))
 
