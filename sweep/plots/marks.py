@@ -6,6 +6,7 @@ Matplotlib.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 MARK = re.compile(rb"geosweep ([0-9a-f]{64}) ([a-z0-9 -]+)\.")  # what follows may be any byte
 PNG_END = b"IEND\xaeB`\x82"  # which a file that was cut off lacks
-DRAWING = ("analysis", "plots")  # folders of the code that decides how a picture looks
 
 
 def digest_of_pictures(dataset: xr.Dataset, kinds: Iterable[str]) -> str:
@@ -26,7 +26,7 @@ def digest_of_pictures(dataset: xr.Dataset, kinds: Iterable[str]) -> str:
 
     These are coordinates, attributes and what is known of each run, among which are its identity
     and its measured times: a run that is computed again has others. So no series is read. Versions
-    of the package and of Matplotlib, and the code that draws, count too.
+    of the package and of Matplotlib, and all code of `sweep`, count too.
 
     Parameters
     ----------
@@ -38,11 +38,8 @@ def digest_of_pictures(dataset: xr.Dataset, kinds: Iterable[str]) -> str:
     -------
     str
     """
-    digest = hashlib.sha256(repr((*kinds, version("geosweep"), version("matplotlib"))).encode())
-    package = Path(__file__).parents[1]
-    for folder in DRAWING:
-        for file in sorted((package / folder).rglob("*.py")):
-            digest.update(file.read_bytes())
+    drawn_by = *kinds, version("geosweep"), version("matplotlib"), _hash_of_code()
+    digest = hashlib.sha256(repr(drawn_by).encode())
     digest.update(repr(sorted(dataset.attrs.items())).encode())
     for name, array in sorted(dataset.variables.items()):
         said = name, array.dims, array.shape, str(array.dtype), sorted(array.attrs.items())
@@ -52,6 +49,14 @@ def digest_of_pictures(dataset: xr.Dataset, kinds: Iterable[str]) -> str:
             digest.update(
                 array.values.tobytes() if numbers else repr(array.values.tolist()).encode()
             )
+    return digest.hexdigest()
+
+
+@functools.cache
+def _hash_of_code() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
