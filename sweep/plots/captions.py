@@ -6,14 +6,13 @@ from typing import Any
 import xarray as xr
 from matplotlib.figure import Figure
 
-from sweep.plots.page_setup import current_page
 from sweep.plots.style import (
-    LINE,
     Coverage,
     Drawing,
     axis_label_with_units,
+    current_page,
     units_with_superscripts,
-    write_above_figure,
+    write_heading,
 )
 from sweep.text import format_number
 from systems import ALL_SYSTEMS
@@ -38,23 +37,15 @@ def add_figure_heading(figure: Figure, dataset: xr.Dataset, error: str | None = 
     matplotlib.figure.Figure
         The same.
     """
-    lines = [
-        dataset.attrs.get("title", ""),
-        setting_caption(dataset, figure.coverage if isinstance(figure, Drawing) else None),
-    ]
-    lines += [error_norm_caption(dataset, error)] if error in dataset and error else []
+    coverage = figure.coverage if isinstance(figure, Drawing) else None
+    norm = error_norm_caption(dataset, error) if error and error in dataset else ""
+    lines = [dataset.attrs.get("title", ""), setting_caption(dataset, coverage), norm]
     lines = list(filter(None, lines))
     if isinstance(figure, Drawing):
         plain = [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
         figure.caption = [*plain, *figure.caption]
-    if not current_page().heading:
-        return figure
-    own = figure.get_suptitle()
-    figure.suptitle("")
-    for line in filter(None, [*lines, *own.split("\n")]):
-        write_above_figure(figure, line)
-    more = figure.get_suptitle().count("\n") - own.count("\n")
-    figure.set_figheight(figure.get_figheight() + LINE * (more + (not own)))
+    if current_page().heading:
+        write_heading(figure, "\n".join([*lines, figure.get_suptitle()]).strip())
     return figure
 
 

@@ -14,8 +14,7 @@ from PIL import Image
 
 from sweep.plots.captions import setting_caption
 from sweep.plots.kinds import KINDS
-from sweep.plots.page_setup import compact
-from sweep.plots.style import STYLE, Drawing, write_figure
+from sweep.plots.style import STYLE, Drawing, compact, write_figure
 
 MOST_OF_ALL = 3_000_000  # bytes of all pictures of a page
 MOST_SVG = 250_000  # bytes of one picture; more are slow to scroll

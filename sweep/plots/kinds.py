@@ -1,5 +1,6 @@
 """The kinds of pictures that `sweep plot` draws, by name."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,9 @@ from sweep.plots.over_time import (
     megno_over_time,
     unit_length_over_time,
 )
-from sweep.plots.page_setup import page
 from sweep.plots.scans import values_against
 from sweep.plots.spheres import sphere
-from sweep.plots.style import save, show_in_notebooks
+from sweep.plots.style import page, save, show_in_notebooks
 from sweep.plots.work import plot_work_panels
 from sweep.plugins.plots import PlotKind
 from sweep.store.open import open_experiment
@@ -112,8 +112,8 @@ def picture(
     Raises
     ------
     InputError
-        For an unknown kind, and where the dataset lacks results for it: it says which, and what
-        to add to the study.
+        For an unknown kind or option, and where the dataset lacks results for it: it says which,
+        and what to add to the study.
 
     Examples
     --------
@@ -123,6 +123,12 @@ def picture(
     """
     known = _known_plot_kind(kind)
     runs = run_table(open_experiment(dataset, experiment))
+    offered = inspect.signature(known.draw)
+    try:
+        offered.bind(runs, **options)
+    except TypeError as error:
+        words = ", ".join([*offered.parameters][1:]) or "none"
+        raise InputError(f"the plot {known.name}: {error}; its options: {words}.") from None
     with page(width, font, heading):
         figure = show_in_notebooks(known.draw(runs, **options))
         return add_figure_heading(figure, run_table_without_repeats(runs), known.error)
@@ -165,7 +171,7 @@ def save_all(
     directory, stem = Path(directory), escape_control_characters(stem)  # perhaps of a store
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    for given, options in (kinds or dict.fromkeys(KINDS, {})).items():
+    for given, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
         kind = _known_plot_kind(given)
         try:
             figure = picture(kind, dataset, **options)

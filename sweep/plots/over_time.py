@@ -12,25 +12,20 @@ from matplotlib import rc_context
 from integrators.errors import InputError
 from sweep.analysis.chaos import integrators_without_exponents
 from sweep.analysis.runs.selection import (
-    axis_values_in_words,
-    groups_of_runs,
     name_of_energy_quantity,
     run_table_without_repeats,
-    scanned_axes,
     take_runs,
 )
 from sweep.plots.families import panel_families_of_integrators, panel_title
-from sweep.plots.selection import runs_to_draw
+from sweep.plots.selection import curves_to_draw
 from sweep.plots.style import (
     STYLE,
     Coverage,
     CurveStyle,
     Drawing,
-    add_legend,
     axis_label_with_units,
     curve_styles_of_integrators,
-    label_first_of_rows,
-    new_panelled_figure,
+    new_panels,
     note_numbers,
     style_log_error_axis,
     style_log_time_axis,
@@ -42,7 +37,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    Panel = tuple[str, str]  # scanned values as text, and family
     Values = NDArray[np.floating[Any]]
 
 MOST_POINTS = 250  # along time: more cannot be told apart in print
@@ -179,6 +173,7 @@ def _runs_with_exponents(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     return with_exponents
 
 
+@rc_context(STYLE)
 def _plot_over_time(
     dataset: xr.Dataset, name: str, text: str, step_size: float | None, signed: bool = False
 ) -> Drawing:
@@ -207,54 +202,37 @@ def _plot_over_time(
     if dataset.sizes["time"] < 3:
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
     styles, families = curve_styles_of_integrators(dataset), panel_families_of_integrators(dataset)
-    runs, steps = runs_to_draw(dataset, step_size)
-    needed = [key for key in (name, "status") if key in dataset]
-    drawn = dataset[needed].isel(run=runs)
-    panels: dict[Panel, dict[str, Series]] = {}
-    sizes: dict[Panel, dict[str, str]] = {}
-    for key, members in groups_of_runs(drawn, [*scanned_axes(drawn), "integrator"]):
-        integrator = key.pop("integrator")
-        scanned = axis_values_in_words(key)
-        panel = scanned, families[integrator]
-        panels.setdefault(panel, {})[integrator] = error_series_to_draw(
-            drawn, members, name, signed
-        )
-        sizes.setdefault(panel, {})[integrator] = steps[scanned, integrator]
-    curves = [series for cells in panels.values() for series in cells.values()]
+    stored = dataset[[key for key in (name, "status") if key in dataset]]
+    panels: dict[str, list[tuple[str, str, Series]]] = {}  # integrators and their step sizes
+    for curve in curves_to_draw(dataset, step_size):
+        series = error_series_to_draw(stored, curve.runs, name, signed)
+        title = panel_title(curve.values, families[curve.integrator])
+        panels.setdefault(title, []).append((curve.integrator, curve.step, series))
+    curves = [series for of in panels.values() for _, _, series in of]
     if not signed and not any((series.values > 0).any() for series in curves):
         raise InputError(f"no run has a {name!r} other than 0 to show.")
-    all_sizes = {size for own in sizes.values() for size in own.values()}
-    titles = [
-        _panel_title_with_step_size(panel, set(sizes[panel].values()), all_sizes)
-        for panel in panels
-    ]
-    with rc_context(STYLE):
-        coverage = Coverage.of_run_table(
-            dataset, [series.runs_with_values for series in curves if series.runs_with_values]
-        )
-        caption = _over_time_caption(curves, all_sizes, coverage)
-        figure, axes = new_panelled_figure(titles, caption)
-        figure.coverage = coverage
-        for ax, (panel, cells) in zip(axes, panels.items(), strict=True):
-            several = len(set(sizes[panel].values())) > 1
-            for i, (integrator, series) in enumerate(cells.items()):
-                label = f"{integrator}, {sizes[panel][integrator]}" if several else integrator
-                _draw_time_curve(ax, series, label, styles[integrator], i / len(cells), signed)
-            if not signed:
-                style_log_error_axis(ax)
-            _set_time_axis(ax, dataset["time"].values)
-            ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
-        label_first_of_rows(axes, axis_label_with_units(dataset[name], text))
-        add_legend(figure, axes)
+    sizes = {title: {size for _, size, _ in of} for title, of in panels.items()}
+    common = set().union(*sizes.values())
+    figure, axes = new_panels(
+        [
+            ", ".join([title, *own]) if len(own) == 1 < len(common) else title
+            for title, own in sizes.items()
+        ]
+    )
+    counts = [series.runs_with_values for series in curves if series.runs_with_values]
+    figure.coverage = Coverage.of_run_table(dataset, counts)
+    figure.add_caption(_over_time_caption(curves, common, figure.coverage))
+    for ax, (title, of) in zip(axes, panels.items(), strict=True):
+        for i, (integrator, size, series) in enumerate(of):
+            label = f"{integrator}, {size}" if len(sizes[title]) > 1 else integrator
+            _draw_time_curve(ax, series, label, styles[integrator], i / len(of), signed)
+        if not signed:
+            style_log_error_axis(ax)
+        _set_time_axis(ax, dataset["time"].values)
+        ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
+    figure.label_rows(axes, axis_label_with_units(dataset[name], text))
+    figure.add_legend(axes)
     return figure
-
-
-def _panel_title_with_step_size(
-    panel: Panel, sizes: Collection[str], all_sizes: Collection[str]
-) -> str:
-    """Scanned values and the family; the step size too where panels have different ones."""
-    title = panel_title(*panel)
-    return ", ".join([title, *sizes]) if len(sizes) == 1 < len(all_sizes) else title
 
 
 def _over_time_caption(curves: Iterable[Series], sizes: Collection[str], coverage: Coverage) -> str:
@@ -262,12 +240,10 @@ def _over_time_caption(curves: Iterable[Series], sizes: Collection[str], coverag
     starts = max(coverage.counts)
     words = [*sizes] if len(sizes) == 1 else []
     words += [f"median and range over {coverage.starts_in_words}"] if starts > 1 else []
-    text = ", ".join(words)
-    if any(series.stopped.any() for series in curves):
-        # Of several starts, the median says that it counts them.
-        end = "a curve ends when half have" if starts > 1 else ""
-        text = "; ".join(filter(None, [text, ", ".join(filter(None, ["× a run stopped", end]))]))
-    return text
+    stopped = ["× a run stopped"] * any(series.stopped.any() for series in curves)
+    # Of several starts, the median says that it counts them.
+    stopped += ["a curve ends when half have"] * (bool(stopped) and starts > 1)
+    return "; ".join(filter(None, [", ".join(words), ", ".join(stopped)]))
 
 
 def _set_time_axis(ax: Axes, times: NDArray[np.float64]) -> None:
@@ -286,7 +262,7 @@ def _set_time_axis(ax: Axes, times: NDArray[np.float64]) -> None:
 def _draw_time_curve(
     ax: Axes, series: Series, label: str, style: CurveStyle, phase: float, signed: bool
 ) -> None:
-    """Draw median and range over the runs, and crosses where runs stopped.
+    """Draw median and range over the runs, and a cross where each run stopped, at its last value.
 
     Parameters
     ----------
@@ -300,10 +276,9 @@ def _draw_time_curve(
         apart where curves coincide.
     signed : bool
     """
-    count = int(series.stopped.sum())
-    if count:
+    if count := int(series.stopped.sum()):
         label += f" ({count:,} of {len(series.values):,} stopped)"
-    if not np.isfinite(series.values).any():
+    if not series.runs_with_values:
         ax.plot([], [], label=label, **style)
         return
     median = series.median_over_runs
@@ -322,20 +297,18 @@ def _draw_time_curve(
         shown = np.isfinite(low) if signed else low > 0
         ax.fill_between(times, low, high, where=shown, color=style["color"], alpha=0.12, lw=0)
     note_numbers(ax, label, "line", times, median[there], **band)
-    _draw_crosses_where_runs_stopped(ax, series, label, style)
-
-
-def _draw_crosses_where_runs_stopped(
-    ax: Axes, series: Series, label: str, style: CurveStyle
-) -> None:
-    """Draw a cross where each run stopped, at its last value."""
-    runs = np.flatnonzero(series.stopped & np.isfinite(series.values).any(axis=1))[:MOST_CROSSES]
-    last = series.last_time_positions[runs]
-    if len(runs):
-        ax.plot(
-            series.times[last], series.values[runs, last], color=style["color"], ls="none",
-            marker="x", ms=6.0, mew=1.4, clip_on=False, zorder=5,
-        )  # fmt: skip
+    stopped = series.stopped & np.isfinite(series.values).any(axis=1)
+    if len(runs := np.flatnonzero(stopped)[:MOST_CROSSES]):
+        last = series.last_time_positions[runs]
+        cross: dict[str, Any] = {
+            "ls": "none",
+            "marker": "x",
+            "ms": 6.0,
+            "mew": 1.4,
+            "clip_on": False,
+            "zorder": 5,
+        }
+        ax.plot(series.times[last], series.values[runs, last], color=style["color"], **cross)
         note_numbers(ax, label, "stopped", series.times[last], series.values[runs, last])
 
 
@@ -360,26 +333,17 @@ def error_series_to_draw(
     -------
     Series
     """
-    few = min(MOST_POINTS, dataset.sizes["time"])
-    precision = np.float64 if len(runs) * few <= MOST_DOUBLE else np.float32
+    times = dataset["time"].values
+    first = np.arange(min(MOST_POINTS, len(times))) * len(times) // min(MOST_POINTS, len(times))
+    ends = np.append(first[1:], len(times)) - 1
+    precision = np.float64 if len(runs) * len(first) <= MOST_DOUBLE else np.float32
     parts = []
-    for first in range(0, len(runs), BLOCK):
-        block = take_runs(dataset, runs[first : first + BLOCK])[name].transpose("run", "time")
+    for start in range(0, len(runs), BLOCK):
+        block = take_runs(dataset, runs[start : start + BLOCK])[name].transpose("run", "time")
         found = block.values if signed else np.abs(block.values)
-        times, values = _thin_series_for_drawing(dataset["time"].values, found)
-        parts.append(values.astype(precision))
+        # Each time that is drawn has the largest value until it.
+        parts.append(np.fmax.reduceat(found, first, axis=1).astype(precision))
     values = np.concatenate(parts)
     status = dataset["status"].values[runs] if "status" in dataset else np.zeros(len(runs))
     there = np.isfinite(values).any(axis=0)
-    return Series(times[there], values[:, there], status > 0)
-
-
-def _thin_series_for_drawing(
-    times: NDArray[np.float64], values: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Reduce a series to at most `MOST_POINTS` times, each with the largest value until it."""
-    if len(times) <= MOST_POINTS:
-        return times, values
-    starts = np.arange(MOST_POINTS) * len(times) // MOST_POINTS
-    ends = np.append(starts[1:], len(times)) - 1
-    return times[ends], np.fmax.reduceat(values, starts, axis=1)
+    return Series(times[ends][there], values[:, there], status > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +37,10 @@ from sweep.plots.style import (
     Coverage,
     CurveStyle,
     Drawing,
-    add_figure_caption,
-    add_legend,
     axis_label_with_units,
     curve_styles,
     curve_styles_of_integrators,
-    label_first_of_rows,
-    new_panelled_figure,
+    new_panels,
     note_numbers,
     set_plain_step_ticks,
     style_log_error_axis,
@@ -275,7 +272,7 @@ def _complete_runs_to_draw(table: xr.Dataset, axes: Sequence[str]) -> tuple[xr.D
     if not set(axes) & set(STEPS):
         chosen, words = runs_to_draw(table)
         runs = np.intersect1d(runs, chosen)
-        said = [" and ".join(dict.fromkeys(words.values()))]
+        said = [" and ".join(words)]
     drawn: xr.Dataset = take_runs(table, runs)
     return drawn, said
 
@@ -304,15 +301,8 @@ def scan_of_orders(
     """
     rows = order_table(dataset, error, at)
     declared = sorted({row.declared for row in rows if isinstance(row.declared, int)})
-    return _scan_of_rows(
-        dataset,
-        rows,
-        x,
-        "measured order",
-        lambda row: (row.order, row.low, row.high),
-        "bars: 95 % intervals; grey: declared orders",
-        tuple(declared),
-    )
+    remark = "bars: 95 % intervals; grey: declared orders"
+    return _scan_of_rows(dataset, rows, x, "order", "measured order", remark, tuple(declared))
 
 
 def scan_of_drifts(dataset: xr.Dataset, x: str | None = None, quantity: str | None = None) -> Scan:
@@ -330,42 +320,33 @@ def scan_of_drifts(dataset: xr.Dataset, x: str | None = None, quantity: str | No
     rows = drift_table(dataset, [quantity], "smallest")
     units = {units_with_superscripts(row.rate) for row in rows}
     label = f"drift of the {quantity.replace('_', ' ')} error"
-    return _scan_of_rows(
-        dataset,
-        rows,
-        x,
-        label + (f" [{units.pop()}]" if len(units) == 1 and units != {""} else ""),
-        lambda row: (row.drift, row.low, row.high),
-        "bars: 95 % intervals",
-        (0.0,),
-    )
+    label += f" [{units.pop()}]" if len(units) == 1 and units != {""} else ""
+    return _scan_of_rows(dataset, rows, x, "drift", label, "bars: 95 % intervals", (0.0,))
 
 
 def _scan_of_rows(
     dataset: xr.Dataset,
     rows: Sequence[Any],
     x: str | None,
+    value: str,
     label: str,
-    value_of: Callable[[Any], tuple[float, float, float]],
     remark: str,
     levels: tuple[float, ...],
 ) -> Scan:
     """A number of each row of an answer, with its interval."""
     x = _scanned_axis(dataset, x)
     families = panel_families_of_integrators(dataset)
-    measured = [row for row in rows if np.isfinite(value_of(row)[0])]
-    if not measured:
+    rows = [row for row in rows if np.isfinite(getattr(row, value))]
+    if not rows:
         raise InputError(f"no {label.partition(' [')[0]} could be estimated.")
     points = [
         Point(
-            _panel_title(row.parameters, x, families[row.integrator]),
-            row.integrator,
-            row.parameters[x],
-            *value_of(row),
+            _panel_title(row.parameters, x, families[row.integrator]), row.integrator,
+            row.parameters[x], getattr(row, value), row.low, row.high,
         )
-        for row in measured
-    ]
-    coverage = Coverage.of_run_table(dataset, [row.starts for row in measured])
+        for row in rows
+    ]  # fmt: skip
+    coverage = Coverage.of_run_table(dataset, [row.starts for row in rows])
     return Scan(dataset[x], label, points, coverage, remark, levels)
 
 
@@ -395,20 +376,16 @@ def scan_of_costs(
     cells = grouped(rows, lambda row: axis_values_in_words(row.parameters))
     reached: dict[float, list[Point]] = {}
     for rows in cells.values():
-        parameters = rows[0].parameters
+        values = rows[0].parameters
+        title = _panel_title(values, x)
         for level, ranked in rank_at_levels(rows, against):
             reached.setdefault(level, []).extend(
                 Point(
-                    _panel_title(parameters, x),
-                    one.integrator,
-                    parameters[x],
-                    one.work,
-                    one.work,
-                    one.work_high,
+                    title, one.integrator, values[x], one.work, one.work, one.work_high,
                     one.interpolated,
                 )
                 for one in ranked
-            )
+            )  # fmt: skip
     if not reached:
         raise InputError("no run has an error above round-off whose cost could be drawn.")
     measured = {one: sum(point.filled for point in points) for one, points in reached.items()}
@@ -422,12 +399,11 @@ def scan_of_costs(
 
 
 def _scanned_axis(dataset: xr.Dataset, x: str | None) -> str:
-    axes = scanned_axes(dataset)
-    if not axes:
+    if not (axes := scanned_axes(dataset)):
         raise InputError("no parameter is scanned, against which it could be drawn.", key="x")
-    if x is not None:
-        check_known("scanned axis", x, axes, key="x")
-    return x or most_scanned_axis(dataset)
+    x = x or most_scanned_axis(dataset)
+    check_known("scanned axis", x, axes, key="x")
+    return x
 
 
 def _panel_title(parameters: dict[str, Any], x: str, family: str = "") -> str:
@@ -435,6 +411,7 @@ def _panel_title(parameters: dict[str, Any], x: str, family: str = "") -> str:
     return panel_title(axis_values_in_words(rest), family)
 
 
+@rc_context(STYLE)
 def draw_scan(scan: Scan, styles: dict[str, CurveStyle] | None = None) -> Drawing:
     """Draw values against an axis, with a panel and a curve as each point says.
 
@@ -446,49 +423,45 @@ def draw_scan(scan: Scan, styles: dict[str, CurveStyle] | None = None) -> Drawin
     """
     panels = scan.panels()
     series = list(dict.fromkeys(name for of in panels.values() for name in of))
-    styles = curve_styles(series) if styles is None else styles
+    styles = styles or curve_styles(series)
     names = [format_number(value) for value in dict.fromkeys(scan.axis.values.tolist())]
-    with rc_context(STYLE):
-        figure, axes = new_panelled_figure(list(panels))
-        figure.coverage = scan.coverage
-        for ax, of in zip(axes, panels.values(), strict=True):
-            for name, points in of.items():
-                at = [names.index(format_number(point.x)) for point in points]
-                _draw_series(ax, name, points, styles[name], None if scan.is_numeric else at)
-            for level in scan.levels:
-                ax.axhline(level, color=GREY, lw=0.6, zorder=0)
-            ax.set_xlabel(scan.axis_label)
-            if not scan.is_numeric:
-                ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
-            elif scan.log[0]:
-                ax.set_xscale("log")
-                set_plain_step_ticks(ax)
-            if scan.log[1]:
-                style_log_error_axis(ax)
-        label_first_of_rows(axes, scan.label)
-        if any(series):
-            add_legend(figure, axes)
-        if scan.remark:
-            add_figure_caption(figure, scan.remark)
+    figure, axes = new_panels(list(panels))
+    figure.coverage = scan.coverage
+    for ax, of in zip(axes, panels.values(), strict=True):
+        for name, points in of.items():
+            at = [
+                point.x if scan.is_numeric else names.index(format_number(point.x))
+                for point in points
+            ]
+            style = styles[name] if scan.is_numeric else styles[name] | {"ls": "none"}
+            _draw_series(ax, name, points, style, at)
+        for level in scan.levels:
+            ax.axhline(level, color=GREY, lw=0.6, zorder=0)
+        ax.set_xlabel(scan.axis_label)
+        if not scan.is_numeric:
+            ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        elif scan.log[0]:
+            ax.set_xscale("log")
+            set_plain_step_ticks(ax)
+        if scan.log[1]:
+            style_log_error_axis(ax)
+    figure.label_rows(axes, scan.label)
+    if any(series):
+        figure.add_legend(axes)
+    if scan.remark:
+        figure.add_caption(scan.remark)
     return figure
 
 
 def _draw_series(
-    ax: Axes,
-    series: str,
-    points: Sequence[Point],
-    style: CurveStyle,
-    places: Sequence[int] | None,
+    ax: Axes, series: str, points: Sequence[Point], style: CurveStyle, at: Sequence[float]
 ) -> None:
-    """Draw marks with bars: joined along numbers, and at their places along labels."""
-    x = [point.x for point in points]
-    at = x if places is None else places
+    """Draw marks with bars at places along the axis; open marks are bounds."""
     y, low, high = (np.array([getattr(p, side) for p in points]) for side in ("y", "low", "high"))
     ax.vlines(at, low, high, color=style["color"], lw=0.8, alpha=0.5)
-    joined = style if places is None else style | {"ls": "none"}
-    ax.plot(at, y, label=series or None, **joined)
+    ax.plot(at, y, label=series or None, **style)
     bounds = np.array([not point.filled for point in points])
     open_mark = {"ls": "none", "mfc": "white", "mec": style["color"]}
     ax.plot(np.array(at)[bounds], y[bounds], **(style | open_mark))
     kinds = np.where(bounds, "open", "filled")
-    note_numbers(ax, series, kinds, x, y, low=low, high=high)
+    note_numbers(ax, series, kinds, [point.x for point in points], y, low=low, high=high)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.lines import Line2D
 
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import (
-    axis_values_in_words,
     distinct_values_and_codes,
-    groups_of_runs,
     run_table_without_repeats,
-    scanned_axes,
     take_runs,
 )
 from sweep.plots.projection import (
@@ -30,18 +26,16 @@ from sweep.plots.projection import (
     draw_sphere_outline,
     marker_size_of_points,
 )
-from sweep.plots.selection import runs_to_draw
+from sweep.plots.selection import curves_to_draw
 from sweep.plots.style import (
-    LINE,
     MORE_COLOURS,
     MOST_PANELS,
     STYLE,
     Coverage,
     Drawing,
-    add_figure_caption,
     axis_label_with_units,
+    current_page,
     figure_width,
-    is_compact_figure,
     new_figure,
     note_numbers,
     units_with_superscripts,
@@ -77,20 +71,20 @@ class Panel:
     times : ndarray, shape (times,)
     directions : ndarray, shape (starts, times, bodies, 3)
         Unit vectors; NaN where a run has no state.
+    unit : bool
+        Whether the states themselves have unit length.
     starts : ndarray of int, shape (starts,)
         The position of each start in the study.
     runs : ndarray of int, shape (starts,)
         The position of each run in the run table.
-    unit : bool
-        Whether the states themselves have unit length.
     """
 
     title: str
     times: NDArray[np.float64]
     directions: NDArray[np.float64]
+    unit: bool
     starts: NDArray[np.integer]
     runs: NDArray[np.integer]
-    unit: bool
 
     @property
     def starts_with_directions(self) -> int:
@@ -140,23 +134,19 @@ class Picture:
         place = np.arange(shape[1]) if self.colours_are_bodies else panel.starts[:, None]
         return np.broadcast_to(place % len(MORE_COLOURS), shape)
 
-    def add_colour_legend(self, figure: Drawing, labels: Sequence[str]) -> None:
-        """Add a legend of colours, where there is a colour for each label."""
-        if 1 < len(labels) <= len(MORE_COLOURS):
-            handles = [Line2D([], [], color=color, lw=2.0) for color in MORE_COLOURS[: len(labels)]]
-            place: dict[str, Any] = {"loc": "outside right center"}
-            if is_compact_figure():
-                columns = 2 if max(map(len, labels)) < 24 else 1
-                figure.set_figheight(figure.get_figheight() + LINE * (-(-len(labels) // columns)))
-                place = {"loc": "outside lower left", "ncols": columns}
-            figure.legend(handles, labels, frameon=False, **place)
-
-    def add_sphere_caption(self, figure: Drawing, *more: str) -> None:
-        """Add the common words, and more, to the caption of a figure."""
+    def finish(self, figure: Drawing, axes: Sequence[Axes], starts: bool, *words: str) -> Drawing:
+        """Add the caption and a legend of colours, of starts or bodies, where each has its own."""
         figure.coverage = self.coverage
-        add_figure_caption(figure, ", ".join([*self.common, *more]))
+        figure.add_caption(", ".join([*self.common, *words]))
+        labels = self.starts if starts else self.bodies
+        if 1 < len(labels) <= len(MORE_COLOURS):
+            for label, colour in zip(labels, MORE_COLOURS, strict=False):
+                axes[0].plot([], [], color=colour, lw=2.0, label=label)
+            figure.add_legend(axes[:1])
+        return figure
 
 
+@rc_context(STYLE)
 def sphere(
     dataset: xr.Dataset | xr.DataTree,
     step_size: float | None = None,
@@ -196,9 +186,7 @@ def sphere(
     rows, names = direction_rows_of_bodies(table, bodies)
     many = bodies is None and len(rows) > MOST_BODIES
     picture = prepare_sphere_picture(table, rows, names, step_size, TIMES if many else None)
-    with rc_context(STYLE):
-        draw = _draw_sphere_snapshots if many else _draw_path_panels
-        return draw(picture, seen_from)
+    return (_draw_sphere_snapshots if many else _draw_path_panels)(picture, seen_from)
 
 
 def direction_rows_of_bodies(
@@ -266,7 +254,7 @@ def prepare_sphere_picture(
     names : list of str
         Labels of their bodies.
     step_size : float or None
-        As of `runs_to_draw`.
+        As of `curves_to_draw`.
     count : int or None
         Read so many of the samples, from the first to the last; None for as many as can be drawn.
 
@@ -275,39 +263,32 @@ def prepare_sphere_picture(
     InputError
         For more than six panels.
     """
-    runs, words = runs_to_draw(dataset, step_size)
-    drawn = dataset[["state"]].isel(run=runs)
-    starts, place = distinct_values_and_codes(drawn["initial_condition"].values)
-    cells = list(groups_of_runs(drawn, [*scanned_axes(drawn), "integrator"]))
-    if len(cells) > MOST_PANELS:
+    curves = curves_to_draw(dataset, step_size)
+    if len(curves) > MOST_PANELS:
         raise InputError(
-            f"{len(cells)} combinations of integrators and scanned values are selected, and a "
+            f"{len(curves)} combinations of integrators and scanned values are selected, and a "
             f"figure holds {MOST_PANELS}: select some, e.g. those with "
-            f"{axis_values_in_words(cells[0][0])}."
+            f"{', '.join(filter(None, [curves[0].values, curves[0].integrator]))}."
         )
-    panels, methods = [], []
-    for key, members in cells:
-        integrator = key.pop("integrator")
-        methods.append(f"{integrator}, {words[axis_values_in_words(key), integrator]}")
-        shown = members[_evenly_spaced_places(len(members), min(len(members), MOST_STARTS))]
-        times, directions, unit = _read_directions(drawn, shown, rows, count)
-        title = axis_values_in_words(key)
-        panels.append(Panel(title, times, directions, place[shown], runs[shown], unit))
-    common = []
-    if len(set(methods)) == 1:
-        common.append(methods[0])
-    else:
-        panels = [
-            replace(panel, title=", ".join(filter(None, [panel.title, method])))
-            for panel, method in zip(panels, methods, strict=True)
-        ]
+    drawn = np.concatenate([curve.runs for curve in curves])
+    labels = dataset["initial_condition"].values
+    starts = list(distinct_values_and_codes(labels[np.sort(drawn)])[0])
+    methods = [f"{curve.integrator}, {curve.step}" for curve in curves]
+    common = [methods[0]] if len(set(methods)) == 1 else []
+    panels = []
+    for curve, method in zip(curves, methods, strict=True):
+        some = _evenly_spaced_places(len(curve.runs), min(len(curve.runs), MOST_STARTS))
+        runs = curve.runs[some]
+        title = ", ".join(filter(None, [curve.values, "" if common else method]))
+        place = np.array([starts.index(label) for label in labels[runs]])
+        panels.append(Panel(title, *_read_directions(dataset, runs, rows, count), place, runs))
     coverage = Coverage.of_run_table(dataset, [panel.starts_with_directions for panel in panels])
     if coverage.of > 1:
         common.append(coverage.starts_in_words)
     if not all(panel.unit for panel in panels):
         common.append("directions only")
     several = len(_direction_row_by_body(dataset)) > 1
-    return Picture(panels, coverage, common, dataset["time"], list(starts), names, several)
+    return Picture(panels, coverage, common, dataset["time"], starts, names, several)
 
 
 def _read_directions(
@@ -353,10 +334,11 @@ def _evenly_spaced_places(size: int, count: int) -> NDArray[np.intp]:
 
 def _draw_path_panels(picture: Picture, view: View) -> Drawing:
     panels = picture.panels
-    columns = 1 if len(panels) <= 2 or is_compact_figure() else 2
+    columns = 1 if len(panels) <= 2 or current_page().narrow else 2
     rows = -(-len(panels) // columns)
     width = figure_width(0.4 + 6.6 * columns)
-    figure = new_figure(width, 0.3 + 0.52 * width / columns * rows)
+    figure = new_figure(width, 0.1 + 0.52 * width / columns * rows)
+    figure.columns = 2 * columns
     axes = figure.subplots(rows, 2 * columns, squeeze=False).reshape(-1, 2)
     lines = all(is_dense_enough_for_lines(panel.directions) for panel in panels)
     for panel, pair in zip(panels, axes, strict=False):
@@ -372,11 +354,8 @@ def _draw_path_panels(picture: Picture, view: View) -> Drawing:
     samples = max(len(panel.times) for panel in panels)
     last = max(panel.times[-1] for panel in panels)
     until = axis_label_with_units(picture.time, f"t = {last:g}", "{} {}")
-    picture.add_sphere_caption(figure, *bodies, f"{samples} samples until {until}")
-    picture.add_colour_legend(
-        figure, picture.bodies if picture.colours_are_bodies else picture.starts
-    )
-    return figure
+    said = *bodies, f"{samples} samples until {until}"
+    return picture.finish(figure, axes[0], not picture.colours_are_bodies, *said)
 
 
 def _note_directions(ax: Axes, picture: Picture, panel: Panel, mark: str) -> None:
@@ -441,29 +420,26 @@ def draw_sphere_panel(
 def _draw_sphere_snapshots(picture: Picture, view: View) -> Drawing:
     panels = picture.panels
     count = len(panels[0].times)
-    across = min(3, count) if is_compact_figure() else count
+    across = min(3, count) if current_page().narrow else count
     down = -(-count // across)  # rows of discs of a panel
     width = figure_width(0.4 + 2.0 * across)
-    high = 0.3 + (width - 0.2) / across
-    figure = new_figure(width, 0.3 + high * down * len(panels))
+    figure = new_figure(width, (0.3 + (width - 0.2) / across) * down * len(panels))
     grid = figure.subplots(down * len(panels), across, squeeze=False)
     for panel, axes in zip(panels, grid.reshape(len(panels), -1), strict=True):
-        for k, ax in enumerate(axes):
-            if k >= count:
-                ax.remove()
-                continue
+        for k, ax in enumerate(axes[:count]):
             draw_bodies_on_disc(ax, view, panel, k)
             now = axis_label_with_units(picture.time, f"t = {panel.times[k]:g}", "{} {}")
             ax.set_title(now, pad=TITLE_PAD)
             if view.towards[2] >= 0.0:
                 ax.set_ylim(-1.05, RIM)  # no axis points down
+        for ax in axes[count:]:
+            ax.remove()
         _note_directions(axes[0], picture, panel, "body")
         if panel.title:
             axes[0].text(-1.4, 0.0, panel.title, rotation=90, va="center", ha="right")
     many = MANY[picture.bodies[0].split()[0]]
-    picture.add_sphere_caption(figure, f"{len(picture.bodies)} {many}, far side pale")
-    picture.add_colour_legend(figure, picture.starts)
-    return figure
+    said = f"{len(picture.bodies)} {many}, far side pale"
+    return picture.finish(figure, grid[0], True, said)
 
 
 def draw_bodies_on_disc(ax: Axes, view: View, panel: Panel, sample: int) -> None:

@@ -13,6 +13,7 @@ from sweep.cli.options import command
 from sweep.cli.progress import ProgressLine
 from sweep.cli.selection import open_experiments
 from sweep.cli.show.pictures import draw_pictures, picture_file, save_picture
+from sweep.plots.marks import digest_of_pictures, picture_mark, unchanged_pictures
 from sweep.store.store import Store
 from sweep.tables.answers import ANSWERS, Answer
 
@@ -72,23 +73,34 @@ def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> l
 def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> None:
     """Write the plots, or print why they cannot be written: the run is complete all the same."""
     directory, lines = store.product("-plots"), list[str]()
+    written = unchanged = 0
     with ProgressLine() as line:
         try:
             for done, (name, dataset) in enumerate(datasets.items()):
-                line.show(f"Pictures of {name}", done / len(datasets))
                 kinds = (*KINDS, *_kinds_that_fit(dataset))
+                files = {kind: picture_file(directory, name, kind) for kind in kinds}
+                digest = digest_of_pictures(dataset, kinds)
+                if same := unchanged_pictures(files, digest):
+                    unchanged += len(same)
+                    continue
+                line.show(f"Pictures of {name}", done / len(datasets))
                 asked = {sweep.plots.KINDS[kind]: dict[str, Any]() for kind in kinds}
-                for _, kind, drawn in draw_pictures({name: dataset}, asked):
-                    if not isinstance(drawn, InputError):
-                        save_picture(drawn, picture_file(directory, name, kind))
-                    elif kind == "sphere" and "state" in dataset:
-                        lines.append(f"No picture of {name} on the sphere: {drawn}")
+                found = {kind: own for _, kind, own in draw_pictures({name: dataset}, asked)}
+                drawn = {k: own for k, own in found.items() if not isinstance(own, InputError)}
+                mark = picture_mark(digest, drawn)
+                if "sphere" not in drawn and "state" in dataset:
+                    lines.append(f"No picture of {name} on the sphere: {found['sphere']}")
+                    mark = ""  # they are drawn again next time, and it is said again
+                for kind, figure in drawn.items():
+                    save_picture(figure, files[kind], mark)
+                written += len(drawn)
         except InputError as error:
             line.close()
             click.echo(f"\nNo plots: {error}", err=True)
             return
+    kept = f" ({written} drawn, {unchanged} unchanged)" if unchanged else ""
     page = f"All on one page: sweep report {store}"
-    click.echo("\n" + "\n".join([f"Plots: {directory}", *lines, page]))
+    click.echo("\n" + "\n".join([f"Plots: {directory}{kept}", *lines, page]))
 
 
 def _kinds_that_fit(dataset: "xr.Dataset") -> list[str]:

@@ -51,11 +51,11 @@ def draw_pictures(
                 yield name, kind.name, error
 
 
-def save_picture(figure: Any, path: Path) -> Path:
+def save_picture(figure: Any, path: Path, mark: str = "") -> Path:
     """Write a picture to a file, whose directory is made; `InputError` where that cannot be."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        sweep.plots.save(figure, path)
+        sweep.plots.save(figure, path, mark)
     return path
 
 
