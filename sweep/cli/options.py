@@ -9,7 +9,6 @@ what the function of that name makes of its own parameters, which are found in t
 import functools
 import importlib.resources
 import inspect
-import math
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from sweep.plugins.registry import Library
 
 MOST_SECONDS = 1e9  # of a time that is given: no clock waits for much longer
+UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 class Duration(click.ParamType[float, str | float]):
@@ -45,23 +45,16 @@ class Duration(click.ParamType[float, str | float]):
         """The seconds as a float; fails for anything but a positive duration that can be waited."""
         if isinstance(value, float):
             return value
-        try:
+        number = r"(\d+\.?\d*|\.\d+)"
+        parts = re.fullmatch("".join(rf"(?:{number}{unit})?" for unit in UNITS), value)
+        if re.fullmatch(number, value):
             seconds = float(value)
-        except ValueError:
-            seconds = _seconds_of_units(value)
+        else:
+            counts = parts.groups(default="0") if parts else ()
+            seconds = sum(float(n) * unit for n, unit in zip(counts, UNITS.values(), strict=False))
         if not 0.0 < seconds <= MOST_SECONDS:
             self.fail(f"{value!r} is no time; expected seconds, or such as 90s, 55m, 2h or 1h30m")
         return seconds
-
-
-def _seconds_of_units(text: str) -> float:
-    """Seconds of a text such as ``1h30m``; NaN for any other."""
-    import pandas  # takes a third of a second
-
-    try:
-        return pandas.Timedelta(text).total_seconds()
-    except ValueError:
-        return math.nan
 
 
 def packaged_studies() -> dict[str, Traversable]:
