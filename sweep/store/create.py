@@ -40,8 +40,8 @@ from sweep.store.files import (
 )
 from sweep.store.storage import StoredArray, StoredGroup
 from sweep.store.store import CREATING, Store
-from sweep.study import diagnostics, variables
-from sweep.study.experiment import Reference, ResolvedExperiment
+from sweep.study import variables
+from sweep.study.experiment import Reference, ResolvedExperiment, checkpoint_size
 from sweep.study.run_table import SLAB, RunTable, ids_of_digests, ranges_of
 
 if TYPE_CHECKING:
@@ -282,9 +282,7 @@ def _create_or_grow_end_checkpoints(root: StoredGroup, entry: Entry, layout: Lay
         for i, s in zip(integrators[first].tolist(), systems[first].tolist(), strict=True):
             pairs.setdefault((i, int(rows[s])), (i, s))
     record = entry.experiment.record
-    longest = max(
-        diagnostics.checkpoint_size(methods[i], table.systems[s], record) for i, s in pairs.values()
-    )
+    longest = max(checkpoint_size(methods[i], table.systems[s], record) for i, s in pairs.values())
     _grow_checkpoint_array(root, name, entry.size, longest, layout)
 
 

@@ -81,12 +81,12 @@ class Entry:
     references: dict[RunId, int] = field(default_factory=dict)
     anew: dict[str, RowNumbers] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def experiment(self) -> ResolvedExperiment:
         """The `sweep.study.ResolvedExperiment`."""
         return self.table.experiment
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Of the experiment, and of its group."""
         return self.experiment.name

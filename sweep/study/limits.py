@@ -6,7 +6,7 @@ together, and refused with the number where it is more than a `Limit`. Each leav
 largest campaigns and keeps the checking of any study within seconds and 1 GB.
 """
 
-import dataclasses
+from typing import NamedTuple
 
 from integrators.errors import InputError
 
@@ -23,8 +23,7 @@ MOST_RUNS = 10_000_000  # planned within 500 MB and a minute
 MOST_MEMORY = 1_000_000_000  # bytes of initial states: ten million of a double pendulum
 
 
-@dataclasses.dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """The most of something that the experiments of a study may ask for together.
 
     Parameters

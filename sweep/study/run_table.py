@@ -400,12 +400,13 @@ class RunTable:
         """The `method_as_json` of each method."""
         experiment, made = self.experiment, self.methods
         entries = [experiment.integrators[index] for index in made.integrator]
-        sizes = made.step_size.tolist(), made.tolerance.tolist()
+        hashes = {entry.label: experiment.plugin_hashes(entry) for entry in experiment.integrators}
+        sizes = zip(made.step_size.tolist(), made.tolerance.tolist(), strict=True)
         return [
             method_as_json(
-                entry.name, entry.identity, step_size, tolerance, experiment.plugin_hashes(entry)
+                entry.name, entry.integrator().identity, h, tolerance, hashes[entry.label]
             )
-            for entry, step_size, tolerance in zip(entries, *sizes, strict=True)
+            for entry, (h, tolerance) in zip(entries, sizes, strict=True)
         ]
 
 
@@ -448,7 +449,7 @@ def expand_experiment(experiment: ResolvedExperiment) -> RunTable:
         ]
         table = table.take(~np.concatenate(left_out))
         if not table.size:
-            raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
+            raise StudyError(f"{experiment.where()}: 'exclude' leaves no run")
     if not _has_distinct_methods_and_starts(table):
         _check_runs_distinct(table)
     return table
@@ -561,11 +562,11 @@ def _place_of_difference(pair: RunTable, number: int) -> str:
     """Where the study has the entry in which one of two same runs differs from the other."""
     entries = [pair.experiment.integrators[i] for i in pair.integrator_index]
     if entries[0] is not entries[1]:
-        return f"{entries[number].where} ({entries[number].label!r})"
+        return f"{entries[number].where()} ({entries[number].label!r})"
     for axis in pair.experiment.scan:
         values = pair.column(axis.name)
         if values[0] != values[1]:
-            return f"{axis.where} ({values[number]})"
+            return f"{axis.where()} ({values[number]})"
     condition = pair.starts.condition_index(pair.start_index)[number]
     label = str(pair.column("initial_condition")[number])
-    return f"{pair.starts.conditions[condition].where} ({label!r})"
+    return f"{pair.starts.conditions[condition].where()} ({label!r})"

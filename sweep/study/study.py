@@ -369,8 +369,8 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
     if isinstance(study, Study):
         return study.library.plugins
     text, source, directory = _text_of_study(study)
-    top = Place(parse_toml(text, source, directory))
-    return read_plugins_of_study(top.at("plugins")) if top.has("plugins") else ()
+    read = parse_toml(text, source, directory)
+    return read_plugins_of_study(Place(read, ("plugins",))) if "plugins" in read.data else ()
 
 
 def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
