@@ -399,7 +399,8 @@ class LackingReferences:
         self.rows: RowNumbers = np.zeros(0, dtype=int)
         self.stored = np.array([entry.references.get(run_id, 0) for run_id in every.ids.tolist()])
         needed = np.zeros(len(every.ids), dtype=bool)
-        needed[every.of(table.take(np.flatnonzero(entry.pending)))] = True
+        for runs, part in table.slabs():
+            needed[every.of(part.take(entry.pending[runs]))] = True
         done = times[np.clip(self.stored, 1, len(times)) - 1] / max(times[-1], np.finfo(float).tiny)
         self.left = np.where(needed & (self.stored < len(times)), 1.0 - done, 0.0)
         self.seconds = np.zeros(len(every.ids))
@@ -739,7 +740,8 @@ def make_tasks(
         if plan.references is not None and len(plan.row):
             references += plan.references.tasks(plan, store, checkpoint_every)
         for own in plan.divide(workers):
-            task = PlannedTask(plan, store, *own, checkpoint_every=checkpoint_every)
+            name = plan.entry.name
+            task = PlannedTask(plan, store, name, *own, checkpoint_every=checkpoint_every)
             of_shards[task.experiment, task.rows[0] // plan.shard_rows].append(task)
     for tasks in of_shards.values():
         tasks.sort(key=lambda task: (task.first_repeat, -task.cost))
@@ -757,25 +759,20 @@ class PlannedTask(Task):
     Parameters
     ----------
     plan : ExperimentPlan
-    store : Store
+    store, experiment, cost
+        As in `RunTask`.
     rows : range
         Of the store; the task has the pending runs in them.
     count : int
         Number of these.
-    cost : float
-        As in `RunTask`.
     """
 
     plan: ExperimentPlan
     store: Store
+    experiment: str
     rows: range
     count: int
     cost: float
-
-    @property
-    def experiment(self) -> str:
-        """Name of the experiment."""
-        return self.plan.entry.name
 
     @property
     def runs(self) -> int:

@@ -491,13 +491,17 @@ def checkpoint_size(integrator: Integrator, system: System, record: Collection[s
 # --- union ------------------------------------------------------------------------------------
 
 
-def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
+def unite_experiments(
+    parts: Sequence[ResolvedExperiment], whose: tuple[str, str] = ("one has", "another")
+) -> ResolvedExperiment:
     """The experiment with the runs of several that are grids.
 
     Parameters
     ----------
     parts : sequence of ResolvedExperiment
         Of one name, with the same time axis and all that a store keeps of an experiment.
+    whose : tuple of str
+        What messages call the first and a later one.
 
     Returns
     -------
@@ -513,7 +517,7 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
         return parts[0]
     scan = _unite_scans([part.scan for part in parts])
     for part in parts[1:]:
-        _check_shared_settings(parts[0], part)
+        _check_shared_settings(parts[0], part, whose)
     return dataclasses.replace(
         parts[0],
         parts=tuple(parts),
@@ -530,7 +534,9 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
     )
 
 
-def _check_shared_settings(one: ResolvedExperiment, other: ResolvedExperiment) -> None:
+def _check_shared_settings(
+    one: ResolvedExperiment, other: ResolvedExperiment, whose: tuple[str, str]
+) -> None:
     """Raise `CannotUnite` unless two grids agree on what is the same for all runs of a store."""
     settings, others = one.shared_settings, other.shared_settings
     for axis in one.scan:
@@ -538,7 +544,11 @@ def _check_shared_settings(one: ResolvedExperiment, other: ResolvedExperiment) -
             of["parameters"].pop(axis.name, None)
     for name, value in settings.items():
         if (found := others[name]) != value:
-            raise CannotUnite(f"one has {name} = {value!r}, another {found!r}")
+            if name == "samples":
+                value, found = one.time_axis.samples_in_words, other.time_axis.samples_in_words
+            else:
+                value, found = repr(value), repr(found)
+            raise CannotUnite(f"{whose[0]} {name} = {value}, {whose[1]} {found}")
 
 
 def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:

@@ -41,15 +41,14 @@ class Limit(NamedTuple):
     remedy: str
     unit: float = 1
 
-    def error(self, amount: float) -> InputError:
-        """The `InputError` of a study that asks for too much."""
+    def error(self, amount: float, key: str | None = None) -> InputError:
+        """The `InputError` of a study that asks for too much, there at a key."""
         asked, most = (
             f"{own:,}" if self.unit == 1 else f"{own / self.unit:,.3g}"
             for own in (amount, self.most)
         )
-        return InputError(
-            f"comes to {asked} {self.what}; at most {most} are possible: {self.remedy}"
-        )
+        said = f"comes to {asked} {self.what}; at most {most} are possible: {self.remedy}"
+        return InputError(said, key=key)
 
 
 RUNS = Limit(MOST_RUNS, "runs in all experiments", "write several studies, each with its own store")

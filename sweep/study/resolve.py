@@ -25,7 +25,7 @@ from integrators.forms.phase_spaces import phase_space, state_space
 from integrators.method import EXACT, STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
-from sweep.errors import CannotUnite, StudyError, gather_each
+from sweep.errors import CannotUnite, StudyError
 from sweep.plugins import checks
 from sweep.plugins.registry import (
     BUILT_IN,
@@ -64,6 +64,7 @@ from sweep.study.text import (
     KeyPath,
     Place,
     StudyText,
+    WrongValues,
     check_distinct,
     check_keys,
     problems_in,
@@ -140,7 +141,7 @@ def _resolve_experiments(
 ) -> tuple[ResolvedExperiment, ...]:
     problems = list[str]()
     grids: dict[str, list[ResolvedExperiment]] = {}
-    last: dict[str, Place] = {}
+    last: dict[str, int] = {}
     for reader in _readers(source, given, library):
         try:
             found = reader.read()
@@ -148,17 +149,23 @@ def _resolve_experiments(
             problems += error.problems
         else:
             grids.setdefault(found.name, []).append(found)
-            last[found.name] = Place(source, (*reader.path, "name"))
+            last[found.name] = reader.index
     if problems:  # of a value in the defaults the first: several may not be able to use it
         once: dict[str, str] = {}
         for problem in problems:
             place = re.match(r".*?: defaults[^:]*: ", problem)
             once.setdefault(place[0] if place else problem, problem)
         raise StudyError(*once.values())
-    return gather_each(_unite_grids, [last[name] for name in grids], grids.values())
+    paths = [(last[name], "name") for name in grids]
+    try:
+        return read_each(_unite_grids, grids.values(), paths=paths)
+    except WrongValues as error:
+        raise StudyError(
+            *(source.explain(one, ("experiment",)) for one in error.problems)
+        ) from None
 
 
-def _unite_grids(name: Place, grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
+def _unite_grids(grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
     """The experiment of all tables of one name; what is wrong is said of the last of them."""
     most = {grid.max_steps for grid in grids}
     try:
@@ -166,8 +173,8 @@ def _unite_grids(name: Place, grids: Sequence[ResolvedExperiment]) -> ResolvedEx
             raise CannotUnite(f"one has max_steps = {min(most)}, another {max(most)}")
         return unite_experiments(grids)
     except CannotUnite as error:
-        raise name.error(
-            f"the tables of the name {name.value!r} are grids of one experiment, and cannot be: "
+        raise InputError(
+            f"the tables of the name {grids[0].name!r} are grids of one experiment, and cannot be: "
             f"{error}; give one of them another name"
         ) from None
 
@@ -258,7 +265,7 @@ class _ExperimentResolver:
         library: Library,
         asked: collections.Counter[limits.Limit],
     ) -> None:
-        self.path: KeyPath = ("experiment", index)
+        self.index, self.path = index, ("experiment", index)
         self.found: dict[_Step[Any], Any] = {}
         self._source, self._own, self._table = source, own, defaults | own
         self._given_library, self._asked = library, asked
@@ -285,11 +292,11 @@ class _ExperimentResolver:
         """Says where a key of the experiment stands, when it is asked for."""
         return functools.partial(self._source.where, self.path + path)
 
-    def _count(self, limit: limits.Limit, amount: int) -> None:
-        """Count what is asked for, and refuse it beyond a `Limit` on the whole study."""
+    def _count(self, limit: limits.Limit, amount: int, key: str | None = None) -> None:
+        """Count what is asked for at a key, and refuse it beyond a `Limit` on the whole study."""
         total = self._asked[limit] + amount
         if total > limit.most:
-            raise limit.error(total)
+            raise limit.error(total, key)
         self._asked[limit] = total
 
     def read(self) -> ResolvedExperiment:
@@ -421,8 +428,7 @@ class _ExperimentResolver:
     def family(self) -> Family:
         """The systems: one for each combination of scanned values."""
         scan, zipped = self.scan, self.zipped
-        with under("scan"):
-            self._count(limits.SYSTEMS, count_scan_combinations(scan, zipped))
+        self._count(limits.SYSTEMS, count_scan_combinations(scan, zipped), "scan")
         family = tuple(self._system(chosen) for chosen in scan_combinations(scan, zipped))
         if len({one.form.forced for one in family}) > 1:
             raise InputError(
@@ -443,8 +449,7 @@ class _ExperimentResolver:
             where = f" (where {case})" if case else ""
             with under(*self._path_of_parameter(error.key or "", chosen)):
                 raise InputError(f"{error}{where}") from None
-        with under("system"):
-            self._count(limits.MEMORY, sum(arrays) + BYTES_OF_A_SYSTEM_ROW * one.rows)
+        self._count(limits.MEMORY, sum(arrays) + BYTES_OF_A_SYSTEM_ROW * one.rows, "system")
         return one
 
     def _path_of_parameter(self, name: str, chosen: Mapping[str, Any]) -> KeyPath:
@@ -486,8 +491,7 @@ class _ExperimentResolver:
         the system declares, each has them.
         """
         listed, entries = self._listed(), list[NumberedEntry]()
-        with under("integrators"):
-            self._count(limits.PAIRS, len(listed) * len(self.family))
+        self._count(limits.PAIRS, len(listed) * len(self.family), "integrators")
         taken = {label_of_entry(one, self.library) for one in listed if isinstance(one, Entry)}
         for index, one in enumerate(listed):
             if isinstance(one, Entry):

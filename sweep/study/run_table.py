@@ -210,7 +210,10 @@ class RunTable:
 
     def occurring_methods(self) -> Numbers:
         """The indices into `methods` that occur, ascending."""
-        return np.flatnonzero(np.bincount(self.method))
+        there = np.zeros(len(self.methods.keys), dtype=bool)
+        for _, runs in self.slabs():  # or NumPy would copy all as longer integers
+            there[runs.method] = True
+        return np.flatnonzero(there)
 
     # --- columns --------------------------------------------------------------------------------
 
@@ -386,7 +389,7 @@ class RunTable:
         for first, last in itertools.pairwise([*begins, some.size]):
             repeat, method, system = blocks[:, first].tolist()
             made = self.system_digests[system].method(self.method_texts[method])
-            mine = (starts[i] for i in of[first:last].tolist())
+            mine = [starts[i] for i in of[first:last].tolist()]
             found += run_digests(repeat_digest(made, repeat), mine)
         return np.frombuffer(b"".join(found), dtype=">u8")
 

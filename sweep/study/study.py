@@ -209,7 +209,9 @@ _study.plugins = property(  # in the place of the argument's default
 )
 
 
-def unite_studies(studies: Sequence[Study]) -> Study:
+def unite_studies(
+    studies: Sequence[Study], whose: tuple[str, str] = ("one has", "another")
+) -> Study:
     """The study that has the runs of several.
 
     Parameters
@@ -217,6 +219,8 @@ def unite_studies(studies: Sequence[Study]) -> Study:
     studies : sequence of Study
         Of one name. Their experiments of one name have the same time axis, and all that a store
         keeps of an experiment.
+    whose : tuple of str
+        What messages call the first and a later one.
 
     Returns
     -------
@@ -235,7 +239,7 @@ def unite_studies(studies: Sequence[Study]) -> Study:
     united = []
     for name, parts in experiments.items():
         try:
-            united.append(unite_experiments(parts))
+            united.append(unite_experiments(parts, whose))
         except CannotUnite as error:
             raise CannotUnite(f"experiment {name!r}: {error}") from None
     return dataclasses.replace(
