@@ -739,9 +739,16 @@ def make_tasks(
     for plan in plans:
         if plan.references is not None and len(plan.row):
             references += plan.references.tasks(plan, store, checkpoint_every)
-        for own in plan.divide(workers):
-            name = plan.entry.name
-            task = PlannedTask(plan, store, name, *own, checkpoint_every=checkpoint_every)
+        for rows, count, cost in plan.divide(workers):
+            task = PlannedTask(
+                store=store,
+                experiment=plan.entry.name,
+                rows=rows,
+                cost=cost,
+                checkpoint_every=checkpoint_every,
+                plan=plan,
+                count=count,
+            )
             of_shards[task.experiment, task.rows[0] // plan.shard_rows].append(task)
     for tasks in of_shards.values():
         tasks.sort(key=lambda task: (task.first_repeat, -task.cost))
@@ -752,15 +759,13 @@ def make_tasks(
     return references, list(itertools.chain(*in_turn))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedTask(Task):
     """A `RunTask` that is built when it is sent; until then it is only a range of rows.
 
     Parameters
     ----------
     plan : ExperimentPlan
-    store, experiment, cost
-        As in `RunTask`.
     rows : range
         Of the store; the task has the pending runs in them.
     count : int
@@ -768,11 +773,8 @@ class PlannedTask(Task):
     """
 
     plan: ExperimentPlan
-    store: Store
-    experiment: str
     rows: range
     count: int
-    cost: float
 
     @property
     def runs(self) -> int:

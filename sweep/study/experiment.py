@@ -302,7 +302,7 @@ class ResolvedExperiment:
                     lengths[f"step_size{of}"] = len(self.steps_of(entry))
             check_equal_axis_lengths(lengths)
 
-    @property
+    @functools.cached_property
     def duration(self) -> float:
         """Of a run, in the system's unit of time."""
         return self.time_axis.duration
@@ -311,7 +311,7 @@ class ResolvedExperiment:
         """A time or step size as the study gives it, for messages: without the last digits."""
         return time if self.time_unit == 1.0 else float(f"{time / self.time_unit:.12g}")
 
-    @property
+    @functools.cached_property
     def samples(self) -> int:
         """Number of samples after the one at time 0."""
         return self.time_axis.samples
