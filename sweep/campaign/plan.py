@@ -131,9 +131,9 @@ class ExperimentPlan:
         self._rows_of_systems = np.array([made.rows for made in entry.table.systems])
         found = [self._batches_from(first) for first in range(0, entry.size, self.shard_rows)]
         self.row, self.size, kind, self.work = (np.concatenate(o) for o in zip(*found, strict=True))
-        kinds, kind = np.unique(kind, return_inverse=True)
-        self.kind = kind.astype(np.int32)
-        self.costs = np.zeros(len(kinds), COST)
+        there = np.bincount(kind) > 0
+        self.kind = (np.cumsum(there, dtype=np.int32) - 1)[kind]
+        self.costs = np.zeros(np.count_nonzero(there), COST)
 
     def _batches_from(self, first: int) -> tuple[np.ndarray, ...]:
         """First row, size, kind and work of the batches in the row of shards from `first` on."""

@@ -33,6 +33,7 @@ REPEATS = 2  # of the measurement of one of few batches: other processes disturb
 # Seconds of integration that are measured, of each of many probes and of one alone: together they
 # are to take some tenths of a second.
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 5e-3, 0.02
+REPEATED_SECONDS = 1e-3  # and more are measured again: what is shorter is one of many
 LOADING_SECONDS = 2e-3  # of what is measured once: after more, kernels may have been loaded in it
 MOST_TOGETHER = 16  # batches that are recorded at once to see how long that takes for each
 MOST_GROWTH = 64  # of the number of steps from one measurement to the next
@@ -93,11 +94,11 @@ class Part(NamedTuple):
 def _measure(take: Callable[[int], Part], seconds: float) -> tuple[Part, Part, int]:
     """Take one step, and as many as take so many seconds more, or all; the least of `REPEATS`.
 
-    A few steps tell little where a call takes longer than they do, as on a busy machine. Of very
-    many batches each is measured once: what disturbs some of them hardly changes their sum. Returns
-    both parts, and the number of steps that were asked for.
+    A few steps tell little where a call takes longer than they do, as on a busy machine. Of many
+    batches each is measured once: what disturbs some of them hardly changes their sum. Returns both
+    parts, and the number of steps that were asked for.
     """
-    repeats = REPEATS if seconds > LEAST_SECONDS else 1
+    repeats = REPEATS if seconds >= REPEATED_SECONDS else 1
     first = last = _least([take(1) for _ in range(repeats)])
     enough, most, steps = min(seconds + 2 * first.seconds, 5 * seconds), 1, first.seconds
     while last.seconds < enough and last.done < 1.0:

@@ -360,9 +360,11 @@ class _ExperimentResolver:
         """The library, with the installed system and integrators that the experiment names."""
         library = self._given_library
         for key, kind in (("system", "system"), ("integrators", "integrator")):
-            names = (name.partition("+")[0] for name in self._strings(key))
-            with under(key):
+            names = [name.partition("+")[0] for name in self._strings(key)]
+            try:
                 library = with_installed_plugins(library, kind, names, (ALL, DECLARED))
+            except InputError as error:
+                raise InputError(str(error), key=key) from None
         return library
 
     def _strings(self, key: str) -> list[str]:

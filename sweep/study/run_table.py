@@ -388,8 +388,8 @@ class RunTable:
         begins = np.flatnonzero(np.any(np.diff(blocks, prepend=-1), axis=0)).tolist()
         for first, last in itertools.pairwise([*begins, some.size]):
             repeat, method, system = blocks[:, first].tolist()
-            made = self.system_digests[system].method(self.method_texts[method])
             mine = [starts[i] for i in of[first:last].tolist()]
+            made = self.system_digests[system].method(self.method_texts[method])
             found += run_digests(repeat_digest(made, repeat), mine)
         return np.frombuffer(b"".join(found), dtype=">u8")
 
