@@ -11,7 +11,6 @@ from typing import Any, Self
 from integrators.errors import GeosweepError, InputError
 
 __all__ = [
-    "Gathered",
     "CannotUnite",
     "Damaged",
     "GeosweepError",
@@ -62,39 +61,17 @@ def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
         yield problem
 
 
-class Gathered:
-    """Calls readers one after the other, so that all their problems are reported together."""
-
-    FAILED = object()
-
-    def __init__(self) -> None:
-        self.problems: list[str] = []
-
-    def __call__(self, read: Callable[..., Any], *needs: Any) -> Any:
-        """``read(*needs)``, or `FAILED` where that or one of its needs is a problem."""
-        if any(need is self.FAILED for need in needs):
-            return self.FAILED
-        try:
-            return read(*needs)
-        except StudyError as error:
-            self.problems.extend(error.problems)
-            if len(self.problems) > MOST_PROBLEMS:
-                self.raise_problems()
-            return self.FAILED
-
-    def raise_problems(self) -> None:
-        """Raise all problems, if there are any."""
-        if self.problems:
-            # a default's problem is found once by each experiment that uses it
-            raise StudyError(*dict.fromkeys(self.problems))
-
-
 def gather_each(read: Callable[..., Any], *columns: Iterable[Any]) -> tuple[Any, ...]:
     """``read`` of each row of some columns; the problems of all are reported together."""
-    gather = Gathered()
-    found = tuple(gather(read, *row) for row in zip(*columns, strict=True))
-    gather.raise_problems()
-    return found
+    found, problems = list[Any](), list[str]()
+    for row in zip(*columns, strict=True):
+        try:
+            found.append(read(*row))
+        except StudyError as error:
+            problems += error.problems
+    if problems:
+        raise StudyError(*dict.fromkeys(problems))
+    return tuple(found)
 
 
 def check_distinct_nodes(

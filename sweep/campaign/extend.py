@@ -263,21 +263,22 @@ def _grown(
     if key == OWN_STEP_SIZES:
         return {"integrators": _with_own_step_sizes(table["integrators"], grid, values)}
     if key == "random":
-        sizes = [one.size for one in grid.initial_conditions if isinstance(one, RandomStarts)]
-        if values < max(sizes, default=0):
-            raise InputError(
-                f"an ensemble of experiment {grid.name!r} has {max(sizes)} members, and {values} "
-                "are fewer: a store is not cut",
-                key="random",
-            )
+        own = [one for one in grid.initial_conditions if isinstance(one, RandomStarts)]
+        for one in own:
+            if values < one.size:
+                raise InputError(
+                    f"the ensemble {one.label!r} of experiment {grid.name!r} has {one.size} "
+                    f"members, and {values} are fewer: a store is not cut",
+                    key="random",
+                )
         made = with_members(table["initial_condition"], grid, values)
-        return {"initial_condition": made} if sizes else None
+        return {"initial_condition": made} if own else None
     if key in ("step_size", "tolerance"):
         adaptive = key == "tolerance"
         alike = [entry for entry in grid.integrators if entry.adaptive == adaptive]
-        own = [entry.tolerances if adaptive else entry.step_sizes for entry in alike]
+        sizes = [entry.tolerances if adaptive else entry.step_sizes for entry in alike]
         also = added.get("integrators", ())
-        if None not in own and not any(_is_adaptive(one, grid) == adaptive for one in also):
+        if None not in sizes and not any(_is_adaptive(one, grid) == adaptive for one in also):
             return None
         known = grid.tolerances if adaptive else _sizes_as_written(grid, grid.step_sizes)
         there = table[key] if isinstance(table.get(key), list) else known

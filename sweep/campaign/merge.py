@@ -252,7 +252,7 @@ def _united_study(stores: Sequence[Store], studies: Sequence[Study]) -> Study:
                 f"{study.name!r}: expected stores of one study"
             )
         try:
-            whole = unite_studies([whole, study])
+            whole = unite_studies([whole, study], ("those before have", "it has"))
         except CannotUnite as error:
             raise StoreError(
                 f"{store} cannot be merged with those before: {error}. Experiments that share "

@@ -136,9 +136,9 @@ class ExperimentPlan:
         self._rows_of_systems = np.array([made.rows for made in entry.table.systems])
         found = [self._batches_from(first) for first in range(0, entry.size, self.shard_rows)]
         self.row, self.size, kind, self.work = (np.concatenate(o) for o in zip(*found, strict=True))
-        kinds, kind = np.unique(kind, return_inverse=True)
-        self.kind = kind.astype(np.int32)
-        self.costs = np.zeros(len(kinds), COST)
+        there = np.bincount(kind) > 0
+        self.kind = (np.cumsum(there, dtype=np.int32) - 1)[kind]
+        self.costs = np.zeros(np.count_nonzero(there), COST)
 
     def _batches_from(self, first: int) -> tuple[np.ndarray, ...]:
         """First row, size, kind and work of the batches in the row of shards from `first` on."""
@@ -404,7 +404,8 @@ class LackingReferences:
         self.rows: RowNumbers = np.zeros(0, dtype=int)
         self.stored = np.array([entry.references.get(run_id, 0) for run_id in every.ids.tolist()])
         needed = np.zeros(len(every.ids), dtype=bool)
-        needed[every.of(table.take(np.flatnonzero(entry.pending)))] = True
+        for runs, part in table.slabs():
+            needed[every.of(part.take(entry.pending[runs]))] = True
         done = times[np.clip(self.stored, 1, len(times)) - 1] / max(times[-1], np.finfo(float).tiny)
         self.left = np.where(needed & (self.stored < len(times)), 1.0 - done, 0.0)
         self.seconds = np.zeros(len(every.ids))
@@ -743,8 +744,16 @@ def make_tasks(
     for plan in plans:
         if plan.references is not None and len(plan.row):
             references += plan.references.tasks(plan, store, checkpoint_every)
-        for own in plan.divide(workers):
-            task = PlannedTask(plan, store, *own, checkpoint_every=checkpoint_every)
+        for rows, count, cost in plan.divide(workers):
+            task = PlannedTask(
+                store=store,
+                experiment=plan.entry.name,
+                rows=rows,
+                cost=cost,
+                checkpoint_every=checkpoint_every,
+                plan=plan,
+                count=count,
+            )
             of_shards[task.experiment, task.rows[0] // plan.shard_rows].append(task)
     for tasks in of_shards.values():
         tasks.sort(key=lambda task: (task.first_repeat, -task.cost))
@@ -755,32 +764,22 @@ def make_tasks(
     return references, list(itertools.chain(*in_turn))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedTask(Task):
     """A `RunTask` that is built when it is sent; until then it is only a range of rows.
 
     Parameters
     ----------
     plan : ExperimentPlan
-    store : Store
     rows : range
         Of the store; the task has the pending runs in them.
     count : int
         Number of these.
-    cost : float
-        As in `RunTask`.
     """
 
     plan: ExperimentPlan
-    store: Store
     rows: range
     count: int
-    cost: float
-
-    @property
-    def experiment(self) -> str:
-        """Name of the experiment."""
-        return self.plan.entry.name
 
     @property
     def runs(self) -> int:

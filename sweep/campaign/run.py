@@ -50,8 +50,7 @@ from sweep.campaign.probe import Rehearsal
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
 from sweep.campaign.worker.compute import compile_rehearsed_kernels
 from sweep.campaign.worker.task import CHECKPOINT_EVERY
-from sweep.clusters.connect import starting_or_connecting
-from sweep.clusters.jobs import tell_work_left
+from sweep.clusters.connect import starting_or_connecting, tell_work_left
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.stop_request import StopRequest
 from sweep.clusters.workers import (

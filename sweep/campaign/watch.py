@@ -73,7 +73,9 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Share of the expected CPU time that is done."""
+        """Share of the expected CPU time that is done; of the runs until all are planned."""
+        if not self.planned:
+            return self.done / self.runs
         return min(self._past / self.expected, 1.0) if self.expected else 0.0
 
     def __str__(self) -> str:
@@ -84,7 +86,8 @@ class Progress:
             whole = self.slowness * (self.expected - self._past) / len(self.running)
             left = f", {format_duration(max(whole - (now - self._received), 0.0))} left"
         rate = self.done / (now - self._began)
-        return f"of the CPU time; {what}{self.done:,}/{self.runs:,} runs, {rate:.3g}/s{left}"
+        of = "of the CPU time" if self.planned else "of the runs"
+        return f"{of}; {what}{self.done:,}/{self.runs:,} runs, {rate:.3g}/s{left}"
 
     @property
     def in_the_end(self) -> str:

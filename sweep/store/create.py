@@ -47,8 +47,8 @@ from sweep.store.files import (
     references_group_name,
 )
 from sweep.store.store import CREATING, Store
-from sweep.study import diagnostics, variables
-from sweep.study.experiment import Reference, ResolvedExperiment
+from sweep.study import variables
+from sweep.study.experiment import Reference, ResolvedExperiment, checkpoint_size
 from sweep.study.run_table import SLAB, RunTable, ids_of_digests
 from sweep.study.variables import INITIAL_STATE, Variable
 
@@ -288,9 +288,7 @@ def _longest_checkpoint(table: RunTable) -> int:
     for integrator, system in (divmod(pair, len(systems)) for pair in occurring):
         of_rows[integrator, systems[system].rows] = systems[system]
     return max(
-        diagnostics.checkpoint_size(
-            experiment.integrators[integrator].integrator(), system, experiment.record
-        )
+        checkpoint_size(experiment.integrators[integrator].integrator(), system, experiment.record)
         for (integrator, _), system in of_rows.items()
     )
 

@@ -38,10 +38,18 @@ from integrators.method import STEPS_OF
 from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from integrators.stepping.adaptive import MOST_STEPS
-from sweep.errors import MOST_PROBLEMS, Gathered, StudyError, check_distinct_nodes
+from sweep.errors import MOST_PROBLEMS, StudyError
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
-from sweep.study.text import KeyPath, Place, as_written, format_key_path, read_each
+from sweep.study.text import (
+    KeyPath,
+    Problem,
+    WrongValues,
+    as_written,
+    check_distinct,
+    format_key_path,
+    read_each,
+)
 from sweep.study.time_axis import spaced_values
 from sweep.study.variables import LYAPUNOV, MEGNO, STRUCTURE
 
@@ -565,62 +573,57 @@ def _raise_problem(
             raise expected(_EXPECTED.get(kind, "a table"), value)
 
 
-def read_table(kind: type[Table], table: Any, place: Place, gather: Gathered) -> dict[str, Any]:
-    """The values of all keys of a table; `Gathered.FAILED` of those that are wrong.
+FAILED = object()  # in the place of a value that is wrong, which is told already
+
+
+def read_table(kind: type[Table], table: Any) -> tuple[dict[str, Any], list[Problem]]:
+    """The values of all keys of a table, `FAILED` of those that are wrong; and what is wrong.
 
     Parameters
     ----------
     kind : type of Table
     table : dict
         As it is written, with the defaults.
-    place : Place
-        Where it stands.
-    gather : Gathered
-        To which what is wrong with it is added.
 
     Returns
     -------
-    dict
+    values : dict
+    problems : list of Problem
     """
     try:
-        return dict(kind.model_validate(table))
+        return dict(kind.model_validate(table)), []
     except ValidationError as error:
-        gather.problems += _problems_at(kind, error, place)
+        problems = _problems(kind, error)
         wrong = {found["loc"][0] for found in error.errors() if found["loc"]}
     right = kind.model_construct()
     for key in (kind.model_fields.keys() & table.keys()) - wrong:
         kind.__pydantic_validator__.validate_assignment(right, key, table[key])
-    return {
-        key: Gathered.FAILED if key in wrong else getattr(right, key, Gathered.FAILED)
-        for key in kind.model_fields
+    values = {
+        key: FAILED if key in wrong else getattr(right, key, FAILED) for key in kind.model_fields
     }
+    return values, problems
 
 
-def read_value(kind: Any, value: object, place: Place) -> Any:
-    """A value of a kind of this module; `StudyError` with all that is wrong with it."""
+def read_value(kind: Any, value: object) -> Any:
+    """A value of a kind of this module; `WrongValues` with all that is wrong with it."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        raise StudyError(*_problems_at(Table, error, place)) from None
+        raise WrongValues(*_problems(Table, error)) from None
 
 
-def read_numbers(
-    given: Any, place: Place, what: str, read: Callable[[float], float]
-) -> tuple[float, ...]:
+def read_numbers(given: Any, what: str, read: Callable[[float], float]) -> tuple[float, ...]:
     """Numbers of a range, a list or one alone, each read; none stands twice in a list."""
     if isinstance(given, Range):
-        with place.context():
-            return tuple(map(read, given.numbers()))
-    values = given if isinstance(given, list) else [given]
-    places = place.elements()
-    found = read_each(places, read, values)
-    check_distinct_nodes(places, found, what)
+        return tuple(map(read, given.numbers()))
+    found = read_each(read, given if isinstance(given, list) else [given])
+    check_distinct(found, what)
     return found
 
 
-def _problems_at(kind: type[Table], error: ValidationError, place: Place) -> list[str]:
+def _problems(kind: type[Table], error: ValidationError) -> list[Problem]:
     found = itertools.islice(problems_of_table(kind, error), MOST_PROBLEMS + 1)
-    return [f"{place.at(*path).where}: {said}" for path, said in found]
+    return list(itertools.starmap(Problem, found))
 
 
 # --- JSON Schema ------------------------------------------------------------------------------

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_known, suggest_nearest
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
-from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES
+from sweep.study import model, variables
+from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
+from sweep.study.model import expected, read_value
+from sweep.study.text import StudyText, check_keys, read_each, under
 from sweep.text import open_regular_file
 from systems import System
+from systems.base import Family
 from systems.checking import check_members
 
 Systems = tuple[System, ...]
@@ -29,7 +33,7 @@ class Start:
 
     if TYPE_CHECKING:
         label: str
-        where: str  # the study says so, for messages
+        where: Callable[[], str]  # says where the study says so
 
         def states(self, system: System) -> States:
             """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
@@ -115,13 +119,13 @@ class NamedStart(Start):
     name : str
     label : str
         Of the run, in the store.
-    where : str
-        Where the study says so, for messages.
+    where : callable
+        Says where the study says so, for messages.
     """
 
     name: str
     label: str
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def states(self, system: System) -> States:
         """States of `system`, shape ``(1, rows, 3)``; InputError for an unknown name."""
@@ -144,14 +148,14 @@ class GivenStart(Start):
         vector for each body, or for each row.
     normalize : bool
         Whether to project the state onto the manifold, instead of refusing one that is off it.
-    label, where : str
+    label, where
         As in `NamedStart`.
     """
 
     vectors: dict[str, tuple[tuple[float, float, float], ...]]
     normalize: bool
     label: str
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def states(self, system: System) -> States:
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
@@ -185,8 +189,8 @@ class RandomStarts(Ensemble):
         omega; None without `around`.
     label : str
         Of the ensemble; member 3 of ``a`` is ``a[3]``.
-    where : str
-        Where the study says so, for messages.
+    where : callable
+        Says where the study says so, for messages.
 
     Raises
     ------
@@ -199,7 +203,7 @@ class RandomStarts(Ensemble):
     around: str | Start | None
     spread: float | None
     label: str
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def __post_init__(self) -> None:
         if self.around is None and self.spread is not None:
@@ -252,7 +256,7 @@ class LatticeStarts(Ensemble):
         Counted from 0.
     around : str or None
         The named start that the rest is taken from; None for the system's first.
-    label, where : str
+    label, where
         As in `RandomStarts`.
 
     Raises
@@ -265,7 +269,7 @@ class LatticeStarts(Ensemble):
     body: int
     around: str | None
     label: str
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_STATES:
@@ -300,8 +304,8 @@ class FamilyStarts(Ensemble):
         The coordinate that each axis is in the store.
     label : str
         Of the ensemble; members are ``label[theta=0.7, phi=0.4]``.
-    where : str
-        Where the study says so, for messages.
+    where : callable
+        Says where the study says so, for messages.
 
     Raises
     ------
@@ -314,7 +318,7 @@ class FamilyStarts(Ensemble):
     given: tuple[str, ...]
     columns: dict[str, str]
     label: str
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def __post_init__(self) -> None:
         if self.size > MOST_STATES:
@@ -385,7 +389,7 @@ class FileStarts(Ensemble):
     digest : str
         Of the numbers in the file.
     members : ndarray, shape ``(rows, 3)`` or ``(members, rows, 3)``
-    where : str
+    where
         As in `NamedStart`.
     """
 
@@ -394,7 +398,7 @@ class FileStarts(Ensemble):
     label: str
     digest: str
     members: States = dataclasses.field(compare=False, repr=False)
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     @classmethod
     def load(cls, path: Path, **settings: Any) -> Self:
@@ -542,3 +546,159 @@ def register_end_state_reader(load: "Callable[..., StoreStarts]") -> None:
 def read_end_states(*arguments: Any, **settings: Any) -> "StoreStarts":
     """End states of a store's runs as `StoreStarts`; arguments as of the registered function."""
     return _loaders[0](*arguments, **settings)
+
+
+# --- from what a study's file says ------------------------------------------------------------
+
+
+def read_start(
+    given: Any,
+    family: Systems,
+    source: StudyText,
+    count: Callable[[Limit, int], object],
+    where: Callable[[], str],
+    label: str,
+) -> Start:
+    """A start, all states of which are states of all systems.
+
+    Parameters
+    ----------
+    given : str or a table of `sweep.study.model`
+    family : tuple of systems.System
+    source : StudyText
+        That names files and stores.
+    count : callable
+        Called with a `Limit` and what the start asks for of it; raises beyond it.
+    where : callable
+        As of starts.
+    label : str
+        Of a state that has none of its own.
+
+    Raises
+    ------
+    InputError
+        What is wrong with it.
+    """
+    system = family[0]
+    match given:
+        case str() | model.NameStart():
+            start = _named_start(given, system)
+        case model.RandomStart():
+            with under("around"):
+                around = _centre(given.around, family, source, count)
+            centre = around.label if isinstance(around, Start) else around
+            own_label = given.label or ("random" if centre is None else f"{centre}-random")
+            spread = None if given.spread is None else float(given.spread)
+            start = RandomStarts(given.random, given.seed, around, spread, own_label)
+        case model.LatticeStart():
+            start = LatticeStarts(given.lattice, given.body, given.around, given.label or "lattice")
+        case model.FileStart():
+            path, settings = source.directory / given.file, given.model_dump()
+            with under("file"):
+                start = FileStarts.load(path, **settings | {"label": given.label or path.stem})
+        case model.StoreStart():
+            start = read_end_states(
+                given.store if "://" in given.store else source.directory / given.store,
+                kept=source.kept,
+                file=given.store,
+                experiment=given.experiment,
+                where_runs=given.where,
+                normalize=given.normalize,
+                label=given.label or "",
+            )
+        case _:
+            start = _given_start(given, system, label)
+    made: Any = start  # a dataclass
+    placed: Start = dataclasses.replace(made, where=where)
+    count(MEMORY, BYTES_OF_A_ROW * placed.size * sum(own.rows for own in family))
+    if isinstance(placed, FamilyStarts | LatticeStarts):
+        count(PAIRS, placed.size * len(family))
+    try:
+        for own in family:
+            placed.check(own)
+    except InputError as error:
+        raise InputError(str(error), key=error.key or "around") from None
+    return placed
+
+
+def _centre(
+    given: str | dict[str, Any] | None,
+    family: Systems,
+    source: StudyText,
+    count: Callable[[Limit, int], object],
+) -> str | Start | None:
+    """What random states are about: a state that is named or written out."""
+    if not isinstance(given, dict):
+        return given
+    start = read_start(read_value(model.AnyStart, given), family, source, count, str, "state")
+    if start.size != 1:
+        raise InputError(f"an ensemble is about one state, and this gives {start.size:,}")
+    return start
+
+
+def _named_start(given: "str | model.NameStart", system: System) -> Start:
+    """A named start or those of a family."""
+    given = model.NameStart(name=given) if isinstance(given, str) else given
+    families = {family.name: family for family in system.families}
+    known = (*system.starts, *families)
+    check_known(f"start of {system.name}", given.name, known, key="name")
+    if given.name in families:
+        return _family_starts(given, families[given.name], system)
+    for key in given.model_extra or ():
+        close = suggest_nearest(key, model.NameStart.model_fields)
+        with under(key):
+            raise InputError(
+                f"unknown key {key!r}; {given.name!r} is one state and has no axes.{close}"
+            )
+    return NamedStart(given.name, given.label or given.name)
+
+
+def _family_starts(given: "model.NameStart", family: Family, system: System) -> FamilyStarts:
+    written = given.model_extra or {}
+    check_keys(f"axis of {family.name}", written, ["name", "label", *family.axes])
+    paths = [(axis,) for axis in written]
+    values = read_each(_axis_values, written.values(), paths=paths)
+    axes = dict(zip(written, values, strict=True))
+    defaults = {axis: (value,) for axis, value in family.axes.items() if axis not in axes}
+    taken = variables.taken_variable_names(system)
+    columns = {a: f"{family.name}_{a}" if a in taken else a for a in family.axes}
+    own = family.name, axes | defaults, tuple(axes), columns, given.label or family.name
+    return FamilyStarts(*own)
+
+
+def _axis_values(written: object) -> tuple[float, ...]:
+    return model.read_numbers(read_value(model.Values, written), "value", lambda value: value)
+
+
+def _given_start(given: "model.GivenStartTable", system: System, label: str) -> GivenStart:
+    keys, written = system.state_keys, given.model_extra or {}
+    wrong = [key for key, value in written.items() if type(value) is list and key not in keys]
+    if wrong:
+        with under(wrong[0]):
+            raise InputError(
+                f"a state of {system.name} is given by {' and '.join(keys)}, not by "
+                f"{' and '.join(wrong)}"
+            )
+    if not any(key in keys for key in written):
+        shown = ", ".join([*keys[:2], "…"])
+        what = (
+            "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … }, "
+            f"{{ store, … }} or the state itself: {{ {shown} }}"
+        )
+        raise expected(what, given.model_dump(exclude_unset=True))
+    check_keys("key", written, [*keys, *model.GivenStartTable.model_fields])
+    for key in keys:
+        if key not in written:
+            raise InputError(f"the key {key!r} is missing")
+    rows = system.state_rows
+    paths = [(key,) for key in keys]
+    vectors = read_each(lambda key: _vectors(written[key], rows[key]), keys, paths=paths)
+    return GivenStart(dict(zip(keys, vectors, strict=True)), given.normalize, given.label or label)
+
+
+def _vectors(written: Any, rows: int) -> tuple[tuple[float, ...], ...]:
+    """The rows of a part of a state; a single one may be written as a vector."""
+    alone = rows == 1 and type(written) is list and not any(type(own) is list for own in written)
+    given = [read_value(model.Vector, written)] if alone else None
+    given = given or read_value(model.Vectors, written)
+    return tuple(tuple(map(float, vector)) for vector in given)

@@ -209,7 +209,9 @@ _study.plugins = property(  # in the place of the argument's default
 )
 
 
-def unite_studies(studies: Sequence[Study]) -> Study:
+def unite_studies(
+    studies: Sequence[Study], whose: tuple[str, str] = ("one has", "another")
+) -> Study:
     """The study that has the runs of several.
 
     Parameters
@@ -217,6 +219,8 @@ def unite_studies(studies: Sequence[Study]) -> Study:
     studies : sequence of Study
         Of one name. Their experiments of one name have the same time axis, and all that a store
         keeps of an experiment.
+    whose : tuple of str
+        What messages call the first and a later one.
 
     Returns
     -------
@@ -235,7 +239,7 @@ def unite_studies(studies: Sequence[Study]) -> Study:
     united = []
     for name, parts in experiments.items():
         try:
-            united.append(unite_experiments(parts))
+            united.append(unite_experiments(parts, whose))
         except CannotUnite as error:
             raise CannotUnite(f"experiment {name!r}: {error}") from None
     return dataclasses.replace(
@@ -369,8 +373,8 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
     if isinstance(study, Study):
         return study.library.plugins
     text, source, directory = _text_of_study(study)
-    top = Place(parse_toml(text, source, directory))
-    return read_plugins_of_study(top.at("plugins")) if top.has("plugins") else ()
+    read = parse_toml(text, source, directory)
+    return read_plugins_of_study(Place(read, ("plugins",))) if "plugins" in read.data else ()
 
 
 def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:

@@ -37,6 +37,7 @@ REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
 PRECISE_REFERENCE_ERROR = "the reference against itself at twice the step size"
 LYAPUNOV, MEGNO = "lyapunov", "megno"
 MOST_EXPONENTS = 8
+MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
 
 
 @dataclass(frozen=True)
@@ -315,3 +316,8 @@ def taken_variable_names(system: "System") -> set[str]:
     names |= {"time", "row", "component", "state", *RUN_COORDINATES}
     names |= {*reference_error_names(system), *system.parameter_names()}
     return names.union(*(variable_names_of_quantity(quantity) for quantity in system.quantities))
+
+
+def exponents_of_record(record: Collection[str]) -> list[str]:
+    """The names of Lyapunov exponents in a record, in order."""
+    return [name for name in record if name in CHAOS and name != MEGNO]

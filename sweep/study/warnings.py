@@ -141,7 +141,7 @@ def steps_beyond_stability_limit(
         index, size = table.methods.integrator[method], float(table.methods.step_size[method])
         if many:
             warnings.append(
-                f"Warning: {entries[index].where} ({entries[index].label!r}): {many:,} of {of:,} "
+                f"Warning: {entries[index].where()} ({entries[index].label!r}): {many:,} of {of:,} "
                 "runs begin beyond its linear stability limit: "
                 f"{explain_step_beyond_limit(made[index], size, float(worst))}"
             )

@@ -32,30 +32,23 @@ class Task:
 
     Parameters
     ----------
+    store : sweep.store.store.Store
+        That has its rows.
+    experiment : str
+    rows : range or ndarray of int
+        Of the store, ascending, all in one row of shards.
+    cost : float
+        Expected seconds.
     checkpoint_every : float
         Seconds between two commits of finished rows; unfinished ones are stored after half of it,
         see `sweep.campaign.worker.compute`.
     """
 
+    store: Store
+    experiment: str
+    rows: RowNumbers | range
+    cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
-
-    if TYPE_CHECKING:
-
-        @property
-        def store(self) -> Store:
-            """The store that has its rows."""
-
-        @property
-        def experiment(self) -> str:
-            """Name of the experiment."""
-
-        @property
-        def rows(self) -> RowNumbers | range:
-            """Its rows, ascending, all in one row of shards."""
-
-        @property
-        def cost(self) -> float:
-            """Expected seconds."""
 
     kind: ClassVar[str] = "runs"
 
@@ -94,18 +87,14 @@ class Task:
         return len(self.rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RunTask(Task):
     """Runs of an experiment.
 
     Parameters
     ----------
-    store : sweep.store.store.Store
-    experiment : str
     recipe : sweep.campaign.worker.trajectory.Recipe
     systems, integrators : tuple of NamedComponent
-    rows : ndarray of int
-        Of the store, ascending, all in one row of shards.
     integrator, system : ndarray of int
         For each of `rows`, into the task's integrators and systems.
     step_size, tolerance : ndarray of float
@@ -119,12 +108,8 @@ class RunTask(Task):
         Row of the reference of each of `rows`; empty without one.
     precise_starts : ndarray, or None
         As `sweep.study.run_table.RunTable.precise_starts`.
-    cost : float
-        Expected seconds.
     """
 
-    store: Store
-    experiment: str
     recipe: Recipe
     systems: tuple[NamedComponent, ...]
     integrators: tuple[NamedComponent, ...]
@@ -138,7 +123,6 @@ class RunTask(Task):
     stored: RowNumbers
     reference: RowNumbers
     precise_starts: NDArray[np.float64] | None
-    cost: float
 
 
 class Advance(NamedTuple):

@@ -92,7 +92,7 @@ def _check_directory(path: Path, key: str) -> None:
     while not above.exists():
         above = above.parent
     if not above.is_dir():
-        raise InputError(f"{path} cannot be written: {above} is not a directory", key=key)
+        raise InputError(f"`{key}` {path}: {above} is a file; expected a directory", key=key)
     if not os.access(above, os.W_OK | os.X_OK):
         raise InputError(f"{path} cannot be written: {above} is not writable", key=key)
 

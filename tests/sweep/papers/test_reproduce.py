@@ -337,9 +337,9 @@ def test_the_closing_lines_count_each_agreement():
     [
         (["leee"], "unknown paper 'leee'. Did you mean 'lee'?"),
         (["lee", "--step-factor", "0", "--plots"], "step-factor"),
-        (["lee", "--plots", "-o", "file/below"], "file/below cannot be written"),
-        (["lee", "--keep", "file/below"], "file/below cannot be written"),
-        (["lee", "--keep", "file"], "file is not a directory"),
+        (["lee", "--plots", "-o", "file/below"], "-o file/below: "),
+        (["lee", "--keep", "file/below"], "file is a file"),
+        (["lee", "--keep", "file"], "file is a file"),
         (["lee", "--only", "figure-9"], "it has figure-3.1, figure-3.2,"),
         (["lee", "--only", "3.4", "--only", "t-1", "--only", "x"], "no 't-1' and no 'x'; it has"),
     ],
