@@ -155,7 +155,10 @@ REFUSED = {
         {"integrators": '[{ name = "rk4", label = "variational" }]'},
         "the label 'variational' stands for two integrators; give one another label",
     ),
-    "a record": ({"record": '["energy"]'}, "has record = ['energy', 'state'], another ['energy']"),
+    "a record": (
+        {"record": '["energy"]'},
+        "those before have record = ['energy', 'state'], it has ['energy']",
+    ),
     "a system": ({"system": '"nbody_sphere"'}, ", another 'nbody_sphere'"),
     "a parameter": ({"parameters": "{ gravity = 2.0 }"}, "has parameters = "),
     "a duration": ({"duration": "2.0", "samples": "10"}, "`sweep extend` makes the shorter"),
