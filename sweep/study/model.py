@@ -39,6 +39,7 @@ from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from integrators.stepping.adaptive import MOST_STEPS
 from sweep.errors import MOST_PROBLEMS, Gathered, StudyError, check_distinct_nodes
+from sweep.guide import keys_of_tables
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
 from sweep.study.text import KeyPath, Place, as_written, format_key_path, read_each
@@ -435,7 +436,7 @@ class Experiment(ExperimentTable):
     samples : int or dict
     step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
 max_steps, time_unit : optional
-        ``sweep guide study`` says what each of them can be.
+        ``sweep guide keys`` says what each of them can be.
 
     Raises
     ------
@@ -647,6 +648,8 @@ def study_schema() -> Shape:
         for table in (StudyTable, Defaults, ExperimentTable)
     )
     definitions = defaults.pop("$defs") | experiment.pop("$defs")
+    _describe({"StudyTable": top, "ExperimentTable": experiment} | definitions)
+    _describe({"ExperimentTable": defaults})
     offered = experiment["properties"]  # by editors
     offered["system"] = _any_of(known_systems, offered["system"])
     offered["integrators"] = _any_of(known_integrators, offered["integrators"])
@@ -673,6 +676,13 @@ def study_schema() -> Shape:
             {"if": without_plugins, "then": {"properties": named}},
         ],
     }
+
+
+def _describe(tables: dict[str, Shape]) -> None:
+    """Add to the keys of tables what they mean, which editors show."""
+    for name, meanings in keys_of_tables().items():
+        for key, shape in tables.get(name, {}).get("properties", {}).items():
+            shape["description"] = meanings[key]
 
 
 def _list_of(shape: Shape, least: int = 0) -> Shape:
