@@ -39,6 +39,7 @@ from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from integrators.stepping.adaptive import MOST_STEPS
 from sweep.errors import MOST_PROBLEMS, StudyError
+from sweep.guide import keys_of_tables
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
 from sweep.study.text import (
@@ -443,7 +444,7 @@ class Experiment(ExperimentTable):
     samples : int or dict
     step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
 max_steps, time_unit : optional
-        ``sweep guide study`` says what each of them can be.
+        ``sweep guide keys`` says what each of them can be.
 
     Raises
     ------
@@ -650,6 +651,8 @@ def study_schema() -> Shape:
         for table in (StudyTable, Defaults, ExperimentTable)
     )
     definitions = defaults.pop("$defs") | experiment.pop("$defs")
+    _describe({"StudyTable": top, "ExperimentTable": experiment} | definitions)
+    _describe({"ExperimentTable": defaults})
     offered = experiment["properties"]  # by editors
     offered["system"] = _any_of(known_systems, offered["system"])
     offered["integrators"] = _any_of(known_integrators, offered["integrators"])
@@ -676,6 +679,13 @@ def study_schema() -> Shape:
             {"if": without_plugins, "then": {"properties": named}},
         ],
     }
+
+
+def _describe(tables: dict[str, Shape]) -> None:
+    """Add to the keys of tables what they mean, which editors show."""
+    for name, meanings in keys_of_tables().items():
+        for key, shape in tables.get(name, {}).get("properties", {}).items():
+            shape["description"] = meanings[key]
 
 
 def _list_of(shape: Shape, least: int = 0) -> Shape:

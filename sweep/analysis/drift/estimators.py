@@ -1,6 +1,6 @@
 """Estimators of drift: the rate of an ensemble of errors, whether it is steady, and their spread.
 
-The sources of each are named in ``sweep guide drifts``.
+The sources of each are named in ``sweep guide drift``.
 """
 
 from dataclasses import dataclass

@@ -92,7 +92,7 @@ def drift(
       at round-off                no error above 16 roundings of the quantity
       no drift seen               no rate at 99.7 %; the bound says what could hide
 
-    and empty with fewer than 8 samples. `sweep guide drifts` defines them. With 8 starts or more
+    and empty with fewer than 8 samples. `sweep guide drift` defines them. With 8 starts or more
     "spread ~ t^p" is how their spread grows: ½ is a random walk, as unbiased rounding makes it
     (Brouwer's law), 1 a drift of each start, 0 bounded. Errors of vectors are norms, and of
     constraints sizes, which have no sign and grow like √t where they walk: they drift where they

@@ -21,14 +21,16 @@ def guide(
 
     \b
     Example:
-      sweep guide orders
-      sweep guide study | less
+      sweep guide tutorial
+      sweep guide keys | less
     """
     if topic is None:
         titles = pages.topics()
         width = max(map(len, titles))
-        lines = [f"{name:<{width}}  {title}" for name, title in titles.items()]
-        echo(titles, "\n".join([*lines, "", "To read one: sweep guide TOPIC"]), as_json)
+        lines = []
+        for kind, topics in pages.KINDS.items():
+            lines += [f"{kind}:", *(f"  {name:<{width}}  {titles[name]}" for name in topics), ""]
+        echo(titles, "\n".join([*lines, "To read one: sweep guide TOPIC"]), as_json)
     elif as_json:
         echo_json({"topic": topic, "text": pages.text(topic)})
     else:

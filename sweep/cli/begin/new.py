@@ -15,6 +15,7 @@ from sweep.store.backends.places import require_local_path
 Kind = Literal["system", "integrator", "observable", "plot"]
 PLUGIN_NAME = "[a-z][a-z0-9_]*"
 NEXT_COMMANDS = {"plot": "sweep plot {name} {name}.zarr"}  # elsewhere a report
+PAGES = {"integrator": "integrator", "observable": "observable", "plot": "observable"}
 
 
 @command
@@ -40,7 +41,8 @@ def new(kind: Kind, name: str) -> None:
         write_from_template(f"{kind}.{ending}.txt", str(path), changes)
     click.echo(f"Wrote {paths['py']}, and {paths['toml']}, a study that uses it.")
     after = NEXT_COMMANDS.get(kind, "sweep report {name}.zarr").format(name=name)
-    click.echo(f"Next: sweep run {paths['toml']}, {after}. More: sweep guide plugins")
+    page = PAGES.get(kind, "system")
+    click.echo(f"Next: sweep run {paths['toml']}, {after}. More: sweep guide {page}")
 
 
 def _check_name(kind: str, name: str) -> None:

@@ -578,9 +578,9 @@ def test_show_study(answers):
 
 
 def test_output_into_a_pipe_that_closes():
-    """As in ``sweep guide study | head -1``."""
+    """As in ``sweep guide keys | head -1``."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([PROGRAM, "guide", "study"], stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen([PROGRAM, "guide", "keys"], stdout=pipe, stderr=pipe) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode in (0, 1)

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from plugin_text import LEAPFROG
 
 KINDS = ("system", "integrator", "observable", "plot")
 
@@ -20,11 +19,6 @@ def test_what_it_writes_works_at_once(command, tmp_path, kind):
     if kind == "plot":
         command(tmp_path, "plot", "own_plot", "own_plot.zarr", "-o", "own.svg")
         assert (tmp_path / "own.svg").stat().st_size > 5000
-
-
-def test_the_guide_shows_the_integrator_that_it_writes(command, tmp_path):
-    command(tmp_path, "new", "integrator", "geodesic_leapfrog")
-    assert (tmp_path / "geodesic_leapfrog.py").read_text() == LEAPFROG
 
 
 def test_nothing_is_overwritten_and_names_are_checked(command, tmp_path):

@@ -44,7 +44,7 @@ QUESTIONS = [
     ("order", "small.zarr"), ("order", "small.zarr", "--json"), ("drift", "small.zarr"),
     ("order", "small.zarr", "--format", "csv"), ("chaos", "small.zarr"), ("work", "small.zarr"),
     ("export", "small.zarr", "mine.csv"), ("retry", "small.zarr"), ("schema",),
-    ("guide", "drifts"),
+    ("guide", "drift"),
 ]  # fmt: skip
 
 
@@ -123,12 +123,12 @@ def test_a_full_standard_output_is_named(place, called, questions):
 
 
 def test_a_closed_pipe_is_silent(place, called):
-    done = called(place, "guide", "drifts", out=Unwritable(errno.EPIPE))
+    done = called(place, "guide", "drift", out=Unwritable(errno.EPIPE))
     assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_process_whose_streams_are_full_ends_with_its_code():
     """Also where Python tries once more to write what is left."""
     with open("/dev/full", "w") as full:
-        done = subprocess.run([PROGRAM, "guide", "drifts"], stdout=full, stderr=subprocess.PIPE)
+        done = subprocess.run([PROGRAM, "guide", "drift"], stdout=full, stderr=subprocess.PIPE)
         assert done.returncode == 4 and done.stderr.count(b"\n") == 1

@@ -1,7 +1,6 @@
 """The claims of Celledoni, Çokaj, Leone, Murari and Owren, and counterparts of their figures."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from picture_text import assert_plain
 from study_text import study_of
 
 import sweep
-from sweep import guide
 from sweep.papers import PAPERS, diagnostics, draw_figure, reproduce
 from sweep.papers.celledoni import diagnostics as of_celledoni
 
@@ -87,13 +85,6 @@ def test_classical_methods_leave_the_manifold_that_lie_group_methods_stay_on(com
 def test_what_is_read_off_a_picture_agrees_in_its_order_of_magnitude(computed):
     tangency = next(row for row in computed[0] if row.part == "Figure 7")
     assert tangency.paper == 1e-14 and tangency.agreement in ("magnitude", "behaviour")
-
-
-def test_the_guide_says_which_times_its_table_has():
-    topic = guide.text("papers")
-    times = re.findall(r"^Figure 11  its time +2.2e\+00 +(\S+)  magnitude ", topic, re.M)
-    first, second = (f"{float(time):.3f}" for time in times)
-    assert f"shows at t ≈ 2.2 are at {first} and {second}." in topic
 
 
 def parts_of(figure):
