@@ -18,7 +18,6 @@ import functools
 import itertools
 import math
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +35,7 @@ from sweep.analysis.rows import Rows
 from sweep.campaign.probe import Cost, ReferenceProbe, RunProbe, seconds_of_probes
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import ReferenceTask, make_solver
-from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunTask, Task
+from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunColumns, RunTask, Task
 from sweep.campaign.worker.trajectory import NamedComponent, Recipe
 from sweep.errors import Interrupted
 from sweep.store import create, diff
@@ -217,17 +216,22 @@ class ExperimentPlan:
         """What was measured: with its kernels all of the experiment can be computed."""
         return *self.probes, *(self.references.probes[:1] if self.references else ())
 
-    def measure(self, seconds: float, on_measurement: Callable[[str], object]) -> None:
+    def measure(self, seconds: float) -> Iterator[str]:
         """Measure all kinds, each by so many seconds of integration, and the references.
 
-        `on_measurement` is called before each measurement with what is measured.
+        Yields what is measured before each measurement. Structure is measured once for each size of
+        system, of fixed and of adaptive steps, since that is linear algebra, mostly.
         """
+        structure: dict[tuple[bool, int], float] = {}
         for i, probe in enumerate(self.probes):
-            on_measurement(str(probe))
-            self.costs[i] = probe.cost(seconds)
+            yield str(probe)
+            size = math.isnan(probe.step_size), len(probe.initial[0])
+            if size not in structure:
+                structure[size] = probe.structure_seconds()
+            cost = probe.cost(seconds)
+            self.costs[i] = cost._replace(run=cost.run + structure[size])
         if (references := self.references) is not None:
-            name = references.solver.reference.integrator
-            on_measurement(f"references of {self.entry.name} by {name}")
+            yield f"references of {self.entry.name} by {references.solver.reference.integrator}"
             references.measure(seconds)
 
     # --- seconds -------------------------------------------------------------------------------
@@ -576,27 +580,6 @@ def plan(
     return Plan(store.place, tuple(planner.plans), tasks)
 
 
-def plan_each(
-    entries: Sequence[Entry],
-    on_measurement: Callable[[str, int, int], object] = lambda what, done, of: None,
-) -> Iterator[ExperimentPlan]:
-    """Measure and plan experiments; yields each `ExperimentPlan` as soon as it is made.
-
-    Parameters
-    ----------
-    entries : list of Entry
-    on_measurement : callable
-        ``on_measurement(what, done, of)`` is called before each measurement with what is measured,
-        and how many measurements of how many are done; it may raise.
-    """
-    plans = [ExperimentPlan(entry) for entry in entries]
-    of = sum(len(own.probes) + (own.entry.experiment.reference is not None) for own in plans)
-    number = itertools.count()
-    for own in plans:
-        own.measure(seconds_of_probes(of), lambda what: on_measurement(what, next(number), of))
-        yield own
-
-
 class Planner:
     """Plans experiments in a thread of its own; a context manager.
 
@@ -606,7 +589,7 @@ class Planner:
     check : callable
         Called in the thread that waits in `next_plans`; raises where the run is to end.
     on_preparation : callable
-        Called there with each `Preparation`.
+        Called there with the latest `Preparation`, as often as one looks.
 
     Attributes
     ----------
@@ -623,12 +606,14 @@ class Planner:
         self.plans: list[ExperimentPlan] = []
         self.entries, self._check, self._on_preparation = entries, check, on_preparation
         self._patient_until, self._stopped = time.monotonic() + PATIENCE, False
-        self._now = Preparation("", 0, 0)  # what is measured
-        self._found: queue.SimpleQueue[ExperimentPlan | Preparation | BaseException]
-        self._found = queue.SimpleQueue()
+        # What the thread has made, what it measures now, and what it has raised.
+        self._made: list[ExperimentPlan] = []
+        self._now = Preparation("", 0, 0)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._plan, name=THREAD, daemon=True)
 
     def __enter__(self) -> Planner:
-        threading.Thread(target=self._plan, name=THREAD, daemon=True).start()
+        self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -649,43 +634,39 @@ class Planner:
         InputError
             If an experiment cannot be planned.
         """
-        known = len(self.plans)
-        while not self.ended:
+        known, told = len(self.plans), None
+        while not self.ended and len(self.plans) == known:
             self._check()
-            enough = len(self.plans) > known and time.monotonic() > self._patient_until
-            try:
-                event = self._found.get(not enough, LOOK_SECONDS)
-            except queue.Empty:
-                if enough:
-                    break
-                continue
-            if isinstance(event, BaseException):
-                raise event
-            if isinstance(event, Preparation):
-                self._on_preparation(event)
-            else:
-                self.plans.append(event)
+            self._thread.join(LOOK_SECONDS)
+            if self._error is not None:
+                raise self._error
+            if (now := self._now).what and now is not told:
+                self._on_preparation(told := now)
+            if time.monotonic() > self._patient_until or not self._thread.is_alive():
+                self.plans = self._made.copy()
         return self.plans[known:]
 
     def _plan(self) -> None:
         """Plan all experiments in order; an exception is raised again in `next_plans`."""
         try:
             with checking(self._check_stopped, self._compiling):
-                for plan in plan_each(self.entries, self._measuring):
-                    self._found.put(plan)
+                plans = [ExperimentPlan(entry) for entry in self.entries]
+                of = sum(
+                    len(plan.probes) + (plan.entry.experiment.reference is not None)
+                    for plan in plans
+                )
+                for plan in plans:
+                    for what in plan.measure(seconds_of_probes(of)):
+                        self._check_stopped()
+                        done = self._now.done + bool(self._now.what)
+                        self._now = Preparation(what, done, of, kernels=self._now.kernels)
+                    self._made.append(plan)
         except BaseException as error:
-            self._found.put(error)
-
-    def _measuring(self, what: str, done: int, of: int) -> None:
-        self._check_stopped()
-        self._now = Preparation(what, done, of, kernels=self._now.kernels)
-        self._found.put(self._now)
+            self._error = error
 
     def _compiling(self, kernel: str) -> None:
         """Note that a kernel is compiled, since the disk cache lacks it."""
         self._now = replace(self._now, kernel=kernel, kernels=self._now.kernels + 1)
-        if self._now.what:
-            self._found.put(self._now)
 
     def _check_stopped(self) -> None:
         if self._stopped:
@@ -807,12 +788,7 @@ class PlannedTask(Task):
             systems=plan.systems,
             integrators=plan.integrators,
             rows=entry.rows[runs].astype(np.int64),
-            integrator=own.integrator_index,
-            system=own.system_index,
-            step_size=own.step_size,
-            tolerance=own.tolerance,
-            steps_per_sample=own.steps_per_sample,
-            repeat=own.repeat,
+            columns=RunColumns.of(own),
             stored=entry.standing[runs].astype(np.int64),
             reference=reference,
             precise_starts=entry.table.precise_starts(runs),

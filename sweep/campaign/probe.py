@@ -34,7 +34,7 @@ REPEATS = 2  # of the measurement of one of few batches: other processes disturb
 # are to take some tenths of a second.
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 5e-3, 0.02
 REPEATED_SECONDS = 1e-3  # and more are measured again: what is shorter is one of many
-LOADING_SECONDS = 2e-3  # of what is measured once: after more, kernels may have been loaded in it
+LOADING_SECONDS = 0.1  # of what is measured once: after more, kernels may have been compiled in it
 MOST_TOGETHER = 16  # batches that are recorded at once to see how long that takes for each
 MOST_GROWTH = 64  # of the number of steps from one measurement to the next
 IMAGES_PER_ROW = 40  # runs by which the map of an adaptive run is measured, about, of a state's row
@@ -163,27 +163,34 @@ class RunProbe:
 
     def compile(self) -> None:
         """Compile all kernels that such a batch needs, by a step."""
-        self._compiled()
+        self.structure_seconds()
 
-    def _compiled(self) -> tuple[Integration, float]:
-        """The integration with all its kernels; and CPU seconds to measure a run's structure."""
+    def structure_seconds(self) -> float:
+        """Measure the CPU seconds that the measurement of a run's structure takes."""
+        integration = self._begun()
+        if not integration.extendable:
+            return self._with_equal_steps(1).structure_seconds()
+        seconds = self._measure_structure(integration)
+        return seconds if seconds < LOADING_SECONDS else self._measure_structure(integration)
+
+    def _begun(self) -> Integration:
+        """The integration, with the kernels that take its steps."""
         integration = Integration(self.recipe, self.system, self.integrator)
         self._advance(integration, 1)
-        if integration.extendable:
-            return integration, self._measure_structure(integration)
-        self._with_equal_steps(1).compile()
-        return integration, 0.0
+        return integration
 
     def cost(self, seconds: float) -> Cost:
-        """Measure the `Cost` of such batches by so many seconds of integration."""
-        integration, structure = self._compiled()
-        if structure > LOADING_SECONDS:
-            structure = self._measure_structure(integration)
+        """Measure the `Cost` of such batches by so many seconds of integration.
+
+        Without the measurement of a run's structure, whose kernels are loaded here.
+        """
+        integration = self._begun()
         if not integration.extendable:
             counted = self._counted().cost(seconds)
             cost = self._with_equal_steps(counted.steps * self.work).cost(seconds)
             counting, stepping = (own.call + own.unit * self.work for own in (counted, cost))
             return cost._replace(steps=counted.steps, beside=cost.beside + counting / stepping)
+        integration.load_structure(integration.starts(self.initial[:1]), self.step_size)
         timed = integration
         if integration.followed is not None:  # by tangent vectors, which take longer: once
             recipe = replace(self.recipe, record=())
@@ -200,8 +207,7 @@ class RunProbe:
             each = max(last.besides - first.besides, 0.0) / max(reached, 1)
             besides += each * self.recipe.time_axis.samples * bool(reached)
         steps = 1.0 if math.isnan(self.tolerance) else last.steps / last.done / self.work
-        run = besides / len(self.initial) + structure
-        return Cost(call, whole / self.work, steps, run, beside)
+        return Cost(call, whole / self.work, steps, besides / len(self.initial), beside)
 
     def _besides_among_others(
         self, integration: Integration, alone: float, seconds: float
@@ -251,10 +257,7 @@ class RunProbe:
         )
 
     def _measure_structure(self, integration: Integration) -> float:
-        """Measure the structure of a run as if it were over; of an adaptive one, begin to.
-
-        Returns the CPU seconds.
-        """
+        """CPU seconds to measure the structure of a run; of an adaptive one, to begin to."""
         state = integration.starts(self.initial[:1])
         maps = integration.maps(state, self.tolerance, np.zeros((1, 0)), 1)
         began = time.thread_time()
@@ -315,20 +318,3 @@ class ReferenceProbe:
 
         first, last, _ = _measure(take, measured)
         return sum(_line(first, last))
-
-
-@dataclass(frozen=True, eq=False)
-class Rehearsal:
-    """Compiles all kernels that the tasks of some probes' experiments need.
-
-    Parameters
-    ----------
-    probes : tuple of RunProbe or ReferenceProbe
-    """
-
-    probes: tuple[RunProbe | ReferenceProbe, ...]
-
-    def compile(self) -> None:
-        """Compile them, in this process."""
-        for probe in self.probes:
-            probe.compile()

@@ -33,7 +33,7 @@ import contextlib
 import functools
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,9 +46,8 @@ from integrators.status import COMPLETE, STATUS
 from sweep.analysis.rows import Rows
 from sweep.campaign.hand_out import count_tasks_at_once, hand_out, noticing_scheduler_loss
 from sweep.campaign.plan import Planner, make_tasks
-from sweep.campaign.probe import Rehearsal
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
-from sweep.campaign.worker.compute import compile_rehearsed_kernels
+from sweep.campaign.worker.compute import compile_kernels
 from sweep.campaign.worker.task import CHECKPOINT_EVERY
 from sweep.clusters.connect import starting_or_connecting, tell_work_left
 from sweep.clusters.spec import cluster_spec_from_arguments
@@ -401,8 +400,8 @@ class _Coordinator:
         """Compile the kernels once on each host and kind of CPU, unless the planner has done it."""
         if addresses := first_worker_of_each_kind(self.workers):
             self.watcher.said(f"Compiling kernels on {count_with_noun(len(addresses), 'worker')}")
-            rehearsal = Rehearsal(tuple(probe for plan in plans for probe in plan.all_probes))
-            compiling = functools.partial(compile_rehearsed_kernels, rehearsal, self.session)
+            probes = [probe for plan in plans for probe in plan.all_probes]
+            compiling = functools.partial(compile_kernels, probes, self.session)
             try:
                 call_on_workers(self.client, addresses, compiling, self.stop)
             except (Interrupted, KeyboardInterrupt):
@@ -446,7 +445,16 @@ class _Coordinator:
             progress.expected += sum(task.cost for task in (*references, *runs))
             if planner.ended:
                 self.watcher.planned(planner.plans, count, slots)
-            self._note_predictions(planner.plans, before)
+            expected = {
+                plan.entry.name: Prediction(
+                    int(plan.entry.pending.sum()),
+                    plan.lacking_references,
+                    plan.cpu_seconds,
+                    before[plan.entry.name],
+                )
+                for plan in planner.plans
+            }
+            self.noted.note_plans(expected)
             waiting = {task.experiment for task in references}
             yield [*references, *(task for task in runs if task.experiment not in waiting)]
             yield [task for task in runs if task.experiment in waiting]
@@ -456,26 +464,11 @@ class _Coordinator:
             except KeyboardInterrupt:  # as in a stop while tasks run: there are results
                 raise Interrupted(self.stop.reason) from None
 
-    def _note_predictions(
-        self, plans: Sequence[ExperimentPlan], before: Mapping[str, float]
-    ) -> None:
-        """Write what the plans so far expect, of each experiment."""
-        found = {
-            plan.entry.name: Prediction(
-                int(plan.entry.pending.sum()),
-                plan.lacking_references,
-                plan.cpu_seconds,
-                before[plan.entry.name],
-            )
-            for plan in plans
-        }
-        self.noted.note_plans(found)
-
     def _hand_out(self, tasks: Sequence[Task], progress: Progress) -> None:
         """Compute tasks, and fold their records."""
 
         def show() -> None:
-            if not self.stop.requested:  # or the rest will not be computed now
+            if not self.stop.reason:  # or the rest will not be computed now
                 self.watcher.progressed(str(progress), progress.share)
 
         def on_running(running: Sequence[Task], left: Sequence[Task]) -> None:
@@ -490,12 +483,9 @@ class _Coordinator:
         def on_receipt(task: Task, receipt: Receipt) -> None:
             progress.note_receipt(task, receipt)
             if receipt.whole:
-                folding.committed(*place_of_task(task))
+                folding.committed(*task.key)
 
-        def place_of_task(task: Task) -> tuple[str, int]:
-            return task.group, int(task.rows[0])
-
-        places, check = map(place_of_task, tasks), self.lease.check
+        places, check = (task.key for task in tasks), self.lease.check
         folding = fold.BackgroundFolding(self.store, self.session.name, check, places)
         with folding:
             hand_out(self.client, tasks, self.session, self.stop, on_receipt, on_running)

@@ -80,10 +80,8 @@ def starting_or_connecting(
         with _client_of_running_scheduler(spec, check, told) as client:
             yield lambda tasks=None: client
         return
-    security = security_of(spec, started=True)
-    encrypting = security if security.require_encryption else None
-    with _starting(profile, encrypting, check, told) as connected:
-        yield connected
+    with contextlib.ExitStack() as stack:
+        yield _start(profile, security_of(spec, started=True), stack, check, told)
 
 
 @contextlib.contextmanager
@@ -109,34 +107,34 @@ def local_cluster_client(workers: int | None = None) -> AbstractContextManager[C
 # --- clusters that are started ----------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _starting(
-    profile: Profile, security: Security | None, check: Check, told: Told
-) -> Iterator[Connect]:
-    """As `starting_or_connecting`; what starts does so in a thread."""
+def _start(
+    profile: Profile, security: Security, stack: contextlib.ExitStack, check: Check, told: Told
+) -> Connect:
+    """Start a cluster in a thread; what is open goes on the stack. See `starting_or_connecting`."""
     starts = {LOCAL: _start_local_cluster, KUBERNETES: start_kubernetes_pods}
     cores = os.cpu_count() or 1
-    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
-        starting = pool.submit(starts.get(profile.kind, start_batch_jobs), profile, security)
-        stack.callback(_close, starting, profile)
+    encrypting = security if security.require_encryption else None
+    pool = stack.enter_context(ThreadPoolExecutor(1))
+    starting = pool.submit(starts.get(profile.kind, start_batch_jobs), profile, encrypting)
+    stack.callback(_close, starting, profile)
 
-        @functools.cache
-        def connected(tasks: int | None = None) -> Client:
-            cluster = _started(starting, profile, check)
-            client: Client = stack.enter_context(Client(cluster))
-            if not wait_for_workers(client, check, lambda: told(_waiting_message(profile))):
-                raise start_failure(profile, "its scheduler has ended")
-            needed = min(tasks or cores, cores)
-            if profile.kind != LOCAL:
-                _check_dask_versions(client, check)
-            elif not (profile.scale or profile.adapt) and len(cluster.worker_spec) < needed:
-                cluster.scale(needed)
-                wait_for_workers(client, check, lambda: None, WORKERS_SECONDS, needed)
-            return client
-
+    @functools.cache
+    def connected(tasks: int | None = None) -> Client:
+        cluster = _started(starting, profile, check)
+        client: Client = stack.enter_context(Client(cluster))
+        if not wait_for_workers(client, check, lambda: told(_waiting_message(profile))):
+            raise start_failure(profile, "its scheduler has ended")
+        needed = min(tasks or cores, cores)
         if profile.kind != LOCAL:
-            _started(starting, profile, check)  # what is refused is, before anything is planned
-        yield connected
+            _check_dask_versions(client, check)
+        elif not (profile.scale or profile.adapt) and len(cluster.worker_spec) < needed:
+            cluster.scale(needed)
+            wait_for_workers(client, check, lambda: None, WORKERS_SECONDS, needed)
+        return client
+
+    if profile.kind != LOCAL:
+        _started(starting, profile, check)  # what is refused is, before anything is planned
+    return connected
 
 
 def _start_local_cluster(profile: Profile, security: Security | None) -> SpecCluster:
@@ -199,7 +197,9 @@ def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
 @contextlib.contextmanager
 def _client_of_running_scheduler(spec: ClusterSpec, check: Check, told: Told) -> Iterator[Client]:
     """A client of the running scheduler of a `ClusterSpec`, which has workers."""
-    address = _scheduler_address(spec, check)
+    address = spec.scheduler or _address_in_file(Path(str(spec.scheduler_file)), check)
+    if spec.tls_cert and "://" not in address:
+        address = f"tls://{address}"
     security = security_of(spec)
     # Dask would log with a traceback that a scheduler is gone, or a connection.
     with silence_logging_cmgr("critical"), silence_logging_cmgr("critical", "distributed.client"):
@@ -221,21 +221,12 @@ def _client_of_running_scheduler(spec: ClusterSpec, check: Check, told: Told) ->
             yield client
 
 
-def _scheduler_address(spec: ClusterSpec, check: Check) -> str:
-    """The address of the scheduler that a `ClusterSpec` names."""
-    address = spec.scheduler or _address_in_file(Path(str(spec.scheduler_file)), check)
-    return f"tls://{address}" if spec.tls_cert and "://" not in address else address
-
-
 def _address_in_file(file: Path, check: Check) -> str:
     """The address in a scheduler's file, which may be about to be written."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))["address"]
-            if isinstance(found, str):
-                return found
-            raise TypeError
+            return str(json.loads(file.read_text(encoding="utf-8"))["address"])
         except FileNotFoundError:
             said = f"is not there, and was not written within {CONNECT_SECONDS} s"
         except ValueError:
@@ -324,12 +315,11 @@ def security_of(spec: ClusterSpec, started: bool = False) -> Security:
         security = Security(True if own else None, **own)
     except ValueError as error:  # a version of TLS in the configuration
         raise InputError(f"Dask's configuration: {error}") from None
-    _check_files(security, "client")
-    if started and security.require_encryption:
-        _check_files(security, "scheduler")
-        _check_files(security, "worker")
-        for role in ("worker", "client"):
-            _check_trust(security, role)
+    is_whole = started and security.require_encryption
+    for role in ("client", "scheduler", "worker") if is_whole else ("client",):
+        _check_files(security, role)
+    for role in ("worker", "client") if is_whole else ():
+        _check_trust(security, role)
     return security
 
 

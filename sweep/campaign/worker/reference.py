@@ -9,7 +9,7 @@ import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,6 @@ class ReferenceTask(Task):
     system: NDArray[np.integer]
     stored: RowNumbers
     precise_starts: NDArray[np.float64] | None
-    kind: ClassVar[str] = "references"
 
     @property
     def group(self) -> str:

@@ -7,7 +7,7 @@ worker reads from the store. Results go into the store too: a receipt says only 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sweep.store.store import Store
 
 if TYPE_CHECKING:
     from sweep.store.files import RowNumbers
+    from sweep.study.run_table import RunTable
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 SEGMENT = 2.0  # seconds that a segment should take at most: a run that is stopped ends with it
@@ -50,17 +51,15 @@ class Task:
     cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
 
-    kind: ClassVar[str] = "runs"
-
     @property
     def group(self) -> str:
         """Name of the group that has its rows: that of the experiment, or of its references."""
         return self.experiment
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """Unique key of the task among those of a run."""
-        return self.experiment, self.kind, int(self.rows[0])
+    def key(self) -> tuple[str, int]:
+        """Its group and first row, which no other task of a run has."""
+        return self.group, int(self.rows[0])
 
     def build(self) -> Task:
         """The task as it is sent to a worker: itself, unless it is only planned."""
@@ -87,6 +86,22 @@ class Task:
         return len(self.rows)
 
 
+class RunColumns(NamedTuple):
+    """What a worker needs of a `sweep.study.run_table.RunTable`: columns of the same names."""
+
+    integrator_index: NDArray[np.integer]
+    system_index: NDArray[np.integer]
+    step_size: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
+    steps_per_sample: NDArray[np.integer]
+    repeat: NDArray[np.integer]
+
+    @classmethod
+    def of(cls, table: RunTable) -> RunColumns:
+        """The columns of a table."""
+        return cls(*(getattr(table, name) for name in cls._fields))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunTask(Task):
     """Runs of an experiment.
@@ -95,13 +110,9 @@ class RunTask(Task):
     ----------
     recipe : sweep.campaign.worker.trajectory.Recipe
     systems, integrators : tuple of NamedComponent
-    integrator, system : ndarray of int
-        For each of `rows`, into the task's integrators and systems.
-    step_size, tolerance : ndarray of float
-        NaN where the run is adaptive, or is not.
-    steps_per_sample : ndarray of int
-        Steps in an interval of the time axis.
-    repeat : ndarray of int
+        Into which `columns` has indices.
+    columns : RunColumns
+        Of each of `rows`.
     stored : ndarray of int
         Number of samples of each run that are in the arrays of the store.
     reference : ndarray of int
@@ -114,12 +125,7 @@ class RunTask(Task):
     systems: tuple[NamedComponent, ...]
     integrators: tuple[NamedComponent, ...]
     rows: RowNumbers
-    integrator: NDArray[np.integer]
-    system: NDArray[np.integer]
-    step_size: NDArray[np.float64]
-    tolerance: NDArray[np.float64]
-    steps_per_sample: NDArray[np.integer]
-    repeat: NDArray[np.integer]
+    columns: RunColumns
     stored: RowNumbers
     reference: RowNumbers
     precise_starts: NDArray[np.float64] | None
@@ -146,18 +152,14 @@ class Advance(NamedTuple):
     steps: int
 
 
-@dataclass(frozen=True)
-class Receipt:
+class Receipt(NamedTuple):
     """Result of a task, as its worker reports it to the coordinator.
 
     Parameters
     ----------
-    experiment : str
     runs : int
         Number of runs that this attempt has committed, without those that it found done; 0 for
         references.
-    failed : int
-        Number of these whose status is not ``complete``.
     seconds : float
         Wall time of the task.
     whole : bool
@@ -166,9 +168,7 @@ class Receipt:
         Whether the session has ended, or another coordinator holds the store's lease by now.
     """
 
-    experiment: str
     runs: int
-    failed: int
     seconds: float
     whole: bool = True
     fenced_off: bool = False

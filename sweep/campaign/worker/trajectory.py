@@ -21,6 +21,7 @@ import systems
 from integrators import precision
 from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
+from integrators.compiler.kernels import IS_COMPILED
 from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.exponents import first_directions, steps_taken
 from integrators.diagnostics.structure import (
@@ -512,6 +513,15 @@ class Integration:
             )  # fmt: skip
             runs.after, runs.part = batch.checkpoints, batch.part
             runs.tried += batch.tried
+
+    def load_structure(self, initial: States, step_size: precision.Number) -> None:
+        """Compile, or load, the kernels by which `measure_structure` follows a fixed step."""
+        form: Any = self._system.form
+        is_wanted = variables.SYMPLECTIC_DEFECT in self.recipe.record and not self._measures_map
+        if is_wanted and IS_COMPILED and form.bodies <= variables.MOST_BODIES:
+            (state,), step = self._doubles(initial), float(precision.to_doubles(step_size))
+            fixed.run_ends(self._problem_in_doubles, state[None], step, 1, lanes=False)
+            fixed.run_tangents(self._problem_in_doubles, state, state[None], step, 1)
 
     def measure_structure(
         self,
