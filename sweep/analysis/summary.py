@@ -1,7 +1,7 @@
-"""Summaries of answers in a sentence: how many have which verdict, and the number that matters.
+"""Summaries of analyses in a sentence: numbers of rows with each verdict, and the main number.
 
-Nothing is said that no row says. Few integrators are named, more are counted; the table below a
-sentence has them.
+Every statement follows from the rows. A few integrators are named; if there are more, they are
+counted, since the table below the sentence lists them.
 
 >>> summarize_orders(order_table(tree["pendulum"]))
 ['All 9 integrators have their declared order.']
@@ -20,16 +20,16 @@ from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import axis_values_in_words
 from sweep.text import format_number, join_with_and
 
-NAMED = 3  # integrators of a clause that are named; more are counted
-MOST = 200  # characters of a sentence with names
+NAMED = 3  # maximum number of integrators that a clause names
+MOST = 200  # maximum number of characters of a sentence with names
 
-# Verb of each verdict in the singular and the plural. Other verdicts are quoted.
+# The predicate of each verdict, singular and plural. Other verdicts are quoted.
 VERBS = {
     # orders
     CONFIRMED: ("has its declared order", "have their declared order"),
     EXACT: ("is exact to round-off", "are exact to round-off"),
     REFUTED: ("has another order than it declares", "have another order than they declare"),
-    # drifts; the worst first, as sentences have them
+    # drifts, the worst first, as in sentences
     LINEAR: ("drifts linearly", "drift linearly"),
     UNSTEADY: ("drifts unsteadily", "drift unsteadily"),
     EACH: ("drifts linearly, each start its own way", "drift linearly, each start its own way"),
@@ -37,7 +37,7 @@ VERBS = {
     NONE: ("shows no drift", "show no drift"),
     AT_ROUND_OFF: ("stays at round-off", "stay at round-off"),
     "": ("is not judged", "are not judged"),
-    # whose a drift is
+    # sources of drifts
     "method": ("drifts by itself", "drift by themselves"),
     "rounding": ("drifts by rounding", "drift by rounding"),
     "neither": ("has no part that is surely larger", "have no part that is surely larger"),
@@ -61,20 +61,24 @@ def compose_sentence(
     lead: str = "",
     closing: str = "",
 ) -> str:
-    """A clause for each verdict, in the order of `VERBS`: who has it, and a number.
+    """Compose a sentence with a clause for each verdict, in the order of `VERBS`.
 
     Parameters
     ----------
     counts : dict of str to int
-        By verdict; together everyone.
+        Number of items with each verdict.
     noun : str
-        What they are, in the singular, perhaps with a remark in brackets.
+        The noun for an item, in the singular, which may be followed by a remark in parentheses.
     tails : dict of str to str
-        Text behind the verb of a verdict.
+        By verdict, text after the predicate.
     names : dict of str to sequence of str, optional
-        Their names, where they have any.
+        By verdict, names of the items.
     lead, closing : str, optional
         Text before the first clause, and a last clause.
+
+    Returns
+    -------
+    str
     """
     place = {verdict: i for i, verdict in enumerate(VERBS)}
     total, things = sum(counts.values()), f"{noun}s"
@@ -89,7 +93,7 @@ def compose_sentence(
             whole = {1: f"the only {noun}", 2: f"both {things}"}
             subject = whole.get(count, f"all {total:,} {things}")
         else:
-            subject, of = f"{count:,}{of}", ""  # which is said once
+            subject, of = f"{count:,}{of}", ""  # the total is mentioned once
         clauses.append(f"{subject} {VERBS[verdict][count > 1]}{tails.get(verdict, '')}")
     text = f"{lead}{'; '.join([*clauses, *([closing] if closing else [])])}."
     if names is not None and len(text) > MOST:
@@ -105,7 +109,7 @@ def _sentence_of_rows(
     lead: str = "",
     closing: str = "",
 ) -> str:
-    """A sentence on rows; these are integrators where each has one, else cases of them."""
+    """Compose a sentence about rows: about integrators if each has one row, else about cases."""
     groups: dict[str, list[Any]] = {}
     for row in rows:
         groups.setdefault(verdict_of(row), []).append(row)
@@ -123,18 +127,18 @@ def _sentence_of_rows(
 
 
 def rows_by_quantity(rows: Iterable[Any]) -> dict[str, list[Any]]:
-    """Rows of each quantity, in the order in which these come."""
+    """Group rows by quantity, in order of appearance."""
     return grouped(rows, lambda row: str(row.quantity))
 
 
 def summarize_orders(rows: Sequence[Any], adaptive: Sequence[Any] = ()) -> list[str]:
-    """Which integrators have their declared order.
+    """Say which integrators have their declared order.
 
     Parameters
     ----------
     rows : sequence of OrderEstimate
     adaptive : sequence of ToleranceEstimate, optional
-        Of the integrators that have no order: a sentence of its own.
+        Rows of integrators without an order, which get a sentence of their own.
 
     Returns
     -------
@@ -155,7 +159,7 @@ def summarize_orders(rows: Sequence[Any], adaptive: Sequence[Any] = ()) -> list[
 
 
 def _order_verdict(row: Any) -> str:
-    """The verdict, or `EXACT` of what is confirmed without an order."""
+    """The verdict; `EXACT` if it is confirmed without a measured order."""
     return EXACT if row.verdict == CONFIRMED and math.isnan(row.order) else row.verdict
 
 
@@ -173,7 +177,7 @@ def _order_tail(verdict: str, rows: list[Any]) -> str:
 
 
 def summarize_drifts(rows: Sequence[Any]) -> list[str]:
-    """Which integrators drift, and by which factor less: a sentence for each quantity.
+    """Say which integrators drift, and by which factor less than others, for each quantity.
 
     Parameters
     ----------
@@ -209,7 +213,7 @@ def _drift_tail(verdict: str, rows: list[Any]) -> str:
 
 
 def _largest_comparison(rows: list[Any]) -> str:
-    """The largest factor between drifts at equal step size, in words; empty if none is sure."""
+    """The largest factor between drifts at equal step size, in words; empty if there is none."""
     closest = [next((one for one in row.compared if one.equal_step), None) for row in rows]
     found = [(one.times, i, one) for i, one in enumerate(closest) if one is not None]
     if not found:
@@ -221,7 +225,7 @@ def _largest_comparison(rows: list[Any]) -> str:
 
 
 def summarize_sources(rows: Sequence[Any]) -> list[str]:
-    """Sources of drifts, method or rounding: a sentence for each quantity.
+    """Say whether drifts come from the method or from rounding, for each quantity.
 
     Parameters
     ----------
@@ -238,7 +242,7 @@ def summarize_sources(rows: Sequence[Any]) -> list[str]:
 
 
 def summarize_structure(rows: Sequence[Any]) -> list[str]:
-    """Whether steps are symplectic, of the rows that have recorded it.
+    """Say whether steps are symplectic.
 
     Parameters
     ----------
@@ -247,14 +251,14 @@ def summarize_structure(rows: Sequence[Any]) -> list[str]:
     Returns
     -------
     list of str
-        Empty where no row has.
+        Empty if no row has a recorded defect.
     """
     judged = [row for row in rows if row.verdict]
     return [_sentence_of_rows(judged, lambda row: row.verdict)] if judged else []
 
 
 def summarize_chaos(rows: Sequence[ChaosEstimate]) -> list[str]:
-    """How many runs are chaotic, with which exponents.
+    """Say how many runs are chaotic, and with which exponents.
 
     Parameters
     ----------
@@ -299,7 +303,7 @@ def _hidden_exponents_in_words(rows: Sequence[ChaosEstimate]) -> str:
     return f" (exponents below {max(row.hidden for row in there):.2g}{unit} could hide{where})"
 
 
-# Of each measure what the cheapest and several equally cheap ones do, and the comparative.
+# By measure of work: predicate of the cheapest integrator, the same in the plural, comparative.
 NEEDS = {
     "steps": ("needs the fewest steps", "need equally few steps", "fewer"),
     "evaluations": ("needs the fewest evaluations", "need equally few evaluations", "fewer"),
@@ -308,12 +312,12 @@ NEEDS = {
 
 
 def summarize_work(rows: Sequence[Any], against: str = "evaluations") -> list[str]:
-    """The cheapest integrator for the smallest error at which another one was measured too.
+    """Name the cheapest integrator for the smallest error at which others were measured too.
 
     Parameters
     ----------
     rows : sequence of WorkEstimate
-        The sentence is about the first error of these.
+        The sentence is about the first error in the rows.
     against : {"steps", "evaluations", "cpu_time"}, optional
 
     Returns
@@ -347,13 +351,13 @@ def summarize_work(rows: Sequence[Any], against: str = "evaluations") -> list[st
 def _smallest_compared_level(
     levels: Sequence[tuple[float, list[LeastWork]]],
 ) -> tuple[float, list[LeastWork]]:
-    """The smallest error at which another integrator than the cheapest was measured around it."""
+    """The smallest error for which not only the cheapest integrator was measured on both sides."""
     compared = [one for one in levels if any(each.interpolated for each in one[1][1:])]
     return min(compared, key=lambda one: one[0], default=(math.nan, []))
 
 
 def _equally_cheap(reached: Sequence[LeastWork]) -> list[str]:
-    """Integrators whose work cannot be told from the least."""
+    """Integrators whose work cannot be distinguished from the least work."""
     return [one.integrator for one in reached if one.work <= reached[0].work_high]
 
 

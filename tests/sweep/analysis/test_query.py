@@ -144,7 +144,7 @@ def test_results_are_a_table_with_units(table):
     assert set(results(steps, ["energy_error@max"])["energy_error@max"].values) == {3.0}
     with pytest.raises(InputError, match="Did you mean 'energy_error'"):
         results(table, ["enrgy_error@max"])
-    with pytest.raises(InputError, match="say what of it"):
+    with pytest.raises(InputError, match="choose a value"):
         results(table, ["energy_error"])
     with pytest.raises(InputError, match="leave @end out"):
         results(table, ["steps@end"])
