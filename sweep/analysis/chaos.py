@@ -120,7 +120,7 @@ class ChaosEstimate:
         elif self.undecided and not self.stopped:
             lasting = np.isfinite(self.longer)
             run = f"run of {self.telling:g}{time}" if lasting else "longer run"
-            said.append(f"a {run} would tell" + (", if the exponents last" if lasting else ""))
+            said.append(f"a {run} would decide" + (", if the exponents last" if lasting else ""))
         if self.stopped:
             said.append(
                 f"judged until t = {self.duration:g}{time}, after which {self.stopped} of "

@@ -56,7 +56,7 @@ VERBS = {
 def compose_sentence(
     counts: Mapping[str, int],
     noun: str,
-    tails: Mapping[str, str],
+    details: Mapping[str, str],
     names: Mapping[str, Sequence[str]] | None = None,
     lead: str = "",
     closing: str = "",
@@ -69,7 +69,7 @@ def compose_sentence(
         Number of items with each verdict.
     noun : str
         The noun for an item, in the singular, which may be followed by a remark in parentheses.
-    tails : dict of str to str
+    details : dict of str to str
         By verdict, text after the predicate.
     names : dict of str to sequence of str, optional
         By verdict, names of the items.
@@ -94,10 +94,10 @@ def compose_sentence(
             subject = whole.get(count, f"all {total:,} {things}")
         else:
             subject, of = f"{count:,}{of}", ""  # the total is mentioned once
-        clauses.append(f"{subject} {VERBS[verdict][count > 1]}{tails.get(verdict, '')}")
+        clauses.append(f"{subject} {VERBS[verdict][count > 1]}{details.get(verdict, '')}")
     text = f"{lead}{'; '.join([*clauses, *([closing] if closing else [])])}."
     if names is not None and len(text) > MOST:
-        return compose_sentence(counts, noun, tails, None, lead, closing)
+        return compose_sentence(counts, noun, details, None, lead, closing)
     is_name = names is not None and any(text.startswith(tuple(own)) for own in names.values())
     return text if lead or is_name else text[0].upper() + text[1:]
 
@@ -105,7 +105,7 @@ def compose_sentence(
 def _sentence_of_rows(
     rows: Sequence[Any],
     verdict_of: Callable[[Any], str],
-    tail_of: Callable[[str, list[Any]], str] = lambda verdict, rows: "",
+    details_of: Callable[[str, list[Any]], str] = lambda verdict, rows: "",
     lead: str = "",
     closing: str = "",
 ) -> str:
@@ -119,7 +119,7 @@ def _sentence_of_rows(
     return compose_sentence(
         {verdict: len(own) for verdict, own in groups.items()},
         "integrator" if one_each else f"case ({of})",
-        {verdict: tail_of(verdict, own) for verdict, own in groups.items()},
+        {verdict: details_of(verdict, own) for verdict, own in groups.items()},
         {v: [row.integrator for row in own] for v, own in groups.items()} if one_each else None,
         lead,
         closing,
@@ -144,7 +144,7 @@ def summarize_orders(rows: Sequence[Any], adaptive: Sequence[Any] = ()) -> list[
     -------
     list of str
     """
-    found = [_sentence_of_rows(rows, _order_verdict, _order_tail)] if rows else []
+    found = [_sentence_of_rows(rows, _order_verdict, _order_details)] if rows else []
     there = [row for row in adaptive if row.starts and math.isfinite(row.value)]
     if there:
         best = min(there, key=lambda row: row.value)
@@ -163,7 +163,7 @@ def _order_verdict(row: Any) -> str:
     return EXACT if row.verdict == CONFIRMED and math.isnan(row.order) else row.verdict
 
 
-def _order_tail(verdict: str, rows: list[Any]) -> str:
+def _order_details(verdict: str, rows: list[Any]) -> str:
     if len(rows) == 1 and verdict == CONFIRMED:
         return f", {format_number(rows[0].declared)}"
     if len(rows) == 1 and verdict == REFUTED:
@@ -195,7 +195,7 @@ def summarize_drifts(rows: Sequence[Any]) -> list[str]:
         lead = f"{_capitalized(quantity)}{over}: "
         sentences.append(
             _sentence_of_rows(
-                own, lambda row: row.verdict, _drift_tail, lead, _largest_comparison(own)
+                own, lambda row: row.verdict, _drift_details, lead, _largest_comparison(own)
             )
         )
     return sentences
@@ -205,7 +205,7 @@ def _capitalized(name: str) -> str:
     return f"{name[:1].upper()}{name[1:].replace('_', ' ')}"
 
 
-def _drift_tail(verdict: str, rows: list[Any]) -> str:
+def _drift_details(verdict: str, rows: list[Any]) -> str:
     rates, most = {row.rate for row in rows}, max(row.bound for row in rows)
     if verdict != NONE or len(rates) > 1 or not all(math.isfinite(row.bound) for row in rows):
         return ""
@@ -268,17 +268,17 @@ def summarize_chaos(rows: Sequence[ChaosEstimate]) -> list[str]:
     -------
     list of str
     """
-    tails = {
+    details = {
         "chaotic": _exponents_in_words(rows),
         "no chaos seen": _hidden_exponents_in_words(rows),
         UNDECIDED: "",
     }
-    counts = {verdict: sum(row.counts.get(verdict, 0) for row in rows) for verdict in tails}
+    counts = {verdict: sum(row.counts.get(verdict, 0) for row in rows) for verdict in details}
     counts = {verdict: count for verdict, count in counts.items() if count}
     if counts:
-        return [compose_sentence(counts, "run", tails)]
+        return [compose_sentence(counts, "run", details)]
     why = "MEGNO is not recorded" if any(row.starts for row in rows) else "no run is complete"
-    return [f"Nothing is told of order and chaos: {why}."]
+    return [f"Order and chaos cannot be judged: {why}."]
 
 
 def _exponents_in_words(rows: Sequence[ChaosEstimate]) -> str:
@@ -329,22 +329,22 @@ def summarize_work(rows: Sequence[Any], against: str = "evaluations") -> list[st
     found = [_smallest_compared_level(rank_at_levels(own, against)) for own in settings.values()]
     least = NEEDS[against][0]
     if not any(reached for _, reached in found):
-        why = "no error is reached by several that were measured above and below it"
-        return [f"It is not told which integrator {least}: {why}."]
+        why = "no error lies between measured errors of several integrators"
+        return [f"It is not known which integrator {least}: {why}."]
     if len(found) == 1:
         return [_cheapest_in_words(*found[0], rows[0], against)]
     wins = Counter(
-        f"{reached[0].integrator} at"
+        f"{reached[0].integrator} in"
         if reached and len(_equally_cheap(reached)) == 1
-        else "it is not told at"
+        else "not known in"
         for _, reached in found
     )
     first = wins.most_common(NAMED)
     others = wins.total() - sum(count for _, count in first)
-    parts = [f"{name} {count:,}" for name, count in (*first, ("others at", others)) if count]
+    parts = [f"{name} {count:,}" for name, count in (*first, ("others in", others)) if count]
     return [
-        f"Who {least} for small errors, of {len(settings):,} combinations of scanned values: "
-        f"{', '.join(parts)}."
+        f"Which integrator {least} for small errors, in {len(settings):,} combinations of "
+        f"scanned values: {', '.join(parts)}."
     ]
 
 

@@ -221,7 +221,7 @@ def _name_options(message: str) -> str:
 
 
 # Messages and exit codes of expected errors.
-ENDS: dict[type[BaseException], tuple[str, int]] = {
+EXPECTED_ERRORS: dict[type[BaseException], tuple[str, int]] = {
     click.Abort: ("Interrupted; the same command resumes from what is recorded.", INCOMPLETE),
     Interrupted: ("Stopped ({}); the same command resumes from what is recorded.", INCOMPLETE),
     Damaged: ("Error: {}", DOES_NOT_HOLD),
@@ -243,7 +243,7 @@ def _message_and_exit_code(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, OSError) and is_storage_full_or_failing(error):
         why = explain_storage_failure(error.filename or ".", error)
         return f"Stopped: {why}. {remedy_for_full_storage(error)}, and repeat it", INCOMPLETE
-    for kind, (message, code) in ENDS.items():
+    for kind, (message, code) in EXPECTED_ERRORS.items():
         if isinstance(error, kind):
             return message.format(_name_options(text) if kind is InputError else text), code
     return None

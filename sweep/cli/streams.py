@@ -68,7 +68,7 @@ class OutputStream:
         """Write text in characters that the encoding has; return the number of characters."""
         encoding = self.beneath.encoding or "utf-8"
         shown = text if self.is_raw else escape_controls_in_lines(text)
-        with self._failing():
+        with self._output_errors():
             self.beneath.write(shown.encode(encoding, ERRORS).decode(encoding))
         return len(text)
 
@@ -78,11 +78,11 @@ class OutputStream:
 
     def flush(self) -> None:
         """Flush the stream beneath."""
-        with self._failing():
+        with self._output_errors():
             self.beneath.flush()
 
     @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _output_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

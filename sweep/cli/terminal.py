@@ -115,7 +115,9 @@ def print_checkpoints(progresses: Sequence[Progress], remark: str = "") -> None:
             click.echo(f"{progress.experiment}: {what}")
 
 
-def end(outcome: "Outcome", as_json: bool = False, more: Mapping[str, Any] | None = None) -> None:
+def finish_command(
+    outcome: "Outcome", as_json: bool = False, more: Mapping[str, Any] | None = None
+) -> None:
     """Print an outcome, and how to resume; exit unless all runs are complete and none failed.
 
     Parameters

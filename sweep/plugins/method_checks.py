@@ -86,7 +86,7 @@ class Trial:
     span: float = 1.0
 
     @cached_property
-    def end(self) -> Array | None:
+    def reference_end(self) -> Array | None:
         """The state after the span, without the work of a force; None if DOP853 fails."""
         run = integrators.integrate(
             self.form, integrators.get("dop853"), self.state, duration=self.span, samples=1,
@@ -161,7 +161,7 @@ def chosen_trials(integrator: Integrator, own: Trial | None) -> Iterator[tuple[T
     left, lagrangian = set(integrator.preserves), SpheresLagrangian in integrator.method.forms
     for trial in (*trials(), *([own] if own else [])):
         measured = {_declared_word(quantity) for quantity in _kept(integrator, trial)}
-        measured |= {SYMPLECTIC} if _space_of(trial) is not None else set()
+        measured |= {SYMPLECTIC} if _symplectic_space_of(trial) is not None else set()
         size = min(trial.form.rows // 2, 3) if isinstance(trial.form, SpheresLagrangian) else 0
         another = lagrangian and 0 < size not in bodies and trial is not own
         wanted = count < 2 or left & measured or another
@@ -182,7 +182,7 @@ def _kept(integrator: Integrator, trial: Trial) -> list[Quantity]:
     return [of for of in trial.quantities if integrator.keeps(of.name, of.kind, of.degree)]
 
 
-def _space_of(trial: Trial) -> Any:
+def _symplectic_space_of(trial: Trial) -> Any:
     try:
         return phase_space(trial.form)
     except InputError:  # there is a force, or no symplectic form
@@ -338,9 +338,9 @@ def _check_order(integrator: Integrator, problem: Problem, trial: Trial, wholly:
         raise InputError(
             f"{name!r} fails on {trial.name} with steps of {trial.span / STEPS[0]:.3g} or less"
         )
-    if trial.end is None:
+    if trial.reference_end is None:
         return
-    errors = [float(np.linalg.norm(one - trial.end)) / size for one in ends]
+    errors = [float(np.linalg.norm(one - trial.reference_end)) / size for one in ends]
     slopes = [np.log2(a / b) for a, b in zip(errors, errors[1:], strict=False) if b > RESOLVED]
     order = np.inf if integrator.order == EXACT else cast(int, integrator.order) if wholly else 1
     if not slopes or max(slopes[-2:]) >= order - ORDER_LESS:
@@ -376,7 +376,7 @@ def _check_symmetry(integrator: Integrator, problem: Problem, trial: Trial) -> N
 
 
 def _check_symplectic(integrator: Integrator, problem: Problem, trial: Trial) -> None:
-    space = _space_of(trial)
+    space = _symplectic_space_of(trial)
     if SYMPLECTIC not in integrator.preserves or space is None:
         return
     h = trial.span / 4.0
@@ -395,7 +395,7 @@ def _check_symplectic(integrator: Integrator, problem: Problem, trial: Trial) ->
 
 def _check_tolerances(integrator: Integrator, trial: Trial) -> None:
     """Refuse an adaptive integrator whose errors do not match its tolerance, or its order."""
-    if trial.end is None:
+    if trial.reference_end is None:
         return
     name, size, found = integrator.method.name, float(np.linalg.norm(trial.state)), []
     for tolerance in TOLERANCES:
@@ -404,7 +404,7 @@ def _check_tolerances(integrator: Integrator, trial: Trial) -> None:
             tolerance=tolerance,
         )  # fmt: skip
         end = run.states[-1][: count_moving_rows(trial.form)]
-        error = float(np.linalg.norm(end - trial.end)) / size
+        error = float(np.linalg.norm(end - trial.reference_end)) / size
         if not error < MET * tolerance:
             raise InputError(
                 f"{name!r} ends {error:.3g} from the solution of the field on {trial.name} at a "

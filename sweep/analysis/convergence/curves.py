@@ -162,7 +162,10 @@ def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size
     counts = np.isin(np.arange(dataset.sizes["run"]), judged.positions)
     sizes, size = selection.distinct_values_and_codes(dataset[axis].values)
     starts, start = selection.distinct_values_and_codes(dataset["initial_condition"].values)
-    least, round_off = least_known_errors(dataset, error), _round_off_of_errors(dataset, error)
+    least, round_off = (
+        round_off_of_errors(dataset, error),
+        _relative_round_off_of_errors(dataset, error),
+    )
     first = min(1, judged.samples - 1)  # at the start all errors are 0
     dataset = dataset.isel(time=slice(first, judged.samples))
     of_sizes = (np.arange(len(sizes))[:, None] == size) & counts
@@ -202,7 +205,7 @@ def _errors_while_resolved(
     of_sizes : ndarray of bool, shape ``(n, run)``
         Which runs of each step size are used.
     least : ndarray, shape ``(run,)``
-        Result of `least_known_errors`.
+        Result of `round_off_of_errors`.
 
     Returns
     -------
@@ -347,7 +350,7 @@ def share_of_reference_error(dataset: xr.Dataset) -> float:
     return REFERENCE_SHARES[selection.arithmetic_of_reference(dataset)]
 
 
-def least_known_errors(dataset: xr.Dataset, error: str) -> Floats:
+def round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
     """Least uncertainty of an error, which is that of round-off; shape ``(run,)``.
 
     It is the round-off of the norm of the initial state, or of the size of the invariant, in the
@@ -360,10 +363,10 @@ def least_known_errors(dataset: xr.Dataset, error: str) -> Floats:
     elif (quantity := error.removesuffix("_error")) in dataset:
         first = dataset[quantity].isel(time=0).transpose("run").values
         size = np.maximum(np.abs(first), np.finfo(float).tiny)
-    return ROUND_OFF * _round_off_of_errors(dataset, error) / np.finfo(float).eps * size
+    return ROUND_OFF * _relative_round_off_of_errors(dataset, error) / np.finfo(float).eps * size
 
 
-def _round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
+def _relative_round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
     """Relative round-off of runs, or of their reference if that is coarser; shape ``(run,)``."""
     referred = selection.is_error_against_reference(dataset, error)
     least = PRECISION[selection.arithmetic_of_reference(dataset)] if referred else 0.0

@@ -171,7 +171,7 @@ def _verdict_without_slope(
     if error != SELF and len(sizes) < missing and slopes.LEVEL not in fit.causes:
         sizes = ()  # these would be too few as well
     causes = {
-        f"within {MARGIN:.0f} times what {curve.limit} can be wrong by": slopes.UNRESOLVED,
+        f"within {MARGIN:.0f} times the uncertainty from {curve.limit}": slopes.UNRESOLVED,
         f"within {MARGIN:.0f} times where the error stops falling": slopes.LEVEL,
         "with an error in few of their runs": slopes.MISSING,
     }

@@ -184,7 +184,7 @@ def rounding_of_quantity(cell: xr.Dataset, quantity: str, runs: Integers) -> flo
 
 
 def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
-    """Number of steps of each run; for fixed-step runs, of which some fail, within `duration`."""
+    """Number of steps of each run; for fixed-step runs, within `duration` if some fail later."""
     steps = cell["steps"].values.astype(float)
     if not stopped or "step_size" not in cell:
         return steps

@@ -33,7 +33,7 @@ TIMED = (*TIMES, "repeats", "cpu_time_elsewhere")
 ELSEWHERE = "taken by another machine or version than the others"
 FEW = f"timed fewer than {FEWEST} times"
 SHORT = f"in batches of less than {1e3 * SHORTEST:g} ms"
-NOISY = f"with two least that are more than {100 * APART:g} % apart"
+NOISY = f"with the two shortest more than {100 * APART:g} % apart"
 NEEDS = {
     ELSEWHERE: "a store of one machine",
     FEW: "`repeat = 5`",

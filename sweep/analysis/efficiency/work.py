@@ -166,7 +166,7 @@ def _error_sizes_of_runs(dataset: xr.Dataset, name: str, at: str) -> tuple[Float
             own = share * _error_size_at_sample(cell, "reference_error", place, at)
         size = _error_size_at_sample(cell, name, place, at)
         values[runs] = np.where(np.isfinite(own), size, np.nan)
-        floors[runs] = MARGIN * np.maximum(own, curves.least_known_errors(cell, name))
+        floors[runs] = MARGIN * np.maximum(own, curves.round_off_of_errors(cell, name))
         times[runs] = cell["time"].values[place]
     return values, floors, times
 

@@ -55,16 +55,16 @@ WORDS = ("and", "or", "not", "in", "True", "False")
 INSTEAD = {
     "=": "equality is written ==",
     "is": "write '==' for 'is'",
-    "@": "'@' stands without spaces between a series and what is asked of it: energy_error@max",
-    ".": "attributes, as of 'a.b', cannot be asked for",
+    "@": "write '@' without spaces between a series and its reduction: energy_error@max",
+    ".": "attributes, such as 'a.b', are not allowed",
     **dict.fromkeys("'\"", "a quote is not closed"),
     **{sign: f"write 'and' for {sign!r}" for sign in ("&", "&&")},
     **{sign: f"write 'or' for {sign!r}" for sign in ("|", "||")},
     **{sign: f"write 'not' for {sign!r}" for sign in ("~", "!")},
 }
 ALLOWED = (
-    "there may be names, numbers, text in quotes, ==, !=, <, <=, >, >=, and, or, not, in [...], "
-    "+, -, *, / and brackets"
+    "use names, numbers, text in quotes, ==, !=, <, <=, >, >=, and, or, not, in [...], "
+    "+, -, *, / and parentheses"
 )
 
 CONDITION, NUMERIC, TEXT = "a condition", "a number", "text"
@@ -141,7 +141,7 @@ def evaluate_expression(
         with np.errstate(all="ignore"):
             held = _Evaluation(values, named).value_of(tree)
         if held.dtype != bool:
-            raise Refusal("it is no condition that holds or not for each run")
+            raise Refusal("it is not a condition, true or false for each run")
     except (Refusal, UnicodeError) as refusal:
         reason = str(refusal).rstrip(".")
         end = "" if reason.endswith("?") else "."
@@ -162,7 +162,7 @@ def _parse(text: str) -> tuple[ast.expr, list[str]]:
     for token in TOKEN.finditer(text):
         found, kind = token.group(), token.lastgroup
         if kind is None or (keyword.iskeyword(found) and found not in WORDS):
-            raise Refusal(INSTEAD.get(found, f"{found!r} cannot stand in it: {ALLOWED}"))
+            raise Refusal(INSTEAD.get(found, f"{found!r} is not allowed: {ALLOWED}"))
         if kind == "name" and found not in WORDS:
             names.append(found)
             found = f"n{len(names) - 1}"
@@ -235,7 +235,7 @@ class _Evaluation:
                 return value if rest else _apply(op, (first, value))
             case ast.Compare():
                 return self._compare(node)
-        raise Refusal("a list stands only behind 'in'")
+        raise Refusal("a list is allowed only after 'in'")
 
     def _compare(self, node: ast.Compare) -> NDArray[Any]:
         """A chain of comparisons: ``a < b < c`` is ``a < b and b < c``."""
@@ -248,7 +248,7 @@ class _Evaluation:
                 held = held & _apply(type(op), left, side)
                 left = side
             elif not isinstance(right, LISTS) or right is not node.comparators[-1]:
-                raise Refusal("behind 'in' stands a list, such as ['rk4', 'rk45'], and no more")
+                raise Refusal("after 'in' expected a list, such as ['rk4', 'rk45'], and no more")
             else:
                 found = _is_among(left, [self._side(item, column) for item in right.elts])
                 held = held & (found == isinstance(op, ast.In))

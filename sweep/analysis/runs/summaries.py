@@ -257,7 +257,7 @@ def _place_of_sample_time(dataset: xr.Dataset, text: str, of: str) -> int:
         time = float(of)
     except ValueError:
         raise InputError(
-            f"{text!r}: behind the {AT} stands a sample time, or one of "
+            f"{text!r}: after the {AT} expected a sample time, or one of "
             f"{', '.join(OF_SERIES)}.{suggest_nearest(of, OF_SERIES)}",
             key="column",
         ) from None

@@ -8,7 +8,7 @@ import sweep
 from sweep.cli.main import INCOMPLETE
 from sweep.cli.options import command
 from sweep.cli.output import echo
-from sweep.cli.terminal import Terminal, end
+from sweep.cli.terminal import Terminal, finish_command
 from sweep.store.store import Store
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def decide(
     )  # fmt: skip
     echo(decisions_for_json(decisions), f"\n{decisions}", as_json)
     if decisions.outcome is not None and not decisions.outcome.complete:
-        sys.exit(INCOMPLETE) if as_json else end(decisions.outcome)
+        sys.exit(INCOMPLETE) if as_json else finish_command(decisions.outcome)
 
 
 def decisions_for_json(decisions: "Decisions") -> dict[str, Any]:

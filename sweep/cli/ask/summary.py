@@ -13,7 +13,7 @@ from sweep.cli.options import command
 from sweep.cli.progress import ProgressLine
 from sweep.cli.selection import open_experiments
 from sweep.cli.show.pictures import draw_pictures, picture_file, save_picture
-from sweep.plots.marks import digest_of_pictures, picture_mark, unchanged_pictures
+from sweep.plots.picture_digests import digest_of_pictures, picture_mark, unchanged_pictures
 from sweep.store.store import Store
 from sweep.tables.answers import ANSWERS, Answer
 

@@ -5,7 +5,7 @@ from typing import Any, TypedDict, Unpack
 import sweep
 from sweep.cli.ask.summary import print_run_summary
 from sweep.cli.options import Count, command
-from sweep.cli.terminal import Terminal, end
+from sweep.cli.terminal import Terminal, finish_command
 from sweep.store.store import Store
 
 
@@ -62,4 +62,4 @@ def extend(
     )  # fmt: skip
     if summary and outcome.complete and not as_json:
         print_run_summary(opened)
-    end(outcome, as_json)
+    finish_command(outcome, as_json)

@@ -8,7 +8,7 @@ import click
 import sweep
 from sweep.cli.options import command
 from sweep.cli.output import echo_json
-from sweep.cli.terminal import Terminal, end
+from sweep.cli.terminal import Terminal, finish_command
 from sweep.store.store import Store
 
 
@@ -45,6 +45,6 @@ def retry(
         watcher=Terminal(Store.at(store), as_json), **run_options,
     )  # fmt: skip
     if outcome is not None:
-        end(outcome, as_json)
+        finish_command(outcome, as_json)
     elif as_json:
         echo_json({"store": str(store), "experiments": []})

@@ -75,15 +75,23 @@ def show(
     if output is not None:
         _write_plugin_sources(name, output)
         return
-    shown = {"study": _study, "citations": _citations, "plugins": _plugins}.get(kind)
-    facts, text = shown(name) if shown else _system_or_integrator(kind, name, library)
+    shown = {
+        "study": _study_facts_and_text,
+        "citations": _citation_facts_and_text,
+        "plugins": _plugin_facts_and_text,
+    }.get(kind)
+    facts, text = (
+        shown(name) if shown else _system_or_integrator_facts_and_text(kind, name, library)
+    )
     if kind == "study" and not as_json:
         echo_document(text)
     else:
         echo(facts, text, as_json)
 
 
-def _system_or_integrator(kind: str, name: str, library: "Library") -> tuple[Any, str]:
+def _system_or_integrator_facts_and_text(
+    kind: str, name: str, library: "Library"
+) -> tuple[Any, str]:
     plain = name.partition("+")[0]
     library = sweep.plugins.with_installed_plugins(library, kind, [plain])
     explanation: str | None = None
@@ -132,7 +140,7 @@ def _integrator_facts(name: str, library: "Library") -> dict[str, Any]:
     return facts
 
 
-def _study(name: str) -> tuple[Any, str]:
+def _study_facts_and_text(name: str) -> tuple[Any, str]:
     if sweep.store.names_existing_store(name):
         store, text = Store.at(name), sweep.store.stored_study_text(name)
         groups = [store.group(experiment) for experiment in store.attributes["experiments"]]
@@ -141,13 +149,13 @@ def _study(name: str) -> tuple[Any, str]:
     return [experiment.expanded() for experiment in study.experiments], study.toml().rstrip()
 
 
-def _citations(name: str) -> tuple[Any, str]:
+def _citation_facts_and_text(name: str) -> tuple[Any, str]:
     citations = sweep.citations(name)
     facts = [dataclasses.asdict(citation) for citation in citations]
     return facts, "\n\n".join(map(str, citations))
 
 
-def _plugins(name: str) -> tuple[Any, str]:
+def _plugin_facts_and_text(name: str) -> tuple[Any, str]:
     approved: set[str] = set()
     with contextlib.suppress(InputError):  # unreadable approvals matter only when plugins are run
         approved = sweep.plugins.approved_plugin_hashes()

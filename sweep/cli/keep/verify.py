@@ -73,7 +73,7 @@ def verify(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> None
         "store": str(opened),
         "files": files,
         "sound": not findings,
-        "findings": [_facts(finding) for finding in findings],
+        "findings": [_finding_facts(finding) for finding in findings],
         "marked": marked,
         "left": len(left),
     }
@@ -83,13 +83,13 @@ def verify(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> None
         click.echo(f"{opened} is sound: {files:,} files read.")
     else:
         _print_findings(opened, files, facts["findings"])
-        done = _repaired(opened, findings, marked, left)
+        done = _what_was_repaired(opened, findings, marked, left)
         click.echo("\n".join(done if repair else _what_repair_would_do(opened, findings)))
     if findings:
         sys.exit(DOES_NOT_HOLD)
 
 
-def _facts(finding: Finding) -> dict[str, Any]:
+def _finding_facts(finding: Finding) -> dict[str, Any]:
     return {
         "place": finding.place,
         "array": finding.array,
@@ -148,7 +148,7 @@ def _what_repair_would_do(store: Store, findings: Sequence[Finding]) -> Iterator
         yield f"To mend it: {shlex.join(['sweep', 'verify', str(store), '--repair'])}"
 
 
-def _repaired(
+def _what_was_repaired(
     store: Store, findings: Sequence[Finding], marked: Mapping[str, int], left: Sequence[Finding]
 ) -> Iterator[str]:
     """Yield lines that say which runs were marked as not computed, and what was not repaired."""

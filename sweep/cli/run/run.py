@@ -8,7 +8,7 @@ import sweep
 from sweep.cli.ask.decide import decisions_for_json
 from sweep.cli.ask.summary import print_run_summary
 from sweep.cli.options import OptionalStore, command
-from sweep.cli.terminal import Terminal, end
+from sweep.cli.terminal import Terminal, finish_command
 
 
 @command
@@ -62,4 +62,4 @@ def run(
         print_run_summary(opened)
     if decisions is not None and not as_json:
         click.echo(f"\n{decisions}")
-    end(outcome, as_json, decisions and {"decisions": decisions_for_json(decisions)})
+    finish_command(outcome, as_json, decisions and {"decisions": decisions_for_json(decisions)})

@@ -89,7 +89,7 @@ def status(
         return
     for name in experiment:
         check_known(f"experiment of {opened}", name, opened.experiments)
-    failed = _failures(opened, experiment) if failures else {}
+    failed = _failure_facts(opened, experiment) if failures else {}
     progresses = counter.count()
     shown = [own for own in progresses if not experiment or own.experiment in experiment]
     holder, submission = lease_holder_of_store(opened), _submission_or_none(opened)
@@ -102,11 +102,11 @@ def status(
             "holder": holder and vars(holder),
             "submission": submission and vars(submission),
         }
-        rows = [_facts(own, predictions.get(own.experiment)) for own in shown]
+        rows = [_progress_facts(own, predictions.get(own.experiment)) for own in shown]
         echo_json({"experiments": rows, **failed, **about})
         return
     counts = [progress.counts for progress in shown]
-    click.echo(rows_as_text(counts, _cell) if counts else f"{opened} has no experiment.")
+    click.echo(rows_as_text(counts, _cell_text) if counts else f"{opened} has no experiment.")
     if counts and last_plan is not None:
         click.echo(_plan_sentence(last_plan, progresses, predictions))
     if holder is not None:
@@ -118,7 +118,7 @@ def status(
         _print_failures(failed, sys.maxsize if everything else SHOWN)
 
 
-def _facts(progress: Progress, prediction: Prediction | None) -> dict[str, Any]:
+def _progress_facts(progress: Progress, prediction: Prediction | None) -> dict[str, Any]:
     plan = prediction and _compare_plan_with_use(prediction, [progress])
     return {**progress.counts, "in_checkpoints": progress.partly, "last_plan": plan}
 
@@ -169,14 +169,14 @@ def _submission_sentence(submission: Submission, holder: LeaseHolder | None = No
     return text + ", or its worker is gone and another one is to take it over" * lost
 
 
-def _cell(value: object) -> str:
+def _cell_text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else format_number(value, 4)
 
 
 # --- failures --------------------------------------------------------------------------------
 
 
-def _failures(store: Store, experiments: Sequence[str]) -> dict[str, Any]:
+def _failure_facts(store: Store, experiments: Sequence[str]) -> dict[str, Any]:
     """Failed runs, the values that they share, and references that end early, for JSON."""
     early = failing.references_that_end_early(store, experiments)
     shared = failing.values_shared_by_failed_runs(store, experiments)
@@ -229,7 +229,9 @@ def _watch_progress(counter: Counter, every: float | None) -> None:
             counter, every or (REDRAW_SECONDS if terminal else PRINT_SECONDS)
         ):
             rows = [_watched_row(own, rates[own.experiment]) for own in progresses]
-            text = rows_as_text(rows, _cell) if terminal else "\n".join(map(_watched_line, rows))
+            text = (
+                rows_as_text(rows, _cell_text) if terminal else "\n".join(map(_watched_line, rows))
+            )
             if any(own.left for own in progresses) and lease_holder_of_store(counter.store) is None:
                 text += f"\nNo process runs it now; `sweep run {counter.store}` resumes."
             if terminal:

@@ -8,7 +8,7 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.options import ClickSettings, Count, Files, command
 from sweep.cli.output import echo
-from sweep.cli.terminal import Terminal, end
+from sweep.cli.terminal import Terminal, finish_command
 from sweep.store.store import Store
 
 
@@ -72,5 +72,5 @@ def _completed(store: str, workers: int | None) -> Store:
     click.echo(f"Store: {opened}", err=True)
     outcome = sweep.run(study, opened, workers=workers, watcher=Terminal(study.name, err=True))
     if not outcome.complete:
-        end(outcome)
+        finish_command(outcome)
     return Store.at(opened)

@@ -323,7 +323,7 @@ def test_the_closing_lines_count_each_agreement():
     assert missed.startswith("4 of 10 printed numbers are not reproduced: further off")
     assert "OUTSIDE" not in missed
     assert first.startswith("6 of 10 printed numbers are reproduced")
-    assert last.startswith("6 of 7 other computed values are within bounds")
+    assert last.startswith("6 of 7 other computed values are within their bounds")
     shown = {line[8:17].strip(): int(line[:6]) for line in lines}
     assert shown | {"not reproduced": 4} == counted
     assert {agreement.value for agreement in Agreement} == set(counted)
