@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 SMALL = 2**28  # bytes; smaller datasets are read into memory whole
 UNDER_WAY = 256  # maximum number of blocks that are submitted to a cluster at a time
 VALUES = 2**21  # values of a series in a block (16 MB)
-ROWS, LEAST_ROWS = 1024, 64  # rows of a block, multiples of a chunk's: up to ROWS samples, or more
+ROWS, LEAST_ROWS = 1024, 64  # a block has a multiple of ROWS runs; of LEAST_ROWS if series are long
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
