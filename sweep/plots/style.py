@@ -556,7 +556,22 @@ def _legend_in_columns(
 
 
 def axis_label_with_units(array: xr.DataArray, text: str, form: str = "{} [{}]") -> str:
-    """`text` with the units of `array` unless these are 1, combined by the format `form`."""
+    """Label an axis with the units of its values.
+
+    Parameters
+    ----------
+    array : xarray.DataArray
+        The values, with an attribute ``units``.
+    text : str
+        Label without units.
+    form : str, optional
+        Format of text and units.
+
+    Returns
+    -------
+    str
+        `text` alone if the units are 1.
+    """
     units = units_with_superscripts(array.attrs.get("units", "1"))
     return form.format(text, units) if units else text
 

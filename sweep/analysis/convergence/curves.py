@@ -130,7 +130,21 @@ def run_table_has_error(dataset: xr.Dataset, error: str | None = None) -> bool:
 
 
 def curve_of_error(dataset: xr.Dataset, error: str, at: str) -> Curve:
-    """The `Curve` of an error of one integrator; `SELF` means differences between step sizes."""
+    """The error curve of one integrator by step size.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Runs of one integrator on one system.
+    error : str
+        A variable over ``(run, time)``, or `SELF` for differences between step sizes.
+    at : {"end", "sup"}
+        See `error_curve`.
+
+    Returns
+    -------
+    Curve
+    """
     if error == SELF:
         return self_convergence_curve(dataset, at)
     return error_curve(dataset, error, at)
@@ -382,6 +396,10 @@ def reference_failed_at_start(dataset: xr.Dataset) -> bool:
     ----------
     dataset : xarray.Dataset
         Complete runs of one system.
+
+    Returns
+    -------
+    bool
     """
     later = dataset["time"].values > 0  # at the start every reference is exact
     if "reference_error" not in dataset or not later.any():

@@ -35,12 +35,23 @@ def distance_between_top_formulations(dataset: xr.Dataset) -> float:
 
 
 def component_peak_size(dataset: xr.Dataset, row: int, component: int) -> Array:
-    """The largest absolute value over time of a component of the state, interpolated in time."""
+    """The largest absolute value over time of a component of the state, interpolated in time.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    row, component : int
+        Position of the component in the state.
+
+    Returns
+    -------
+    ndarray, shape (run,)
+    """
     return _component_peaks(dataset, row, component)[:, 1]
 
 
 def component_peak_time(dataset: xr.Dataset, row: int, component: int) -> Array:
-    """The time at which a component has its `component_peak_size`."""
+    """The time of `component_peak_size`, with the same parameters."""
     return _component_peaks(dataset, row, component)[:, 0]
 
 
