@@ -13,7 +13,7 @@ from typing import Any  # noqa: E402
 
 from integrators.lazy import import_after, lazy  # noqa: E402
 
-# Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
+# Modules are imported at first use, so that `sweep --help` waits for none of Dask, xarray, Numba.
 _HOMES = {
     "ClusterSpec": "sweep.clusters.spec",
     "Experiment": "sweep.study.model",
@@ -76,4 +76,4 @@ def __getattr__(name: str) -> Any:
     return _load(name)
 
 
-import_after("xarray", "sweep.tables.accessor")  # `ds.geosweep`, in whichever order they come
+import_after("xarray", "sweep.tables.accessor")  # adds `ds.geosweep`

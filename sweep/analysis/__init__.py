@@ -1,6 +1,6 @@
-"""Answers from a run table, on xarray alone: orders, drifts, dense grids.
+"""Analyses of a run table that need only xarray: orders, drifts, work, chaos, full grids.
 
-Each function takes one experiment of a store, or any selection of its runs:
+Each function takes one experiment of a store, or a selection of its runs:
 
 >>> tree = sweep.open_study("orders.zarr")
 >>> order_table(tree["composition"])
@@ -9,7 +9,7 @@ Each function takes one experiment of a store, or any selection of its runs:
 
 from integrators.lazy import lazy
 
-# Imported when first used: `sweep query` should not wait for what estimates orders.
+# Modules are imported at first use, so that `sweep query` does not wait for the others.
 _NAMES = {
     "chaos": "chaos_table integrators_without_exponents variables_of_chaos",
     "convergence.across": "orders_across",

@@ -1,9 +1,14 @@
-"""Commands made of functions, and the options that several commands share.
+"""Click commands made from functions, and the options that several commands share.
 
-The documentation of the function is the help of the command, and its section ``Options:`` says the
-names of options, what a value is called, and what they do. Types and defaults are those of the
-parameters; one that is no option is an argument, unless it is in `Shared`, or in `MADE`: then it is
-what the function of that name makes of its own parameters, which are found in the same way.
+`command` turns a function into a command. The function's docstring is the help text, and the
+section ``Options:`` at its end lists options as click prints them: names, placeholder of the value,
+description. Types and defaults are taken from the signature. Each parameter of the function is
+
+- an option, if the section ``Options:`` lists it;
+- a shared option or argument, if `Shared` has a field of that name;
+- a value computed from other options, if `COMPUTED` has a function of that name: the command gets
+  the options that this function's parameters stand for, and passes on what the function returns;
+- otherwise an argument.
 """
 
 import functools
@@ -30,19 +35,19 @@ if TYPE_CHECKING:
 
     from sweep.plugins.registry import Library
 
-MOST_SECONDS = 1e9  # of a time that is given: no clock waits for much longer
+MOST_SECONDS = 1e9  # longest duration that is accepted: system calls cannot wait much longer
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 class Duration(click.ParamType[float, str | float]):
-    """Seconds, as a number or with units, at most 30 years: 3600, 90s, 55m, 2h, 1h30m."""
+    """A duration of at most 30 years, in seconds or with units: 3600, 90s, 55m, 2h, 1h30m."""
 
     name = "duration"
 
     def convert(
         self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The seconds as a float; fails for anything but a positive duration that can be waited."""
+        """Convert to seconds; fail unless the duration is positive and at most `MOST_SECONDS`."""
         if isinstance(value, float):
             return value
         number = r"(\d+\.?\d*|\.\d+)"
@@ -53,12 +58,12 @@ class Duration(click.ParamType[float, str | float]):
             counts = parts.groups(default="0") if parts else ()
             seconds = sum(float(n) * unit for n, unit in zip(counts, UNITS.values(), strict=False))
         if not 0.0 < seconds <= MOST_SECONDS:
-            self.fail(f"{value!r} is no time; expected seconds, or such as 90s, 55m, 2h or 1h30m")
+            self.fail(f"{value!r} is no time; expected seconds, or a time like 90s, 55m or 1h30m")
         return seconds
 
 
 def packaged_studies() -> dict[str, Traversable]:
-    """Files of the packaged studies by their names, in alphabetical order; nothing is imported."""
+    """Files of the packaged studies by name, in alphabetical order."""
     files = importlib.resources.files("sweep").joinpath("studies").iterdir()
     found = {file.name.removesuffix(".toml"): file for file in files if ".toml" in file.name}
     return dict(sorted(found.items()))
@@ -67,25 +72,25 @@ def packaged_studies() -> dict[str, Traversable]:
 def complete_study(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Shell completions of a STUDY argument: packaged studies and files."""
+    """Complete a STUDY argument in the shell: packaged studies and files."""
     packaged = [CompletionItem(name) for name in packaged_studies() if name.startswith(incomplete)]
     return [*packaged, CompletionItem(incomplete, type="file")]
 
 
-class Click:
-    """What click is told of a parameter besides its type; hashable, as types have to be."""
+class ClickSettings:
+    """Settings of a click parameter, as metadata of an `Annotated` type."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
 
 
-# Types of parameters, with what else click is told of them.
-Seconds = Annotated[float, Click(type=Duration())]
-Count = Annotated[int, Click(type=click.IntRange(min=1))]
-Files = Annotated[tuple[str, ...], Click(type=click.Path())]
-OptionalStore = Annotated[str | None, Click(type=click.Path())]
+# Types that several commands use.
+Seconds = Annotated[float, ClickSettings(type=Duration())]
+Count = Annotated[int, ClickSettings(type=click.IntRange(min=1))]
+Files = Annotated[tuple[str, ...], ClickSettings(type=click.Path())]
+OptionalStore = Annotated[str | None, ClickSettings(type=click.Path())]
 
-# Options that functions of Python call otherwise; others by their name, or by that and an s.
+# Parameters by option, where the names differ by more than a plural s.
 RENAMED = {"cluster": "profile", "json": "as_json", "format": "layout", "study": "study_file"}
 RENAMED |= {"all": "everything", "body": "bodies", "status": "among"}
 
@@ -95,26 +100,28 @@ class Shared:
     """Options and arguments of several commands.
 
     Options:
-      -e, --experiment NAME  Only this experiment; repeatable.
-      --where EXPR  Only runs for which this holds; an EXPRESSION of sweep query.
-      --at [end|sup]  Error at the end of a run, or its supremum over time.
-      --max-time TIME  Stop within this time from the start: 3600 (seconds), 55m, 2h, 1h30m.
-      --checkpoint-every SECONDS  Time between checkpoints of a task; the task of a killed worker
-          resumes from the last.  [default: 30.0]
-      --budget TIME  Largest CPU time of the runs added to decide verdicts: 600 (seconds), 10m, 2h.
+      -e, --experiment NAME  Use only this experiment; repeatable.
+      --where EXPR  Use only runs that satisfy this expression (see sweep query --help).
+      --at [end|sup]  Take the error at the end of each run, or its supremum over time.
+      --max-time TIME  Stop before this much time has passed: 3600 (seconds), 55m, 2h, 1h30m.
+      --checkpoint-every SECONDS  Time between the checkpoints of a task. If a worker is killed,
+          its task resumes from the last checkpoint.  [default: 30.0]
+      --budget TIME  CPU time that may be spent on added runs: 600 (seconds), 10m, 2h.
           [default: 10m]
-      --summary/--no-summary  Tables and plots at the end.
-      --trust-plugins  Approve the plugins that a store brings, for this command and from now on.
+      --summary/--no-summary  Print tables and write plots at the end.
+      --trust-plugins  Approve the plugins kept in the store, now and for later commands.
       --json  Print JSON instead of text.
     """
 
-    study: Annotated[str, Click(shell_complete=complete_study)]
-    store: Annotated[str, Click(type=click.Path())]
+    study: Annotated[str, ClickSettings(shell_complete=complete_study)]
+    store: Annotated[str, ClickSettings(type=click.Path())]
     experiment: tuple[str, ...]
     where: str | None
     at: Literal["end", "sup"] = "end"
     max_time: Seconds | None
-    checkpoint_every: Annotated[float, Click(type=click.FloatRange(min=0.0, min_open=True))] = 30.0
+    checkpoint_every: Annotated[
+        float, ClickSettings(type=click.FloatRange(min=0.0, min_open=True))
+    ] = 30.0
     budget: Seconds = 600.0
     summary: bool = True
     trust_plugins: bool
@@ -126,27 +133,27 @@ def cluster(profile: str | None, workers: Count | None, scheduler: str | None) -
 
     Options:
       --cluster PROFILE  Where to start workers: local (the default of sweep run), slurm, pbs, lsf,
-          sge, kubernetes, or a profile in geosweep.clusters of Dask's configuration.
-      --workers N  Number of workers to start. By default one per core locally, but no more than
-          there are tasks; elsewhere as the profile says.
-      --scheduler ADDRESS  Address of a running Dask scheduler: tcp://host:8786.
+          sge, kubernetes, or a profile from geosweep.clusters in Dask's configuration.
+      --workers N  Number of workers to start. By default, the number that the profile sets;
+          locally, one per core, but no more than there are tasks.
+      --scheduler ADDRESS  Use a running Dask scheduler at this address: tcp://host:8786.
     """
     return ClusterSpec(profile, workers, scheduler)
 
 
-def options(
+def run_options(
     cluster: ClusterSpec, max_time: float | None, checkpoint_every: float
 ) -> dict[str, Any]:
-    """Arguments of `sweep.run`, of all commands that compute."""
+    """Keyword arguments of `sweep.run` and of the other functions that compute runs."""
     time = remaining_max_time(max_time)
     return {"cluster": cluster, "max_time": time, "checkpoint_every": checkpoint_every}
 
 
 def library(study_file: str | None, trust_plugins: bool) -> "Library":
-    """What is built in, and what the plugins of a study add.
+    """Everything built in, and everything that the plugins of a study add.
 
     Options:
-      --study STUDY  Include what the plugins of this study add; a file or a store.
+      --study STUDY  Include the plugins of this study, which is a file or a store.
     """
     found: Library = sweep.plugins.BUILT_IN
     if study_file is not None:
@@ -155,29 +162,30 @@ def library(study_file: str | None, trust_plugins: bool) -> "Library":
 
 
 def datasets(store: str, experiment: tuple[str, ...], where: str | None) -> "dict[str, xr.Dataset]":
-    """The run tables of a store by experiment, of the runs for which an expression holds."""
+    """Run tables of a store by experiment, with the runs that satisfy an expression."""
     return open_experiments(store, experiment, where)
 
 
-def form(layout: Literal["text", "json", "csv", "latex"] | None, as_json: bool) -> str:
+def output_format(layout: Literal["text", "json", "csv", "latex"] | None, as_json: bool) -> str:
     """The format of an answer.
 
     Options:
-      --format [text|json|csv|latex]  csv: a row for each result; latex: tables for a paper, with
-          booktabs.  [default: text]
+      --format [text|json|csv|latex]  Output format; csv has a row for each result, latex has
+          tables for a paper, with booktabs.  [default: text]
     """
     if as_json and layout not in (None, "json"):
-        raise InputError(f"--json and --format {layout} are two formats: give one", key="format")
+        raise InputError(f"--json contradicts --format {layout}: give one of them", key="format")
     return "json" if as_json else layout or "text"
 
 
-MADE: dict[str, Callable[..., Any]] = {
-    made.__name__: made for made in (cluster, options, library, datasets, form)
+COMPUTED: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (cluster, run_options, library, datasets, output_format)
 }
 
 
 def remaining_max_time(max_time: float | None) -> float | None:
-    """Seconds that are left of ``--max-time``, which counts from the start of the process."""
+    """Seconds left of ``--max-time``, which counts from the start of the process."""
     return None if max_time is None else max(max_time - process_age(), 1e-3)
 
 
@@ -185,7 +193,7 @@ def remaining_max_time(max_time: float | None) -> float | None:
 
 
 def command(function: Callable[..., None]) -> click.Command:
-    """Decorator that makes a command of a function, whose documentation is the help."""
+    """Decorator that makes a click command from a function; see the module's docstring."""
 
     @functools.wraps(function)
     def callback(**given: Any) -> None:
@@ -199,11 +207,11 @@ def command(function: Callable[..., None]) -> click.Command:
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, click.Parameter]]:
-    """The options and arguments that a function needs, by name, in its order."""
+    """Names and click parameters for the parameters of a function, in their order."""
     documented = _documented_options(function)
     for name, (annotation, default) in _annotations(function).items():
-        if name in MADE:
-            yield from _parameters(MADE[name])
+        if name in COMPUTED:
+            yield from _parameters(COMPUTED[name])
         elif name in SHARED and name not in documented and get_origin(annotation) is not Annotated:
             yield name, SHARED[name]
         else:
@@ -219,15 +227,20 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, click.Param
 
 
 def _call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    """Call a function with what is given, and with what is made of that."""
-    names = _annotations(function)
+    """Call a function with the values that click gives, computing those in `COMPUTED`."""
     return function(
-        **{name: _call(MADE[name], given) if name in MADE else given[name] for name in names}
+        **{
+            name: _call(COMPUTED[name], given) if name in COMPUTED else given[name]
+            for name in _annotations(function)
+        }
     )
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Annotations and defaults of parameters, and of fields of ``**given: Unpack[Fields]``."""
+    """Annotations and defaults of a function's parameters by name.
+
+    ``**given: Unpack[Fields]`` stands for a parameter for each field of the `TypedDict`.
+    """
     found = {}
     for parameter in inspect.signature(function).parameters.values():
         found[parameter.name] = parameter.annotation, parameter.default
@@ -245,11 +258,18 @@ OPTIONS = "\nOptions:\n"
 def _documented_options(
     documented: Callable[..., Any],
 ) -> dict[str, tuple[list[str], str | None, str]]:
-    """Names of options, of their values, and help, by parameters; from a section ``Options:``."""
+    """Read the section ``Options:`` of a docstring.
+
+    Returns
+    -------
+    dict of str to (list of str, str or None, str)
+        By parameter: the option's names, the placeholder of its value (None for the default), and
+        its description.
+    """
     if __doc__ is None:
         raise InputError(
-            "Python runs without the docstrings that say which options commands have; expected it "
-            "to run without -OO, and PYTHONOPTIMIZE below 2"
+            "Python was started without docstrings, which define the options of commands; start it "
+            "without -OO, and with PYTHONOPTIMIZE below 2"
         )
     found, known = {}, _annotations(documented)
     section = (inspect.getdoc(documented) or "").partition(OPTIONS)[2]
@@ -265,7 +285,7 @@ def _documented_options(
 
 
 def _settings_of_type(kind: Any) -> dict[str, Any]:
-    """What click is told of the type of a parameter."""
+    """Settings of a click parameter that follow from an annotation."""
     if get_origin(kind) is Annotated:
         plain, *more = get_args(kind)
         settings = _settings_of_type(plain)

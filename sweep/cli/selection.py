@@ -1,4 +1,4 @@
-"""The runs that a command is about."""
+"""Selection of the runs that a command uses."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 def open_experiments(
     store: "str | Store", experiments: Sequence[str] = (), where: str | None = None
 ) -> "dict[str, xr.Dataset]":
-    """Run tables by experiment; as `select_runs`."""
+    """Selected run tables by experiment; see `select_runs` for the parameters."""
     return {name: runs for name, (runs, _) in select_runs(store, experiments, where).items()}
 
 
 def select_runs(
     store: "str | Store", experiments: Sequence[str] = (), where: str | None = None
 ) -> "dict[str, tuple[xr.Dataset, int]]":
-    """Select the runs of a store that its study asks for, by experiment.
+    """Select runs of a store by experiment, among those that its study asks for.
 
     Parameters
     ----------
     store : str or Store
     experiments : sequence of str, optional
-        Only these.
+        Names of the experiments to use; all by default.
     where : str, optional
-        Only the runs for which this expression holds.
+        An expression that the selected runs satisfy, as in `sweep.query`.
 
     Returns
     -------
     dict of str to (xarray.Dataset, int)
-        The selected runs, and the number of runs of the experiment; experiments without selected
-        runs are left out.
+        The selected runs, and the total number of runs of the experiment. Experiments without
+        selected runs are left out.
 
     Raises
     ------
     InputError
-        If there is no such store or experiment, or if no run is selected.
+        If the store or an experiment does not exist, or if no run is selected.
     """
     selected: dict[str, tuple[xr.Dataset, int]] = {}
     refused: list[tuple[str, InputError]] = []

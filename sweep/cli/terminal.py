@@ -1,4 +1,4 @@
-"""What the terminal shows of runs: warnings before them, their progress, and how they ended."""
+"""What the terminal shows of a computation: warnings before it, its progress, and its outcome."""
 
 import contextlib
 import shlex
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class Terminal(Watcher):
-    """Prints the comparison, the plan and the progress of a run.
+    """Prints what is to be computed, the plan and the progress.
 
     Parameters
     ----------
     study : str or Store
-        The name of the study, or the store that knows it.
+        The name of the study, or the store that keeps it.
     err : bool
-        Whether to print everything to standard error, as beside JSON on standard output.
+        Whether to print everything to standard error, because standard output is JSON.
     """
 
     def __init__(self, study: str | Store, err: bool = False) -> None:
@@ -51,7 +51,7 @@ class Terminal(Watcher):
         click.echo(text, err=err)
 
     def compared(self, entries: "Sequence[Entry]") -> None:
-        """Print how many runs are new, kept, continued and no longer in the study; and warnings."""
+        """Print numbers of new, kept, continued and removed runs, and warnings."""
         new = sum(entry.new for entry in entries)
         kept = sum(entry.table.size for entry in entries) - new
         gone = sum(entry.gone for entry in entries)
@@ -71,7 +71,7 @@ class Terminal(Watcher):
         self._echo(text, self._err)
 
     def said(self, text: str) -> None:
-        """Print a text to standard error."""
+        """Print a message to standard error."""
         self._echo(text, err=True)
 
     def progressed(self, text: str, share: float) -> None:
@@ -79,17 +79,17 @@ class Terminal(Watcher):
         self._line.show(text, share)
 
     def ended(self, text: str, share: float) -> None:
-        """Erase the line of progress."""
+        """Erase the progress line."""
         self._line.close()
 
 
 def print_warnings(entries: "Sequence[tuple[RunTable, NDArray[np.bool_] | None]]") -> None:
-    """Print to standard error which step sizes are unstable, and what will hardly be answered.
+    """Warn on standard error of unstable step sizes, and of questions that runs cannot answer.
 
     Parameters
     ----------
     entries : list of (RunTable, ndarray of bool or None)
-        Runs, and which of them are to be computed: all for None.
+        Runs, and which of them are to be computed; None for all.
     """
     for table, pending in entries:
         for unstable in sweep.study.steps_beyond_stability_limit(table, pending):
@@ -100,7 +100,14 @@ def print_warnings(entries: "Sequence[tuple[RunTable, NDArray[np.bool_] | None]]
 
 
 def print_checkpoints(progresses: Sequence[Progress], remark: str = "") -> None:
-    """Print the share of the unfinished work that checkpoints hold, a line for each experiment."""
+    """Print for each experiment which share of the unfinished work is in checkpoints.
+
+    Parameters
+    ----------
+    progresses : sequence of Progress
+    remark : str, optional
+        Text at the end of each line.
+    """
     for progress in progresses:
         if progress.partly:
             share = progress.partly / progress.left
@@ -108,15 +115,18 @@ def print_checkpoints(progresses: Sequence[Progress], remark: str = "") -> None:
             click.echo(f"{progress.experiment}: {what}")
 
 
-def end(outcome: "Outcome", as_json: bool = False, more: Mapping[str, Any] | None = None) -> None:
-    """Print how a run ended, and how to go on; exit unless it is complete and no run failed.
+def finish_command(
+    outcome: "Outcome", as_json: bool = False, more: Mapping[str, Any] | None = None
+) -> None:
+    """Print an outcome, and how to resume; exit unless all runs are complete and none failed.
 
     Parameters
     ----------
     outcome : Outcome
     as_json : bool
+        Print the outcome as JSON.
     more : dict, optional
-        What the JSON says besides.
+        Further entries of the JSON object.
     """
     if as_json:
         facts = {
@@ -138,7 +148,7 @@ def _print_outcome(outcome: "Outcome") -> None:
     which = shlex.join(["sweep", "status", "--failures", str(outcome.store)])
     for line in outcome.failures_in_words:
         click.echo(line)
-    with contextlib.suppress(InputError, Damaged):  # or the store was never made
+    with contextlib.suppress(InputError, Damaged):  # InputError: the store was never created
         if early := sweep.early_references(outcome.store):
             ends = count_with_noun(len(early), "reference") + f" end{'s' * (len(early) == 1)} early"
             click.echo(f"{ends}: {which}")

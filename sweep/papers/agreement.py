@@ -1,4 +1,4 @@
-"""Agreement of computed numbers with printed ones, decided from numbers alone."""
+"""Agreement of computed numbers with printed ones."""
 
 import math
 from enum import StrEnum
@@ -8,9 +8,9 @@ import xarray as xr
 
 from sweep.papers.diagnostics import slope_over_time
 
-FACTOR = 10.0  # in either direction: the same order of magnitude
-ROUND_OFF = 1e-13  # some 450 units in the last place of 1
-Behaviour = Literal["energy gained", "energy lost", "round-off"]  # in every run
+FACTOR = 10.0  # numbers within this factor of each other have the same order of magnitude
+ROUND_OFF = 1e-13  # largest error at round-off, about 450 units in the last place of 1
+Behaviour = Literal["energy gained", "energy lost", "round-off"]  # of every run
 
 
 class Agreement(StrEnum):
@@ -25,9 +25,9 @@ class Agreement(StrEnum):
     MAGNITUDE
         The computed number is within a factor of 10 of the printed one.
     BEHAVIOUR
-        It is further off, but the runs show the same qualitative behaviour as the paper.
+        The difference is larger, but the runs show the same qualitative behaviour as the paper.
     NONE
-        None of these holds, or the runs show a different behaviour.
+        None of these applies, or the runs show a different behaviour.
     """
 
     DIGITS = "digits"
@@ -55,7 +55,7 @@ def agreement_with_printed_figure(
     paper : float
         The printed number.
     value, least, most : float
-        The computed number, and the range of the runs.
+        The computed number, and its range over the runs.
     digits : int
         Number of significant digits that the paper prints.
     exact : bool, optional
@@ -63,7 +63,7 @@ def agreement_with_printed_figure(
     ensemble : bool, optional
         Whether the range is that of an ensemble of starts.
     behaves : bool, optional
-        Whether the runs show the qualitative behaviour that the paper shows; None if it shows
+        Whether the runs show the same qualitative behaviour as the paper; None if the paper shows
         none. If they do not, the result is `Agreement.NONE`, however close the numbers are.
 
     Returns
@@ -84,16 +84,23 @@ def agreement_with_printed_figure(
 
 
 def behaviour_of_runs(shown: Behaviour, runs: xr.Dataset, most: float) -> tuple[bool, str]:
-    """Whether all runs do what the paper shows, and what they do in words.
+    """Compare the behaviour of all runs with that in the paper.
 
     Parameters
     ----------
     shown : {"energy gained", "energy lost", "round-off"}
-        The energy rises or falls, by its slope over time; or the error stays at round-off, so that
-        only its order of magnitude matters.
+        The energy rises or falls, according to its slope over time; or the error stays at
+        round-off, so that only its order of magnitude matters.
     runs : xarray.Dataset
     most : float
         The largest measured number of the runs.
+
+    Returns
+    -------
+    agrees : bool
+        Whether all runs behave as in the paper.
+    words : str
+        The behaviour of the runs.
     """
     if shown == "round-off":
         if math.isfinite(most) and most <= ROUND_OFF:

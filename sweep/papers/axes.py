@@ -1,4 +1,4 @@
-"""Axes that the figures of several papers have."""
+"""Axes that several papers' figures use."""
 
 import xarray as xr
 from matplotlib.axes import Axes

@@ -1,7 +1,7 @@
 """Claims of papers, read from a file for each paper, and their evaluation from results of studies.
 
-``sweep/papers/PAPER/claims.toml`` has tables ``[[group]]`` of claims: the keys of a group hold for
-each of its ``claims``, which may have others or other values. The keys are the fields of `Claim`.
+``sweep/papers/PAPER/claims.toml`` has groups of claims in tables ``[[group]]``. The keys are the
+fields of `Claim`. Keys of a group apply to each of its ``claims``, which may add or override keys.
 """
 
 import itertools
@@ -60,12 +60,13 @@ class Row:
     digits : int or None
         Number of significant digits of the printed value.
     here : float
-        The computed value; for several runs their median, largest or least, as `setting` says.
+        The computed value. For several runs, it is their median, maximum or minimum, which
+        `setting` states.
     agreement : Agreement or None
         Agreement with the printed value: ``digits``, ``range``, ``magnitude``, ``behaviour`` or
         ``not reproduced``.
     least, most : float
-        Range of the values of these runs.
+        Range of the values over the runs.
     low, high : float
         Bounds within which the claim holds.
     setting : str
@@ -89,13 +90,13 @@ class Row:
 
 
 class _Data(BaseModel):
-    """Base of what a file has: a key that it does not have is a mistake."""
+    """Base of the models of ``claims.toml``, which forbid unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Claim(_Data):
-    """A number that a paper prints, or that measures a statement or picture in it.
+    """A number that a paper prints, or that quantifies a statement or picture of the paper.
 
     Parameters
     ----------
@@ -108,8 +109,8 @@ class Claim(_Data):
     integrators : str or tuple of str
         Label of one or more integrators.
     measure : str or callable
-        ``measure(dataset, …)`` returns a number, or an array with one value for each run or for
-        each of other items, such as step sizes; by name, a function below `sweep.papers`.
+        ``measure(dataset, …)`` returns a number, or an array with a value for each run or each of
+        other items, such as step sizes. A str is the name of a function in `sweep.papers`.
     step_size : float, optional
         Step size in the packaged study; by default all.
     scan : dict, optional
@@ -119,11 +120,11 @@ class Claim(_Data):
     until : float, optional
         Time after which samples are ignored; by default the duration.
     of : str or dict, optional
-        Further arguments of `measure`; of a str, ``name``.
+        Further arguments of `measure`. A str is the argument ``name``.
     summary : {"median", "largest", "least"}
         Which of several values is reported.
     each : str
-        The items to which several values belong, in the plural, such as ``runs``.
+        The items that values belong to, in the plural, such as ``runs``.
     ensemble : bool, optional
         Whether the range of values is that of an ensemble of starts.
     paper : float, optional
@@ -135,11 +136,12 @@ class Claim(_Data):
     behaviour : {"energy gained", "energy lost", "round-off"}, optional
         Qualitative behaviour that the paper shows with the number.
     expected : float, optional
-        The value that the setting gives; None if only bounds are known.
+        The correct value for the setting; None if only bounds are known.
     margin : float, optional
-        Difference from it within which the claim holds; by default `CLOSE` of it.
+        The claim holds if the computed value differs from `expected` by at most this; by default by
+        the relative tolerance `CLOSE`.
     low, high : float, optional
-        Bounds within which the claim holds where no value is expected.
+        Bounds within which the claim holds if there is no expected value.
     note : str
         Note on the setting, such as its difference from the printed one.
     figure : str, optional
@@ -173,21 +175,25 @@ class Claim(_Data):
 
     @property
     def bounds_that_hold(self) -> tuple[float, float]:
-        """Lowest and highest value for which the claim holds."""
+        """Smallest and largest value for which the claim holds."""
         if self.expected is None:
             return self.low, self.high
         margin = CLOSE * abs(self.expected) if self.margin is None else self.margin
         return self.expected - margin, self.expected + margin
 
     def selected_runs(self, datasets: Datasets, factor: float) -> xr.Dataset:
-        """The runs of the claim, by integrators in its order.
+        """The runs of the claim, ordered by integrator as in the claim.
 
         Parameters
         ----------
         datasets : dict of str to dict of str to xarray.Dataset
-            By study and experiment.
+            Run tables by study and experiment.
         factor : float
             Factor by which all step sizes of the studies were multiplied.
+
+        Returns
+        -------
+        xarray.Dataset
 
         Raises
         ------
@@ -211,7 +217,7 @@ class Claim(_Data):
         return selected
 
     def computed_row(self, datasets: Datasets, factor: float) -> Row:
-        """The claim's `Row`, from the datasets of its paper's studies."""
+        """Compute the `Row` of the claim from run tables; see `selected_runs`."""
         runs = self.selected_runs(datasets, factor)
         values = np.atleast_1d(self.measure(runs, **self.of))
         value = float(SUMMARIES[self.summary](values))
@@ -254,7 +260,7 @@ class Claim(_Data):
 
 
 def _step_sizes_in_words(runs: xr.Dataset) -> str:
-    """``h = 0.01``, ``h = 0.01 … 0.5``, ``RelTol = 0.001``, or ``tol = 1e-06`` where absolute."""
+    """``h = 0.01``, ``h = 0.01 … 0.5``, ``RelTol = 0.001``, or ``tol = 1e-06`` if absolute."""
     name, values = "h", runs["step_size"].values
     if np.isnan(values).all():
         described, values = integrator_descriptions(runs), runs["tolerance"].values
@@ -265,7 +271,7 @@ def _step_sizes_in_words(runs: xr.Dataset) -> str:
 
 
 def _samples_in_words(runs: xr.Dataset) -> str:
-    """``mean over every 5th step``, by the steps from one sample to the next."""
+    """``mean over every 5th step``, from the number of steps between samples."""
     interval = float(runs["time"].values[1] - runs["time"].values[0])
     steps = round(interval / runs["step_size"].values[0])
     suffixes = {} if steps % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}
@@ -274,7 +280,7 @@ def _samples_in_words(runs: xr.Dataset) -> str:
 
 
 class Paper(_Data):
-    """A paper: its claims, its figures, and the packaged studies in which they are measured.
+    """A paper: its claims, and the experiments that its figures are drawn from.
 
     Parameters
     ----------
@@ -283,7 +289,7 @@ class Paper(_Data):
     title : str
     claims : tuple of Claim
     pictures : dict of str to tuple of str
-        The runs that each counterpart of a figure is drawn from, as ``study/experiment``.
+        For each counterpart of a figure, the experiments with its runs, as ``study/experiment``.
     """
 
     name: str
@@ -292,13 +298,17 @@ class Paper(_Data):
     pictures: dict[str, tuple[str, ...]] = {}
 
     def only(self, names: Sequence[str]) -> "Paper":
-        """The claims and pictures of some parts and figures; of all, without names.
+        """The paper reduced to the claims and pictures of some parts and figures.
 
         Parameters
         ----------
         names : sequence of str
-            As the paper's parts are called, such as ``Example 1`` or ``example-1``, and its
-            pictures; ``figure-3`` has those of ``figure-3.1``.
+            Parts of the paper, such as ``Example 1`` or ``example-1``, and pictures; ``figure-3``
+            includes ``figure-3.1``. Without names, everything is included.
+
+        Returns
+        -------
+        Paper
 
         Raises
         ------
@@ -321,7 +331,7 @@ class Paper(_Data):
         return self.model_copy(update={"claims": claims, "pictures": pictures})
 
     def experiments(self, pictures: bool = True) -> dict[str, set[str]]:
-        """Names of the experiments that are needed, by study in the order of the claims."""
+        """Names of the needed experiments by study, in the order of the claims."""
         found: dict[str, set[str]] = {}
         for claim in self.claims:
             found.setdefault(claim.study, set()).add(claim.experiment)
@@ -337,13 +347,13 @@ def _as_name(text: str) -> str:
 
 
 def _is_within(own: str, name: str) -> bool:
-    """Whether a part is the named one or within it, as ``figure-3.1`` in ``figure-3``."""
+    """Whether a part is the named one or within it, as ``figure-3.1`` is in ``figure-3``."""
     own, name = _as_name(own), _as_name(name)
     return own == name or own.startswith((f"{name}.", f"{name}-"))
 
 
 def load_paper(name: str) -> Paper:
-    """The paper of a folder of `sweep.papers`, from its ``claims.toml``."""
+    """Read a paper from ``claims.toml`` in its folder of `sweep.papers`."""
     data = tomllib.loads(files("sweep.papers").joinpath(name, "claims.toml").read_text("utf-8"))
     groups = data.pop("group")
     claims = [group | claim for group in groups for claim in group.pop("claims", [{}])]

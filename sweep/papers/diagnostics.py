@@ -1,9 +1,9 @@
 """Functions that measure the numbers of claims from a dataset of runs.
 
-Each returns a number or an array, with one value per run unless its docstring says otherwise; those
-that measure a variable over ``(run, time)`` or ``(run,)`` take its name. The variable `state`,
-recorded by ``record = ["state"]``, has the shape ``(run, time, row, component)``. Those of one
-paper are in its folder.
+Each returns a number, or an array with one value per run unless its docstring says otherwise.
+Functions that measure a variable over ``(run, time)`` or ``(run,)`` take its name. The variable
+`state`, recorded by ``record = ["state"]``, has the shape ``(run, time, row, component)``.
+Functions for a single paper are in the folder of the paper.
 """
 
 import json
@@ -26,7 +26,7 @@ def states_of_runs(dataset: xr.Dataset) -> Array:
 
 
 def system_parameter_of_runs(dataset: xr.Dataset, name: str) -> np.ndarray:
-    """A parameter of the system, as an array with its value (number or vector) for each run."""
+    """A parameter of the system, as an array with its value, a number or vector, for each run."""
     for axis in json.loads(dataset.attrs["experiment"])["scan"]:
         if axis["name"] == name:
             names = axis["values"] if axis["labels"] is None else axis["labels"]
@@ -44,7 +44,7 @@ def system_of_run(dataset: xr.Dataset, run: int) -> systems.System:
     return systems.get(known["name"], **known["parameters"] | own)
 
 
-# --- a variable ----------------------------------------------------------------------------------
+# --- of one variable -----------------------------------------------------------------------------
 
 
 def value_per_run(dataset: xr.Dataset, name: str) -> Array:
@@ -84,12 +84,12 @@ def slope_over_time(dataset: xr.Dataset, name: str) -> Array:
 
 
 def trend_over_run(dataset: xr.Dataset, name: str) -> Array:
-    """The `slope_over_time` times the time that the run takes."""
+    """The `slope_over_time` times the duration of the run."""
     return slope_over_time(dataset, name) * np.ptp(dataset["time"].values)
 
 
 def largest_relative_change(dataset: xr.Dataset, name: str) -> Array:
-    """The largest |change| over time of a number or vector, relative to its size at the start."""
+    """The largest |change| over time of a number or vector, relative to its norm at the start."""
     parts = [part for part in (name, *(f"{name}_{x}" for x in "xyz")) if part in dataset]
     start = np.sqrt(sum(dataset[part].isel(time=0).values ** 2 for part in parts))
     return largest_size_over_time(dataset, f"{name}_error") / start
@@ -101,11 +101,11 @@ def largest_relative_change(dataset: xr.Dataset, name: str) -> Array:
 def mean_error(dataset: xr.Dataset, name: str) -> Array:
     """The mean over all steps of the error of a quantity, such as ``energy``.
 
-    Where the runs have no statistics of every step, the mean over the samples.
+    If runs have no statistics of every step, it is the mean over the samples.
     """
     errors = read_cell_errors(dataset, name)
     counted = errors.steps if errors.every_step else len(errors.ends) - 1
-    return errors.mean_abs * counted / (counted + 1)  # the start counts
+    return errors.mean_abs * counted / (counted + 1)  # the start is included
 
 
 def mean_error_of_samples(dataset: xr.Dataset, name: str) -> Array:
@@ -114,12 +114,12 @@ def mean_error_of_samples(dataset: xr.Dataset, name: str) -> Array:
 
 
 def mean_unit_length_error(dataset: xr.Dataset) -> Array:
-    """The mean of |q·q − 1| over all samples and bodies, of states (q, ω)."""
+    """The mean of |q·q − 1| over all samples and bodies, for states (q, ω)."""
     q = dataset["state"].isel(row=slice(0, dataset.sizes["row"] // 2))
     return abs((q * q).sum("component") - 1.0).mean(("time", "row")).values
 
 
-# --- of integrators or step sizes, beside others -------------------------------------------------
+# --- ratios between integrators or step sizes ----------------------------------------------------
 
 
 def _two_integrators(dataset: xr.Dataset) -> list[str]:
@@ -129,14 +129,14 @@ def _two_integrators(dataset: xr.Dataset) -> list[str]:
 
 
 def ratio_of_largest_errors(dataset: xr.Dataset, name: str) -> Array:
-    """The `largest_size_over_time` of one integrator over another's, for each step size."""
+    """Ratio of `largest_size_over_time` of two integrators, for each step size."""
     above, below = _two_integrators(dataset)
     errors = abs(grid(dataset[[name]])[name]).max("time")
     return (errors.sel(integrator=above) / errors.sel(integrator=below)).values.ravel()
 
 
 def ratio_of_mean_errors(dataset: xr.Dataset, name: str) -> Array:
-    """The mean over time of one integrator over another's, for each step size of both."""
+    """Ratio of the means over time of two integrators, for each step size that both have."""
     above, below = _two_integrators(dataset)
     errors = grid(dataset[[name]])[name].mean("time")
     ratios = errors.sel(integrator=above) / errors.sel(integrator=below)
@@ -144,7 +144,7 @@ def ratio_of_mean_errors(dataset: xr.Dataset, name: str) -> Array:
 
 
 def ratio_of_medians(dataset: xr.Dataset, name: str) -> float:
-    """The median over the runs of one integrator over another's, of a variable over ``(run,)``."""
+    """Ratio of the medians of a variable over ``(run,)`` of two integrators."""
     labels = dataset["integrator"].values
     above, below = (
         np.median(dataset[name].values[labels == own]) for own in _two_integrators(dataset)
@@ -153,33 +153,33 @@ def ratio_of_medians(dataset: xr.Dataset, name: str) -> float:
 
 
 def ratio_of_errors_at_end(dataset: xr.Dataset, name: str) -> Array:
-    """The `size_at_end` of one integrator over another's, one run of each."""
+    """Ratio of `size_at_end` of two integrators with one run each."""
     labels, errors = dataset["integrator"].values, size_at_end(dataset, name)
     above, below = (errors[labels == own] for own in _two_integrators(dataset))
     return above / below
 
 
 def ratios_over_a_decade_of_step_sizes(dataset: xr.Dataset, name: str) -> Array:
-    """The mean over time of a variable at each step size over that at a tenth of it, if any."""
+    """Ratios of the means over time of a variable at step sizes h and h/10, if there are both."""
     means, steps = dataset[name].mean("time").values, dataset["step_size"].values
     tenths = np.argwhere(np.isclose(steps[:, None], 10.0 * steps))
     return np.array([means[long] / means[short] for long, short in tenths])
 
 
-# --- as the tables have them ---------------------------------------------------------------------
+# --- from tables of drifts and orders ------------------------------------------------------------
 
 
 def largest_drift_possible(dataset: xr.Dataset) -> float:
-    """The upper bound (95 %) of the drift of the energy over the run, relative to max |E − E₀|.
+    """The 95 % bound of the energy drift over the run, relative to max |E − E₀|.
 
-    For one integrator and step size.
+    The dataset has runs of one integrator at one step size.
     """
     (row,) = drift_table(dataset, ("energy",))
     return row.bound * row.duration / row.max_abs
 
 
 def measured_convergence_order(dataset: xr.Dataset) -> float:
-    """The measured order of one integrator, from the error at the end; NaN if undecided."""
+    """The measured order of one integrator, from errors at the end; NaN if undecided."""
     (estimate,) = order_table(dataset)
     return estimate.order
 
@@ -188,13 +188,13 @@ def measured_convergence_order(dataset: xr.Dataset) -> float:
 
 
 def distance_from_state_at_end(dataset: xr.Dataset, state: Sequence[Sequence[float]]) -> Array:
-    """The Euclidean distance of the last state from a given one.
+    """The Euclidean distance between the last state and a given one.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     state : array_like, shape (rows, 3)
-        The state; further rows of the last state, such as the work of forces, are ignored.
+        The given state; further rows of the last state, such as the work of forces, are ignored.
     """
     last = states_of_runs(dataset.isel(time=[-1]))[:, 0, : len(state)]
     return np.sqrt(np.sum((last - np.asarray(state)) ** 2, axis=(1, 2)))

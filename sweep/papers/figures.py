@@ -17,21 +17,25 @@ PLAIN: dict[Any, Any] = STYLE | {
     "legend.frameon": False,
 }
 
-# By the names of papers in `sweep.papers.PAPERS`. A function takes the run tables that `Paper`
-# names as sources of the picture, and returns a figure that belongs to no window.
+# By name of the paper in `sweep.papers.PAPERS`, functions that draw its figures. A function takes
+# the run tables of `Paper.pictures`, and returns a figure that does not belong to a window.
 FIGURES = {"lee": LEE, "mclachlan": MCLACHLAN, "celledoni": CELLEDONI}
 
 
 def draw_figure(paper: Paper, name: str, datasets: Datasets) -> Figure:
-    """The counterpart of a figure.
+    """Draw the counterpart of a figure.
 
     Parameters
     ----------
     paper : Paper
     name : str
-        One of its `pictures`.
+        A key of `paper.pictures`.
     datasets : dict of str to dict of str to xarray.Dataset
-        By study and experiment, as `reproduce` gives them.
+        Run tables by study and experiment, from `reproduce`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
     """
     sources = (source.split("/") for source in paper.pictures[name])
     with rc_context(PLAIN):

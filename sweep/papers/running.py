@@ -1,4 +1,4 @@
-"""Runs a paper's studies on one cluster, and measures its claims in their stores."""
+"""Computation of a paper's studies, and measurement of its claims in their stores."""
 
 import dataclasses
 import math
@@ -32,27 +32,27 @@ def reproduce(
     max_time: float | None = None,
     told: Callable[[str], object] = lambda text: None,
 ) -> tuple[Rows, dict[str, dict[str, xr.Dataset]]]:
-    """Compute every figure of a paper.
+    """Compute every number of a paper.
 
     Parameters
     ----------
     paper : str or Paper
-        ``"lee"``, ``"mclachlan"``, ``"celledoni"``, or one of your own.
+        ``"lee"``, ``"mclachlan"``, ``"celledoni"``, or a paper of your own.
     directory : str or Path
-        For the stores, one of each study; what is there already is not computed again.
+        Directory of the stores, one for each study. Runs that they have are not computed again.
     only : sequence of str, optional
-        Parts and figures of the paper, such as ``Example 1`` or ``figure-3``: only their claims,
-        and only the experiments that these need.
+        Parts and figures of the paper, such as ``Example 1`` or ``figure-3``. Only their claims are
+        measured, and only the experiments that these need are run.
     step_factor : float, optional
-        Multiplies every step size.
+        Factor for every step size.
     workers : int, optional
-        Processes of the local cluster; one a core unless given.
+        Number of processes of the local cluster; by default one per core.
     pictures : bool, optional
-        Also run the experiments that only pictures are drawn from.
+        Also run the experiments that are needed only for pictures.
     max_time : float, optional
-        Seconds after which it ends.
+        Time limit in seconds.
     told : callable, optional
-        Called with the name of each study as it begins.
+        Called with the name of each study before it is run.
 
     Returns
     -------
@@ -64,10 +64,10 @@ def reproduce(
     Raises
     ------
     InputError
-        If the paper has no such part, the factor is not positive, or makes a step size that does
-        not divide its sample interval, or a store cannot be written.
+        If the paper has no such part; if the factor is not positive, or gives a step size that does
+        not divide its sample interval; or if a store cannot be written.
     sweep.errors.Interrupted
-        If it ended early; the stores have what was committed.
+        If the computation was interrupted; the stores have all committed results.
     """
     if isinstance(paper, str):
         check_known("paper", paper, PAPERS, key="paper")
@@ -97,7 +97,7 @@ def reproduce(
 
 
 def _study_to_run(study: Study, wanted: Collection[str], factor: float) -> Study:
-    """Some experiments of the study, with every step size multiplied by `factor`."""
+    """The study reduced to some experiments, with every step size multiplied by `factor`."""
     experiments = tuple(
         one if factor == 1.0 else _experiment_with_scaled_steps(study.name, one, factor)
         for one in study.experiments

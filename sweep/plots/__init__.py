@@ -2,7 +2,7 @@
 
 from integrators.lazy import lazy
 
-# Imported when first used: `ds.geosweep` should not wait for matplotlib.
+# Modules are imported at first use, so that `ds.geosweep` does not wait for matplotlib.
 _HOMES = {
     "AGAINST_AN_AXIS": "sweep.plots.kinds",
     "KINDS": "sweep.plots.kinds",

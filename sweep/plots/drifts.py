@@ -1,4 +1,4 @@
-"""Errors of invariants over time by window means, and their measured drift."""
+"""Pictures of window means of invariant errors over time, and of their measured drift."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
     from sweep.analysis.drift.drifts import DriftEstimate
 
-MOST_STARTS = 4096  # of more starts so many are drawn, evenly spread over them
+MOST_STARTS = 4096  # maximum number of starts that are drawn, chosen evenly
 MOST_COLUMNS, MOST_STRIPS = 3, 12
-LINE = 0.15  # inches: height of a line above a strip, of which there are two
+LINE = 0.15  # inches: height of each of the two lines above a strip
 BAND = (0.05, 0.95)  # quantiles over the starts
 
 
@@ -65,11 +65,12 @@ def drift_over_time(
     """Draw window means of the signed error over time, and the drift with its 95 % interval.
 
     There is a strip for each integrator, with its own scale, and a column for each combination of
-    scanned values; where these are more than three, and where `x` is given, the drifts are drawn
-    against a scanned axis. The line is the mean over the starts, the band holds 90 % of them. The
-    wedge spans the mean errors that drifts within the interval give. Above a strip stand the
-    verdict and the largest drift that is not excluded; and how many times less that is than the
-    drift of the integrator that drifts least of those that surely drift more at equal step size.
+    scanned values. If there are more than three combinations, or if `x` is given, the drifts are
+    drawn against a scanned axis instead. The line is the mean over the starts, and the band
+    contains 90 % of them. The wedge shows the mean errors for drifts within the interval. The lines
+    above a strip give the verdict and the largest drift that is not excluded. They also name the
+    integrator with the smallest drift among those that certainly drift more at the same step size,
+    and the factor between the two drifts.
 
     Parameters
     ----------
@@ -78,10 +79,10 @@ def drift_over_time(
     quantity : str, optional
         ``energy``, ``momentum``, …; by default the energy.
     step_size : float, optional
-        Each integrator is drawn at its step size nearest to this one; by default to the smallest
-        of those that most integrators share.
+        Each integrator is drawn at its step size nearest to this one; by default, nearest to the
+        smallest step size that most integrators share.
     x : str, optional
-        A scanned axis, against which to draw the drifts.
+        A scanned axis to draw the drifts against.
 
     Returns
     -------
@@ -90,7 +91,7 @@ def drift_over_time(
     Raises
     ------
     InputError
-        When the quantity has no error in the dataset, no run is complete, or more than twelve
+        If the quantity has no error in the dataset, no run is complete, or more than twelve
         integrators are selected.
     """
     table: xr.Dataset = run_table_without_repeats(dataset)
@@ -119,7 +120,7 @@ def drift_over_time(
     of_integrators = {name: own for name, own in of_integrators.items() if own}
     if len(of_integrators) > MOST_STRIPS:
         raise InputError(
-            f"{len(of_integrators)} integrators are selected, and a figure holds {MOST_STRIPS}: "
+            f"{len(of_integrators)} integrators are selected; a figure has at most {MOST_STRIPS}: "
             "select some (sweep plot --where, or query)."
         )
     width = figure_width(7.0 if len(columns) == 1 else 1.2 + 4.4 * len(columns))
@@ -166,12 +167,12 @@ class DriftStrip:
     ----------
     row : DriftEstimate
     starts : int
-        Initial conditions that the curves are drawn from.
+        Number of initial conditions that the curves are drawn from.
     times, middle, low, high : ndarray, shape (windows,)
-        Window means over time: mean over the starts, and the ends of the band of 90 % of them.
+        Times of the windows, mean over the starts, and the bounds of the band with 90 % of them.
     ends, fitted, least, most : ndarray, shape (2,)
-        Times of the first and the last window, the mean error there by the drift, and by the ends
-        of its interval; NaN where no drift is measured.
+        Times of the first and the last window; the mean error at these times according to the
+        drift, and according to the ends of its interval. NaN if no drift was measured.
     """
 
     row: DriftEstimate
@@ -187,7 +188,7 @@ class DriftStrip:
 
     @classmethod
     def of_cell(cls, cell: xr.Dataset, row: DriftEstimate, most: int) -> DriftStrip:
-        """Curves from the runs of one integrator, with at most `most` starts."""
+        """Make the curves from the runs of one integrator, with at most `most` starts."""
         errors = read_cell_errors(cell, row.quantity)
         shown = np.linspace(0, errors.starts - 1, min(most, errors.starts)).astype(int)
         times, means = errors.times, errors.windows[shown]
@@ -201,13 +202,13 @@ class DriftStrip:
 
     @property
     def largest(self) -> float:
-        """The largest size of an error that is drawn."""
+        """The largest absolute value of an error that is drawn."""
         drawn = (self.middle, self.low, self.high, self.fitted, self.least, self.most)
         return max(float(np.nanmax(np.abs(one), initial=0.0)) for one in drawn)
 
 
 def _drift_axis_label(row: DriftEstimate, power: int) -> str:
-    """The label of a strip: the quantity, and below it the power of ten and the units."""
+    """The label of a strip: the quantity, and in a second line the power of ten and the units."""
     scale = f"10{superscript_number(power)}" if power else ""
     units = f"{scale} {units_with_superscripts(row.units)}".strip()
     return "\n".join(
@@ -216,7 +217,7 @@ def _drift_axis_label(row: DriftEstimate, power: int) -> str:
 
 
 def _draw_drift_strip(ax: Axes, strip: DriftStrip, power: int, colour: str) -> None:
-    """Draw mean and band over the starts, and the wedge of the drift, in a power of ten."""
+    """Draw mean and band over the starts, and the wedge of the drift, in units of 10^`power`."""
     unit = 10.0**power
     if strip.starts > 1:
         ax.fill_between(
@@ -243,7 +244,20 @@ def _draw_drift_strip(ax: Axes, strip: DriftStrip, power: int, colour: str) -> N
 
 
 def _title_drift_strip(ax: Axes, row: DriftEstimate, title: str, colour: str, width: float) -> int:
-    """Write above a strip of a width in inches what it is and its verdict; returns the lines."""
+    """Write the title and the verdict above a strip; return the number of lines.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    row : DriftEstimate
+    title, colour : str
+    width : float
+        Width of the strip in inches.
+
+    Returns
+    -------
+    int
+    """
     said = [row.in_words if row.reason else f"{row.verdict};  |drift| ≤ {row.bound:.1e} {row.rate}"]
     said += [f"{one} (95 %)" for one in row.compared if one.equal_step][:1]
     said = [escape_control_characters(one) for one in said]

@@ -1,4 +1,4 @@
-"""Errors against step size, and the measured orders of convergence."""
+"""Pictures of errors against step size, with the measured orders of convergence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     Panels = dict[str, dict[str, OrderEstimate]]
 
-MOST_ORDERS = 4  # panels; of more the legend names no orders
+MOST_ORDERS = 4  # maximum number of panels for which the legend lists orders
 
 
 def convergence(
@@ -62,19 +62,19 @@ def convergence(
 ) -> Drawing:
     """Draw errors against step size, as `order_table` measures them.
 
-    Filled marks count for the order in the legend, open ones do not. Lines are errors of a typical
-    start, bars the range over the starts; a grey line has the slope of each declared order. There
-    is a panel for each combination of scanned values; for more than twelve, and where `x` is given,
-    the orders are drawn against a scanned axis.
+    Filled marks are used for the order in the legend, open ones are not. Lines are errors of a
+    typical start, and bars are the range over the starts. A grey line has the slope of each
+    declared order. There is a panel for each combination of scanned values. If there are more than
+    twelve, or if `x` is given, the orders are drawn against a scanned axis instead.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     error, at : str, optional
-        As in `order_table`.
+        See `order_table`.
     x : str, optional
-        A scanned axis, against which to draw the orders.
+        A scanned axis to draw the orders against.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def convergence(
     Raises
     ------
     InputError
-        As `order_table`.
+        In the cases of `order_table`.
     """
     table: xr.Dataset = run_table_without_repeats(dataset)
     error = default_error_for_orders(table) if error is None else error
@@ -114,7 +114,7 @@ def convergence(
 def convergence_across(
     experiments: Mapping[str, xr.Dataset], across: str, error: str | None = None, at: str = "end"
 ) -> Drawing:
-    """Draw errors against step size side by side, as `orders_across` compares orders.
+    """Draw errors against step size in panels side by side, as `orders_across` compares orders.
 
     Parameters
     ----------
@@ -123,17 +123,17 @@ def convergence_across(
     across : str
         ``experiment``, ``system``, a parameter of the system, or an option of integrators.
     error, at : str, optional
-        As in `order_table`.
+        See `order_table`.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each value, all with the same axes, and each method in the same style.
+        A panel for each value of the setting, with the same axes and the same style of each method.
 
     Raises
     ------
     InputError
-        As `orders_across`, and when there are more than twelve panels.
+        In the cases of `orders_across`, and if there are more than twelve panels.
     """
     rows = orders_across(experiments, across, error, at)
     several = len({(row.experiment, row.value) for row in rows}) > len({row.value for row in rows})
@@ -164,17 +164,20 @@ def _draw_order_panels(
     tables: Mapping[str, xr.Dataset],
     words: str,
 ) -> Drawing:
-    """Draw errors by the titles of their panels and the names of their curves.
+    """Draw error curves in panels.
 
     Parameters
     ----------
     panels : dict of str to dict
-    styles, labels : dict of str to dict and str
-        By the name of a curve, which is its label unless there is one.
+        By title of a panel, rows by name of a curve.
+    styles : dict of str to dict
+        Styles by name of a curve.
+    labels : dict of str to str
+        Labels by name of a curve; the name by default.
     tables : dict of str to xarray.Dataset
-        By the title of a panel, which has its units.
+        By title of a panel, the run table with its units.
     words : str
-        What stands before the names in the legend.
+        Title of the legend.
     """
     times = {
         title: {row.time for row in of.values() if _has_errors(row)} for title, of in panels.items()
@@ -200,7 +203,7 @@ def _draw_order_panels(
         set_plain_step_ticks(ax)
     rows = [row for of in panels.values() for row in of.values()]
     vertical = {error_axis_label(table, rows) for table in tables.values()}
-    same = len(vertical) == 1  # units, else those of each system
+    same = len(vertical) == 1  # one unit for all systems
     text = vertical.pop() if same else rows[0].error.replace("_", " ")
     figure.label_rows(axes, text)
     left_out = any(point.use != USED and point.error > 0 for row in rows for point in row.points)
@@ -222,19 +225,23 @@ def _title_of_value(row: OrderAcross, with_experiment: bool) -> str:
 
 
 def _label_with_orders(method: str, panels: Panels) -> str:
-    """A label for the legend: the orders in each panel, and the method."""
+    """A legend label with the order in each panel, and the method."""
     found = [of.get(method) for of in panels.values()]
     orders = [f"{row.order:.2f}" if row and np.isfinite(row.order) else "–" for row in found]
     return f"{', '.join(orders)}   {method}"
 
 
 def error_axis_label(dataset: xr.Dataset, estimates: Sequence[OrderEstimate]) -> str:
-    """The label of an axis of errors: their name, and their time where all have the same.
+    """The label of an axis of errors: their name, and their time if all have the same.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     estimates : sequence of OrderEstimate
+
+    Returns
+    -------
+    str
     """
     error, at = estimates[0].error, estimates[0].at
     times = {row.time for row in estimates if _has_errors(row)}
@@ -247,13 +254,13 @@ def error_axis_label(dataset: xr.Dataset, estimates: Sequence[OrderEstimate]) ->
 
 
 def _error_time_text(dataset: xr.Dataset, times: Collection[float]) -> str:
-    """``at t = 2 s``."""
+    """Times of errors as text, such as ``at t = 2 s``."""
     return f"at {axis_label_with_units(dataset['time'], f't = {times_in_words(times)}', '{} {}')}"
 
 
 def curve_label_with_order(row: OrderEstimate) -> str:
-    """A label for the legend: the measured order, then the integrator."""
-    # The order stands first: digits have the same width, so labels line up.
+    """A legend label with the measured order, then the integrator."""
+    # The order comes first, so that labels line up, since digits have the same width.
     half = (row.high - row.low) / 2
     measured = "exact" if row.verdict == CONFIRMED else "undecided"
     if half <= HALF:
@@ -270,13 +277,13 @@ def draw_error_curve(
     ----------
     ax : matplotlib.axes.Axes
     row : OrderEstimate
-        Filled marks are of points that count for its order, open ones of others.
+        Points that are used for the order get filled marks, others get open marks.
     style : dict
-        Of `curve_styles`.
+        A value of `curve_styles`.
     label : str
-        In the legend.
+        Label in the legend.
     series : str, optional
-        Name in the numbers of the picture; the integrator unless given.
+        Name in the numbers of the picture; by default the integrator.
     """
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
@@ -302,7 +309,7 @@ def draw_error_curve(
 
 
 def draw_order_guides(ax: Axes, rows: Iterable[OrderEstimate]) -> None:
-    """Draw a short line with the slope of each declared order below the lowest of its curves."""
+    """Draw a short line with the slope of each declared order, below the lowest curve of it."""
     lowest: dict[int, tuple[float, list[OrderPoint]]] = {}
     for row in rows:
         used = [point for point in row.points if point.use == USED]

@@ -1,4 +1,4 @@
-"""Pictures along time: energy and unit length errors, Lyapunov exponents and MEGNO."""
+"""Pictures over time: energy and unit length errors, Lyapunov exponents and MEGNO."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.floating[Any]]
 
-MOST_POINTS = 250  # along time: more cannot be told apart in print
-MARKS = 8  # of a curve
-BLOCK = 4096  # runs that are read at once
-MOST_DOUBLE = 10_000_000  # numbers in double precision; more are kept in single precision
-MOST_CROSSES = 40  # of a curve
-ABOVE = 1e4  # times the highest point of the median, where a band is cut
+MOST_POINTS = 250  # maximum number of times; more cannot be distinguished in print
+MARKS = 8  # number of marks of a curve
+BLOCK = 4096  # number of runs that are read at once
+MOST_DOUBLE = 10_000_000  # more numbers than this are kept in single precision
+MOST_CROSSES = 40  # maximum number of crosses of a curve
+ABOVE = 1e4  # a band is cut at so many times the maximum of the median
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Series:
     ----------
     times : ndarray, shape (times,)
     values : ndarray, shape (runs, times)
-        NaN where a run has none.
+        NaN where a run has no value.
     stopped : ndarray of bool, shape (runs,)
         Which runs stopped before their end.
     """
@@ -66,7 +66,7 @@ class Series:
 
     @property
     def runs_with_values(self) -> int:
-        """How many of the runs have a value."""
+        """Number of runs with a value."""
         return int(np.isfinite(self.values).any(axis=1).sum())
 
     @property
@@ -78,10 +78,10 @@ class Series:
 
     @property
     def median_over_runs(self) -> Values:
-        """Median over the runs, shape (times,); a run that stopped counts as infinite from there.
+        """Median over the runs, shape (times,), with infinite values after a run has stopped.
 
-        So the median is infinite, and its curve ends, when half of the runs have stopped: those
-        that are left do not stand for all.
+        Thus the curve ends when half of the runs have stopped, since the remaining runs are not
+        representative.
         """
         values = self.values.copy()
         past = np.arange(values.shape[1]) > self.last_time_positions[:, None]
@@ -90,17 +90,17 @@ class Series:
 
 
 def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None = None) -> Drawing:
-    """Draw the size of the energy error over time: median over the starts, and range.
+    """Draw the absolute energy error over time: median over the starts, and range.
 
-    For a forced system it is the error of the energy balance.
+    For a forced system, it is the error of the energy balance.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     step_size : float, optional
-        Each integrator is drawn at its step size nearest to this one; by default to the smallest
-        of those that most integrators share.
+        Each integrator is drawn at its step size nearest to this one; by default, nearest to the
+        smallest step size that most integrators share.
 
     Returns
     -------
@@ -109,12 +109,12 @@ def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None 
     Raises
     ------
     InputError
-        When there is no energy error, or the selection would fill more than six panels.
+        If there is no energy error, or the selection needs more than six panels.
 
     Notes
     -----
-    A run that stopped counts as above all others from there, so that a curve ends when half of
-    its runs have stopped; a cross stands where each did.
+    After a run has stopped, it is ranked above all others, so that the curve ends when half of the
+    runs have stopped. A cross marks where each run stopped.
     """
     table: xr.Dataset = run_table_without_repeats(dataset)
     energy = name_of_energy_quantity(table)
@@ -128,7 +128,7 @@ def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None 
 def unit_length_over_time(
     dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
 ) -> Drawing:
-    """Draw the departure from unit length over time: median over the starts, and range.
+    """Draw the deviation from unit length over time: median over the starts, and range.
 
     Parameters and result are those of `energy_over_time`.
     """
@@ -142,9 +142,9 @@ def unit_length_over_time(
 def lyapunov_over_time(
     dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
 ) -> Drawing:
-    """Draw the largest Lyapunov exponent until each time: median over the starts, and range.
+    """Draw the largest Lyapunov exponent up to each time: median over the starts, and range.
 
-    Where the motion is regular it tends to 0 like ln(t)/t. Parameters and result are those of
+    For regular motion, it tends to 0 like ln(t)/t. Parameters and result are those of
     `energy_over_time`.
     """
     table = _runs_with_exponents(dataset)
@@ -153,12 +153,11 @@ def lyapunov_over_time(
 
 
 def megno_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None = None) -> Drawing:
-    """Draw the mean exponential growth of nearby orbits (MEGNO) until each time.
+    """Draw the mean exponential growth of nearby orbits (MEGNO) up to each time.
 
-    The curve is the median over the starts, the band their range.
-
-    It tends to 2 where the motion is regular, and grows like t where it is chaotic. Parameters and
-    result are those of `energy_over_time`.
+    The curve is the median over the starts, and the band is their range. MEGNO tends to 2 for
+    regular motion, and grows like t for chaotic motion. Parameters and result are those of
+    `energy_over_time`.
     """
     table = _runs_with_exponents(dataset)
     return _plot_over_time(table, MEGNO, "MEGNO", step_size, signed=True)
@@ -188,8 +187,9 @@ def _plot_over_time(
     text : str
         Label of its axis.
     step_size : float or None
+        See `energy_over_time`.
     signed : bool, optional
-        Draw values on a linear axis, not sizes on a logarithmic one.
+        Draw values on a linear axis, not absolute values on a logarithmic one.
     """
     if name not in dataset:
         quantity = name.partition("_error")[0]
@@ -203,7 +203,7 @@ def _plot_over_time(
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
     styles, families = curve_styles_of_integrators(dataset), panel_families_of_integrators(dataset)
     stored = dataset[[key for key in (name, "status") if key in dataset]]
-    panels: dict[str, list[tuple[str, str, Series]]] = {}  # integrators and their step sizes
+    panels: dict[str, list[tuple[str, str, Series]]] = {}  # integrator, step size, series
     for curve in curves_to_draw(dataset, step_size):
         series = error_series_to_draw(stored, curve.runs, name, signed)
         title = panel_title(curve.values, families[curve.integrator])
@@ -236,20 +236,20 @@ def _plot_over_time(
 
 
 def _over_time_caption(curves: Iterable[Series], sizes: Collection[str], coverage: Coverage) -> str:
-    """The step size if there is only one, the number of starts, and whether runs stopped."""
+    """Caption with the step size if there is only one, the number of starts, and stopped runs."""
     starts = max(coverage.counts)
     words = [*sizes] if len(sizes) == 1 else []
     words += [f"median and range over {coverage.starts_in_words}"] if starts > 1 else []
     stopped = ["× a run stopped"] * any(series.stopped.any() for series in curves)
-    # Of several starts, the median says that it counts them.
+    # Only a median over several starts can end before all of its runs do.
     stopped += ["a curve ends when half have"] * (bool(stopped) and starts > 1)
     return "; ".join(filter(None, [", ".join(words), ", ".join(stopped)]))
 
 
 def _set_time_axis(ax: Axes, times: NDArray[np.float64]) -> None:
-    """Set limits and scale of the axis of time: logarithmic where sample intervals grow with time.
+    """Set limits and scale of the time axis, which is logarithmic if sample intervals grow.
 
-    Linear where there are at most four lengths of intervals, as after extensions of the runs.
+    It is linear if intervals have at most four lengths, as after extensions of the runs.
     """
     widths = np.diff(times)
     lengths = len(np.unique(np.round(widths / widths[0], 6)))
@@ -270,11 +270,12 @@ def _draw_time_curve(
     series : Series
     label : str
     style : dict
-        Of `curve_styles`.
+        A value of `curve_styles`.
     phase : float
-        Position of the first mark between 0 and 1: it differs between curves, so that marks stay
-        apart where curves coincide.
+        Position of the first mark between 0 and 1. It differs between curves, so that marks do not
+        overlap where curves coincide.
     signed : bool
+        Draw values on a linear axis, not absolute values on a logarithmic one.
     """
     if count := int(series.stopped.sum()):
         label += f" ({count:,} of {len(series.values):,} stopped)"
@@ -315,9 +316,9 @@ def _draw_time_curve(
 def error_series_to_draw(
     dataset: xr.Dataset, runs: NDArray[np.integer], name: str, signed: bool = False
 ) -> Series:
-    """Read the sizes of an error over time, at no more times than can be told apart.
+    """Read absolute errors over time, at no more times than can be distinguished in a picture.
 
-    Runs are read in blocks of some thousands, so that memory stays small however many there are.
+    Runs are read in blocks of some thousands, to limit the use of memory.
 
     Parameters
     ----------
@@ -327,7 +328,7 @@ def error_series_to_draw(
     name : str
         The variable.
     signed : bool, optional
-        Read values, not sizes.
+        Read values, not absolute values.
 
     Returns
     -------
@@ -341,7 +342,7 @@ def error_series_to_draw(
     for start in range(0, len(runs), BLOCK):
         block = take_runs(dataset, runs[start : start + BLOCK])[name].transpose("run", "time")
         found = block.values if signed else np.abs(block.values)
-        # Each time that is drawn has the largest value until it.
+        # Each time in the picture has the maximum since the time before it.
         parts.append(np.fmax.reduceat(found, first, axis=1).astype(precision))
     values = np.concatenate(parts)
     status = dataset["status"].values[runs] if "status" in dataset else np.zeros(len(runs))

@@ -1,4 +1,4 @@
-"""Results and answers against an axis of a study, where panels for each value would be too many."""
+"""Pictures of results against an axis of a study, instead of a panel for each value."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STEPS = ("step_size", "tolerance")
-AXES = ("integrator", *STEPS, "initial_condition")  # beside those that a study scans
-WIDE = 30  # ratio of the ends of an axis from which on it is logarithmic
-FIRST_RUNS = 64  # that tell until when runs are compared with a reference
+AXES = ("integrator", *STEPS, "initial_condition")  # besides scanned axes
+WIDE = 30  # an axis is logarithmic if the ratio of its ends is at least this
+FIRST_RUNS = 64  # number of runs that are read to find the end of the reference
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value in a panel, with its interval or range, on the curve of a series.
+    """A point of a series in a panel, with its interval or range.
 
-    One that is not filled is a bound: the value may be less.
+    A point that is not filled is an upper bound.
     """
 
     panel: str
@@ -81,15 +81,15 @@ class Scan:
     Attributes
     ----------
     axis : xarray.DataArray
-        The coordinate along ``run`` that they are drawn against.
+        The coordinate along ``run`` that values are drawn against.
     label : str
-        Their quantity and units.
+        Quantity and units of the values.
     points : list of Point
     coverage : Coverage
     remark : str
-        What marks and bars are.
+        Explanation of marks and bars.
     levels : tuple of float
-        Values to compare with.
+        Values that are drawn as horizontal lines.
     """
 
     axis: xr.DataArray
@@ -106,12 +106,12 @@ class Scan:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the axis is one of numbers, and not of labels."""
+        """Whether the axis has numbers rather than labels."""
         return self.axis.dtype.kind in "iuf"
 
     @property
     def log(self) -> tuple[bool, bool]:
-        """Whether the axes of x and y are logarithmic: of positive values far apart."""
+        """Whether the axes of x and y are logarithmic: values are positive and far apart."""
         wide = self.is_numeric and _spread_is_wide(point.x for point in self.points)
         return wide, _spread_is_wide(point.y for point in self.points)
 
@@ -140,9 +140,9 @@ def values_against(
 ) -> Drawing:
     """Draw any result of runs against any axis of a study.
 
-    A mark is the median of the runs with the same `x`, `hue` and `col`, a bar their range. Where
-    step sizes are on none of these, the runs are those at the smallest step size that most
-    integrators share.
+    A mark is the median of the runs with the same `x`, `hue` and `col`, and a bar is their range.
+    Unless one of these is the step size, only runs at the smallest step size that most integrators
+    share are used.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ def values_against(
         A coordinate of the runs: a scanned parameter, ``step_size``, ``integrator``, an axis of a
         family of initial conditions, …; by default the scanned axis with most values.
     y : str, optional
-        A result, as of `sweep.results`: ``energy_error@max``, ``evaluations``, …; by default the
-        global error at the end, without a reference the largest error of the energy.
+        A column of `sweep.results`: ``energy_error@max``, ``evaluations``, …. By default the
+        global error at the end, or, without a reference, the maximum error of the energy.
     hue : str, optional
         The coordinate that has a curve for each value; by default the integrators.
     col : str, optional
@@ -166,7 +166,7 @@ def values_against(
     Raises
     ------
     InputError
-        For an unknown axis or result, when no run is complete, and for more than twelve panels.
+        If an axis or result is unknown, no run is complete, or there are more than twelve panels.
     """
     scan = scan_of_values(dataset, x, y, hue, col)
     styles = curve_styles_of_integrators(run_table_without_repeats(dataset))
@@ -227,7 +227,7 @@ def scan_of_values(
 
 
 def axes_of_runs(dataset: xr.Dataset) -> list[str]:
-    """The coordinates of runs that values can be drawn against: all that a study varies."""
+    """The coordinates that a study varies; values can be drawn against these."""
     return [
         str(name)
         for name, axis in dataset.coords.items()
@@ -238,13 +238,13 @@ def axes_of_runs(dataset: xr.Dataset) -> list[str]:
 
 
 def _count_of_values(dataset: xr.Dataset, name: str) -> int:
-    """How many values an axis has, NaN not counted."""
+    """Number of distinct values of an axis, without NaN."""
     values = dataset[name].values[~dataset[name].isnull().values]
     return len(distinct_values_and_codes(values)[0])
 
 
 def most_scanned_axis(dataset: xr.Dataset) -> str:
-    """The scanned axis with most values, numbers before labels; InputError if none is scanned."""
+    """The scanned axis with most values, preferably of numbers; `InputError` if none is scanned."""
     axes = scanned_axes(dataset)
     if not axes:
         raise InputError("no parameter is scanned: name the axis, as in --x step_size.", key="x")
@@ -253,7 +253,7 @@ def most_scanned_axis(dataset: xr.Dataset) -> str:
 
 
 def main_result(dataset: xr.Dataset) -> str:
-    """The result that says most of a run, a column of `sweep.results`."""
+    """The most informative result of runs, a column of `sweep.results`."""
     if run_table_has_error(dataset, "global_error"):
         return f"global_error{AT}end"
     energy = f"{name_of_energy_quantity(dataset)}_error"
@@ -262,7 +262,7 @@ def main_result(dataset: xr.Dataset) -> str:
 
 
 def _complete_runs_to_draw(table: xr.Dataset, axes: Sequence[str]) -> tuple[xr.Dataset, list[str]]:
-    """The complete runs on some axes, of one step size for each integrator unless it is one."""
+    """Complete runs with values on some axes; of one step size, unless this is one of the axes."""
     there = complete_runs(table)
     for name in axes:
         there &= ~table[name].isnull().values
@@ -278,7 +278,7 @@ def _complete_runs_to_draw(table: xr.Dataset, axes: Sequence[str]) -> tuple[xr.D
 
 
 def _last_times_of_errors(dataset: xr.Dataset, name: str) -> tuple[float, ...]:
-    """The times until which runs are compared with a reference; none for other results."""
+    """The last times at which runs are compared with a reference; empty for other results."""
     if not is_error_against_reference(dataset, name):
         return ()
     there = np.isfinite(dataset[name].isel(run=slice(FIRST_RUNS)).transpose("run", "time").values)
@@ -297,7 +297,11 @@ def scan_of_orders(
     x : str, optional
         By default the scanned axis with most values.
     error, at : str, optional
-        As in `order_table`.
+        See `order_table`.
+
+    Returns
+    -------
+    Scan
     """
     rows = order_table(dataset, error, at)
     declared = sorted({row.declared for row in rows if isinstance(row.declared, int)})
@@ -315,6 +319,10 @@ def scan_of_drifts(dataset: xr.Dataset, x: str | None = None, quantity: str | No
         By default the scanned axis with most values.
     quantity : str, optional
         By default the energy.
+
+    Returns
+    -------
+    Scan
     """
     quantity = quantity or name_of_energy_quantity(dataset)
     rows = drift_table(dataset, [quantity], "smallest")
@@ -333,7 +341,7 @@ def _scan_of_rows(
     remark: str,
     levels: tuple[float, ...],
 ) -> Scan:
-    """A number of each row of an answer, with its interval."""
+    """A `Scan` of an attribute of each row of an analysis, with its interval."""
     x = _scanned_axis(dataset, x)
     families = panel_families_of_integrators(dataset)
     rows = [row for row in rows if np.isfinite(getattr(row, value))]
@@ -358,9 +366,9 @@ def scan_of_costs(
 ) -> Scan:
     """The work that each integrator needs for an error, against a scanned axis.
 
-    The error is a power of ten that as many integrators reach at as many values as any, the
-    smallest of those about which most were measured. Where all errors of one are smaller, its least
-    work is a bound.
+    The error is a power of ten: one that most integrators reach at most values of the axis; among
+    these, the smallest one for which most work was measured on both sides. If all errors of an
+    integrator are smaller, its least work is an upper bound.
 
     Parameters
     ----------
@@ -368,7 +376,11 @@ def scan_of_costs(
     x : str, optional
         By default the scanned axis with most values.
     error, against : str, optional
-        An error and a measure of work, as of `work_table`.
+        An error and a measure of work; see `work_table`.
+
+    Returns
+    -------
+    Scan
     """
     x = _scanned_axis(dataset, x)
     error = chosen_errors_for_work(dataset, error, "end")[0]
@@ -413,13 +425,17 @@ def _panel_title(parameters: dict[str, Any], x: str, family: str = "") -> str:
 
 @rc_context(STYLE)
 def draw_scan(scan: Scan, styles: dict[str, CurveStyle] | None = None) -> Drawing:
-    """Draw values against an axis, with a panel and a curve as each point says.
+    """Draw values against an axis, with panels and curves according to the points.
 
     Parameters
     ----------
     scan : Scan
     styles : dict of str to dict, optional
         Colour, marker and line of each series.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
     """
     panels = scan.panels()
     series = list(dict.fromkeys(name for of in panels.values() for name in of))

@@ -1,4 +1,4 @@
-"""Selection of the runs that a picture of one step size shows."""
+"""Selection of runs for pictures that show one step size of each integrator."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class CurveRuns(NamedTuple):
     Attributes
     ----------
     values : str
-        The scanned values, as `axis_values_in_words` says them.
+        The scanned values as text, from `axis_values_in_words`.
     integrator : str
     step : str
         The step size or tolerance as text.
@@ -47,13 +47,17 @@ def curves_to_draw(dataset: xr.Dataset, step_size: float | None = None) -> list[
     dataset : xarray.Dataset
         A run table.
     step_size : float, optional
-        Each integrator is shown at its step size nearest to this one; by default the smallest
-        of those that most integrators share.
+        Each integrator is shown at its step size nearest to this one; by default, nearest to the
+        smallest step size that most integrators share.
+
+    Returns
+    -------
+    list of CurveRuns
 
     Raises
     ------
     InputError
-        When no run has results.
+        If no run has results.
     """
     counts = complete_runs(dataset, also_stopped=True)
     adaptive = adaptive_runs(dataset)
@@ -82,7 +86,7 @@ def curves_to_draw(dataset: xr.Dataset, step_size: float | None = None) -> list[
 def runs_to_draw(
     dataset: xr.Dataset, step_size: float | None = None
 ) -> tuple[NDArray[np.integer], list[str]]:
-    """The runs of all `curves_to_draw`, ascending, and their step sizes as texts."""
+    """Positions of the runs of all `curves_to_draw`, ascending, and their step sizes as text."""
     curves = curves_to_draw(dataset, step_size)
     runs = np.sort(np.concatenate([curve.runs for curve in curves]))
     return runs, list(dict.fromkeys(curve.step for curve in curves))
@@ -93,7 +97,7 @@ def _most_shared_step_size(
     sizes: NDArray[np.float64],
     adaptive: NDArray[np.bool_],
 ) -> float:
-    """The smallest of the step sizes that most integrators share; NaN where all are adaptive."""
+    """The smallest of the step sizes that most integrators share; NaN if all are adaptive."""
     own = [np.unique(sizes[runs]) for runs in cells if not adaptive[runs[0]]]
     if not own:
         return np.nan
@@ -104,22 +108,23 @@ def _most_shared_step_size(
 def first_run_to_draw(
     dataset: xr.Dataset, integrator: str, step_size: float | None = None, **wanted: Any
 ) -> xr.Dataset:
-    """Select the first run of an integrator at a step size, scanned values and a start.
+    """Select the first run of an integrator at a step size and at values of other coordinates.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         A run table.
     integrator : str
-        Its label.
+        Label of the integrator.
     step_size : float, optional
+        See `curves_to_draw`.
     **wanted
         Values of other coordinates along `run`, such as ``initial_condition``.
 
     Returns
     -------
     xarray.Dataset
-        The run table of this run; of none if there is no such run.
+        The run table of this run; empty if there is no such run.
     """
     chosen = dataset["integrator"].values == integrator
     if step_size is not None:

@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
     from sweep.plots.style import CurveStyle
 
-MOST_BODIES = 4  # whose paths are drawn; of more bodies, the states at some times
+MOST_BODIES = 4  # maximum number of bodies whose paths are drawn; else states at some times
 MOST_STARTS = 200
-MOST_POINTS = 300_000  # in a panel
-DENSE = 0.2  # chord that 19 in 20 of those between samples do not exceed where lines join them
-NEIGHBOURS = 0.4  # largest chord between neighbours of a chain
-TIMES = 6  # at which many bodies are drawn
+MOST_POINTS = 300_000  # maximum number of points in a panel
+DENSE = 0.2  # samples are joined by lines if 95 % of the chords between them are at most this long
+NEIGHBOURS = 0.4  # largest chord between neighbours in a chain
+TIMES = 6  # number of times at which many bodies are drawn
 TITLE_PAD = 9.0  # points between a disc, with the names of its axes, and its title
-UNIT = 1e-3  # deviation of a length from 1 that is not seen in a picture
+UNIT = 1e-3  # largest deviation of a length from 1 that is invisible in a picture
 DIRECTION = re.compile(r"[qw](\d+)$")  # rows of the state: q of a body, w of a spin
 WORDS = {"q": "body", "w": "spin"}
 MANY = {"body": "bodies", "spin": "spins"}
@@ -74,9 +74,9 @@ class Panel:
     unit : bool
         Whether the states themselves have unit length.
     starts : ndarray of int, shape (starts,)
-        The position of each start in the study.
+        Position of each start in the study.
     runs : ndarray of int, shape (starts,)
-        The position of each run in the run table.
+        Position of each run in the run table.
     """
 
     title: str
@@ -88,20 +88,20 @@ class Panel:
 
     @property
     def starts_with_directions(self) -> int:
-        """How many starts have a direction at any time."""
+        """Number of starts with a direction at any time."""
         return int(np.isfinite(self.directions[..., 0]).any(axis=(1, 2)).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Panels of a picture, and what they have in common.
+    """Panels of a picture, and the data that they share.
 
     Parameters
     ----------
     panels : list of Panel
     coverage : Coverage
     common : list of str
-        Words of the caption that hold for all panels.
+        Parts of the caption that apply to all panels.
     time : xarray.DataArray
         Sample times, with units.
     starts, bodies : list of str
@@ -120,11 +120,11 @@ class Picture:
 
     @property
     def colours_are_bodies(self) -> bool:
-        """Whether colours distinguish bodies; otherwise they distinguish starts."""
+        """Whether colours distinguish bodies rather than starts."""
         return all(len(panel.starts) == 1 for panel in self.panels)
 
     def path_colours(self, panel: Panel) -> NDArray[np.intp]:
-        """The colour of each path of a panel, as a position in `MORE_COLOURS`.
+        """The colour of each path of a panel, as an index of `MORE_COLOURS`.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class Picture:
         return np.broadcast_to(place % len(MORE_COLOURS), shape)
 
     def finish(self, figure: Drawing, axes: Sequence[Axes], starts: bool, *words: str) -> Drawing:
-        """Add the caption and a legend of colours, of starts or bodies, where each has its own."""
+        """Add the caption, and a legend if each start or each body has its own colour."""
         figure.coverage = self.coverage
         figure.add_caption(", ".join([*self.common, *words]))
         labels = self.starts if starts else self.bodies
@@ -155,21 +155,22 @@ def sphere(
 ) -> Drawing:
     """Draw the states of an experiment on the unit sphere, seen from both sides.
 
-    Of up to four bodies it draws paths: lines where samples are close, points where they are not,
-    as in a Poincaré section. Of more it draws the bodies at six times, joined where neighbours are
-    close. Colours distinguish starts, or bodies where there is only one start. Directions are q of
-    a mechanical system and w of a spin system, divided by their lengths.
+    For up to four bodies, the picture shows their paths: as lines if samples are close to each
+    other, and otherwise as points, as in a Poincaré section. For more bodies, it shows them at six
+    times, joined by lines if neighbours are close. Colours distinguish starts, or bodies if there
+    is only one start. The directions are q of a mechanical system and w of a spin system,
+    normalized.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment that records ``state``, or a selection of its runs.
     step_size : float, optional
-        As in `energy_over_time`.
+        See `energy_over_time`.
     bodies : sequence of int, optional
         Bodies whose paths are drawn, counted from 0.
     view : array_like, shape (3,), optional
-        The direction to look from.
+        The direction from the sphere to the viewer.
 
     Returns
     -------
@@ -178,8 +179,8 @@ def sphere(
     Raises
     ------
     InputError
-        When no state is recorded or it has no directions, there is no such body, or the selection
-        would fill more than six panels.
+        If no state is recorded, the state has no directions, a body does not exist, or the
+        selection needs more than six panels.
     """
     seen_from = View.along_direction(view)
     table: xr.Dataset = run_table_without_repeats(dataset)
@@ -192,7 +193,7 @@ def sphere(
 def direction_rows_of_bodies(
     dataset: xr.Dataset, bodies: Sequence[int] | None
 ) -> tuple[list[int], list[str]]:
-    """The rows of the state that are directions of bodies, and the labels of these bodies.
+    """Rows of the state with the directions of bodies, and labels of these bodies.
 
     Parameters
     ----------
@@ -201,10 +202,15 @@ def direction_rows_of_bodies(
     bodies : sequence of int or None
         Bodies, counted from 0; None for all.
 
+    Returns
+    -------
+    rows : list of int
+    names : list of str
+
     Raises
     ------
     InputError
-        When no state is recorded, it has no directions, or there is no such body.
+        If no state is recorded, the state has no directions, or a body does not exist.
     """
     if "state" not in dataset:
         raise InputError(
@@ -231,7 +237,7 @@ def direction_rows_of_bodies(
 
 
 def _direction_row_by_body(dataset: xr.Dataset) -> dict[int, int]:
-    """The row of the state that is the direction of each body, by the number of the body."""
+    """By number of the body, the row of the state with its direction."""
     rows = enumerate(map(str, dataset["row"].values))
     return {int(found[1]): row for row, label in rows if (found := DIRECTION.match(label))}
 
@@ -243,7 +249,7 @@ def prepare_sphere_picture(
     step_size: float | None,
     count: int | None,
 ) -> Picture:
-    """Read the directions of a `Panel` for each integrator and combination of scanned values.
+    """Read a `Panel` for each integrator and combination of scanned values.
 
     Parameters
     ----------
@@ -254,14 +260,18 @@ def prepare_sphere_picture(
     names : list of str
         Labels of their bodies.
     step_size : float or None
-        As of `curves_to_draw`.
+        See `curves_to_draw`.
     count : int or None
-        Read so many of the samples, from the first to the last; None for as many as can be drawn.
+        Number of samples to read, evenly chosen; None for as many as can be drawn.
+
+    Returns
+    -------
+    Picture
 
     Raises
     ------
     InputError
-        For more than six panels.
+        If there are more than six panels.
     """
     curves = curves_to_draw(dataset, step_size)
     if len(curves) > MOST_PANELS:
@@ -294,7 +304,7 @@ def prepare_sphere_picture(
 def _read_directions(
     dataset: xr.Dataset, runs: NDArray[np.integer], rows: Sequence[int], count: int | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
-    """Read the states of some runs, and divide them by their lengths.
+    """Read the states of some runs, and normalize them.
 
     Parameters
     ----------
@@ -302,7 +312,7 @@ def _read_directions(
     runs : ndarray of int, shape (starts,)
     rows : sequence of int
     count : int or None
-        As of `prepare_sphere_picture`.
+        See `prepare_sphere_picture`.
 
     Returns
     -------
@@ -318,14 +328,14 @@ def _read_directions(
         times = _evenly_spaced_places(samples, min(samples, count))
     state = take_runs(dataset, runs)["state"].isel(time=times, row=rows).values
     length = np.linalg.norm(state, axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):  # 0 has no direction
+    with np.errstate(invalid="ignore"):  # the zero vector has no direction
         directions = state / length
     unit = not np.any(np.abs(length - 1.0) > UNIT)
     return dataset["time"].values[times], directions, unit
 
 
 def _evenly_spaced_places(size: int, count: int) -> NDArray[np.intp]:
-    """`count` positions in a sequence of length `size`, from the first to the last."""
+    """`count` evenly spaced positions in a sequence of length `size`, with both ends."""
     return np.linspace(0, size - 1, count).round().astype(np.intp)
 
 
@@ -359,7 +369,7 @@ def _draw_path_panels(picture: Picture, view: View) -> Drawing:
 
 
 def _note_directions(ax: Axes, picture: Picture, panel: Panel, mark: str) -> None:
-    """Keep the numbers of a panel: all its directions, on either side of the sphere."""
+    """Add all directions of a panel, on both sides of the sphere, to the numbers of the picture."""
     units = units_with_superscripts(picture.time.attrs.get("units", "1"))
     of_time = {"x_quantity": "time t", "x_unit": units}
     for start, paths in zip(panel.starts, panel.directions, strict=True):
@@ -370,7 +380,7 @@ def _note_directions(ax: Axes, picture: Picture, panel: Panel, mark: str) -> Non
 
 
 def is_dense_enough_for_lines(directions: NDArray[np.float64]) -> bool:
-    """Whether consecutive samples are so close that a line may join them.
+    """Whether consecutive samples are close enough to be joined by lines.
 
     Parameters
     ----------
@@ -397,13 +407,13 @@ def draw_sphere_panel(
     view : View
     panel : Panel
     colours : ndarray of int, shape (starts, bodies)
-        Positions in `cmap`.
+        Indices of `cmap`.
     lines : bool
         Whether to join samples by lines.
     cmap : sequence of colours, optional
     """
     paths = panel.directions.swapaxes(1, 2)  # (starts, bodies, times, 3)
-    count = np.isfinite(paths[..., 0]).sum() / 2  # a half on each side
+    count = np.isfinite(paths[..., 0]).sum() / 2  # about one half on each side
     many = bool(count > MOST_VECTOR_POINTS)
     for i in np.unique(colours):
         own = paths[colours == i]
@@ -421,7 +431,7 @@ def _draw_sphere_snapshots(picture: Picture, view: View) -> Drawing:
     panels = picture.panels
     count = len(panels[0].times)
     across = min(3, count) if current_page().narrow else count
-    down = -(-count // across)  # rows of discs of a panel
+    down = -(-count // across)  # rows of discs in a panel
     width = figure_width(0.4 + 2.0 * across)
     figure = new_figure(width, (0.3 + (width - 0.2) / across) * down * len(panels))
     grid = figure.subplots(down * len(panels), across, squeeze=False)
@@ -443,7 +453,7 @@ def _draw_sphere_snapshots(picture: Picture, view: View) -> Drawing:
 
 
 def draw_bodies_on_disc(ax: Axes, view: View, panel: Panel, sample: int) -> None:
-    """Draw the bodies of a panel at a sample on one disc, those on the far side pale."""
+    """Draw the bodies of a panel at a sample on one disc; bodies on the far side are pale."""
     draw_sphere_outline(ax, view)
     for start, place in enumerate(panel.starts):
         first, now = panel.directions[start, 0], panel.directions[start, sample]
@@ -459,14 +469,18 @@ def draw_bodies_on_disc(ax: Axes, view: View, panel: Panel, sample: int) -> None
 
 
 def body_chain_to_draw(directions: NDArray[np.float64]) -> str:
-    """Whether bodies form a chain of close neighbours: ``"closed"``, ``"open"``, or ``""``.
+    """Whether bodies form a chain of close neighbours, and whether the chain is closed.
 
-    A chain is closed if its last body is as close to the first as the others are to the next, and
-    it goes all the way around something.
+    A chain is closed if its last body is as close to the first one as other neighbours are, and if
+    the chain winds around a direction.
 
     Parameters
     ----------
     directions : ndarray, shape (bodies, 3)
+
+    Returns
+    -------
+    {"closed", "open", ""}
     """
     chords = np.linalg.norm(directions - np.roll(directions, -1, axis=0), axis=-1)
     if not np.all(chords[:-1] <= NEIGHBOURS):

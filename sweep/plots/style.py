@@ -1,4 +1,4 @@
-"""What all pictures share: pages, colours, fonts, panels, axes, legends, numbers, and files."""
+"""Shared parts of all pictures: pages, colours, fonts, panels, axes, legends, numbers and files."""
 
 from __future__ import annotations
 
@@ -39,24 +39,25 @@ if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
     from numpy.typing import ArrayLike
 
-NARROW = 4.0  # inches: at 368 px, in a window of 400, type of 8 points is 10 px high
-WIDE = 5.0  # inches; from this width on panels and legend stand side by side
+NARROW = 4.0  # inches: in a window of 400 px, text of 8 points is then 10 px high
+WIDE = 5.0  # inches: from this width on, the legend is beside the panels
 LEAST, MOST = 2.0, 40.0  # inches: the narrowest legible figure, and the widest page
-INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}  # a point is that of TeX
+INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}  # points of TeX
 GENERIC = ("serif", "sans-serif", "monospace")
-# Fonts for the signs that others lack.
+# Fonts for characters that other fonts lack.
 FALLBACK = {"serif": "DejaVu Serif", "monospace": "DejaVu Sans Mono"}
-# Keyword arguments of matplotlib that a curve is drawn with.
+# Keyword arguments of matplotlib for drawing a curve.
 CurveStyle = dict[str, Any]
 
-# Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; without yellow, which is too
+# pale for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-# Two more for what has no markers, as different from the others to colour-blind readers.
+# Two more colours for curves without markers, equally distinguishable.
 MORE_COLOURS = (*COLOURS, "#7F3C00", "#332288")
 MARKERS = "osD^vPX<>*hp"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 GREY = "0.55"
-# First columns of the numbers behind a picture.
+# First columns of the numbers of a picture.
 NUMBERS = (
     "panel", "series", "mark", "x_quantity", "x_unit", "x", "y_quantity", "y_unit", "y", "low",
     "high",
@@ -67,21 +68,21 @@ STYLE: dict[RcKeyType, Any] = {
     "xtick.labelsize": 8.0,
     "ytick.labelsize": 8.0,
     "axes.titlesize": 9.0,
-    "pdf.fonttype": 42,  # text stays text
+    "pdf.fonttype": 42,  # text remains text
     "svg.fonttype": "none",
-    "text.parse_math": False,  # labels are the study's, dollars too
+    "text.parse_math": False,  # labels come from the study, and may contain dollar signs
 }
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-OPEN = "open: does not count"  # what an open mark means in every picture
-MOST_PANELS = 6  # of spheres, or of different errors
-PANEL = 2.6  # inches: the least width of a legible panel
-BESIDE = 3.0  # inches: that of a panel beside a legend, which might stand below
-MOST_OF_A_KIND = 12  # panels that share an axis
-MOST_ACROSS = 3  # panels side by side
-LINE = 0.65  # inches: a line in a legend, and the gap behind its name
-MARGIN = 1.0  # inches: what a panel has on its left, and a legend leaves it
-BELOW = 0.42  # inches that ticks and label of an axis take
-MOST_SVG_BYTES = 500_000  # of a figure in a notebook
+OPEN = "open: does not count"  # the meaning of an open mark in every picture
+MOST_PANELS = 6  # maximum number of panels with spheres, or with different errors
+PANEL = 2.6  # inches: smallest width of a legible panel
+BESIDE = 3.0  # inches: smallest width of a panel beside a legend; else the legend is below
+MOST_OF_A_KIND = 12  # maximum number of panels that share an axis
+MOST_ACROSS = 3  # maximum number of panels side by side
+LINE = 0.65  # inches: a line in a legend, and the gap after its name
+MARGIN = 1.0  # inches: the margin on the left of a panel
+BELOW = 0.42  # inches: height of the ticks and the label of an axis
+MOST_SVG_BYTES = 500_000  # maximum size of an SVG figure in a notebook
 HEADING: dict[str, Any] = {
     "x": 0.01, "ha": "left", "fontsize": 9, "color": "0.3", "linespacing": 1.4, "wrap": True,
 }  # fmt: skip
@@ -95,9 +96,9 @@ class Page:
     Attributes
     ----------
     width : float or None
-        Width of every figure in inches; None where each kind has its own.
+        Width of every figure in inches; None if each kind of picture has its own.
     heading : bool
-        Whether figures have a heading that says what they show.
+        Whether figures have a heading.
     """
 
     width: float | None = None
@@ -105,7 +106,7 @@ class Page:
 
     @property
     def narrow(self) -> bool:
-        """Whether panels and legend stand below one another."""
+        """Whether panels and legend are arranged below one another."""
         return self.width is not None and self.width < WIDE
 
 
@@ -117,7 +118,7 @@ _page = contextvars.ContextVar("page", default=_USUAL)
 def page(
     width: str | float | None = None, font: str | None = None, heading: bool = True
 ) -> Iterator[None]:
-    """Context manager within which figures are drawn for a page of a paper.
+    """Context manager for drawing figures for a page of a paper.
 
     Parameters
     ----------
@@ -125,14 +126,14 @@ def page(
         Width of every figure: ``"3.4in"``, ``"86mm"``, ``"8.6cm"``, ``"246pt"``, or inches.
     font : str, optional
         A font family: ``"serif"``, ``"sans-serif"``, ``"monospace"``, or the name of an installed
-        one.
+        font.
     heading : bool, optional
-        Whether figures have a heading that says what they show. It is in ``figure.caption`` too.
+        Whether figures have a heading. ``figure.caption`` has its text in any case.
 
     Raises
     ------
     InputError
-        For a width that is no length, or too small or too large; for a font that is not installed.
+        If the width is invalid, too small or too large, or the font is not installed.
 
     Examples
     --------
@@ -151,17 +152,17 @@ def page(
 
 
 def compact() -> AbstractContextManager[None]:
-    """A `page` with a narrow column: panels and legend stand below one another."""
+    """A `page` with a narrow column, where panels and legend are below one another."""
     return page(NARROW)
 
 
 def current_page() -> Page:
-    """The `Page` that figures are drawn for."""
+    """The `Page` that figures are currently drawn for."""
     return _page.get()
 
 
 def width_in_inches(width: str | float) -> float:
-    """Convert a width, in inches or as text with a unit, to inches; `InputError` if it is none."""
+    """Convert a width in inches, or as text with a unit, to inches; `InputError` if invalid."""
     found = re.fullmatch(rf"(\d+\.?\d*|\.\d+) ?({'|'.join(INCHES)})", str(width).strip())
     inches = float(found[1]) * INCHES[found[2]] if found else width
     if isinstance(inches, str) or not LEAST <= inches <= MOST:
@@ -174,7 +175,7 @@ def width_in_inches(width: str | float) -> float:
 
 
 def _font_families(font: str) -> list[str]:
-    """A font family, and one for the signs that it lacks; `InputError` if it is not installed."""
+    """A font family with fallbacks for missing characters; `InputError` if not installed."""
     known = [*GENERIC, *sorted(get_font_names())]
     font = {name.lower(): name for name in known}.get(font.lower(), font)
     check_known("font", font, known, key="font")
@@ -182,12 +183,12 @@ def _font_families(font: str) -> list[str]:
 
 
 def figure_width(usual: float) -> float:
-    """Width of a figure in inches: that of the page, or `usual` where the page has none."""
+    """Width of a figure in inches: that of the page, or `usual` if the page has none."""
     return current_page().width or usual
 
 
 def curve_styles_of_integrators(dataset: xr.Dataset) -> dict[str, CurveStyle]:
-    """Colour, marker and line of each integrator by its label, the same in every picture."""
+    """Colour, marker and line of each integrator by label, the same in every picture."""
     members: dict[str, list[str]] = {}
     for label, family in panel_families_of_integrators(dataset).items():
         members.setdefault(family, []).append(label)
@@ -195,9 +196,9 @@ def curve_styles_of_integrators(dataset: xr.Dataset) -> dict[str, CurveStyle]:
 
 
 def curve_styles(labels: Sequence[str]) -> dict[str, CurveStyle]:
-    """Colour, marker and line of each curve by its label.
+    """Colour, marker and line of each curve by label.
 
-    Later curves are finer, so that where curves coincide the lower one still shows.
+    Later curves are thinner, so that the one beneath remains visible where curves coincide.
     """
     return {
         label: {
@@ -214,16 +215,16 @@ def curve_styles(labels: Sequence[str]) -> dict[str, CurveStyle]:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of the initial conditions a picture draws, and errors of which times.
+    """The number of initial conditions in a picture, and the times at which errors are taken.
 
     Parameters
     ----------
     counts : tuple of int
-        Initial conditions that each curve, or each point of it, is drawn from.
+        Number of initial conditions of each curve, or of each of its points.
     of : int
-        Initial conditions of all runs.
+        Number of initial conditions of all runs.
     times : tuple of float
-        The times of errors that are drawn at one time.
+        Times at which errors are taken, if the picture is not over time.
     against_reference : bool
         Whether these are errors against a reference.
     """
@@ -241,13 +242,13 @@ class Coverage:
         times: tuple[float, ...] = (),
         against_reference: bool = False,
     ) -> Coverage:
-        """Coverage of a run table, whose initial conditions it counts."""
+        """Coverage of a picture of a run table; `of` is counted from the table."""
         starts, _ = distinct_values_and_codes(dataset["initial_condition"].values)
         return cls(tuple(counts), len(starts), times, against_reference)
 
     @property
     def starts_in_words(self) -> str:
-        """How many starts are drawn, in words: ``8 starts``, ``5 – 7 of 8 starts``."""
+        """The number of starts in words: ``8 starts``, ``5 – 7 of 8 starts``."""
         low, high = min(self.counts), max(self.counts)
         if self.of == 1:
             return "one start"
@@ -255,12 +256,16 @@ class Coverage:
         return f"{drawn} starts" if low == self.of else f"{drawn} of {self.of:,} starts"
 
     def error_times_in_words(self, time: xr.DataArray) -> str:
-        """The times of errors in words, empty where that is the end of the runs.
+        """The times of errors in words; empty if errors are taken at the end of the runs.
 
         Parameters
         ----------
         time : xarray.DataArray
             Sample times of the runs.
+
+        Returns
+        -------
+        str
         """
         times = sorted({float(one) for one in self.times})
         if not times or times == [float(time.values[-1])]:
@@ -273,24 +278,24 @@ class Coverage:
 
 
 def times_in_words(times: Collection[float]) -> str:
-    """One time, or the first and the last: ``2``, ``1.5 – 2``."""
+    """A single time, or the first and the last: ``2``, ``1.5 – 2``."""
     low, high = min(times), max(times)
     return f"{low:g}" if low == high else f"{low:g} – {high:g}"
 
 
 class Drawing(Figure):
-    """A figure that belongs to no window.
+    """A figure that does not belong to a window.
 
     Attributes
     ----------
     coverage : Coverage or None
-        How many initial conditions are drawn, for its heading.
+        Number of initial conditions and times of errors, for the heading.
     caption : list of str
-        What it shows, in lines, which stand above it unless its page has no heading.
+        Lines that describe the figure. They are its heading, if its page has headings.
     numbers : list of (matplotlib.axes.Axes, dict)
-        The numbers that are drawn, see `note_numbers`.
+        The numbers that are drawn; see `note_numbers`.
     columns : int
-        Panels side by side.
+        Number of panels side by side.
     """
 
     coverage: Coverage | None = None
@@ -303,26 +308,26 @@ class Drawing(Figure):
         self._style: dict[RcKeyType, Any] = STYLE | {"font.family": rcParams["font.family"]}
 
     def savefig(self, *args: Any, **options: Any) -> None:
-        """As `matplotlib.figure.Figure.savefig`, with the fonts that it was drawn with."""
+        """Save as `matplotlib.figure.Figure.savefig` does, with the fonts of the page."""
         with rc_context(self._style):
             super().savefig(*args, **options)
 
     def add_caption(self, text: str) -> None:
-        """Add a line to the caption, and above the figure where the page has headings."""
+        """Add a line to the caption, and to the heading if the page has headings."""
         self.caption.append(text.replace("\N{NO-BREAK SPACE}", " "))
         if current_page().heading:
             write_heading(self, f"{self.get_suptitle()}\n{text}".strip())
 
     def label_rows(self, axes: Sequence[Axes], text: str) -> None:
-        """Label the vertical axis that panels share at the first panel with axes of each row."""
+        """Label the shared vertical axis at the first panel with axes in each row."""
         for first in range(0, len(axes), self.columns):
             row = axes[first : first + self.columns]
             next((ax for ax in row if ax.axison), row[0]).set_ylabel(text)
 
     def add_legend(self, axes: Sequence[Axes], title: str | None = None) -> None:
-        """Add a legend of all curves beside the panels, or below where these would be too narrow.
+        """Add a legend of all curves, beside the panels or, if these get too narrow, below them.
 
-        Panels that have no curve in common get a legend each, below them.
+        If panels have no curve in common, each gets its own legend below it.
         """
         of = [
             {escape_control_characters(label): handle for handle, label in zip(*own, strict=True)}
@@ -371,20 +376,20 @@ def new_figure(width: float, height: float) -> Drawing:
 def note_numbers(
     ax: Axes, series: str, mark: str | ArrayLike, x: ArrayLike, y: ArrayLike, **more: Any
 ) -> None:
-    """Keep the numbers that are drawn, for `numbers`.
+    """Record the numbers that are drawn, for `numbers`.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        A panel of a `Drawing`; its labels name the quantities `x` and `y` and their units.
+        A panel of a `Drawing`. Its labels give the quantities and units of `x` and `y`.
     series : str
         Name of the curve.
     mark : str or sequence of str
-        How all points are drawn, or each of them: ``"filled"``, ``"open"``, ``"line"``, …
+        How all points, or each of them, are drawn: ``"filled"``, ``"open"``, ``"line"``, …
     x, y : array_like, shape (points,)
     **more
         Further columns: ``low`` and ``high`` are the ends of a bar or band; ``x_quantity``,
-        ``x_unit``, ``y_quantity`` and ``y_unit`` count instead of the labels.
+        ``x_unit``, ``y_quantity`` and ``y_unit`` replace those from the labels.
     """
     block = {"series": series, "mark": mark, "x": np.asarray(x), "y": np.asarray(y)}
     figure = ax.get_figure(root=True)
@@ -393,12 +398,12 @@ def note_numbers(
 
 
 def numbers(figure: Figure) -> pd.DataFrame:
-    """The numbers that a picture draws: each point, and the ends of each bar, line and band.
+    """The numbers in a picture: each point, and the ends of each bar, line and band.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
-        As `picture` gives it. Of another figure the points of its lines.
+        A result of `picture`. For another figure, the points of its lines are returned.
 
     Returns
     -------
@@ -431,7 +436,7 @@ def save_numbers(figures: Mapping[tuple[str, str], Figure], path: str | Path) ->
     Parameters
     ----------
     figures : dict of (str, str) to matplotlib.figure.Figure
-        By experiment and kind, which become its first columns.
+        By experiment and kind, which become the first columns.
     path : str or Path
 
     Returns
@@ -446,21 +451,21 @@ def save_numbers(figures: Mapping[tuple[str, str], Figure], path: str | Path) ->
 
 
 def _label_of_shared_axis(ax: Axes, axis: str) -> str:
-    """The label of an axis, which may stand at one panel of those that share it."""
+    """The label of an axis, which may be at another one of the panels that share the axis."""
     shared = getattr(ax, f"get_shared_{axis}_axes")().get_siblings(ax)
     labels: list[str] = [getattr(one, f"get_{axis}label")() for one in (ax, *shared)]
     return next(filter(None, labels), "")
 
 
 def _quantity_and_units(label: str) -> tuple[str, str]:
-    """``error [J] at t = 2 s`` as ``error at t = 2 s`` and ``J``."""
+    """Split a label such as ``error [J] at t = 2 s`` into ``error at t = 2 s`` and ``J``."""
     found = re.search(r"\s*\[([^\]]*)\]", label)
     text = label.replace(found[0], "", 1) if found else label
     return " ".join(text.split()), found[1] if found else ""
 
 
 def style_plain_axis(ax: Axes, title: str = "") -> None:
-    """Style a panel: no box, the title on the left, and a pale grid."""
+    """Style a panel, with a title on the left, a pale grid and no box."""
     ax.set_title(title, loc="left")
     ax.grid(visible=True, which="major", lw=0.4, color="0.9")
     ax.set_axisbelow(True)
@@ -476,10 +481,15 @@ def new_panels(titles: Sequence[str], shared: bool = True) -> tuple[Drawing, lis
     shared : bool, optional
         Whether all panels have the same axes.
 
+    Returns
+    -------
+    figure : Drawing
+    axes : list of matplotlib.axes.Axes
+
     Raises
     ------
     InputError
-        For more than twelve panels.
+        If there are more than twelve panels.
     """
     if len(titles) > MOST_OF_A_KIND:
         raise InputError(
@@ -499,13 +509,13 @@ def new_panels(titles: Sequence[str], shared: bool = True) -> tuple[Drawing, lis
     for ax, title in zip(axes, titles, strict=False):
         style_plain_axis(ax)
         wrap_text(ax.set_title(title, loc="left"), width / columns - MARGIN)
-        ax.tick_params(labelbottom=True)  # each has its label
+        ax.tick_params(labelbottom=True)  # every panel has tick labels
     figure.columns = columns
     return figure, axes[: len(titles)]
 
 
 def write_heading(figure: Figure, text: str) -> None:
-    """Write text above a figure, in place of what stands there, and make it as much higher."""
+    """Replace the text above a figure, and adapt the height of the figure."""
     before = figure.get_suptitle()
     high = size_in_inches(figure.suptitle(before, **HEADING))[1] if before else 0.0
     text = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
@@ -515,14 +525,14 @@ def write_heading(figure: Figure, text: str) -> None:
 
 
 def size_in_inches(artist: Artist) -> tuple[float, float]:
-    """Width and height of what is drawn."""
+    """Width and height of an artist in inches."""
     figure, extent = artist.get_figure(root=True), artist.get_window_extent()
     dpi = figure.dpi if figure else 72.0
     return extent.width / dpi, extent.height / dpi
 
 
 def wrap_text(text: Text, width: float) -> None:
-    """Break a text into lines that are no wider than a width in inches, not beside a ``=``."""
+    """Break a text into lines of at most `width` inches, but not next to a ``=``."""
     lines = text.get_text().replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}").split("\n")
     if (wide := size_in_inches(text)[0]) > width:
         most = max(1, int(max(map(len, lines)) * width / wide))
@@ -533,7 +543,7 @@ def wrap_text(text: Text, width: float) -> None:
 def _legend_in_columns(
     of: Figure | Axes, entries: Mapping[str, Artist], width: float, **options: Any
 ) -> Legend:
-    """A legend with as many columns as fit in a width in inches; longer names are wrapped."""
+    """Add a legend with as many columns as fit in `width` inches; wrap longer names."""
     options |= LEGEND
     legend = of.legend(entries.values(), entries, **options)
     widest = max(size_in_inches(text)[0] for text in legend.get_texts())
@@ -546,13 +556,28 @@ def _legend_in_columns(
 
 
 def axis_label_with_units(array: xr.DataArray, text: str, form: str = "{} [{}]") -> str:
-    """`text` with the units of `array`, unless these are 1; `form` is of text and units."""
+    """Label an axis with the units of its values.
+
+    Parameters
+    ----------
+    array : xarray.DataArray
+        The values, with an attribute ``units``.
+    text : str
+        Label without units.
+    form : str, optional
+        Format of text and units.
+
+    Returns
+    -------
+    str
+        `text` alone if the units are 1.
+    """
     units = units_with_superscripts(array.attrs.get("units", "1"))
     return form.format(text, units) if units else text
 
 
 def step_size_label(run: xr.Dataset) -> str:
-    """The step size of a run table that has only one: ``h = 0.01 s``."""
+    """Label with the step size of a run table that has only one: ``h = 0.01 s``."""
     return axis_label_with_units(run["step_size"], f"h = {run['step_size'].values[0]:g}", "{} {}")
 
 
@@ -564,15 +589,15 @@ def units_with_superscripts(units: str) -> str:
 def style_log_error_axis(ax: Axes) -> None:
     """Make the vertical axis logarithmic, with labels in plain text.
 
-    Plain text is drawn twice as fast as formulas. Call it after the curves: where these span less
-    than two powers of ten, multiples of them are labelled too.
+    Plain text is drawn twice as fast as formulas. Call this after drawing the curves: if they span
+    less than two powers of ten, multiples of powers are labelled too.
     """
     ax.set_yscale("log", nonpositive="mask")
     set_log_ticks(ax.yaxis, _scientific_tick_label, ((100, (1, 2, 5)),))
 
 
 def set_plain_step_ticks(ax: Axes) -> None:
-    """Put ticks at powers of ten, and over two decades at most at 2 and 5 too, as decimals."""
+    """Label powers of ten as decimals; on an axis of at most two decades, also their 2 and 5."""
     set_log_ticks(ax.xaxis, "{x:g}", ((150, (1, 2, 5)),))
 
 
@@ -587,15 +612,15 @@ def set_log_ticks(
     form: str | Callable[[float, float], str],
     multiples: Iterable[tuple[float, tuple[float, ...]]] = (),
 ) -> None:
-    """Put ticks at powers of ten, and at multiples of these up to a ratio of the axis' ends.
+    """Put ticks at powers of ten, and on short axes at multiples of these.
 
     Parameters
     ----------
     axis : matplotlib.axis.Axis
     form : str or callable
-        Of the labels, as of `matplotlib.axis.Axis.set_major_formatter`.
+        Format of the labels; see `matplotlib.axis.Axis.set_major_formatter`.
     multiples : iterable of (float, tuple of float), optional
-        By the ratio up to which they are labelled.
+        Pairs of the largest ratio of the ends of the axis, and the multiples that are labelled.
     """
     low, high = axis.get_view_interval()
     subs = next((subs for ratio, subs in multiples if high < ratio * low), (1,))
@@ -605,26 +630,26 @@ def set_log_ticks(
 
 
 def _scientific_tick_label(value: float, place: float = 0.0) -> str:
-    """A number as one or two digits times a power of ten, without the digit where it is 1."""
+    """A number as one or two digits times a power of ten; a digit 1 is left out."""
     power = math.floor(math.log10(value) + 1e-9)
     digits = f"{value / 10.0**power:.2g}"
     return f"{'' if digits == '1' else f'{digits}·'}10{superscript_number(power)}"
 
 
 def superscript_number(power: int) -> str:
-    """A whole number as superscript."""
+    """An integer as superscript."""
     return str(power).translate(SUPERSCRIPTS)
 
 
 def save(figure: Figure, path: str | Path, keywords: str = "") -> Path:
-    """Write a figure in the format that the ending of `path` names.
+    """Write a figure to a file, in the format given by the ending of `path`.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     path : str or Path
     keywords : str, optional
-        Text that a .png, .pdf or .svg keeps in its metadata.
+        Text for the metadata of a .png, .pdf or .svg file.
 
     Returns
     -------
@@ -634,7 +659,7 @@ def save(figure: Figure, path: str | Path, keywords: str = "") -> Path:
     Raises
     ------
     InputError
-        When the ending is not one that can be written, e.g. .png, .pdf or .svg.
+        If the ending is not one of a known format, such as .png, .pdf or .svg.
     """
     path = Path(path)
     formats = figure.canvas.get_supported_filetypes()
@@ -645,30 +670,30 @@ def save(figure: Figure, path: str | Path, keywords: str = "") -> Path:
             f"{', '.join('.' + name for name in formats)}.",
             key="output",
         )
-    with rc_context(STYLE):  # for a figure that is no `Drawing`
+    with rc_context(STYLE):  # for a figure that is not a `Drawing`
         metadata = {"metadata": {"Keywords": keywords}} if keywords else {}
         write_figure(figure, path, dpi=200, **metadata)
     return path
 
 
 def write_figure(figure: Figure, file: str | Path | IO[Any], **options: Any) -> None:
-    """Write a figure to a path or file, control characters in its text as escapes.
+    """Write a figure to a path or file; write control characters in its text as escapes.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     file : str, Path or file object
     **options
-        As of `matplotlib.figure.Figure.savefig`.
+        See `matplotlib.figure.Figure.savefig`.
     """
     for artist in figure.findobj(Text):
-        if isinstance(artist, Text):  # with control characters an SVG could not be read
+        if isinstance(artist, Text):  # an SVG with control characters is invalid
             artist.set_text(escape_controls_in_lines(artist.get_text()))
     figure.savefig(file, **options)
 
 
 def show_in_notebooks(figure: Figure) -> Figure:
-    """Let a notebook display a figure at the end of a cell: as PNG, and as SVG where that is small.
+    """Let notebooks display a figure at the end of a cell, as PNG, and as SVG if that is small.
 
     Parameters
     ----------
@@ -678,7 +703,7 @@ def show_in_notebooks(figure: Figure) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        The same.
+        The same figure.
     """
     displayed: Any = figure
     displayed._repr_png_ = functools.partial(_image_of_figure, figure, "png")

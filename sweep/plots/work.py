@@ -1,4 +1,4 @@
-"""Work and precision: errors against what they cost, and those of a recommendation."""
+"""Work–precision diagrams, and the picture of a recommendation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sweep.analysis.efficiency.pareto import WorkEstimate
     from sweep.campaign.recommend.recommendation import Recommendation
 
-# Label and units of each measure of work, which is that of the whole run.
+# Label and units of each measure of work of a run.
 AXES = {
     "steps": ("steps", ""),
     "evaluations": ("evaluations", ""),
@@ -54,12 +54,12 @@ AXES = {
 }
 BEST = "large: best of family"
 PALE = 0.45
-FEWEST_MEASURED = 2  # CPU times in a panel that compares them
-# Up to which ratio of the ends of an axis ticks are at which multiples of powers of ten.
+FEWEST_MEASURED = 2  # smallest number of comparable CPU times in a panel
+# Multiples of powers of ten that have ticks, by the largest ratio of the ends of the axis.
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
-MOST_BELOW = 3  # panels in a narrow column
-MOST_RECOMMENDED = 10  # curves in the picture of a recommendation
-SPAN = 1e6  # times the bound, above and below: errors beyond say no more
+MOST_BELOW = 3  # maximum number of panels in a narrow column
+MOST_RECOMMENDED = 10  # maximum number of curves in the picture of a recommendation
+SPAN = 1e6  # errors are drawn within this factor of the bound
 
 
 def work_precision(
@@ -68,23 +68,23 @@ def work_precision(
     against: str = "evaluations",
     at: str = "end",
 ) -> Drawing:
-    """Draw an error against the work that it took, as `work_table` measures both.
+    """Draw an error against work, as `work_table` measures both.
 
-    Large marks are best of their family: no other member reaches as small an error for as little
-    work. Marks are medians over the starts, bars their range. An open mark does not count: its
-    error is below what the reference resolves, or its CPU time cannot be compared, as that of a
-    short run that was timed once; its bar is the range of its repeats. A panel in which no CPU
-    times can be compared says why instead.
+    Large marks are the best of their family: no other member reaches as small an error with as
+    little work. Marks are medians over the starts, and bars are the range. An open mark does not
+    count, because its error is not resolved, or because its CPU time cannot be compared, for
+    example if a short run was timed only once. Horizontal bars are the range of repeats. If no CPU
+    times can be compared, the panel says why.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     error : str, optional
-        By default ``global_error``, and without a reference the error of the energy.
+        By default ``global_error``, or, without a reference, the error of the energy.
     against : {"steps", "evaluations", "cpu_time"}, optional
     at : {"end", "sup"}, optional
-        As in `work_table`.
+        See `work_table`.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def work_precision(
     Raises
     ------
     InputError
-        As `work_table`, when there is nothing to show, and when the selection would fill more
+        In the cases of `work_table`, if there is nothing to draw, or if the selection needs more
         than six panels.
     """
     check_known("measure of work", against, WORK, key="against")
@@ -106,19 +106,19 @@ def work_precision(
 
 
 def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) -> Drawing:
-    """Draw errors against evaluations and CPU time: the picture of ``sweep plot STORE work``.
+    """Draw errors against evaluations and CPU time: the picture of ``sweep plot work STORE``.
 
-    There is a panel for each error against evaluations, and one against CPU time for the first two
-    errors; with several combinations of scanned values a panel each for the first error. With more
-    than twelve, and where `x` is given, the evaluations for an error are drawn against a scanned
-    axis.
+    There is a panel for each error against evaluations, and for the first two errors another one
+    against CPU time. With several combinations of scanned values, there is a panel of the first
+    error for each of them. With more than twelve, or if `x` is given, the evaluations needed for an
+    error are drawn against a scanned axis instead.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     x : str, optional
-        A scanned axis, against which to draw the evaluations.
+        A scanned axis to draw the evaluations against.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) ->
     Raises
     ------
     InputError
-        As `work_precision`.
+        In the cases of `work_precision`.
     """
     rows = work_table(dataset)
     table: xr.Dataset = run_table_without_repeats(dataset)
@@ -140,7 +140,7 @@ def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) ->
 
 
 class Panel(NamedTuple):
-    """Rows of one error at one combination of scanned values, and what they are drawn against."""
+    """Rows of one error at one combination of scanned values, and the measure of work."""
 
     title: str
     rows: list[WorkEstimate]
@@ -148,14 +148,14 @@ class Panel(NamedTuple):
 
     @property
     def compares(self) -> bool:
-        """Whether any work can be compared: of CPU times some must be measured."""
+        """Whether any work can be compared; for CPU times, some must be reliable."""
         measured = sum(row.cpu_time_measured for row in self.rows)
         return self.against != "cpu_time" or measured >= min(FEWEST_MEASURED, len(self.rows))
 
 
 def _work_panels(rows: Sequence[WorkEstimate]) -> list[Panel]:
-    """The panels of one combination: of each error against evaluations, of two against CPU time."""
-    # Where all integrators conserve a quantity to round-off, there is nothing to compare.
+    """Panels of one combination of scanned values, of errors against evaluations and CPU time."""
+    # If all integrators conserve a quantity to round-off, there is nothing to compare.
     errors = list(dict.fromkeys(row.error for row in rows if row.reference or row.resolved))
     main: list[Panel] = []
     others: list[Panel] = []
@@ -163,7 +163,8 @@ def _work_panels(rows: Sequence[WorkEstimate]) -> list[Panel]:
         for against in ("evaluations", "cpu_time"):
             with contextlib.suppress(InputError):
                 panel = Panel("", rows_on_log_axis(rows, error, against), against)
-                # Without comparable times a panel says why: for the first error, not in print.
+                # If no times can be compared, one panel, of the first error, says why; but not in
+                # print.
                 if not panel.compares and (place or not current_page().heading):
                     continue
                 if place < 2 or against == "evaluations":
@@ -183,14 +184,14 @@ def rows_on_log_axis(rows: Iterable[WorkEstimate], error: str, against: str) -> 
 
 
 def counts_for_comparison(row: WorkEstimate, against: str) -> bool:
-    """Whether a point can be compared: its error is resolved, and its work is measured."""
+    """Whether the error of a point is resolved, and its work can be compared."""
     resolved = row.resolved or not row.reference
     return resolved and (against != "cpu_time" or row.cpu_time_measured)
 
 
 @rc_context(STYLE)
 def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) -> Drawing:
-    """Draw panels with axes that all share, or only those against the same work."""
+    """Draw panels; either all share their axes, or those with the same measure of work do."""
     rows = [row for panel in panels for row in panel.rows]
     if not any(panel.compares for panel in panels):
         raise InputError(f"{why_cpu_times_not_comparable(rows)}.", key="against")
@@ -243,7 +244,7 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
 def _draw_work_curve(
     ax: Axes, points: Sequence[WorkEstimate], against: str, style: CurveStyle
 ) -> None:
-    """Draw an integrator: a pale line, and marks that are large where it is best of its family."""
+    """Draw the points of an integrator with a pale line; the best of its family are large."""
     ax.plot([], [], label=points[0].integrator, **style)
     counts = np.array([counts_for_comparison(row, against) for row in points])
     best = np.array([against in row.best for row in points]) & counts
@@ -272,7 +273,7 @@ def _draw_work_curve(
 
 
 def _work_error_axis_label(dataset: xr.Dataset, row: WorkEstimate, once: bool = True) -> str:
-    """The error and its time, without the time where panels have different ones."""
+    """The label of an axis: the error and, if all panels have the same, its time."""
     text = row.error.replace("_", " ")
     preposition = "at" if row.at == "end" else "until"
     when = f"\n{preposition} {_time_text(dataset, row.time)}" if once else ""
@@ -289,9 +290,9 @@ def _time_text(dataset: xr.Dataset, time: float) -> str:
 
 @rc_context(STYLE)
 def recommendation_picture(found: Recommendation) -> Drawing:
-    """Errors of a recommended integrator and its runners-up, against the CPU time of a run.
+    """Draw errors of a recommended integrator and its runners-up against CPU time.
 
-    Each mark is a step size or tolerance with which runs went to the end.
+    Each mark is a step size or tolerance at which all runs are complete.
 
     Parameters
     ----------
@@ -303,7 +304,7 @@ def recommendation_picture(found: Recommendation) -> Drawing:
     """
     names = [own.integrator for own in (found.best, *found.others)][:MOST_RECOMMENDED]
     until = f"until t = {found.until:g} {units_with_superscripts(found.time_units)}".rstrip()
-    # Errors are parts of their bounds; of one bound in its units, of several there are no common.
+    # Errors are relative to their bounds; with a single bound, they are drawn in its units.
     bound = found.bounds[0].most if len(found.bounds) == 1 else 1.0
     figure, (ax,) = new_panels([""])
     figure.add_caption(f"{found.system}, {until}")

@@ -1,15 +1,16 @@
-"""Checks of a system: whether its functions are consistent, and keep what it declares.
+"""Checks of a system: consistency of its functions, and the invariants that it declares.
 
-All are made at a few states, about a start and at random, each at a time of its own. A gradient is
-compared with differences of its potential or Hamiltonian along random directions,
+Each check uses a few states, near a start and at random, at different times. A gradient is compared
+with difference quotients of its potential or Hamiltonian along random directions,
 
     g·d ≈ (V(y + εd) − V(y − εd)) / 2ε,
 
-whose own error is some 1e-11 of V. A declared invariant Q has no derivative along the field f,
+which have an error of about 1e-11 of V. The derivative of a declared invariant Q along the field f
+must vanish,
 
     (Q(t + ε, y + εf) − Q(t − ε, y − εf)) / 2ε ≈ 0,
 
-and a reference solution keeps it.
+and a reference solution must preserve Q.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,20 +36,20 @@ from systems.base import CONSERVED
 Array = NDArray[np.float64]
 Value = TypeVar("Value", float, Array)
 
-EPSILON = 6e-6  # the cube root of double precision
-AGREED = 1e-5  # of the gradient and of V; a mistake is rarely smaller
-ROUNDING = 1e-9  # of an invariant in a characteristic time, beside what differences round
+EPSILON = 6e-6  # step of difference quotients: cube root of machine epsilon
+AGREED = 1e-5  # tolerance relative to gradient and V; mistakes are rarely smaller
+ROUNDING = 1e-9  # allowed relative change of an invariant in a characteristic time
 DIRECTIONS = 4
-NEARBY = 2  # random states about a start, which may be an equilibrium, and others anywhere
-SPREAD = 0.1  # of those, in radians
-APPLIED = 8  # derivatives of the field in a row, which tell how fast it changes
-EXACT_STEP, EXACT = 0.1, 1e-9  # a time, in characteristic ones, and how exact flows are
-TOLERANCE, CHANGED = 1e-10, 1e-5  # of a reference, and what of an invariant's size it may change
+NEARBY = 2  # number of random states near a start, which may be an equilibrium
+SPREAD = 0.1  # radians; distance of these states from the start
+APPLIED = 8  # number of power iterations for the rate of change of the field
+EXACT_STEP, EXACT = 0.1, 1e-9  # time step (in characteristic times) and tolerance of exact flows
+TOLERANCE, CHANGED = 1e-10, 1e-5  # of a reference; allowed relative change of an invariant on it
 KINDS = (*CONSERVED, "constraint", "observable")
 
 
 class Point(NamedTuple):
-    """A time and a state, and how long the fastest mode there takes to turn by a radian."""
+    """A time, a state, and the characteristic time there; see `characteristic_time`."""
 
     time: float
     state: Array
@@ -61,19 +62,19 @@ class Point(NamedTuple):
 
 
 def check_system(system: System, start: Array | None = None) -> None:
-    """Check a system at and about a start.
+    """Check a system at and near a start.
 
     Parameters
     ----------
     system : systems.System
     start : ndarray, shape (rows, 3), optional
-        By default a random one.
+        By default a random state.
 
     Raises
     ------
     InputError
-        If something does not agree with something else, or with what is declared: it says what,
-        where, and by how much.
+        If functions of the system contradict each other, or what the system declares. The message
+        names the functions, the state and the deviation.
     """
     _check_starts(system)
     points = points_about(system, system.ensemble(1, 0)[0] if start is None else start)
@@ -99,7 +100,7 @@ def _check_starts(system: System) -> None:
     for name in system.starts:
         try:
             state = system.start(name)
-        except InputError:  # it is of other parameters
+        except InputError:  # the start is for other parameters
             continue
         try:
             system.check_state(state)
@@ -107,13 +108,13 @@ def _check_starts(system: System) -> None:
             raise InputError(f"start {name!r} of {system.name!r}: {error}") from None
 
 
-# --- where, and how fast -------------------------------------------------------------------------
+# --- states and characteristic times -------------------------------------------------------------
 
 
 def points_about(system: System, start: Array) -> list[Point]:
-    """A start at time 0, then random states, near it and not, at random times.
+    """A start at time 0, then random states near it and elsewhere, at random times.
 
-    These are a tenth to thirty times a characteristic time.
+    Times are between a tenth and thirty times a characteristic time.
     """
     generator, field = np.random.default_rng(1), system.form.vector_field()
     lasting = characteristic_time(field, 0.0, np.ascontiguousarray(start))
@@ -128,9 +129,10 @@ def points_about(system: System, start: Array) -> list[Point]:
 
 
 def characteristic_time(field: VectorField, time: float, state: Array) -> float:
-    """The time in which a field's fastest mode turns by a radian; 1 where nothing changes.
+    """The time in which the fastest mode of a field turns by a radian; 1 if nothing changes.
 
-    Its derivative is applied several times to a random vector, whatever the units of the rows.
+    It is estimated by power iteration with the derivative of the field, which does not depend on
+    the units of the rows.
     """
     generator, growth = np.random.default_rng(2), 0.0
     step = EPSILON * max(float(np.linalg.norm(state)), 1.0)
@@ -149,7 +151,7 @@ def characteristic_time(field: VectorField, time: float, state: Array) -> float:
 
 
 def _derivative(function: Callable[[float], Value], step: float) -> Value:
-    """The derivative of a function of one number at 0, by central differences."""
+    """The derivative of a function of one variable at 0, by a central difference."""
     return (function(step) - function(-step)) / (2.0 * step)
 
 
@@ -158,7 +160,7 @@ def _field_at(field: VectorField, time: float, state: Array) -> Array:
 
 
 def _size(values: Array) -> float:
-    """The largest size of a number."""
+    """The largest absolute value."""
     return float(np.max(np.abs(values)))
 
 
@@ -168,15 +170,15 @@ def _size(values: Array) -> float:
 def check_gradient(
     system: System, states: Array, times: Iterable[float] | None = None
 ) -> float | None:
-    """Compare the gradient that a system gives with differences of what it is the gradient of.
+    """Compare the gradient of a system with difference quotients of its potential or Hamiltonian.
 
     Parameters
     ----------
     system : systems.System
     states : ndarray, shape (S, rows, 3)
-        All but the first may be where the value is not finite, which are left out.
+        States after the first are ignored if the potential or Hamiltonian is not finite there.
     times : sequence of float, optional
-        Of each state; 0 unless given.
+        The time of each state; by default 0.
 
     Returns
     -------
@@ -187,7 +189,7 @@ def check_gradient(
     Raises
     ------
     InputError
-        If it does not agree, is not finite or writes beyond its arrays.
+        If the gradient does not agree, is not finite, or writes beyond its arrays.
     """
     form: Any = system.form
     names = ("potential_gradient", "gradient", "derivatives")
@@ -196,7 +198,7 @@ def check_gradient(
     gradient, (value, n) = getattr(form, name), _function_of(form)
     rows = form.algebra_rows if isinstance(form, CotangentHamiltonian) else n
     what, of = f"{name} of {system.name!r}", value.function.__name__
-    generator, worst = np.random.default_rng(1), 0.0  # not what random states are from
+    generator, worst = np.random.default_rng(1), 0.0  # not the seed of the random states
     own = followed_by_nan(form.parameters)
     unit = isinstance(form, SpheresLagrangian) or getattr(form, "lengths", "any") == "unit"
     times = np.zeros(len(states)) if times is None else times
@@ -233,7 +235,7 @@ def check_gradient(
 
 
 def _function_of(form: Any) -> tuple[Kernel, int]:
-    """The potential or Hamiltonian of a form, and the rows of a state that it reads."""
+    """The potential or Hamiltonian of a form, and the number of rows of a state that it reads."""
     if isinstance(form, SpheresLagrangian):
         return form.potential, form.bodies
     return form.hamiltonian, form.rows
@@ -242,10 +244,11 @@ def _function_of(form: Any) -> tuple[Kernel, int]:
 def _random_direction(
     form: Any, q: Array, unit: bool, generator: np.random.Generator
 ) -> tuple[Array, Array]:
-    """A direction in which the state moves, and what of the gradient is multiplied by what.
+    """A random direction of the state, and the factors of the gradient in the derivative along it.
 
-    It is tangent to the spheres where q are unit vectors. On T*G it is Q̇ = η̂ Q, q̇, π̇, ṗ, of which
-    the derivatives ∂H/∂π, ∂H/∂p, f₂ of π and of p are multiplied by π̇, ṗ, −η and −q̇.
+    If q are unit vectors, the direction is tangent to the spheres. On T*G, the direction is
+    Q̇ = η̂ Q, q̇, π̇, ṗ, and the factors of ∂H/∂π, ∂H/∂p, and of f₂ for π and for p, are π̇, ṗ, −η
+    and −q̇.
     """
     if isinstance(form, CotangentHamiltonian):
         moving = generator.standard_normal((form.algebra_rows, 3))
@@ -255,7 +258,7 @@ def _random_direction(
         along = np.concatenate([turned, moving[1:]])
         return along, np.concatenate([moving[half:], -moving[:half]])
     along = generator.standard_normal(q.shape)
-    if getattr(form, "tracers", 0):  # whose rows are no derivatives of H
+    if getattr(form, "tracers", 0):  # the rows of tracers are not derivatives of H
         along[-form.tracers :] = 0.0
     if unit:
         along -= np.sum(along * q, axis=1, keepdims=True) * q
@@ -264,7 +267,7 @@ def _random_direction(
 
 
 def _check_force(system: System, points: Iterable[Point]) -> None:
-    """Refuse a force that does not write a row for each body, and nothing else."""
+    """Refuse a force that does not write exactly one row for each body."""
     form: Any = system.form
     if getattr(form, "force", None) is not None:
         n, what = form.bodies, f"the force on {system.name!r}"
@@ -283,7 +286,20 @@ def _check_written(
     rows: int,
     given: Callable[[Array], dict[str, Array]],
 ) -> None:
-    """Refuse a function that does not write its rows, and nothing else, of states as `given`."""
+    """Refuse a function that does not write exactly its rows.
+
+    Parameters
+    ----------
+    function : Kernel
+    what, row : str
+        The function and one of its rows, for messages.
+    points : iterable of Point
+    parameters : ndarray
+    rows : int
+        Number of rows that it has to write.
+    given : callable
+        Returns the arguments of the function for a state.
+    """
     for index, (time, state, _) in enumerate(points):
         work = function.work(len(state))
         found = written_rows(function, time, given(state), parameters, rows, work, what)
@@ -295,7 +311,7 @@ def _check_written(
 
 
 def _check_time_dependence(system: System, points: Iterable[Point]) -> None:
-    """Refuse a potential or Hamiltonian that depends on time, and is not declared to."""
+    """Refuse a potential or Hamiltonian that depends on time without being declared so."""
     form: Any = system.form
     if getattr(form, "time_dependent", True):
         return
@@ -310,12 +326,12 @@ def _check_time_dependence(system: System, points: Iterable[Point]) -> None:
             )
 
 
-# --- what is conserved ---------------------------------------------------------------------------
+# --- invariants and constraints ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """A quantity of a system, with the parameters that its function reads."""
+    """A quantity of a system, with the parameters of its function."""
 
     system: System
     quantity: Quantity
@@ -326,35 +342,40 @@ class _Measured:
         return f"{self.quantity.name!r} of {self.system.name!r}"
 
     def read(self, state: Array) -> Array:
-        """The state as the quantity reads it: (q, q̇) of a Lagrangian, but for constraints."""
+        """The argument of the quantity for a state; (q, q̇) for Lagrangians, except constraints."""
         lagrangian = isinstance(self.system.form, SpheresLagrangian)
         moving = lagrangian and self.quantity.kind != "constraint"
         return np.ascontiguousarray(velocities(state) if moving else state)
 
     def of_read(self, time: float, y: Array) -> Array:
-        """The components of the quantity."""
+        """The components of the quantity for an argument from `read`."""
         rows = len(y) if self.quantity.each_row else 1
         found = plain_rows(self.quantity.function, time, y, self.parameters, rows)
         return found[0, list(self.quantity.columns)]
 
     def at(self, time: float, state: Array) -> Array:
-        """The same of a state of the form."""
+        """The components of the quantity for a state of the form."""
         return self.of_read(time, self.read(state))
 
 
 def check_quantity(
     system: System, quantity: Quantity, points: Sequence[Point], parameters: Array
 ) -> None:
-    """Refuse a quantity that cannot be evaluated, or is not what it is declared to be.
+    """Refuse a quantity that cannot be evaluated, or does not have its declared properties.
 
     Parameters
     ----------
     system : systems.System
     quantity : systems.Quantity
     points : sequence of Point
-        At the first one it must have a value.
+        The quantity must have a value at the first point.
     parameters : ndarray
-        What its function reads.
+        Parameters of its function.
+
+    Raises
+    ------
+    InputError
+        If it cannot be evaluated, or a declared property does not hold.
     """
     measured = _Measured(system, quantity, parameters)
     what = measured.what
@@ -379,10 +400,10 @@ def check_quantity(
 
 
 def _rates(measured: _Measured, point: Point) -> tuple[Array, float, float]:
-    """A quantity's derivative along the field, its error, and its size along other directions.
+    """Derivative of a quantity along the field, its error, and the size of other derivatives.
 
-    The error is what half the step changes, and what the rounding of states does; the others have
-    rows as long as those of the field, in random directions.
+    The error includes the change with half the step and the rounding of states. The other
+    derivatives are along random directions with rows of the same norms as those of the field.
     """
     (time, state, lasting), generator = point, np.random.default_rng(3)
     velocity = _field_at(measured.system.form.vector_field(), time, state)
@@ -400,7 +421,7 @@ def _rates(measured: _Measured, point: Point) -> tuple[Array, float, float]:
 
     step = EPSILON * lasting
     rate, finer = along(velocity, step, 1.0), along(velocity, 0.5 * step, 1.0)
-    rounding = np.finfo(float).eps * beside(state, EPSILON) / step  # of the states themselves
+    rounding = np.finfo(float).eps * beside(state, EPSILON) / step  # of the states
     return rate, _size(finer - rate) + rounding, beside(velocity, step)
 
 
@@ -416,7 +437,7 @@ def _check_invariant(measured: _Measured, point: Point) -> None:
 
 
 def _check_degree(measured: _Measured, point: Point) -> None:
-    """Refuse a degree that is less than the true one: differences of that order do not vanish."""
+    """Refuse a declared degree below the true one, for which finite differences do not vanish."""
     quantity = measured.quantity
     if quantity.degree not in ("linear", "quadratic"):
         return
@@ -424,7 +445,7 @@ def _check_degree(measured: _Measured, point: Point) -> None:
     along = generator.standard_normal(y.shape) * max(1.0, _size(y))
 
     def difference(*directions: Array) -> tuple[float, float]:
-        """Of all sums of directions, with signs; and the largest of their values."""
+        """The finite difference along several directions, and the largest value in it."""
         ends = [(y, 1.0)]
         for direction in directions:
             ends += [(end + direction, -sign) for end, sign in ends]
@@ -434,7 +455,7 @@ def _check_degree(measured: _Measured, point: Point) -> None:
     order = 2 if quantity.degree == "linear" else 3
     found, size = difference(*[along] * order)
     of_spins = quantity.kind == "energy" and isinstance(measured.system.form, SpinHamiltonian)
-    if parted := of_spins and order == 3:  # into functions of one spin each
+    if parted := of_spins and order == 3:  # a sum of functions of one spin each
         for row in range(1, len(y)):
             one, two = (np.zeros_like(y) for _ in range(2))
             one[:row], two[row:] = along[:row], along[row:]
@@ -448,7 +469,7 @@ def _check_degree(measured: _Measured, point: Point) -> None:
 
 
 def _check_constraint(measured: _Measured, point: Point) -> None:
-    """Refuse a constraint that a state violates, or that the field leads away from."""
+    """Refuse a constraint that a state violates, or that the field does not preserve."""
     time, state, lasting = point
     change = EPSILON * lasting * _field_at(measured.system.form.vector_field(), time, state)
     grown = _size(measured.at(time, state + change)) - _size(measured.at(time, state))
@@ -461,7 +482,7 @@ def _check_constraint(measured: _Measured, point: Point) -> None:
 
 
 def _check_followed(measured: _Measured, points: Iterable[Point]) -> None:
-    """Refuse an energy that is not what the form's monitor follows at every step."""
+    """Refuse an energy that differs from the energy that the form monitors at every step."""
     field = measured.system.form.vector_field()
     for point in points:
         time, state, _ = point
@@ -475,7 +496,7 @@ def _check_followed(measured: _Measured, points: Iterable[Point]) -> None:
 
 
 def _check_unit_rows(system: System, points: Iterable[Point]) -> None:
-    """Refuse unit vectors of a `HomogeneousFlow` whose length the field changes."""
+    """Refuse declared unit vectors of a `HomogeneousFlow` whose length the field changes."""
     field = system.form.vector_field()
     for row in getattr(system.form, "unit_rows", ()):
         for point in points:
@@ -490,7 +511,7 @@ def _check_unit_rows(system: System, points: Iterable[Point]) -> None:
 
 
 def _check_reference(system: System, start: Point) -> None:
-    """Refuse an invariant that a reference solution does not keep."""
+    """Refuse an invariant that a reference solution does not preserve."""
     run = integrators.integrate(
         system, integrators.get("dop853"), start.state, duration=start.lasting, samples=1,
         tolerance=TOLERANCE,
@@ -514,7 +535,7 @@ def _check_reference(system: System, start: Point) -> None:
 
 
 def _check_flows(system: System, points: Iterable[Point]) -> None:
-    """Refuse flows of a form that are not exact, or not those of its field."""
+    """Refuse flows of a form that are not exact, or do not add up to its field."""
     form: Any = system.form
     for key in ("split", "exact"):
         if (flow := getattr(form, key, None)) is not None:
@@ -565,7 +586,7 @@ def _check_flow(form: Any, flow: SplitFlow, point: Point, what: str) -> None:
 
 
 def _check_rigid_body(system: System, points: Iterable[Point]) -> None:
-    """Refuse what is declared a rigid body without being one."""
+    """Refuse a system that is declared a rigid body without being one."""
     form: Any = system.form
     if not getattr(form, "rigid_body", False):
         return

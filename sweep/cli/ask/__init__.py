@@ -1,1 +1,1 @@
-"""Commands that answer what a store shows, and add what an answer lacks."""
+"""Commands that print the analyses of a store, or extend a store for them."""

@@ -1,4 +1,4 @@
-"""`sweep order`, `drift`, `work` and `chaos`: an answer of the registry to each experiment."""
+"""`sweep order`, `drift`, `work` and `chaos`: print an analysis of each experiment."""
 
 import csv
 import functools
@@ -26,13 +26,16 @@ Datasets = Mapping[str, "xr.Dataset"]  # run tables by experiment
 
 
 @command
-def order(datasets: Datasets, form: str, at: str, error: str | None, across: str | None) -> None:
-    """Print the measured order of each integrator in STORE beside the declared one.
+def order(
+    datasets: Datasets, output_format: str, at: str, error: str | None, across: str | None
+) -> None:
+    """Print measured and declared order of convergence of each integrator in STORE.
 
-    Slope of log error over log step size, with a 95 % interval from all step sizes that are
-    neither too coarse nor at the floor of round-off. Confirmed: the interval is within 1/2 of the
-    declared order; refuted: none of it is; undecided: with the reason, and what to add.
-    Adaptive integrators have errors by tolerance, in a table of their own.
+    The measured order is the slope of log error over log step size, with a 95 % confidence
+    interval, from all step sizes that are neither too coarse nor limited by round-off. An order is
+    confirmed if the whole interval is within 1/2 of the declared order, refuted if no part of it
+    is, and otherwise undecided; then the reason is printed, and what to add to the study. For
+    adaptive integrators a second table has errors by tolerance.
 
     \b
     Example:
@@ -42,29 +45,30 @@ def order(datasets: Datasets, form: str, at: str, error: str | None, across: str
       sweep order quickstart.zarr --format latex > orders.tex
 
     Options:
-      --error NAME  A variable over (run, time); or self, for differences of stored states between
-          step sizes.  [default: global_error; self without a reference]
-      --across NAME  One table that compares orders across NAME: experiment, system, a parameter
-          such as count, or an option of integrators such as formulation.
+      --error NAME  Error to use: a variable over (run, time), or self for the differences between
+          the states stored at successive step sizes.  [default: global_error; self without a
+          reference]
+      --across NAME  Compare orders across the values of NAME in one table: experiment, system, a
+          parameter such as count, or an integrator's option such as formulation.
     """
     if across is None:
-        print_answer(ANSWERS["order"], datasets, form, error, at, heading=_title_of_orders)
+        print_answer(ANSWERS["order"], datasets, output_format, error, at, heading=_title_of_orders)
         return
     rows = sweep.analysis.orders_across(datasets, across, error, at)
     estimates = [row.estimate for row in rows]
-    if form == "json":
+    if output_format == "json":
         echo_json(_for_json(sweep.analysis.summarize_orders(estimates), rows=rows))
-    elif form == "csv":
+    elif output_format == "csv":
         _echo_csv({across: rows})
     else:
         table = sweep.tables.orders_across_as_table(rows)
         _echo_tables(
-            form, across, "order", _title_of_orders(f"across {across}", estimates), [table]
+            output_format, across, "order", _title_of_orders(f"across {across}", estimates), [table]
         )
 
 
 def _title_of_orders(name: str, rows: "Sequence[OrderEstimate | ToleranceEstimate]") -> str:
-    """A name, the errors that orders are measured of, and their time."""
+    """Heading of order tables: a name, the errors that are used, and the times of these."""
     names = {sweep.analysis.SELF: "differences between step sizes"}
     errors = dict.fromkeys(names.get(row.error, row.error) for row in rows)
     return f"{name}: order of {' or '.join(errors)}{sweep.tables.error_times_for_title(rows)}"
@@ -73,7 +77,7 @@ def _title_of_orders(name: str, rows: "Sequence[OrderEstimate | ToleranceEstimat
 @command
 def drift(
     datasets: Datasets,
-    form: str,
+    output_format: str,
     quantity: tuple[str, ...],
     all_steps: bool,
     arithmetic: bool,
@@ -81,37 +85,39 @@ def drift(
 ) -> None:
     """Print mean, maximum and drift of the errors of the invariants in STORE.
 
-    The drift is the slope of the error over time, mean over the starts, with its 95 % interval,
-    whose end farther from 0 is the bound. The verdict is one of
+    The drift is the slope of the error over time, averaged over the initial conditions. It has a
+    95 % confidence interval, and a bound, which is the end of the interval farther from 0.
+    `sweep guide drifts` defines the verdicts:
 
     \b
-      linear                      the rate surely differs from 0, and is the same in both halves
-      unsteady                    it surely differs from 0, but not alike in both halves
+      linear                      a rate that differs from 0 and agrees in both halves
+      unsteady                    a rate that differs from 0 but not alike in both halves
       random walk                 no rate; the spread over the starts grows like √t
       linear, each start its own  no common rate at 99.7 %; the spread grows like t
       at round-off                no error above 16 roundings of the quantity
-      no drift seen               no rate at 99.7 %; the bound says what could hide
+      no drift seen               no rate at 99.7 %; it may be as large as the bound
 
-    and empty with fewer than 8 samples. `sweep guide drift` defines them. With 8 starts or more
-    "spread ~ t^p" is how their spread grows: ½ is a random walk, as unbiased rounding makes it
-    (Brouwer's law), 1 a drift of each start, 0 bounded. Errors of vectors are norms, and of
-    constraints sizes, which have no sign and grow like √t where they walk: they drift where they
-    surely grow faster, by "rms ~ t^p" of their root mean square.
+    With fewer than 8 samples there is no verdict; `sweep guide drift` defines them all. With 8 starts or more, "spread ~ t^p" gives the
+    growth of the spread over the starts: p is ½ for a random walk, as unbiased rounding causes it
+    (Brouwer's law), 1 if each start drifts, and 0 if errors are bounded. Errors of vectors and of
+    constraints are norms: they have no sign, and grow like √t in a random walk. They drift if their
+    root mean square certainly grows faster, as "rms ~ t^p" shows.
 
-    Beside it "≥ 92× less than rk4" says that rk4 drifts at least 92 times as fast, which holds for
-    95 % of such pairs, and is the slowest of those that certainly drift faster: at equal step size,
-    and in no more CPU time where that was measured. Where most runs fail, they are judged until the
-    first one does.
+    "≥ 92× less than rk4" means that rk4 drifts at least 92 times as fast, with 95 % confidence, at
+    the same step size and in no more CPU time, if that was measured. Of all integrators that
+    certainly drift faster, the slowest is named. Where most runs fail, only the time until the
+    first failure is used.
 
-    With --arithmetic each run is compared with its twin, which differs from it only in arithmetic =
-    "double-double": the twin's drift is the method's, what the run drifts beyond it is rounding.
-    The source is the one that drifts or walks, and whose drift is surely the larger, by the 95 %
-    intervals. Twins are taken from the same experiment, else from another one in STORE that may be
-    shorter, and are compared for as long as both last.
+    With --arithmetic each run is compared with its twin, a run that differs only in arithmetic =
+    "double-double". The drift of the twin is that of the method; the difference between the two is
+    caused by rounding. The source printed is the one that drifts or walks, and whose drift is the
+    larger by the 95 % intervals. If the experiment has no twin, one from another experiment in
+    STORE is used; the two are compared for as long as both last.
 
-    With --structure what is measured stands beside what is declared: which invariants and
-    constraints are kept to round-off, and with record = ["symplectic_defect", "reversal_error"]
-    whether a step is symplectic, and how near to its start a run returns when reversed.
+    With --structure the table has what was measured beside what is declared: which invariants and
+    constraints are preserved to round-off, and with record = ["symplectic_defect",
+    "reversal_error"] whether steps are symplectic, and how close to its start a run returns when
+    it is reversed.
 
     \b
     Example:
@@ -121,61 +127,62 @@ def drift(
       sweep drift mclachlan-symmetries.zarr --structure
 
     Options:
-      -q, --quantity NAME  Only this: energy, …; repeatable.
-      --all-steps  Every step size, not only the smallest.
-      --arithmetic  Which part of a drift is the method's and which is rounding; uses runs in
-          double-double.
-      --structure  Symplectic defects and reversal errors of runs that recorded them.
+      -q, --quantity NAME  Print only this quantity, such as energy; repeatable.
+      --all-steps  Print every step size, not only the smallest.
+      --arithmetic  Separate the drift of the method from that of rounding, by runs in
+          double-double arithmetic.
+      --structure  Print symplectic defects and reversal errors of runs that recorded them.
     """
     if arithmetic and structure:
-        raise InputError("--arithmetic and --structure are tables of their own: give one of them")
+        raise InputError("--arithmetic and --structure print different tables: give one of them")
     if structure and quantity:
-        raise InputError("--structure is of the map and of no quantity: leave --quantity out")
+        raise InputError("--structure cannot be combined with --quantity: leave one of them out")
     step_sizes = "all" if all_steps else "smallest"
     if structure:
-        print_answer(ANSWERS["structure"], datasets, form, step_sizes)
+        print_answer(ANSWERS["structure"], datasets, output_format, step_sizes)
         return
     answer = ANSWERS["arithmetic" if arithmetic else "drift"]
-    if arithmetic:  # twins may be in experiments that are not asked for
+    if arithmetic:  # twins may be in experiments that were not selected
         store = click.get_current_context().params["store"]
         others = list(open_experiments(store).values())
         with_twins = functools.partial(sweep.analysis.arithmetic_table, others=others)
         answer = replace(answer, analyse=with_twins)
-    print_answer(answer, datasets, form, quantity or None, step_sizes)
+    print_answer(answer, datasets, output_format, quantity or None, step_sizes)
 
 
 @command
-def chaos(datasets: Datasets, form: str) -> None:
+def chaos(datasets: Datasets, output_format: str) -> None:
     """Print Lyapunov exponents and MEGNO of the runs in STORE.
 
-    They are those of the numerical trajectory, for experiments with record = ["lyapunov",
-    "megno"]. MEGNO, the mean exponential growth of nearby orbits, tells order from chaos:
+    They are computed along the numerical trajectory, for experiments with record = ["lyapunov",
+    "megno"]. MEGNO, the mean exponential growth of nearby orbits, tells regular motion from chaos:
 
     \b
-      chaotic        it ends above 5, and still grows like t
-      no chaos seen  it ends near 2 or below; exponents below those of the table could hide
-      undecided      the duration that would decide stands below the table
+      chaotic        MEGNO ends above 5, and still grows like t
+      no chaos seen  MEGNO ends near 2 or below; exponents smaller than those in the table
+                     could not be seen
+      undecided      a line below the table gives the duration that would decide
 
     \b
     Example:
       sweep chaos pendulum.zarr
     """
-    print_answer(ANSWERS["chaos"], datasets, form)
+    print_answer(ANSWERS["chaos"], datasets, output_format)
 
 
 @command
 def work(
     datasets: Datasets,
-    form: str,
+    output_format: str,
     error: str | None,
     at: str,
     against: Literal["steps", "evaluations", "cpu-time"] = "evaluations",
 ) -> None:
-    """Print the errors in STORE beside steps, evaluations and CPU time, the best marked.
+    """Print the errors in STORE with steps, evaluations and CPU time, and mark the best.
 
-    Errors of invariants and constraints are the largest of a run. Best are those on the Pareto
-    front of their family of integrators: no other member reaches as small an error for as little
-    work. A second table has the work that each family needs for errors of 0.1, 0.01 and so on.
+    Errors of invariants and constraints are the maximum over each run. The best are those on the
+    Pareto front of their family of integrators: no other member reaches as small an error with as
+    little work. A second table has the work that each family needs for errors of 0.1, 0.01, etc.
 
     \b
     Example:
@@ -183,9 +190,9 @@ def work(
       sweep work quickstart.zarr --error energy_error --against cpu-time
 
     Options:
-      --error NAME  Only this error: global_error, energy_error, …
-      --against [steps|evaluations|cpu-time]  Measure of work by which the best are marked.
-          [default: evaluations]
+      --error NAME  Print only this error: global_error, energy_error, …
+      --against [steps|evaluations|cpu-time]  Measure of work for marking the best.  [default:
+          evaluations]
     """
     measure = against.replace("-", "_")
     answer = replace(
@@ -195,7 +202,7 @@ def work(
         more=lambda rows: {"least": sweep.least_work(rows, measure)},
         summarize=lambda rows: sweep.analysis.summarize_work(rows, measure),
     )
-    print_answer(answer, datasets, form, error, at)
+    print_answer(answer, datasets, output_format, error, at)
 
 
 # --- printing --------------------------------------------------------------------------------
@@ -204,27 +211,28 @@ def work(
 def print_answer(
     answer: Answer,
     datasets: Datasets,
-    form: str,
+    output_format: str,
     *arguments: Any,
     heading: Callable[[str, list[Any]], str] = lambda name, rows: name,
 ) -> None:
-    """Print an answer to each experiment; on standard error why others have none.
+    """Print an analysis of each experiment; print on standard error why others have none.
 
     Parameters
     ----------
     answer : Answer
+        The analysis, and how its rows are printed.
     datasets : dict of str to xarray.Dataset
         Run tables by experiment.
-    form : {"text", "json", "csv", "latex"}
+    output_format : {"text", "json", "csv", "latex"}
     *arguments
-        As its `analyse` takes them behind the run table.
+        Arguments of `answer.analyse` after the run table.
     heading : callable, optional
         The line above the tables of an experiment, from its name and rows.
 
     Raises
     ------
     InputError
-        Where no experiment has any.
+        If the analysis has no rows for any experiment.
     """
     analyse = answer.analyse
     assert analyse is not None
@@ -235,24 +243,24 @@ def print_answer(
         click.echo(f"{name}: {refusal}", err=True)
     found = {name: rows for name, rows in found.items() if rows}
     if not found:
-        raise InputError("the store has no runs that could answer")
-    if form == "json":
+        raise InputError("no run of the store has the results that this needs")
+    if output_format == "json":
         echo_json(
             {
                 name: _for_json(answer.summarize(rows), rows=rows, **answer.more(rows))
                 for name, rows in found.items()
             }
         )
-    elif form == "csv":
+    elif output_format == "csv":
         _echo_csv(found)
     else:
         for name, rows in found.items():
             tables = answer.tables(datasets[name], rows)
-            _echo_tables(form, name, answer.name, heading(name, rows), tables)
+            _echo_tables(output_format, name, answer.name, heading(name, rows), tables)
 
 
 def _for_json(summary: Sequence[str], **rows: Sequence[Any]) -> dict[str, Any]:
-    """Rows of an analysis, by what they are, with the sentences that summarize them."""
+    """Lists of rows by name, and the sentences that summarize them, as an object for JSON."""
     return {"summary": summary} | {
         name: sweep.tables.table_rows_for_json(own) for name, own in rows.items()
     }
@@ -261,8 +269,8 @@ def _for_json(summary: Sequence[str], **rows: Sequence[Any]) -> dict[str, Any]:
 def _echo_csv(answers: Mapping[str, Sequence[Any]]) -> None:
     """Print rows of an analysis as one CSV table, whose first column is the experiment.
 
-    A field that is a dict has a column for each key; lists, such as the points of a curve, are left
-    out, and only in the JSON output.
+    A field that is a dict gets a column for each key. Lists, such as the points of a curve, are
+    left out; only the JSON output has them.
     """
     flat: list[dict[str, object]] = []
     for experiment, rows in answers.items():
@@ -279,9 +287,11 @@ def _echo_csv(answers: Mapping[str, Sequence[Any]]) -> None:
     echo_document(escape_controls_in_lines(text.getvalue().rstrip("\n")))
 
 
-def _echo_tables(form: str, name: str, label: str, title: str, tables: Sequence[Any]) -> None:
-    """Print tables of an experiment as text or LaTeX, which has a label."""
-    if form == "latex":
+def _echo_tables(
+    output_format: str, name: str, label: str, title: str, tables: Sequence[Any]
+) -> None:
+    """Print tables of an experiment as text, or as LaTeX with a label."""
+    if output_format == "latex":
         echo_document(sweep.tables.tables_as_latex(tables, title, f"{name}-{label}") + "\n")
     else:
         click.echo(f"{title}\n{sweep.tables.tables_as_text(tables)}\n")

@@ -1,4 +1,4 @@
-"""`sweep query`: the runs for which an expression holds, as a table."""
+"""`sweep query`: a table of the runs that satisfy an expression."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 import sweep
-from sweep.cli.options import Click, command
+from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import json_for_output
 from sweep.cli.selection import select_runs
 
@@ -20,17 +20,18 @@ def query(
     expression: str | None,
     experiment: tuple[str, ...],
     columns: tuple[str, ...],
-    limit: Annotated[int | None, Click(type=click.IntRange(min=0))],
+    limit: Annotated[int | None, ClickSettings(type=click.IntRange(min=0))],
     sort: str | None,
     reverse: bool,
     as_json: bool,
 ) -> None:
-    """Print the runs of STORE for which EXPRESSION holds; all of them without one.
+    """Print the runs of STORE that satisfy EXPRESSION, or all runs.
 
-    EXPRESSION compares the runs' coordinates and results with numbers and quoted text. It may use
-    ==, !=, <, <=, >, >=, in [...], and, or, not, +, -, *, / and brackets, and nothing else. A
-    series over time is reduced to a number, in columns too: NAME@end, @start, @min, @max, @mean,
-    @abs_max, or by a sample time, NAME@2.5. The max of an error is that of its size.
+    EXPRESSION compares coordinates and results of runs with numbers and quoted text. It may use
+    ==, !=, <, <=, >, >=, in [...], and, or, not, +, -, *, / and parentheses, and nothing else. In
+    expressions and columns, a time series is reduced to a number by NAME@end, @start, @min, @max,
+    @mean or @abs_max, or by a sample time, as in NAME@2.5. For errors, @max is the maximum of the
+    absolute value.
 
     \b
     Example:
@@ -40,14 +41,14 @@ def query(
 
     Options:
       -c, --column NAME  Show only this column; repeatable.
-      --limit N  Print at most N runs of each experiment; 0 for all.  [default: 40; all in JSON]
+      --limit N  Print at most N runs of each experiment; 0 prints all.  [default: 40; all in JSON]
       --sort NAME  Sort by this column.
       --reverse  Sort in descending order.
     """
     selected = select_runs(store, experiment, expression)
     layout: dict[str, Any] = {"columns": columns or None, "sort": sort, "reverse": reverse}
     if as_json:
-        for dataset, _ in selected.values():  # unknown columns are an error before any output
+        for dataset, _ in selected.values():  # raise errors of unknown columns before any output
             sweep.tables.chosen_table_columns(dataset, [*columns, *([sort] if sort else [])])
         datasets = {name: dataset for name, (dataset, _) in selected.items()}
         _print_runs_as_json(datasets, layout | {"limit": limit or None})
@@ -63,7 +64,7 @@ def query(
 
 
 def _print_runs_as_json(datasets: "Mapping[str, xr.Dataset]", layout: Mapping[str, Any]) -> None:
-    """Print an object of lists, a line for each run, as they are read: there may be a million."""
+    """Print a JSON object of lists, a line for each run as it is read: there may be a million."""
     click.echo("{")
     for i, (name, dataset) in enumerate(datasets.items()):
         click.echo(f"{json_for_output(name)}: [", nl=False)

@@ -1,4 +1,4 @@
-"""`sweep recommend`: which integrator keeps an error below a bound at the least cost."""
+"""`sweep recommend`: find the cheapest integrator that keeps errors below bounds."""
 
 import dataclasses
 import os
@@ -10,7 +10,7 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.analysis.drift.estimators import FEWEST
-from sweep.cli.options import Click, Seconds, command
+from sweep.cli.options import ClickSettings, Seconds, command
 from sweep.cli.output import echo, path_of_new_file
 from sweep.cli.show.pictures import PICTURES
 from sweep.text import count_with_noun
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Search(TypedDict):
-    """What is searched for, and how."""
+    """Arguments of `sweep.recommend`."""
 
     experiment: str | None
     energy_error: float | None
     momentum_error: float | None
     global_error: float | None
     until: float | None
-    budget: Annotated[Seconds, Click(default=600.0)]
+    budget: Annotated[Seconds, ClickSettings(default=600.0)]
     keep: str | None
 
 
@@ -44,10 +44,11 @@ def recommend(
 ) -> None:
     """Recommend an integrator for the system of STUDY, with its step size or tolerance.
 
-    It is the cheapest of all fitting integrators that keep the given errors below their bounds
-    over the whole time. Only the system, its parameters and the initial conditions of the study
-    count; new members of ensembles are drawn. The answer is verified from starts that the search
-    did not use. All runs are ordinary ones of a store, which --keep keeps.
+    The recommendation is the cheapest of all suitable integrators that keep the given errors below
+    their bounds over the whole duration. From the study, only the system, its parameters and the
+    initial conditions are used; random ensembles get new members. The answer is verified with
+    initial conditions that the search did not use. All runs are written to a store, which is
+    deleted at the end unless --keep is given.
 
     \b
     Example:
@@ -57,15 +58,15 @@ def recommend(
       sweep recommend my-study.toml --energy-error 1e-9 --keep search.zarr --budget 1h
 
     Options:
-      --plot FILE  Write errors against CPU time as a picture.
-      --study FILE  Write the answer as a study file for sweep run.
+      --plot FILE  Draw errors against CPU time, as a picture in FILE.
+      --study FILE  Write the answer to FILE, as a study for sweep run.
       -e, --experiment NAME  Experiment to use, if the study has several.
       --energy-error BOUND  Bound on the change of the energy.
       --momentum-error BOUND  Bound on the change of momentum maps.
       --global-error BOUND  Bound on the error against a reference.
       --until T  Duration, in the study's unit of time; by default the study's.
       --budget TIME  Time that the search may take: 90s, 10m, 1h.  [default: 10m]
-      --keep STORE  Store for the runs of the search: the same command goes on from what it has.
+      --keep STORE  Keep the runs of the search in STORE; the same command resumes from there.
     """
     picture = plot and path_of_new_file(plot, "plot", "picture", PICTURES)
     written = study_file and path_of_new_file(study_file, "study_file")
@@ -86,14 +87,14 @@ def recommend(
         click.echo(f"Wrote {study_file}. Next: sweep run {study_file}", err=as_json)
         if recommendation.samples < FEWEST:
             has = count_with_noun(recommendation.samples, "sample")
-            said = f"With {has} it tells whether bounds are kept, and no drift"
-            click.echo(f"{said}: give the file {FEWEST} or more.", err=as_json)
+            said = f"With {has} it shows whether bounds are kept, but no drift"
+            click.echo(f"{said}; for drifts, set samples = {FEWEST} or more in it.", err=as_json)
     if picture:
         sweep.plots.save(sweep.plots.recommendation_picture(recommendation), picture)
         click.echo(f"Wrote {plot}", err=as_json)
 
 
 def _names_files(study: "Study") -> bool:
-    """Whether a study names plugins, or files or stores of initial states."""
+    """Whether a study names files: plugins, or files or stores with initial states."""
     starts = [own for experiment in study.experiments for own in experiment.initial_conditions]
     return bool(study.library.plugins) or any(hasattr(own, "file") for own in starts)

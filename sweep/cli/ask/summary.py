@@ -1,4 +1,4 @@
-"""`sweep summary`: the answers of a store; and the tables and plots that end a run."""
+"""`sweep summary`: the tables and plots that are also printed and written at the end of a run."""
 
 import contextlib
 import json
@@ -13,23 +13,23 @@ from sweep.cli.options import command
 from sweep.cli.progress import ProgressLine
 from sweep.cli.selection import open_experiments
 from sweep.cli.show.pictures import draw_pictures, picture_file, save_picture
-from sweep.plots.marks import digest_of_pictures, picture_mark, unchanged_pictures
+from sweep.plots.picture_digests import digest_of_pictures, picture_mark, unchanged_pictures
 from sweep.store.store import Store
 from sweep.tables.answers import ANSWERS, Answer
 
 if TYPE_CHECKING:
     import xarray as xr
 
-# Pictures at the end of every run; `_kinds_that_fit` adds others, and `sweep plot` draws all.
+# Pictures drawn at the end of every run. `_kinds_that_fit` adds others; `sweep plot` draws all.
 KINDS = ("order", "scan", "energy", "unit-length", "megno", "lyapunov", "sphere")
 
 
 @command
 def summary(datasets: "dict[str, xr.Dataset]") -> None:
-    """Print the tables that end a run of STORE: orders, drifts, exponents, what is preserved.
+    """Print the tables that `sweep run` prints at its end: orders, drifts, exponents, structure.
 
-    Those of each experiment that was made for them. `sweep order`, `drift` and `chaos` answer each
-    in more detail, and `sweep report` has all of them, with pictures, on one page.
+    Each experiment gets the tables that it has results for. `sweep order`, `drift` and `chaos`
+    print each in more detail; `sweep report` writes all of them, with pictures, on one page.
 
     \b
     Example:
@@ -39,14 +39,14 @@ def summary(datasets: "dict[str, xr.Dataset]") -> None:
 
 
 def print_run_summary(store: Store) -> None:
-    """Print the answers of a store, and write its plots."""
+    """Print the summary tables of a store, and write its summary plots."""
     datasets = open_experiments(store)
     print_answers(datasets)
     _save_summary_plots(store, datasets)
 
 
 def print_answers(datasets: "Mapping[str, xr.Dataset]") -> None:
-    """Print the tables of each answer that an experiment was made for."""
+    """Print the tables of each analysis that an experiment has results for."""
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
         click.echo(f"\n{title}\n{'=' * len(title)}")
@@ -60,7 +60,7 @@ def print_answers(datasets: "Mapping[str, xr.Dataset]") -> None:
 
 
 def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> list[str]:
-    """An answer, or why it is not asked for; nothing where what it is about is not recorded."""
+    """The tables of an analysis, or why it was not made; empty if its quantity is not recorded."""
     if why := answer.unasked(dataset):
         return [why]
     if answer.analyse is not None and answer.suits(dataset):
@@ -71,7 +71,7 @@ def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> l
 
 
 def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> None:
-    """Write the plots, or print why they cannot be written: the run is complete all the same."""
+    """Write the plots; if that fails, print why, since the run itself is complete."""
     directory, lines = store.product("-plots"), list[str]()
     written = unchanged = 0
     with ProgressLine() as line:
@@ -90,7 +90,7 @@ def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> N
                 mark = picture_mark(digest, drawn)
                 if "sphere" not in drawn and "state" in dataset:
                     lines.append(f"No picture of {name} on the sphere: {found['sphere']}")
-                    mark = ""  # they are drawn again next time, and it is said again
+                    mark = ""  # so that they are drawn, and this line is printed, next time too
                 for kind, figure in drawn.items():
                     save_picture(figure, files[kind], mark)
                 written += len(drawn)
@@ -106,8 +106,8 @@ def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> N
 def _kinds_that_fit(dataset: "xr.Dataset") -> list[str]:
     """Further kinds of pictures that suit an experiment.
 
-    They are drifts of long runs, that last longer than their reference or have none; and work, if
-    some of the integrators are adaptive and others are not.
+    Drifts suit runs that last longer than their reference or have none. Work suits experiments with
+    both adaptive integrators and others.
     """
     experiment = json.loads(dataset.attrs["experiment"])
     until = (experiment["reference"] or {"until": 0.0})["until"]

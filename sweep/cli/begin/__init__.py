@@ -1,1 +1,1 @@
-"""Commands by which a study, or a plugin, begins."""
+"""Commands to start with: study files, plugins and the guide."""

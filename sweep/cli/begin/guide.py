@@ -1,11 +1,11 @@
-"""`sweep guide`: the guide in the terminal, where there is no browser."""
+"""`sweep guide`: print the guide in the terminal."""
 
 from typing import Annotated
 
 import click
 
 from sweep import guide as pages
-from sweep.cli.options import Click, command
+from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import echo, echo_document, echo_json
 
 
@@ -15,7 +15,7 @@ def _complete_topic(ctx: click.Context, param: click.Parameter, word: str) -> li
 
 @command
 def guide(
-    topic: Annotated[str | None, Click(shell_complete=_complete_topic)], as_json: bool
+    topic: Annotated[str | None, ClickSettings(shell_complete=_complete_topic)], as_json: bool
 ) -> None:
     """List the topics of the guide, or print the text of TOPIC.
 

@@ -6,12 +6,14 @@ from typing import Annotated
 
 import click
 
-from sweep.cli.options import Click, command
+from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import write_from_template
 
 
 @command
-def init(path: Annotated[str, Click(type=click.Path(dir_okay=False))] = "study.toml") -> None:
+def init(
+    path: Annotated[str, ClickSettings(type=click.Path(dir_okay=False))] = "study.toml",
+) -> None:
     """Write a commented study file to PATH (study.toml by default).
 
     An existing file is never overwritten.

@@ -1,4 +1,4 @@
-"""`sweep new`: a plugin to start from, with a system, integrator, observable or kind of plot."""
+"""`sweep new`: write a plugin with a system, integrator, observable or kind of plot."""
 
 import re
 from typing import Literal
@@ -14,17 +14,17 @@ from sweep.store.backends.places import require_local_path
 
 Kind = Literal["system", "integrator", "observable", "plot"]
 PLUGIN_NAME = "[a-z][a-z0-9_]*"
-NEXT_COMMANDS = {"plot": "sweep plot {name} {name}.zarr"}  # elsewhere a report
+NEXT_COMMANDS = {"plot": "sweep plot {name} {name}.zarr"}  # for other kinds, `sweep report`
 PAGES = {"integrator": "integrator", "observable": "observable", "plot": "observable"}
 
 
 @command
 def new(kind: Kind, name: str) -> None:
-    """Write a commented plugin NAME.py that works as it is, and a study NAME.toml that uses it.
+    """Write a plugin NAME.py with comments, and a study NAME.toml that uses it.
 
-    The system is a bead on a sphere, the integrator a leapfrog along great circles, the observable
-    a height, the plot one of energy errors: examples to change into your own. Existing files are
-    never overwritten.
+    Both work as they are, and are meant to be changed into your own. The system is a bead on a
+    sphere, the integrator a leapfrog along great circles, the observable the height of a body, and
+    the plot one of energy errors over time. Existing files are never overwritten.
 
     \b
     Example:
@@ -46,13 +46,13 @@ def new(kind: Kind, name: str) -> None:
 
 
 def _check_name(kind: str, name: str) -> None:
-    """Raise `InputError` unless a plugin of this kind can have this name."""
+    """Raise `InputError` unless a plugin of this kind may have this name."""
     if not re.fullmatch(PLUGIN_NAME, name):
         raise InputError(
-            f"{name!r} is no name of a plugin; expected small letters, digits and '_', the first a "
-            "letter, such as my_leapfrog"
+            f"{name!r} is no name of a plugin; expected small letters, digits and '_', beginning "
+            "with a letter, such as my_leapfrog"
         )
     methods = [method.name for method in integrators.ALL_INTEGRATORS]
     built_in = {"system": systems.names(), "integrator": methods}.get(kind, [])
     if name in built_in:
-        raise InputError(f"the {kind} {name!r} is built in; expected a name of its own")
+        raise InputError(f"the {kind} {name!r} is built in; give the plugin another name")

@@ -1,1 +1,1 @@
-"""Commands that keep stores in order, and list what studies may name."""
+"""Commands that extend, merge and check stores, and list what studies may name."""

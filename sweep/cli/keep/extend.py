@@ -1,16 +1,16 @@
-"""`sweep extend`: continue the runs of a store, and add some to its study."""
+"""`sweep extend`: continue the runs of a store, and add runs to its study."""
 
 from typing import Any, TypedDict, Unpack
 
 import sweep
 from sweep.cli.ask.summary import print_run_summary
 from sweep.cli.options import Count, command
-from sweep.cli.terminal import Terminal, end
+from sweep.cli.terminal import Terminal, finish_command
 from sweep.store.store import Store
 
 
 class Additions(TypedDict):
-    """What is added to a store."""
+    """Arguments of `sweep.extend`: what is added to a store."""
 
     duration: float | None
     samples: Count | None
@@ -25,18 +25,18 @@ class Additions(TypedDict):
 def extend(
     store: str,
     experiment: tuple[str, ...],
-    options: dict[str, Any],
+    run_options: dict[str, Any],
     summary: bool,
     trust_plugins: bool,
     as_json: bool,
     **added: Unpack[Additions],
 ) -> None:
-    """Continue every run of STORE, as if it had never stopped, to a longer --duration.
+    """Continue every run of STORE to a longer --duration, or add runs to it, or both.
 
-    And, or instead, add integrators, step sizes and starts to the study that the store keeps;
-    `sweep show study STORE` prints it. Only what is new is computed. On one kind of machine a
-    continued run is bit for bit the run computed in one go. Runs that failed stay as they are.
-    After an interruption the same command goes on.
+    Integrators, step sizes and initial conditions are added to the study that the store keeps;
+    `sweep show study STORE` prints it. Only what is new is computed. On the same kind of machine, a
+    continued run is bitwise equal to a run computed in one go. Failed runs are left as they are.
+    After an interruption, the same command resumes.
 
     \b
     Example:
@@ -46,20 +46,20 @@ def extend(
       sweep extend my-study.zarr --integrator '{ name = "rk4", arithmetic = "double-double" }'
 
     Options:
-      --duration T  Duration to which runs are continued.
-      --samples N  Number of equal sample intervals to add, each at least as long as before. By
-          default as long as the last one, or growing as they did.
-      --integrator NAME  Add an integrator; repeatable. With options as an inline table of TOML.
+      --duration T  Continue runs to this duration.
+      --samples N  Number of equal sample intervals to add, none shorter than those before. By
+          default, intervals are as long as the last one, or grow at the same rate as before.
+      --integrator NAME  Add an integrator; repeatable. To set options, give an inline TOML table.
       --step-size H  Add a step size; repeatable.
       --tolerance TOL  Add a tolerance; repeatable.
-      --initial-condition NAME  Add a named start; repeatable.
-      --members N  Enlarge random ensembles to N.
+      --initial-condition NAME  Add a named initial condition; repeatable.
+      --members N  Enlarge random ensembles to N members.
     """
     opened = Store.at(store)
     outcome = sweep.extend(
         opened, experiments=experiment, trust_plugins=trust_plugins,
-        watcher=Terminal(opened, as_json), **added, **options,
+        watcher=Terminal(opened, as_json), **added, **run_options,
     )  # fmt: skip
     if summary and outcome.complete and not as_json:
         print_run_summary(opened)
-    end(outcome, as_json)
+    finish_command(outcome, as_json)

@@ -1,4 +1,4 @@
-"""`sweep ls`: the systems, integrators, observables, kinds of plots and packaged studies."""
+"""`sweep ls`: list systems, integrators, observables, kinds of plots and packaged studies."""
 
 import inspect
 import string
@@ -14,7 +14,7 @@ import sweep
 import systems
 from integrators.errors import check_known
 from sweep.analysis.rows import grouped
-from sweep.cli.options import Click, command, packaged_studies
+from sweep.cli.options import ClickSettings, command, packaged_studies
 from sweep.cli.output import echo, rows_as_text
 from sweep.text import format_table
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sweep.plugins.registry import Library
 
 TERMINAL_WIDTH, LEAST_DESCRIPTION_WIDTH = 80, 20  # columns
-SEE_SYSTEM = "Parameters, starts and what can be recorded: sweep show system NAME"
+SEE_SYSTEM = "Parameters, starts and recordable quantities: sweep show system NAME"
 ADDITION_IF_NONE = {
     "observables": " besides the quantities of systems, which `sweep show system NAME` lists"
 }
@@ -45,9 +45,9 @@ def _list_systems(library: "Library") -> list[dict[str, Any]]:
 
 
 def _systems_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The systems in 80 columns, with a letter for each group of integrators that fits them."""
+    """A table of systems, 80 columns wide, with letters for groups of integrators that fit."""
     names = dict.fromkeys(name for row in rows for name in row["integrators"])
-    # The integrators that fit the same systems, by these.
+    # Integrators are grouped if they fit the same systems; these are the key of the group.
     groups = grouped(
         names, lambda name: tuple(row["name"] for row in rows if name in row["integrators"])
     )
@@ -138,15 +138,17 @@ def _complete_kind(ctx: click.Context, param: click.Parameter, word: str) -> lis
     return [kind for kind in KINDS if kind.startswith(word)]
 
 
-Kind = Annotated[str, Click(metavar=f"{{{'|'.join(KINDS)}}}", shell_complete=_complete_kind)]
+Kind = Annotated[
+    str, ClickSettings(metavar=f"{{{'|'.join(KINDS)}}}", shell_complete=_complete_kind)
+]
 
 
 @command
 def ls(kind: Kind, library: "Library", as_json: bool) -> None:
     """List systems, integrators, observables, kinds of plots or packaged studies.
 
-    Those of installed plugins are included. Observables are recorded in addition to the quantities
-    of a system, which `sweep show system NAME` lists.
+    The lists include those of installed plugins. Observables can be recorded in addition to the
+    quantities of a system, which `sweep show system NAME` lists.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`sweep merge`: unite stores of one study that were computed apart."""
+"""`sweep merge`: merge stores of one study that were computed separately."""
 
 import dataclasses
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import click
 
 import sweep
-from sweep.cli.options import Click, Files, command
+from sweep.cli.options import ClickSettings, Files, command
 from sweep.cli.output import echo
 from sweep.cli.progress import ProgressLine
 
@@ -14,24 +14,25 @@ from sweep.cli.progress import ProgressLine
 @command
 def merge(
     stores: Files,
-    out: Annotated[str, Click(type=click.Path(), required=True)],
+    out: Annotated[str, ClickSettings(type=click.Path(), required=True)],
     prefer_first: bool,
     trust_plugins: bool,
     as_json: bool,
 ) -> None:
-    """Unite STORES of one study, computed apart, in a new store; they are only read.
+    """Merge STORES of one study into a new store; they are not changed.
 
-    Runs are the same if their ids are. A run that several stores have is taken from the first that
-    has computed it; if results of a run differ between stores, that is an error and nothing is
-    written. The new store keeps the studies of all, and exactly the runs that they ask for.
+    Runs are the same if their ids are equal. A run in several stores is copied from the first store
+    that has computed it. If the results of a run differ between stores, that is an error, and
+    nothing is written. The new store keeps the studies of all stores, and only the runs that these
+    ask for.
 
     \b
     Example:
       sweep merge laptop.zarr cluster.zarr -o both.zarr
 
     Options:
-      -o, --out STORE  The new store.
-      --prefer-first  Where a run's results differ, take those of the store named first.
+      -o, --out STORE  Path of the new store.
+      --prefer-first  If a run's results differ, copy those of the store that is named first.
     """
     with ProgressLine(only_on_terminal=True) as line:
         merged = sweep.merge(
@@ -43,7 +44,7 @@ def merge(
     echo(facts, merged, as_json)
     if len(merged.kinds) > 1 and not as_json:
         click.echo(
-            "Warning: the runs of this store are from different kinds of machines, whose sines may "
-            f"differ in the last bit: {'; '.join(merged.kinds)}",
+            "Warning: the runs of this store were computed on different kinds of machines, whose "
+            f"sines may differ in the last bit: {'; '.join(merged.kinds)}",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""`sweep show`: a system, an integrator, a study, its plugins or its citations in full."""
+"""`sweep show`: print a system, an integrator, a study, its plugins or its citations in full."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ import integrators
 import sweep
 import systems
 from integrators.errors import InputError
-from sweep.cli.options import Click, command
+from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import echo, echo_document, writing
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class _KindParameter(click.Choice[str]):
-    """A kind of thing to show; given a system's or integrator's name, the error names the kind."""
+    """A kind of thing to show; if a name is given instead, the error says of which kind it is."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The kind; fails for anything else."""
+        """Check that the value is a kind."""
         plain = value.partition("+")[0]
         for kind, known in (
             ("system", systems.ALL_SYSTEMS),
@@ -44,18 +44,18 @@ KINDS = ("system", "integrator", "study", "plugins", "citations")
 
 @command
 def show(
-    kind: Annotated[str, Click(type=_KindParameter(KINDS))],
+    kind: Annotated[str, ClickSettings(type=_KindParameter(KINDS))],
     name: str,
     library: "Library",
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Show a system, an integrator, a study, its plugins with their source, or what to cite for it.
+    """Show a system, an integrator, a study, the source of its plugins, or its citations.
 
-    With study, plugins and citations, NAME may be a store: then the study that it keeps is used,
-    followed by what `sweep extend` or `sweep merge` have added. Shown plugins are not run; those
-    of --study are. Citations are BibTeX: the sources of the study's integrators, systems and
-    recorded quantities, each once.
+    For a study, plugins or citations, NAME may be a store; then the study that the store keeps is
+    used, with everything that `sweep extend` or `sweep merge` added. Plugins that are shown are not
+    run; plugins of --study are. Citations are the BibTeX entries of the sources of the study's
+    integrators, systems and recorded quantities.
 
     \b
     Example:
@@ -68,22 +68,30 @@ def show(
       sweep show system my_system --study my-study.toml
 
     Options:
-      -o, --output DIRECTORY  Write the plugins' files there.
+      -o, --output DIRECTORY  Write the files of the plugins to DIRECTORY.
     """
     if output is not None and kind != "plugins":
-        raise click.UsageError("--output is for plugins")
+        raise click.UsageError("--output can only be used with plugins")
     if output is not None:
         _write_plugin_sources(name, output)
         return
-    shown = {"study": _study, "citations": _citations, "plugins": _plugins}.get(kind)
-    facts, text = shown(name) if shown else _system_or_integrator(kind, name, library)
+    shown = {
+        "study": _study_facts_and_text,
+        "citations": _citation_facts_and_text,
+        "plugins": _plugin_facts_and_text,
+    }.get(kind)
+    facts, text = (
+        shown(name) if shown else _system_or_integrator_facts_and_text(kind, name, library)
+    )
     if kind == "study" and not as_json:
         echo_document(text)
     else:
         echo(facts, text, as_json)
 
 
-def _system_or_integrator(kind: str, name: str, library: "Library") -> tuple[Any, str]:
+def _system_or_integrator_facts_and_text(
+    kind: str, name: str, library: "Library"
+) -> tuple[Any, str]:
     plain = name.partition("+")[0]
     library = sweep.plugins.with_installed_plugins(library, kind, [plain])
     explanation: str | None = None
@@ -110,7 +118,7 @@ def _system_or_integrator(kind: str, name: str, library: "Library") -> tuple[Any
 
 
 def _integrator_facts(name: str, library: "Library") -> dict[str, Any]:
-    """The facts of an integrator, and the systems that it fits with their default parameters."""
+    """Facts of an integrator, with the systems (at default parameters) that it fits."""
     method, _ = integrators.named(name, library.methods)
     made = library.integrator(name, method.example)
     classes: tuple[type[systems.System], ...] = (*systems.ALL_SYSTEMS, *library.systems)
@@ -127,12 +135,12 @@ def _integrator_facts(name: str, library: "Library") -> dict[str, Any]:
             facts["fits"] = fits or "none of them"
     if method.made_of:
         variable = ("order", "evaluations", *(["adaptive"] if made.adaptive else []))
-        facts |= dict.fromkeys(variable, "as its options say")
+        facts |= dict.fromkeys(variable, "depends on its options")
         facts["description"] = method.description
     return facts
 
 
-def _study(name: str) -> tuple[Any, str]:
+def _study_facts_and_text(name: str) -> tuple[Any, str]:
     if sweep.store.names_existing_store(name):
         store, text = Store.at(name), sweep.store.stored_study_text(name)
         groups = [store.group(experiment) for experiment in store.attributes["experiments"]]
@@ -141,29 +149,29 @@ def _study(name: str) -> tuple[Any, str]:
     return [experiment.expanded() for experiment in study.experiments], study.toml().rstrip()
 
 
-def _citations(name: str) -> tuple[Any, str]:
+def _citation_facts_and_text(name: str) -> tuple[Any, str]:
     citations = sweep.citations(name)
     facts = [dataclasses.asdict(citation) for citation in citations]
     return facts, "\n\n".join(map(str, citations))
 
 
-def _plugins(name: str) -> tuple[Any, str]:
+def _plugin_facts_and_text(name: str) -> tuple[Any, str]:
     approved: set[str] = set()
-    with contextlib.suppress(InputError):  # of unreadable approvals, an error when plugins are run
+    with contextlib.suppress(InputError):  # unreadable approvals matter only when plugins are run
         approved = sweep.plugins.approved_plugin_hashes()
     facts, texts = [], []
     for own in _plugins_of_store_or_study(name):
         known = {"name": own.name, "sha256": own.hash, "approved": own.hash in approved}
         facts.append(known | {"source": own.text})
         approval = "approved" if known["approved"] else "not approved"
-        # For reading; --output writes the source unchanged.
+        # The source as text to read; --output writes it unchanged.
         source = own.text.replace("\r\n", "\n").expandtabs().rstrip()
         texts.append(f"# {own.name}  sha256 {own.hash}  {approval}\n\n{source}")
     return facts, "\n".join(texts) or f"{name} has no plugins"
 
 
 def _plugins_of_store_or_study(name: str) -> "Sequence[Plugin]":
-    """The plugins of a store, or of a study's file; none is run."""
+    """Plugins of a store or of a study file; none is run."""
     plugins: Sequence[Plugin] = (
         sweep.plugins.plugins_kept_in_store(Store.at(name).attributes, name)
         if sweep.store.names_existing_store(name)
@@ -173,7 +181,7 @@ def _plugins_of_store_or_study(name: str) -> "Sequence[Plugin]":
 
 
 def _write_plugin_sources(name: str, output: str) -> None:
-    """Write the source of plugins unchanged; existing files are never overwritten."""
+    """Write the source of plugins to files, unchanged; never overwrite an existing file."""
     for plugin in _plugins_of_store_or_study(name):
         path = require_local_path(output) / f"{Path(plugin.name).name.removesuffix('.py')}.py"
         with writing(path, place="DIRECTORY"):

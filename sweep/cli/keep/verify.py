@@ -1,4 +1,4 @@
-"""`sweep verify`: is a store sound?"""
+"""`sweep verify`: check a store for damage, or repair it."""
 
 import collections
 import shlex
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from sweep.store.files import RowNumbers
 
 SHOWN = 20
-REPAIRS = {  # what a repair does with findings, by their remedy; `RUN` is said of each group
+REPAIRS = {  # what a repair does with findings, by their remedy; `RUN` is printed by experiment
     STUDY: "would be written again from the study",
-    COPY: "would be put back from the store's copy",
+    COPY: "would be restored from the store's copy",
     REMOVE: "would be removed",
-    FOREIGN: "would be left, to be moved away by hand",
+    FOREIGN: "would be left; move them away by hand",
 }
 
 
 @command
 def verify(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> None:
-    """Read every chunk of STORE, and check that what is committed is there and sound.
+    """Read every chunk of STORE, and check that all committed results are present and undamaged.
 
-    With --repair, runs whose results are damaged are marked as not computed, and `sweep run`
-    computes only these again; coordinates and initial states are written again from the study
-    that the store keeps, with its plugins. Exit code 3: something was found.
+    With --repair, runs with damaged results are marked as not computed, so that `sweep run`
+    computes them again. Coordinates and initial states are written again from the study that the
+    store keeps, with its plugins. Exit code 3: damage was found.
 
     \b
     Example:
@@ -46,10 +46,10 @@ def verify(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> None
       sweep verify quickstart.zarr --repair
 
     Options:
-      --repair  Repair it: mark runs to compute again, remove what is left over.
+      --repair  Mark damaged runs to compute them again, and remove leftover files.
     """
     if trust_plugins and not repair:
-        raise click.UsageError("--trust-plugins is of --repair: nothing is run to read a store")
+        raise click.UsageError("--trust-plugins needs --repair: reading a store runs no plugins")
 
     opened = Store.at(store)
     marked: Mapping[str, int] = {}
@@ -67,13 +67,13 @@ def verify(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> None
             findings, marked, left = mended.findings, mended.marked, mended.left
         else:
             if (writer := lease_holder_of_store(opened)) is not None:
-                click.echo(f"{opened} is written meanwhile, by {writer}", err=True)
+                click.echo(f"{opened} is being written by {writer}", err=True)
             findings = sweep.verify(opened, show, writer)
     facts: dict[str, Any] = {
         "store": str(opened),
         "files": files,
         "sound": not findings,
-        "findings": [_facts(finding) for finding in findings],
+        "findings": [_finding_facts(finding) for finding in findings],
         "marked": marked,
         "left": len(left),
     }
@@ -83,13 +83,13 @@ def verify(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> None
         click.echo(f"{opened} is sound: {files:,} files read.")
     else:
         _print_findings(opened, files, facts["findings"])
-        done = _repaired(opened, findings, marked, left)
+        done = _what_was_repaired(opened, findings, marked, left)
         click.echo("\n".join(done if repair else _what_repair_would_do(opened, findings)))
     if findings:
         sys.exit(DOES_NOT_HOLD)
 
 
-def _facts(finding: Finding) -> dict[str, Any]:
+def _finding_facts(finding: Finding) -> dict[str, Any]:
     return {
         "place": finding.place,
         "array": finding.array,
@@ -102,7 +102,7 @@ def _facts(finding: Finding) -> dict[str, Any]:
 
 
 def _row_ranges(rows: "RowNumbers") -> list[list[int]]:
-    """Ascending rows as pairs of the first and the last of each contiguous range."""
+    """First and last row of each contiguous range of ascending rows."""
     parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
     return [[int(part[0]), int(part[-1])] for part in parts if len(part)]
 
@@ -130,10 +130,10 @@ def _print_findings(store: Store, files: int, findings: Sequence[Mapping[str, An
 
 
 def _what_repair_would_do(store: Store, findings: Sequence[Finding]) -> Iterator[str]:
-    """Lines that say what a repair would do, and the command that does it."""
+    """Yield lines that say what a repair would do, and the command for it."""
     gone = [finding.place for finding in findings if finding.text == GONE]
     for place in gone:
-        yield f"{place} would leave the store, and `sweep run` would compute it anew"
+        yield f"{place} would be removed from the store; `sweep run` would compute it anew"
     again: dict[str, set[int]] = collections.defaultdict(set)
     for finding in findings:
         if finding.remedy == RUN and len(finding.rows):
@@ -148,10 +148,10 @@ def _what_repair_would_do(store: Store, findings: Sequence[Finding]) -> Iterator
         yield f"To mend it: {shlex.join(['sweep', 'verify', str(store), '--repair'])}"
 
 
-def _repaired(
+def _what_was_repaired(
     store: Store, findings: Sequence[Finding], marked: Mapping[str, int], left: Sequence[Finding]
 ) -> Iterator[str]:
-    """Lines that say which runs were marked as not computed, and what could not be repaired."""
+    """Yield lines that say which runs were marked as not computed, and what was not repaired."""
     runs = {place: count for place, count in marked.items() if not place.startswith("_")}
     for place, count in runs.items():
         yield f"{place}: {count:,} runs are marked as not computed"
@@ -161,8 +161,8 @@ def _repaired(
     foreign = [finding for finding in left if finding.remedy == FOREIGN]
     broken = [finding for finding in left if finding.remedy != FOREIGN]
     for said, some in (
-        ("could not be mended", broken),
-        ("left, to be moved away by hand", foreign),
+        ("could not be repaired", broken),
+        ("left; move them away by hand", foreign),
     ):
         if some:
             yield f"{len(some):,} {said}:"

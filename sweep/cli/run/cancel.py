@@ -1,4 +1,4 @@
-"""`sweep cancel`: end the run of a store, wherever it runs."""
+"""`sweep cancel`: stop the computation of a store, wherever it runs."""
 
 import dataclasses
 import sys
@@ -19,17 +19,17 @@ PATIENCE = 60.0  # seconds
 
 @command
 def cancel(store: str, no_wait: bool, as_json: bool) -> None:
-    """End the run that writes to STORE, submitted or not, as Ctrl-C does where it runs.
+    """Stop the computation that writes to STORE, submitted or not, as Ctrl-C would.
 
-    Running tasks commit first, within some seconds; the same study goes on from there. Exit code
-    4: it has not ended within a minute.
+    Running tasks first commit their results, within some seconds; running the same study again
+    resumes from there. Exit code 4: the computation has not ended within a minute.
 
     \b
     Example:
       sweep cancel /scratch/my-study.zarr
 
     Options:
-      --no-wait  Ask the run to end, and return at once.
+      --no-wait  Return at once, without waiting for the computation to end.
     """
     opened = Store.at(store)
     with opened.reading():
@@ -37,7 +37,7 @@ def cancel(store: str, no_wait: bool, as_json: bool) -> None:
     waiting = submission if submission is not None and submission.state != requests.ENDED else None
     if holder is None and waiting is None:
         ended = "no coordinator waits to begin" if submission is None else f"what was {submission}"
-        far = f"`sweep status {opened}` says how far it is"
+        far = f"`sweep status {opened}` prints its progress"
         raise InputError(
             f"nothing runs on {opened}: nobody holds it, and {ended}. "
             f"{far if opened.exists() else 'There is no such store'}"
@@ -53,15 +53,15 @@ def cancel(store: str, no_wait: bool, as_json: bool) -> None:
         why = "cancelled" if begun else "cancelled before it began"
         noted = dataclasses.replace(waiting, state=requests.ENDED, why=why)
         requests.note_submission(opened, noted)
-        said = "its worker is gone; tasks that still run commit" if begun else "it had not begun"
+        said = "its worker is gone; running tasks still commit" if begun else "it had not begun"
         said = f"Cancelled: {waiting.name}, {said}"
     elif not done:
-        within = f"It has not ended within {PATIENCE:.0f} s; if it is dead, `sweep run` goes on"
+        within = f"It has not ended within {PATIENCE:.0f} s. If it is dead, `sweep run` resumes"
         said = "" if no_wait else within
     elif sweep.store.names_existing_store(opened):
-        said = "Ended; what is committed stays, and the same study goes on from there."
+        said = "Ended; committed results are kept, and running the same study resumes from there."
     else:
-        said = f"Ended; there is no store at {opened}, so the same study begins anew."
+        said = f"Ended; there is no store at {opened}, so running the same study starts anew."
     if as_json or said:
         echo({"asked": names, "ended": done}, said, as_json)
     if not done and not no_wait:

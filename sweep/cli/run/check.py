@@ -1,4 +1,4 @@
-"""`sweep check`: read studies and say what they ask for, or what is wrong with them."""
+"""`sweep check`: print what studies ask for, or what is wrong with them."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 import sweep
 from integrators.errors import InputError
 from sweep.cli.main import BAD_INPUT
-from sweep.cli.options import Click, command, complete_study
+from sweep.cli.options import ClickSettings, command, complete_study
 from sweep.cli.output import echo_json, rows_as_text
 from sweep.cli.terminal import print_warnings
 from sweep.text import count_with_noun, format_number
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 Studies = Annotated[
-    tuple[str, ...], Click(metavar="STUDY [STUDY …]", shell_complete=complete_study)
+    tuple[str, ...], ClickSettings(metavar="STUDY [STUDY …]", shell_complete=complete_study)
 ]
 
 
@@ -30,9 +30,10 @@ Studies = Annotated[
 def check(studies: Studies, as_json: bool) -> None:
     """Check each STUDY, a file or a packaged study's name, without running anything.
 
-    Plugins are imported, and what an experiment uses of them is tried: that it compiles, and that
-    a gradient agrees with differences of its potential. What is not tried is listed. Exit code 2:
-    a study is not valid; the others are checked all the same.
+    Plugins are imported, and those of their systems, integrators and observables that an experiment
+    uses are tried: they must compile, and gradients must agree with differences of their
+    potentials. The others are listed as not tried. Exit code 2: a study is not valid; the remaining
+    studies are checked nevertheless.
 
     \b
     Example:
@@ -60,7 +61,7 @@ def check(studies: Studies, as_json: bool) -> None:
 
 
 def _study_facts(study: str, loaded: "Study", tables: "Sequence[RunTable]") -> dict[str, Any]:
-    """What a valid study asks for, and which parts of its plugins were not tried, for JSON."""
+    """Facts of a valid study for JSON: its experiments, and which parts of plugins were tried."""
     used = {pair for table in tables for pair in _used_names(table.experiment)}
     return {
         "study": study,
@@ -95,7 +96,7 @@ def _study_facts(study: str, loaded: "Study", tables: "Sequence[RunTable]") -> d
 
 
 def _used_names(experiment: "ResolvedExperiment") -> set[tuple[str, str]]:
-    """The system, the integrators and the observables that an experiment uses; none uses a plot."""
+    """Kinds and names of the system, integrators and observables that an experiment uses."""
     integrators = (entry.name.partition("+")[0] for entry in experiment.integrators)
     named = {"integrator": integrators, "observable": experiment.record}
     used = {(kind, name) for kind, names in named.items() for name in names}
@@ -103,7 +104,7 @@ def _used_names(experiment: "ResolvedExperiment") -> set[tuple[str, str]]:
 
 
 def _echo_study_facts(facts: Mapping[str, Any], title: str) -> None:
-    """Print the facts of a valid study: a table of its experiments, remarks, and its plugins."""
+    """Print the facts of a valid study: experiments, remarks and plugins."""
     rows = [
         {
             key.replace("_", " "): _range_in_words(value) if isinstance(value, list) else str(value)
@@ -113,7 +114,7 @@ def _echo_study_facts(facts: Mapping[str, Any], title: str) -> None:
         for row in facts["experiments"]
     ]
     for name, nothing in (("step sizes", "–"), ("tolerances", "–"), ("repeats", "1")):
-        if {row[name] for row in rows} == {nothing}:  # a column that few studies need
+        if {row[name] for row in rows} == {nothing}:  # leave out a column without information
             rows = [{key: cell for key, cell in row.items() if key != name} for row in rows]
     click.echo(rows_as_text(rows, str))
     for line in facts["remarks"]:
@@ -124,7 +125,7 @@ def _echo_study_facts(facts: Mapping[str, Any], title: str) -> None:
         for exported in plugin["not_tried"]:
             drawn = exported.startswith("plot ")
             why = "until it is drawn" if drawn else "since no experiment uses it"
-            click.echo(f"  {exported} is not tried, {why}")
+            click.echo(f"  {exported} was not tried, {why}")
     click.echo(f"{title}: valid, {count_with_noun(facts['runs'], 'run')}")
 
 
@@ -136,7 +137,7 @@ def _distinct_values(table: "RunTable", name: str) -> list[float]:
 
 
 def _range_in_words(values: Sequence[float]) -> str:
-    """The least and the greatest of some numbers, ascending, and their count: ``0.1 – 1 (4)``."""
+    """First, last and number of ascending values, as in ``0.1 – 1 (4)``."""
     if not values:
         return "–"
     if len(values) == 1:

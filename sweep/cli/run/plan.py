@@ -1,4 +1,4 @@
-"""`sweep plan`: the cost of a study."""
+"""`sweep plan`: print what a study costs."""
 
 import click
 
@@ -15,12 +15,12 @@ from sweep.store.store import Store
 def plan(
     study: str, store: OptionalStore, workers: Count | None, trust_plugins: bool, as_json: bool
 ) -> None:
-    """Print runs, steps, tasks, files, bytes and CPU time of STUDY; nothing is written.
+    """Print runs, steps, tasks, files, bytes and CPU time of STUDY; write nothing.
 
-    Some steps of each integrator on each system, and of a reference, are timed for milliseconds.
-    CPU time is that of integration, the sum of the runs' `cpu_time`, and of references; the time
-    for recording and measuring is given apart. If STORE (by default ./NAME.zarr) exists, only what
-    it lacks is counted.
+    Some steps of each integrator on each system, and of references, are timed for milliseconds. CPU
+    time includes the integration of runs (the sum of their `cpu_time`) and references; the time for
+    recording and measuring is printed separately. If STORE (by default ./NAME.zarr) exists, only
+    what it lacks is counted.
 
     \b
     Example:

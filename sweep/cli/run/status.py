@@ -1,4 +1,4 @@
-"""`sweep status`: the progress of a store, and which of its runs failed, why and where."""
+"""`sweep status`: print the progress of a store, and which runs failed, why and where."""
 
 import collections
 import contextlib
@@ -32,9 +32,9 @@ from sweep.text import (
 )
 
 REDRAW_SECONDS, PRINT_SECONDS = 1.0, 30.0  # between updates: on a terminal, and elsewhere
-MOST_TROUBLES = 5  # in succession, that a store may have while it grows
+MOST_TROUBLES = 5  # failures to read in succession, which may occur while a store is extended
 NOT_WATCHED = ("left study", "cpu_seconds")
-SHOWN = 40  # failed runs of an experiment, and references
+SHOWN = 40  # number of failed runs of an experiment, or of references, that are printed
 
 
 @command
@@ -49,13 +49,13 @@ def status(
 ) -> None:
     """Print how many runs of STORE are done, running and pending; failed runs count as done.
 
-    CPU time is that of the finished runs, of their references and of what checkpoints hold. Below
-    the table stand the CPU time that the last plan (of `sweep run`, `extend` or `retry`) expected,
-    and that used since.
+    CPU time includes finished runs, their references, and the work in checkpoints. The line below
+    the table compares the CPU time that the last plan (of `sweep run`, `extend` or `retry`)
+    expected with the time used since.
 
-    With --failures it also says which runs failed: why, at which step and time, and what values of
-    axes they share. Also which references end before their last sample: from which start, at what
-    time, why, and what would help.
+    With --failures, failed runs are listed with the reason, step and time of failure, and the
+    values of axes that they have in common. References that end before their last sample are listed
+    with their start, the time and reason of the end, and a remedy.
 
     \b
     Example:
@@ -64,32 +64,32 @@ def status(
       sweep status quickstart.zarr --failures -e pendulum
 
     Options:
-      --failures  List the runs that failed, and references that end early.
-      --all  With --failures, all, not only the first 40.
-      --watch  Update until all is done or Ctrl-C, with rate and time left.
+      --failures  List failed runs, and references that end early.
+      --all  With --failures, list all of them, not only the first 40.
+      --watch  Update until all runs are done or Ctrl-C is pressed, with rate and time left.
       --every TIME  Time between updates of --watch: 5 (seconds), 2m.
     """
     if watch and (failures or as_json):
-        raise click.UsageError("--watch is not together with --failures or --json")
+        raise click.UsageError("--watch cannot be combined with --failures or --json")
     if every is not None and not watch:
-        raise click.UsageError("--every is of --watch")
+        raise click.UsageError("--every can only be used with --watch")
 
     opened = Store.at(store)
     try:
         opened.check()
-    except ValueError:  # no store: perhaps it is still to be made
+    except ValueError:  # no store; a submitted coordinator may not have created it yet
         if watch or (submission := _submission_or_none(opened)) is None:
             raise
         echo({"submission": vars(submission)}, _submission_sentence(submission), as_json)
         return
     counter = Counter(opened)
     if watch:
-        with contextlib.suppress(KeyboardInterrupt):  # it ends the watching, not the run
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends --watch, not the run
             _watch_progress(counter, every)
         return
     for name in experiment:
         check_known(f"experiment of {opened}", name, opened.experiments)
-    failed = _failures(opened, experiment) if failures else {}
+    failed = _failure_facts(opened, experiment) if failures else {}
     progresses = counter.count()
     shown = [own for own in progresses if not experiment or own.experiment in experiment]
     holder, submission = lease_holder_of_store(opened), _submission_or_none(opened)
@@ -102,11 +102,11 @@ def status(
             "holder": holder and vars(holder),
             "submission": submission and vars(submission),
         }
-        rows = [_facts(own, predictions.get(own.experiment)) for own in shown]
+        rows = [_progress_facts(own, predictions.get(own.experiment)) for own in shown]
         echo_json({"experiments": rows, **failed, **about})
         return
     counts = [progress.counts for progress in shown]
-    click.echo(rows_as_text(counts, _cell) if counts else f"{opened} has no experiment.")
+    click.echo(rows_as_text(counts, _cell_text) if counts else f"{opened} has no experiment.")
     if counts and last_plan is not None:
         click.echo(_plan_sentence(last_plan, progresses, predictions))
     if holder is not None:
@@ -118,7 +118,7 @@ def status(
         _print_failures(failed, sys.maxsize if everything else SHOWN)
 
 
-def _facts(progress: Progress, prediction: Prediction | None) -> dict[str, Any]:
+def _progress_facts(progress: Progress, prediction: Prediction | None) -> dict[str, Any]:
     plan = prediction and _compare_plan_with_use(prediction, [progress])
     return {**progress.counts, "in_checkpoints": progress.partly, "last_plan": plan}
 
@@ -126,7 +126,7 @@ def _facts(progress: Progress, prediction: Prediction | None) -> dict[str, Any]:
 def _compare_plan_with_use(
     prediction: Prediction, progresses: Sequence[Progress]
 ) -> dict[str, Any]:
-    """The runs and CPU time that a plan expected of some experiments, and those used since."""
+    """Runs and CPU time that a plan expected of some experiments, and those done since."""
     used = sum(progress.cpu_seconds for progress in progresses) - prediction.before
     left = sum(progress.left for progress in progresses)
     return {
@@ -141,7 +141,7 @@ def _compare_plan_with_use(
 def _plan_sentence(
     plan: Mapping[str, Any], progresses: Sequence[Progress], planned: Collection[str]
 ) -> str:
-    """What the last plan expected, of which of all runs, and what was used since."""
+    """A sentence that compares the last plan with the CPU time used since."""
     total = sum(progress.runs for progress in progresses)
     waiting = sum(own.left for own in progresses if own.experiment not in planned)
     runs = f"{plan['runs']:,} runs"
@@ -166,18 +166,18 @@ def _submission_or_none(store: Store) -> Submission | None:
 def _submission_sentence(submission: Submission, holder: LeaseHolder | None = None) -> str:
     text = f"{submission}"[:1].upper() + f"{submission}"[1:]
     lost = submission.state == "running" and holder is None
-    return text + ", or that is gone and another worker waits to take it over" * lost
+    return text + ", or its worker is gone and another one is to take it over" * lost
 
 
-def _cell(value: object) -> str:
+def _cell_text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else format_number(value, 4)
 
 
 # --- failures --------------------------------------------------------------------------------
 
 
-def _failures(store: Store, experiments: Sequence[str]) -> dict[str, Any]:
-    """The runs that failed, what these share, and the references that end early."""
+def _failure_facts(store: Store, experiments: Sequence[str]) -> dict[str, Any]:
+    """Failed runs, the values that they share, and references that end early, for JSON."""
     early = failing.references_that_end_early(store, experiments)
     shared = failing.values_shared_by_failed_runs(store, experiments)
     return {
@@ -204,7 +204,7 @@ def _print_failures(facts: Mapping[str, Any], most: int) -> None:
 
 
 def _failures_as_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as a table, without columns that are empty in all of them."""
+    """A table of failed runs, without columns that are empty in all rows."""
     shown = [{key: format_number(value, 5) for key, value in row.items()} for row in rows]
     wanted = [
         key for key in shown[0] if key != "experiment" and {row[key] for row in shown} - {"–", ""}
@@ -217,7 +217,7 @@ def _failures_as_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _watch_progress(counter: Counter, every: float | None) -> None:
-    """Print the progress until all is done: redraw a table on a terminal, or print lines."""
+    """Print the progress until all runs are done; on a terminal, redraw a table."""
     from rich.live import Live
     from rich.text import Text
 
@@ -229,9 +229,11 @@ def _watch_progress(counter: Counter, every: float | None) -> None:
             counter, every or (REDRAW_SECONDS if terminal else PRINT_SECONDS)
         ):
             rows = [_watched_row(own, rates[own.experiment]) for own in progresses]
-            text = rows_as_text(rows, _cell) if terminal else "\n".join(map(_watched_line, rows))
+            text = (
+                rows_as_text(rows, _cell_text) if terminal else "\n".join(map(_watched_line, rows))
+            )
             if any(own.left for own in progresses) and lease_holder_of_store(counter.store) is None:
-                text += f"\nNobody runs it now; `sweep run {counter.store}` goes on."
+                text += f"\nNo process runs it now; `sweep run {counter.store}` resumes."
             if terminal:
                 drawing.update(Text(escape_controls_in_lines(text)), refresh=True)
             else:
@@ -239,7 +241,7 @@ def _watch_progress(counter: Counter, every: float | None) -> None:
 
 
 def _counted_again_and_again(counter: Counter, every: float) -> Iterator[list[Progress]]:
-    """The progress of a store with experiments, every so many seconds until all runs are done."""
+    """Yield the progress of a store every `every` seconds until all runs are done."""
     troubles, left = 0, True
     while left:
         try:
@@ -247,7 +249,7 @@ def _counted_again_and_again(counter: Counter, every: float) -> Iterator[list[Pr
                 yield progresses
                 left = any(progress.left for progress in progresses)
             troubles = 0
-        except Damaged:  # as while a store grows
+        except Damaged:  # which may occur while a store is extended
             troubles += 1
             if troubles > MOST_TROUBLES:
                 raise

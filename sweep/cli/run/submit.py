@@ -1,4 +1,4 @@
-"""`sweep submit`: start a study's coordinator on a cluster or by a batch system, and return."""
+"""`sweep submit`: start a study's coordinator on a cluster or in a batch job, and return."""
 
 from typing import TYPE_CHECKING
 
@@ -21,17 +21,18 @@ def submit(
     trust_plugins: bool,
     as_json: bool,
 ) -> None:
-    """Run STUDY into STORE on a running cluster or by a batch system, without waiting for it.
+    """Run STUDY into STORE on a running cluster or in batch jobs, without waiting for it.
 
-    As `sweep run`, but the coordinator, which plans the tasks and watches them, runs elsewhere:
-    this command returns, and its machine may be switched off. On a running cluster the coordinator
-    runs on a worker; if that dies, it goes on at another one. By a batch system (--cluster slurm,
-    pbs, lsf, sge, or a profile of such a kind) it runs in a job of its own, which submits the jobs
-    of workers. `sweep status STORE` says how far it is, `sweep cancel STORE` ends it; the same
-    command again goes on. STUDY may also be a store, whose own study goes on.
+    This does what `sweep run` does, but the coordinator, which plans and supervises the tasks, runs
+    elsewhere: this command returns, and this machine may be switched off. On a running cluster, the
+    coordinator runs on a worker; if this worker dies, another one takes over. With a batch system
+    (--cluster slurm, pbs, lsf, sge, or a profile of such a kind), the coordinator runs in a job of
+    its own, which submits the jobs of workers. `sweep status STORE` prints the progress,
+    `sweep cancel STORE` stops it, and the same command resumes. STUDY may also be a store; then
+    the study that it keeps is resumed.
 
-    --max-time counts from the start of the coordinator; without it, a job whose time is up is
-    followed by another.
+    --max-time counts from the start of the coordinator. Without it, a new job is submitted when
+    the time of a job is up.
 
     \b
     Example:
@@ -40,7 +41,7 @@ def submit(
     """
     if not (cluster.is_running or cluster.profile):
         raise InputError(
-            "nothing says where to run; expected --scheduler ADDRESS of a running one, or "
+            "nothing says where to run; expected --scheduler ADDRESS of a running scheduler, or "
             "--cluster PROFILE of a batch system"
         )
     name, scheduler, store = sweep.submit(
@@ -50,6 +51,6 @@ def submit(
     echo(
         {"store": str(store), "submission": name, "to": str(scheduler)},
         f"Store: {store}\nSubmitted: {name} to {scheduler}\n"
-        f"How far it is: sweep status {store}\nTo end it: sweep cancel {store}",
+        f"Progress: sweep status {store}\nTo stop it: sweep cancel {store}",
         as_json,
     )

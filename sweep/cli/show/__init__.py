@@ -1,1 +1,1 @@
-"""Commands that show results outside of the terminal."""
+"""Commands that write results to files or show them in a browser."""

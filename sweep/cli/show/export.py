@@ -1,4 +1,4 @@
-"""`sweep export`: the results in a file of another format."""
+"""`sweep export`: write results to a file of another format."""
 
 import dataclasses
 from typing import Annotated, Literal, TypedDict, Unpack
@@ -6,14 +6,14 @@ from typing import Annotated, Literal, TypedDict, Unpack
 import click
 
 import sweep
-from sweep.cli.options import Click, command
+from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import echo_json
 from sweep.cli.selection import open_experiments
 from sweep.store.store import Store
 
 
 class Written(TypedDict):
-    """How the results are written."""
+    """Arguments of `sweep.export`."""
 
     format: Literal["netcdf", "csv", "parquet"] | None
     series: bool
@@ -23,7 +23,7 @@ class Written(TypedDict):
 @command
 def export(
     store: str,
-    output: Annotated[str, Click(type=click.Path())],
+    output: Annotated[str, ClickSettings(type=click.Path())],
     experiment: tuple[str, ...],
     where: str | None,
     columns: tuple[str, ...],
@@ -32,11 +32,11 @@ def export(
 ) -> None:
     """Write the results of STORE to OUTPUT, as NetCDF, CSV or Parquet.
 
-    NetCDF holds everything, a group for each experiment. CSV and Parquet are one table with a
-    column `experiment` and a row for each run: coordinates, status, the end of each series and the
-    largest value of each error, or the columns of --column, as in sweep query. With --series there
-    is a row for each sample. Units are in NetCDF's attributes, in the metadata of Parquet's
-    columns, and for NAME.csv in NAME.columns.csv.
+    NetCDF gets all results, with a group for each experiment. CSV and Parquet get one table with a
+    column `experiment` and a row for each run: coordinates, status, the last value of each series
+    and the maximum of each error; or the columns that --column names, as in sweep query. With
+    --series, the table has a row for each sample. Units are in the attributes of NetCDF variables,
+    in the metadata of Parquet columns, or, for NAME.csv, in NAME.columns.csv.
 
     \b
     Example:
@@ -45,11 +45,11 @@ def export(
       sweep export quickstart.zarr series.parquet -e pendulum --series
 
     Options:
-      -c, --column NAME  In tables, only this column; repeatable.
-      --format [netcdf|csv|parquet]  By default the one that the ending of OUTPUT says: .nc, .csv or
+      -c, --column NAME  Write only this column of the table; repeatable.
+      --format [netcdf|csv|parquet]  Format of OUTPUT; by default that of its ending, .nc, .csv or
           .parquet.
-      --series  In tables, a row for each run and sample time.
-      --force  Replace OUTPUT.
+      --series  Write a row for each run and sample time.
+      --force  Replace an existing OUTPUT.
     """
     import xarray as xr
 
@@ -64,4 +64,4 @@ def export(
     click.echo(f"Wrote {names}: {written.runs:,} runs of {', '.join(written.experiments)}{rows}")
     if written.unfinished:
         parts = ", ".join(f"{count:,} {status}" for status, count in written.unfinished.items())
-        click.echo(f"Not complete: {parts}; `status` says which")
+        click.echo(f"Not complete: {parts}; see the column `status`")

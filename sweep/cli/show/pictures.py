@@ -22,21 +22,22 @@ def draw_pictures(
     kinds: "Mapping[PlotKind, Mapping[str, Any]]",
     where: str | None = None,
 ) -> Iterator[tuple[str, str, Any]]:
-    """Draw each experiment in each kind of picture, with the options of that kind.
+    """Draw pictures of each kind for each experiment.
 
     Parameters
     ----------
     datasets : dict of str to xarray.Dataset
-        By experiment.
+        Run tables by experiment.
     kinds : dict of PlotKind to dict
+        Kinds of pictures, with their options.
     where : str, optional
-        Only the runs for which this expression holds.
+        An expression that the drawn runs satisfy, as in `sweep.query`.
 
     Yields
     ------
     tuple of (str, str, matplotlib.figure.Figure or InputError)
-        The experiment, the kind, and the picture or what is missing for it; no kind where no run
-        is selected.
+        The experiment, the kind, and the picture or the reason why it cannot be drawn. The kind is
+        empty if no run of the experiment is selected.
     """
     for name, dataset in datasets.items():
         try:
@@ -52,7 +53,24 @@ def draw_pictures(
 
 
 def save_picture(figure: Any, path: Path, mark: str = "") -> Path:
-    """Write a picture to a file, whose directory is made; `InputError` where that cannot be."""
+    """Write a picture to a file, and create its directory.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    path : Path
+    mark : str, optional
+        Metadata of the file; see `sweep.plots.save`.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    InputError
+        If the file or its directory cannot be written.
+    """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         sweep.plots.save(figure, path, mark)
@@ -60,5 +78,5 @@ def save_picture(figure: Any, path: Path, mark: str = "") -> Path:
 
 
 def picture_file(directory: Path, name: str, kind: str, ending: str = "png") -> Path:
-    """The file of a picture in a directory."""
+    """Path of the picture of an experiment, of one kind, in a directory."""
     return directory / f"{escape_control_characters(name).replace(' ', '-')}-{kind}.{ending}"

@@ -1,4 +1,4 @@
-"""`sweep plot`: pictures of a store."""
+"""`sweep plot`: draw pictures of a store."""
 
 import inspect
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import click
 
 import sweep
 from integrators.errors import InputError, check_known
-from sweep.cli.options import Click, command
+from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import echo_json, path_of_new_file, writing
 from sweep.cli.selection import open_experiments
 from sweep.cli.show.pictures import PICTURES, draw_pictures, picture_file, save_picture
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from sweep.plugins.loader import Plugin
     from sweep.plugins.plots import PlotKind
 
-# Options by the name of the argument of the functions that draw. The kinds `DEFAULTS` are drawn
-# where options are given and no kind; the first that has them.
+# If options are given but no kind, the first of these kinds that has the options is drawn.
 DEFAULTS = ("scan", "sphere")
 
 
 class OfKind(TypedDict):
-    """Arguments of the functions that draw some kinds."""
+    """Options that only some kinds of pictures have; arguments of the functions that draw these."""
 
     bodies: tuple[int, ...]
     view: tuple[float, float, float] | None
@@ -38,7 +37,7 @@ class OfKind(TypedDict):
 
 @command
 def plot(
-    what: Annotated[tuple[str, ...], Click(metavar="[KIND] STORE")],
+    what: Annotated[tuple[str, ...], ClickSettings(metavar="[KIND] STORE")],
     experiment: tuple[str, ...],
     where: str | None,
     output: str | None,
@@ -51,18 +50,23 @@ def plot(
     heading: bool = True,
     **of_kind: Unpack[OfKind],
 ) -> None:
-    """Plot everything that STORE has results for, or one KIND.
+    """Plot everything that STORE has results for, or only one KIND.
 
-    Kinds: order, error against step size; drift, errors of an invariant with their drift; work,
-    errors against their cost; energy and unit-length, errors over time; megno and lyapunov, how
-    nearby trajectories diverge; sphere, stored states as phase portraits and Poincaré sections;
-    scan, any result against any axis, as --x, --y, --hue and --col say.
-    `sweep ls plots` also lists those of installed plugins; those of the study's own plugins are
-    drawn once these are approved.
+    \b
+      order                errors against step size
+      drift                errors of an invariant, and their drift
+      work                 errors against their cost (work–precision diagram)
+      energy, unit-length  errors over time
+      megno, lyapunov      divergence of nearby trajectories
+      sphere               stored states as phase portraits and Poincaré sections
+      scan                 any result against any axis (--x, --y, --hue and --col)
 
-    With a KIND, -o name.pdf (or .svg, .png, …) writes that one picture. For a paper, set --width
-    and --font to the paper's; --data writes a row for each point, with its quantity, unit and
-    series.
+    `sweep ls plots` also lists the kinds of installed plugins. Kinds of the study's own plugins are
+    drawn if these are approved.
+
+    With a KIND, -o name.pdf (or .svg, .png, …) writes one picture to this file. For a paper, choose
+    --width and --font as in the paper. --data writes a row for each point, with its quantity, unit
+    and series.
 
     \b
     Example:
@@ -81,32 +85,33 @@ def plot(
           NAME-plots beside the store.
       --format [png|pdf|svg]  Format of the files in a directory.  [default: png]
       --width LENGTH  Width of each figure, for a paper: 3.4in, 86mm, 8.6cm, 246pt.
-      --font FAMILY  Font: serif, sans-serif, monospace, or one that is installed.
-      --heading/--no-heading  Heading above the figure; without it the text is printed, for the
-          paper's caption.
-      --across NAME  For the kind order, a panel for each value of NAME, as in sweep order --across.
+      --font FAMILY  Font: serif, sans-serif, monospace, or an installed font.
+      --heading/--no-heading  Draw a heading above the figure, or print its text instead, for the
+          caption in a paper.
+      --across NAME  For the kind order: draw a panel for each value of NAME, as in sweep order
+          --across.
       --data FILE.csv  Write the numbers of the figures to this file.
-      --body N  For the kind sphere, draw only this body; repeatable.
-      --view X Y Z  For the kind sphere, direction from which it is seen.
-      --x AXIS  For the kinds order, drift, work and scan, the axis that values are drawn against;
-          by default the scanned parameter with most values.
-      --y QUANTITY  For the kind scan, the result to draw: energy_error@max, global_error@end,
-          evaluations, or another column of sweep query.
-      --hue AXIS  For the kind scan, the axis that has a curve for each value.  [default:
+      --body N  For the kind sphere: draw only this body; repeatable.
+      --view X Y Z  For the kind sphere: direction to the observer.
+      --x AXIS  For the kinds order, drift, work and scan: the horizontal axis; by default the
+          scanned parameter with most values.
+      --y QUANTITY  For the kind scan: the result to draw, such as energy_error@max,
+          global_error@end, evaluations, or another column of sweep query.
+      --hue AXIS  For the kind scan: draw a curve for each value of this axis.  [default:
           integrator]
-      --col AXIS  For the kind scan, the axis that has a panel for each value.
+      --col AXIS  For the kind scan: draw a panel for each value of this axis.
     """
     kind, store = _kind_and_store(what)
     options = {name: value for name, value in of_kind.items() if value}
     kinds = _kinds_to_draw(kind, store, options)
     datasets = open_experiments(store, experiment, where if across else None)
     if across is not None and kind != "order":
-        raise InputError("--across is of the kind order: `sweep plot order STORE --across NAME`")
+        raise InputError("--across needs the kind order: `sweep plot order STORE --across NAME`")
     path = require_local_path(output or Store.at(store).product("-plots"))
     table = None if data is None else path_of_new_file(data, "data", "table", [".csv"])
     one = _is_one_picture(path, kind, layout)
     if not one and (path / "zarr.json").exists():
-        raise InputError(f"{path} is a store, and no place for pictures: give another directory")
+        raise InputError(f"{path} is a store; give another directory for pictures")
     with sweep.plots.page(width, font, heading):
         if across is not None:
             figure = sweep.plots.convergence_across(datasets, across)
@@ -119,7 +124,7 @@ def plot(
             raise InputError("nothing to draw. " + "\n".join(reasons))
         if one and len(drawn) > 1:
             raise InputError(
-                f"{path} is one picture, and {len(drawn)} experiments have results for it: "
+                f"{path} is one file, but there are pictures of {len(drawn)} experiments: "
                 f"{', '.join(name for name, _ in drawn)}. Choose one with -e NAME, or give "
                 "a directory",
                 key="experiment",
@@ -146,7 +151,7 @@ def plot(
 def _kind_and_store(what: tuple[str, ...]) -> tuple[str | None, str]:
     """Split ``[KIND] STORE`` into the name of the kind, or None, and the store."""
     if len(what) == 1 and what[0] in sweep.plots.KINDS and not Path(what[0]).exists():
-        raise InputError(f"`sweep plot {what[0]}` of which store? Write its path behind the kind")
+        raise InputError(f"`sweep plot {what[0]}` of which store? Write its path after the kind")
     if len(what) > 2:
         raise click.UsageError(f"expected a KIND and a STORE, found {' '.join(what)}")
     return (what[0] if len(what) == 2 else None), what[-1]
@@ -155,7 +160,20 @@ def _kind_and_store(what: tuple[str, ...]) -> tuple[str | None, str]:
 def _kinds_to_draw(
     kind: str | None, store: str, options: dict[str, Any]
 ) -> "Mapping[PlotKind, dict[str, Any]]":
-    """The kinds to draw with their options: the named one, the one that has options, or all."""
+    """Choose the kinds to draw: the named one, the first that has the options, or all.
+
+    Parameters
+    ----------
+    kind : str or None
+    store : str
+    options : dict
+        Arguments of the function that draws the kind.
+
+    Returns
+    -------
+    dict of PlotKind to dict
+        The kinds to draw with their options.
+    """
     offered: dict[str, PlotKind] = sweep.plots.KINDS
     if kind not in offered and not (kind is None and options):
         offered = offered | _kinds_of_plugins(store, kind)
@@ -171,17 +189,18 @@ def _kinds_to_draw(
         given = " or ".join("--body" if name == "bodies" else f"--{name}" for name in options)
         having = ", ".join(name for name, takes in taken.items() if takes)
         raise InputError(
-            f"the kind {kind} takes no {given}; kinds that do: {having or 'none'}", key="kind"
+            f"the kind {kind} takes no {given}; kinds that do: {having or 'none'}",
+            key="kind",
         )
     return {offered[kind]: options}
 
 
 def _kinds_of_plugins(store: str, name: str | None) -> "dict[str, PlotKind]":
-    """Kinds of plots that are not built in, by name.
+    """Kinds of plots of plugins, by name.
 
-    They come from plugins of the study that a store keeps, where this user has approved these, and
-    from installed plugins. A plugin that cannot be used is an error where a kind is asked for by
-    name, and else a line on standard error.
+    They come from installed plugins, and from approved plugins of the study that a store keeps. If
+    a plugin cannot be used, that is an error if a kind is asked for by name, and otherwise printed
+    to standard error.
     """
     library = sweep.plugins.Library(_approved_plot_plugins(store))
     kinds: dict[str, PlotKind] = {}
@@ -199,10 +218,10 @@ def _kinds_of_plugins(store: str, name: str | None) -> "dict[str, PlotKind]":
 
 
 def _approved_plot_plugins(store: str) -> "tuple[Plugin, ...]":
-    """The approved plugins with plots that a store keeps."""
+    """Approved plugins with kinds of plots that a store keeps."""
     try:
         kept = Store.at(store).attributes.get("plugins", {})
-        # Drawing runs no other plugin: results are taken from the store.
+        # Drawing needs no other plugins, since results are read from the store.
         drawing = {name: source for name, source in kept.items() if "PLOTS" in str(source)}
         return tuple(sweep.plugins.approved_plugins_of_store({"plugins": drawing}, store).values())
     except (InputError, TypeError, ValueError):
@@ -210,23 +229,23 @@ def _approved_plot_plugins(store: str) -> "tuple[Plugin, ...]":
 
 
 def _is_one_picture(path: Path, kind: str | None, suffix: str | None) -> bool:
-    """Whether the output is one picture; `InputError` if it is neither that nor a directory."""
+    """Whether the output is one picture rather than a directory; `InputError` if it is neither."""
     if path.is_dir() or not path.suffix[1:].isalpha():
         return False
     if path.suffix.lower() not in PICTURES:
         raise InputError(
-            f"{path} is no directory, and no picture ends in {path.suffix}: expected one of "
-            f"{', '.join(PICTURES)}, or a directory",
+            f"{path} is neither a directory nor a picture; expected a directory, or a file that "
+            f"ends in one of {', '.join(PICTURES)}",
             key="output",
         )
     if suffix is not None:
         raise InputError(
-            f"{path} is one picture, whose ending says its format: --format is of a directory",
+            f"the ending of {path} sets its format; --format needs a directory",
             key="format",
         )
     if kind is None:
         raise InputError(
-            f"{path} is one picture: say of which KIND, as in `sweep plot energy STORE -o {path}`",
+            f"{path} is one picture: give its KIND, as in `sweep plot energy STORE -o {path}`",
             key="output",
         )
     return True

@@ -1,4 +1,4 @@
-"""`sweep report`: a store as one HTML file, or several as a site of certificates."""
+"""`sweep report`: write one store as an HTML page, or several as a site of certificates."""
 
 from typing import Annotated
 
@@ -6,30 +6,30 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.options import Click, Count, Files, command
+from sweep.cli.options import ClickSettings, Count, Files, command
 from sweep.cli.output import echo
-from sweep.cli.terminal import Terminal, end
+from sweep.cli.terminal import Terminal, finish_command
 from sweep.store.store import Store
 
 
 @command
 def report(
-    stores: Annotated[Files, Click(metavar="STORE...")],
+    stores: Annotated[Files, ClickSettings(metavar="STORE...")],
     where: str | None,
     output: str | None,
     site: str | None,
     workers: Count | None,
     as_json: bool,
 ) -> None:
-    """Write what STORE answers as one HTML file: tables, pictures, failures, provenance.
+    """Write the results of STORE as one HTML file: tables, pictures, failures, provenance.
 
-    It opens offline, on a telephone too, and prints well. What is missing for an answer is said,
-    with what to add to the study.
+    The file needs no network and can be printed. If an analysis lacks results, the file says what
+    to add to the study.
 
-    With --site, write certificates of what one or more stores show of each integrator on each
-    system: its order, drift, defects and work, with a page that leads to the runs and the study.
-    There STORE may be a study, a file or a packaged study's name: what its store lacks is run
-    first, as by sweep run.
+    With --site, write certificates of each integrator on each system, from one or more stores: its
+    order, drift, structure defects and work, with an index page and links to the runs and the
+    study. Here STORE may also be a study, a file or a packaged study's name; runs that its store
+    lacks are computed first, as by sweep run.
 
     \b
     Example:
@@ -38,15 +38,15 @@ def report(
       sweep report --site certificates all-orders all-properties round-off
 
     Options:
-      -o, --output FILE  Where to; NAME-report.html beside the store if not.
-      --site DIR  Write certificates as static pages below DIR.
-      --workers N  With --site, local processes; one a core.
+      -o, --output FILE  HTML file to write; by default NAME-report.html beside the store.
+      --site DIR  Write certificates as static pages to DIR.
+      --workers N  With --site: number of local processes; by default one per core.
     """
     if site is None:
         if len(stores) > 1:
             raise InputError(
-                f"{len(stores)} stores are given, and a report is of one: give --site DIR for "
-                "certificates of several",
+                f"{len(stores)} stores are given, but a report is about one store; give --site "
+                "DIR for certificates of several",
                 key="STORE",
             )
         if workers is not None:
@@ -65,12 +65,12 @@ def report(
 
 
 def _completed(store: str, workers: int | None) -> Store:
-    """A store; of a study, one that it has been run into, or an exit as of `sweep run`."""
+    """A store, or the completed store of a study; exit as `sweep run` if it is not complete."""
     if sweep.store.names_existing_store(store):
         return Store.at(store)
     study, opened = sweep.store.resolve_study_and_store(store)
     click.echo(f"Store: {opened}", err=True)
     outcome = sweep.run(study, opened, workers=workers, watcher=Terminal(study.name, err=True))
     if not outcome.complete:
-        end(outcome)
+        finish_command(outcome)
     return Store.at(opened)

@@ -1,4 +1,4 @@
-"""`sweep reproduce`: numbers printed in a paper beside those computed here."""
+"""`sweep reproduce`: compare numbers printed in a paper with recomputed ones."""
 
 import contextlib
 import os
@@ -33,13 +33,13 @@ def reproduce(
     as_json: bool,
     step_factor: float = 1.0,
 ) -> None:
-    """Compute every number that PAPER prints of its results, and set it beside the printed one.
+    """Recompute every number that PAPER prints of its results, and compare it with the paper's.
 
     Papers: lee (Lee, Leok and McClamroch on two-spheres), mclachlan (McLachlan, Modin and Verdier
-    on spins) and celledoni (Celledoni, Çokaj, Leone, Murari and Owren on Lie group methods). Every
-    number is computed anew, with how far it agrees: in all digits, within the range of an
-    ensemble, in the order of magnitude, in behaviour, or not. Exit code 3: a number is outside its
-    bounds, 4: interrupted, and with --keep the same command goes on.
+    on spins) and celledoni (Celledoni, Çokaj, Leone, Murari and Owren on Lie group methods). For
+    each number, the table says how well it agrees: in all digits, within the range of an ensemble,
+    in order of magnitude, in behaviour, or not. Exit code 3: a number is outside its bounds; 4:
+    interrupted. With --keep, the same command resumes after an interruption.
 
     \b
     Example:
@@ -47,12 +47,12 @@ def reproduce(
       sweep reproduce lee --only figure-3.2 --plots
 
     Options:
-      --only PART  Compute only this part or figure, as figure-3.2 or 'Example 1'; may be repeated.
+      --only PART  Compute only this part or figure, such as figure-3.2 or 'Example 1'; repeatable.
       --plots  Also draw the counterparts of the paper's figures.
       -o, --output DIR  Directory of the plots; by default ./PAPER-plots.
-      --keep DIR  Keep the stores in DIR, and resume from stores there.
+      --keep DIR  Keep the stores in DIR, and resume from the stores in it.
       --step-factor X  Multiply every step size by X.
-      --workers N  Local processes; by default one per core.
+      --workers N  Number of local processes; by default one per core.
     """
     check_known("paper", paper, sweep.papers.PAPERS, key="PAPER")
     chosen = sweep.papers.PAPERS[paper].only(only)
@@ -80,14 +80,14 @@ def reproduce(
             for path in _save_paper_plots(chosen, datasets, directory):
                 click.echo(path, err=as_json)
     if step_factor != 1.0:
-        text = f"Step sizes are multiplied by {step_factor:g}; the bounds are those of the original"
+        text = f"Step sizes are multiplied by {step_factor:g}; bounds are for the original ones"
         click.echo(text, err=True)
     if not all(row.holds for row in rows):
         sys.exit(DOES_NOT_HOLD)
 
 
 def _check_directory(path: Path, key: str) -> None:
-    """Raise `InputError` for a directory that cannot be made, before anything is computed."""
+    """Raise `InputError`, before anything is computed, if a directory cannot be created."""
     above = path.absolute()
     while not above.exists():
         above = above.parent

@@ -34,7 +34,7 @@ COLOUR = "#0072B2"
 
 
 def draw_chain_convergence(spatial: xr.Dataset, planar: xr.Dataset) -> Figure:
-    """Figure 5: errors of the Lie group methods at the end against the step size."""
+    """Figure 5: errors of the Lie group methods at the final time against the step size."""
     figure = new_figure(10.0, 4.6)
     axes = figure.subplots(1, 2, sharey=True)
     for ax, dataset, title in (
@@ -68,7 +68,7 @@ def _curve_styles_by_order(rows: Iterable[OrderEstimate]) -> dict[str, CurveStyl
         styles[row.integrator] = {
             "color": ORDERS[row.declared],
             "marker": MARKERS[place],
-            "ms": 7.4 - 1.0 * place,  # of curves that coincide the lower one still shows
+            "ms": 7.4 - 1.0 * place,  # curves beneath remain visible
             "lw": 0.9,
             "mec": "white",
             "mew": 0.5,
@@ -100,21 +100,21 @@ def _draw_departures_from_constraint(
     departure: Callable[[np.ndarray, np.ndarray], np.ndarray],
     apart: float,
 ) -> Figure:
-    """Departures of classical methods on a logarithmic axis, and below them of the others.
+    """Draw deviations from a constraint: of classical methods on a logarithmic axis, others below.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     error : str
-        The variable with the units.
+        The variable that has the units.
     name : str
-        The departure, as a formula.
+        The deviation, as a formula.
     departure : callable
-        The departure by q and ω of both links.
+        Computes the deviation from q and ω of both links.
     apart : float
-        Distance between the lines of the methods below, which have the same scale.
+        Distance between the lines of the methods in the lower panel, which have the same scale.
     """
-    departures = {}  # along time, from the spatial start, shape (times, links)
+    departures = {}  # over time, from the spatial start, shape (times, links)
     for label in dict.fromkeys(dataset["integrator"].values.tolist()):
         run = first_run_to_draw(dataset, label, initial_condition="celledoni_spatial")
         departures[label] = departure(*np.split(run["state"].values[0], 2, axis=1))

@@ -1,6 +1,6 @@
-"""What the claims of Celledoni, Çokaj, Leone, Murari and Owren are measured by.
+"""Measurements for the claims of Celledoni, Çokaj, Leone, Murari and Owren.
 
-Each function measures a number from a dataset of runs, or one for each run.
+Each function returns a number for a dataset of runs, or one for each run.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from sweep.papers.diagnostics import Array, states_of_runs
 def estimate_order_from_steps(dataset: xr.Dataset) -> float:
     """The order p̃ of the error estimate of an embedded pair, whose steps scale as tol^(1/(p̃ + 1)).
 
-    From the least-squares slope of the logarithm of the number of steps over that of the tolerance.
+    It follows from the least-squares slope of log number of steps over log tolerance.
     """
     logarithms = np.log(dataset["tolerance"].values), np.log(dataset["steps"].values)
     return -1.0 / np.polyfit(*logarithms, 1)[0] - 1.0
@@ -22,7 +22,7 @@ def estimate_order_from_steps(dataset: xr.Dataset) -> float:
 def distance_between_top_formulations(dataset: xr.Dataset) -> float:
     """The distance between Q and π of a heavy top on T*SO(3) and on T*(SO(3) × R³).
 
-    The largest Euclidean distance over time; for π it is relative to its size.
+    It is the largest Euclidean distance over time, for π relative to its norm.
     """
     rows = {"cotangent": [0, 1, 2, 3], "quadratic": [0, 1, 2, 4]}
     one, other = (
@@ -35,17 +35,28 @@ def distance_between_top_formulations(dataset: xr.Dataset) -> float:
 
 
 def component_peak_size(dataset: xr.Dataset, row: int, component: int) -> Array:
-    """The largest absolute value over time of a component of the state, interpolated."""
+    """The largest absolute value over time of a component of the state, interpolated in time.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    row, component : int
+        Position of the component in the state.
+
+    Returns
+    -------
+    ndarray, shape (run,)
+    """
     return _component_peaks(dataset, row, component)[:, 1]
 
 
 def component_peak_time(dataset: xr.Dataset, row: int, component: int) -> Array:
-    """The time of the `component_peak_size`."""
+    """The time of `component_peak_size`, with the same parameters."""
     return _component_peaks(dataset, row, component)[:, 0]
 
 
 def _component_peaks(dataset: xr.Dataset, row: int, component: int) -> Array:
-    """Time and size of the largest |value| of each run, at stationary points of a cubic spline."""
+    """Time and value of the largest |value| of each run, at stationary points of a cubic spline."""
     times, found = dataset["time"].values, []
     for values in states_of_runs(dataset)[:, :, row, component]:
         path = CubicSpline(times, values)

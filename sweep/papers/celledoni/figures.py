@@ -1,6 +1,6 @@
 """Counterparts of the figures of Celledoni, Çokaj, Leone, Murari and Owren.
 
-Each function takes the run tables of the experiments that ``claims.toml`` names beside the figure.
+Each function takes the run tables of the experiments that ``claims.toml`` lists for the figure.
 """
 
 from collections.abc import Callable

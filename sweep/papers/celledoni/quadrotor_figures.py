@@ -1,6 +1,6 @@
 """Counterparts of Figures 14 to 18 of Celledoni et al.: two quadrotors that carry a load.
 
-Each function takes the run table of one run, of the experiment with the load's path.
+Each function takes the run table of a single run, from the experiment with the load's path.
 """
 
 import json
@@ -50,8 +50,8 @@ def draw_quadrotor_snapshots(dataset: xr.Dataset) -> Figure:
     shown = np.linspace(0, len(load) - 1, SNAPSHOTS).astype(int)
     with rc_context({"grid.color": "0.88"}):
         figure = new_figure(7.6, 4.7)
-        figure.set_layout_engine("none")  # it would leave no room for the labels
-        # Axes3D, of which matplotlib has no types.
+        figure.set_layout_engine("none")  # an engine would leave no room for labels
+        # Axes3D, for which matplotlib has no types.
         ax: Any = figure.add_axes((-0.06, -0.14, 1.04, 1.22), projection="3d")
         ax.plot(*(wanted * UP).T, color=DESIRED, lw=1.2, ls="--", label="desired path of the load")
         ax.plot(*load[:, 0].T, color=LOAD, lw=1.2, label="path of the load")
@@ -70,7 +70,7 @@ def draw_quadrotor_snapshots(dataset: xr.Dataset) -> Figure:
 
 
 def _write_time_beneath_load(ax: Any, place: np.ndarray, time: xr.DataArray) -> None:
-    """Write the time beneath a load into an Axes3D."""
+    """Write the time beneath the load in an Axes3D."""
     ax.text(
         *(place - (0.0, 0.0, 0.12)), axis_label_with_units(time, f"{time.values:g}", "{} {}"),
         fontsize=8, ha="center", va="top", zorder=20,
@@ -79,14 +79,14 @@ def _write_time_beneath_load(ax: Any, place: np.ndarray, time: xr.DataArray) -> 
 
 
 def _draw_quadrotor(ax: Any, place: np.ndarray, arms: np.ndarray, colour: str) -> None:
-    """Draw a quadrotor as two crossed arms, along the columns of `arms`, into an Axes3D."""
+    """Draw a quadrotor in an Axes3D, as two crossed arms along the columns of `arms`."""
     for arm in arms.T:
         ends = place + np.outer((-ARM, ARM), arm * UP)
         ax.plot(*ends.T, color=colour, lw=1.8, solid_capstyle="round")
 
 
 def draw_quadrotor_load_position(dataset: xr.Dataset) -> Figure:
-    """Figure 15: components of the load's position and of the desired one."""
+    """Figure 15: components of the load's position and of its desired position."""
     figure = new_figure(9.5, 3.4)
     for ax, axis in zip(figure.subplots(1, 3), AXES, strict=True):
         _plot_over_time(ax, dataset, f"load_position_{axis}", color=LOAD, label="load")
@@ -121,7 +121,7 @@ def draw_quadrotor_link_directions(dataset: xr.Dataset) -> Figure:
 
 
 def draw_quadrotor_unit_length(dataset: xr.Dataset) -> Figure:
-    """Figure 18: departure of the directions of the links from unit length."""
+    """Figure 18: deviation of the directions of the links from unit length."""
     figure = new_figure(6.0, 3.6)
     axes = figure.subplots(2, 1, sharex=True, sharey=True)
     links = _state_rows_of_quadrotors(dataset, "q1", "q2")

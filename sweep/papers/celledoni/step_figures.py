@@ -1,4 +1,4 @@
-"""Counterparts of Figures 8 to 11 of Celledoni et al.: variable against constant steps."""
+"""Counterparts of Figures 8 to 11 of Celledoni et al.: variable and constant steps."""
 
 from itertools import product
 
@@ -34,7 +34,7 @@ MARKS = {
     "rkmk54": {"marker": "x", "ms": 3.0, "mew": 0.8},
     "rk45": {"marker": "+", "ms": 8.0, "mew": 0.6},
 }
-PEAK = (2.1, 3.0)  # the last part of the motion, in which ω_y has its peak
+PEAK = (2.1, 3.0)  # the time interval with the peak of ω_y, at the end of the motion
 
 
 # --- figures 8 and 10 ----------------------------------------------------------------------------
@@ -43,15 +43,15 @@ PEAK = (2.1, 3.0)  # the last part of the motion, in which ω_y has its peak
 def draw_step_adaptation(
     dataset: xr.Dataset, step_sizes: xr.Dataset, title: str, length: float
 ) -> Figure:
-    """Figures 8 and 10: errors at t = 3 for N links, and the step sizes of 20.
+    """Figures 8 and 10: errors at t = 3 for N links, and step sizes for 20 links.
 
     Parameters
     ----------
     dataset, step_sizes : xarray.Dataset
-        With several numbers of links; and with 20, and the step sizes along time.
+        Runs with several numbers of links; and runs with 20 links and recorded step sizes.
     title : str
     length : float
-        That of the 20 links.
+        Length of each of the 20 links.
     """
     figure = new_figure(9.5, 3.8)
     left, right = figure.subplots(1, 2)
@@ -74,7 +74,7 @@ def draw_step_adaptation(
 
 
 def _draw_step_sizes_along_time(ax: Axes, dataset: xr.Dataset) -> None:
-    """Step sizes along time: those of the adaptive methods, and the constant one."""
+    """Draw step sizes over time: those of the adaptive methods, and the constant one."""
     for label, style in METHODS.items():
         run = first_run_to_draw(dataset, label)
         ax.plot(run["time"], run["current_step_size"].values[0], lw=0.9, **style)
@@ -88,13 +88,13 @@ def _draw_step_sizes_along_time(ax: Axes, dataset: xr.Dataset) -> None:
 
 
 def _states_by_method(dataset: xr.Dataset) -> dict[str, np.ndarray]:
-    """The states of the double pendulum by integrator, each of shape (times, 4, 3)."""
+    """States of the double pendulum by integrator, each of shape (times, 4, 3)."""
     labels = (FINE, *METHODS)
     return {label: first_run_to_draw(dataset, label)["state"].values[0] for label in labels}
 
 
 def draw_double_pendulum_components(dataset: xr.Dataset) -> Figure:
-    """Figure 9: q and ω of both links along time."""
+    """Figure 9: q and ω of both links over time."""
     times, states = dataset["time"].values, _states_by_method(dataset)
     marks = {label: {"ls": "none", "markevery": 15} | mark for label, mark in MARKS.items()}
     figure = new_figure(9.5, 5.8)
@@ -116,7 +116,7 @@ def draw_double_pendulum_components(dataset: xr.Dataset) -> Figure:
 
 
 def draw_velocity_peak(dataset: xr.Dataset) -> Figure:
-    """Figure 11: step sizes, ω_y, its errors, and how fast it varies."""
+    """Figure 11: step sizes, ω_y, its errors, and its rate of change."""
     times = dataset["time"].values
     omega_y = {label: state[:, 2:, 1] for label, state in _states_by_method(dataset).items()}
     rate = CubicSpline(times, omega_y[FINE]).derivative()(times)

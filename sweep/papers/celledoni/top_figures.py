@@ -37,7 +37,7 @@ METHODS: dict[tuple[str, str], CurveStyle] = {
     ("SLGI θ = 1/2", "quadratic"): {"color": "black", "marker": "x", "ms": 4.0},
 }
 COMPONENTS = "xyz"
-COARSE, EVERY = 100, 4  # steps of 0.01 s that Figure 2 shows, and how many of them
+COARSE, EVERY = 100, 4  # number of steps of 0.01 s in Figure 2, and every how many are drawn
 FINE = "SLGI θ = 1/2"
 VIEW = View.along_direction(OBLIQUE)
 
@@ -47,7 +47,7 @@ def _method_label_of_formulation(label: str, formulation: str) -> str:
 
 
 def _vectors_along_run(run: xr.Dataset, name: str) -> np.ndarray:
-    """A quantity with three components of one run, shape (times, 3)."""
+    """A quantity of one run with three components, shape (times, 3)."""
     return np.stack([run[f"{name}_{axis}"].values[0] for axis in COMPONENTS], axis=1)
 
 
@@ -60,7 +60,7 @@ def _gravity_directions_in_body(run: xr.Dataset) -> np.ndarray:
 
 
 def draw_short_heavy_top_run(paths: xr.Dataset, long: xr.Dataset, orders: xr.Dataset) -> Figure:
-    """Figure 2: gravity in the body and the axis QX on [0, 1], and errors by the step size."""
+    """Figure 2: gravity in the body frame and axis QX on [0, 1], and errors by step size."""
     figure = new_figure(11.5, 6.6)
     parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
     for part, (inertia, title) in zip(parts, INERTIAS.items(), strict=True):
@@ -74,7 +74,7 @@ def draw_short_heavy_top_run(paths: xr.Dataset, long: xr.Dataset, orders: xr.Dat
 
 
 def _draw_gravity_in_body(ax: Axes, run: xr.Dataset) -> None:
-    """Draw the direction of MℓQ⁻¹Γ₀, dotted behind the sphere."""
+    """Draw the direction of MℓQ⁻¹Γ₀ on the sphere; the part on the far side is dotted."""
     directions = _gravity_directions_in_body(run)[None]
     draw_sphere_outline(ax, VIEW)
     draw_paths_on_sphere(ax, VIEW, directions, color="0.25", lw=0.8)
@@ -86,7 +86,7 @@ def _draw_gravity_in_body(ax: Axes, run: xr.Dataset) -> None:
 def _draw_top_axis_components(
     ax: Axes, fine: xr.Dataset, dataset: xr.Dataset, inertia: str
 ) -> None:
-    """Draw the components of QX by all methods with a large step, and by one with a small step."""
+    """Draw the components of QX: of all methods with a large step, of one with a small step."""
     for name, values in zip(COMPONENTS, _vectors_along_run(fine, "axis").T, strict=True):
         ax.plot(fine["time"], values, color="0.6", lw=0.8, zorder=1)
         place = (1.0, values[-1])
@@ -123,7 +123,7 @@ def _draw_heavy_top_orders(ax: Axes, dataset: xr.Dataset, inertia: str) -> None:
 
 
 def draw_long_heavy_top_run(dataset: xr.Dataset) -> Figure:
-    """Figure 3: energy error over 6000 steps, and where gravity points in the body."""
+    """Figure 3: energy error over 6000 steps, and direction of gravity in the body frame."""
     figure = new_figure(12.0, 5.4)
     axes = figure.subplots(2, 4, height_ratios=(1.0, 1.15))
     settings = product(INERTIAS.items(), (FINE, "SLGI θ = 0"))

@@ -1,6 +1,6 @@
 """Counterparts of the figures of Lee, Leok and McClamroch on two-spheres.
 
-Each function takes the run tables of the experiments that ``claims.toml`` names beside the figure.
+Each function takes the run tables of the experiments that ``claims.toml`` lists for the figure.
 """
 
 import json
@@ -35,12 +35,12 @@ VARIATIONAL: CurveStyle = {"color": "#D55E00", "ls": "-", "lw": 1.2}
 RUNGE_KUTTA: CurveStyle = {"color": "#0072B2", "ls": ":", "lw": 1.2}
 PROJECTED: CurveStyle = {"color": "black", "ls": "--", "lw": 1.0}
 FACES = 4  # subdivisions of the icosahedron: 5120 faces
-INSIDE = -1e-12  # a point on the edge of a face is in it
+INSIDE = -1e-12  # tolerance by which a point on the edge of a face is inside
 PERCENTILES = (5, 25, 50, 75, 95)
 
 
 def _draw_energy_and_unit_length(curves: Sequence[tuple[str, xr.Dataset, CurveStyle]]) -> Figure:
-    """Draw total energy and unit length error over time, of runs with their names and styles."""
+    """Draw total energy and unit length error over time, for runs with names and styles."""
     figure = new_figure(8.5, 3.6)
     left, right = figure.subplots(1, 2)
     for name, run, style in curves:
@@ -49,7 +49,7 @@ def _draw_energy_and_unit_length(curves: Sequence[tuple[str, xr.Dataset, CurveSt
         if np.isfinite(run["step_size"].values[0]):
             size = step_size_label(run)
         left.plot(time, run["energy"].values[0], label=f"{name}, {size}", **style)
-        shown = (time > 0) & (error > 0)  # the start is on the spheres
+        shown = (time > 0) & (error > 0)  # at the start, errors are 0
         right.plot(time[shown], error[shown], **style)
     run = curves[0][1]
     for ax in (left, right):
@@ -64,7 +64,7 @@ def _draw_energy_and_unit_length(curves: Sequence[tuple[str, xr.Dataset, CurveSt
 def draw_variational_against_rk45(
     runge_kutta: xr.Dataset, variational: xr.Dataset, **scan: Any
 ) -> Figure:
-    """Figures 3.1, 3.4 and 3.5: energy and unit length error of the two methods.
+    """Figures 3.1, 3.4 and 3.5: energy and unit length error of both methods.
 
     Parameters
     ----------
@@ -119,12 +119,12 @@ def draw_spring_example_by_methods(dataset: xr.Dataset) -> Figure:
 
 
 def _molecule_positions_and_velocities(dataset: xr.Dataset) -> list[np.ndarray]:
-    """q and ω of the run at every sample, each of shape (times, n, 3)."""
+    """Samples of q and ω of the run, each of shape (times, n, 3)."""
     return np.split(dataset["state"].values[0], 2, axis=1)
 
 
 def draw_molecule_trajectories(dataset: xr.Dataset) -> Figure:
-    """Figure 3.6: paths of the molecules seen from e3, between the vortices, and total energy."""
+    """Figure 3.6: paths of the molecules between the vortices, seen from e3, and total energy."""
     (paths, _), time = _molecule_positions_and_velocities(dataset), dataset["time"].values
     figure = new_figure(8.5, 3.9)
     left, right = figure.subplots(1, 2)
@@ -156,12 +156,12 @@ def _draw_sphere_outline(ax: Axes) -> None:
 def local_averages_on_mesh(
     mesh: Icosphere, positions: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Average values over each face of a mesh and the faces that touch it; NaN without points.
+    """Average values over each face of a mesh and the faces that touch it.
 
     Parameters
     ----------
     mesh : systems.mechanical.icosphere.Icosphere
-        f faces.
+        A mesh with f faces.
     positions : ndarray, shape (n, 3)
         Unit vectors of the points.
     values : ndarray, shape (n,)
@@ -170,6 +170,7 @@ def local_averages_on_mesh(
     Returns
     -------
     ndarray, shape (f,)
+        NaN where these faces have no point.
     """
     corners = mesh.vertices[mesh.faces]
     sides = np.cross(corners, np.roll(corners, -1, axis=1))  # (f, 3 sides, 3)
@@ -179,7 +180,8 @@ def local_averages_on_mesh(
     corner_of = csr_array(
         (np.ones(3 * count), (np.repeat(np.arange(count), 3), mesh.faces.ravel()))
     )
-    touching = (corner_of @ corner_of.T > 0).astype(float)  # each other or itself
+    # Faces touch if they have a common corner; a face touches itself.
+    touching = (corner_of @ corner_of.T > 0).astype(float)
     molecules = np.asarray(touching @ np.bincount(face, minlength=count))
     total = np.asarray(touching @ np.bincount(face, values, minlength=count))
     return np.divide(total, molecules, out=np.full(count, np.nan), where=molecules > 0)
@@ -218,7 +220,7 @@ def _draw_hemisphere_map(
     _draw_sphere_outline(ax)
     corners = mesh.vertices[mesh.faces]
     seen = sign * corners.sum(axis=1)[:, 2] > 0
-    flat = corners[seen][..., :2] * (sign, 1.0)  # from behind, left and right change places
+    flat = corners[seen][..., :2] * (sign, 1.0)  # seen from behind, left and right are exchanged
     ax.add_collection(
         PolyCollection(flat, facecolors=scale.to_rgba(values[seen]), edgecolors="face", lw=0.2)
     )

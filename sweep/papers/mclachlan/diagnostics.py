@@ -1,7 +1,6 @@
-"""What the claims of McLachlan, Modin and Verdier are measured by: spins and vortices.
+"""Measurements for the claims of McLachlan, Modin and Verdier about spins and vortices.
 
-Each function measures a number from a dataset of runs, or one for each run, from the states that
-are recorded.
+Each function computes a number for a dataset of runs, or one for each run, from recorded states.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from integrators.status import COMPLETE
 from sweep.analysis.runs.selection import integrator_descriptions
 from sweep.papers.diagnostics import Array, states_of_runs, system_of_run, system_parameter_of_runs
 
-POINTS = 13  # samples used to interpolate a return
+POINTS = 13  # number of samples for the interpolation of a return
 
 # --- rotations -----------------------------------------------------------------------------------
 
@@ -63,7 +62,8 @@ def step_angle_residual(dataset: xr.Dataset) -> Array:
 def step_angle_distance_from_leapfrog(dataset: xr.Dataset) -> Array:
     """The distance of `mean_first_spin_step_angle` from the angle of a leapfrog step.
 
-    The latter is the argument of the eigenvalues of the Störmer–Verlet step for q̈ = −λ² q.
+    The angle of a leapfrog step is the argument of the eigenvalues of the Störmer–Verlet step for
+    q̈ = −λ² q.
     """
     squares = rotation_by_step(dataset) ** 2
     steps = [[[1.0 - 0.5 * s, 1.0], [0.25 * s * s - s, 1.0 - 0.5 * s]] for s in squares]
@@ -92,10 +92,10 @@ def spin_chain_turning_rates(dataset: xr.Dataset) -> Array:
 
 
 def turning_rate_residual(dataset: xr.Dataset) -> Array:
-    """The distance of `spin_chain_turning_rates` from the exact −2(1 − cos(2π/n)) cos θ.
+    """The distance of `spin_chain_turning_rates` from the exact rate −2(1 − cos(2π/n)) cos θ.
 
-    That is the angular velocity of n equidistant spins on a circle of latitude, since the two
-    neighbours of a spin add up to 2 (cos(2π/n) sin θ …, cos θ).
+    This is the angular velocity of n equidistant spins on a circle of latitude, since the sum of
+    the two neighbours of a spin is 2 (cos(2π/n) sin θ …, cos θ).
     """
     count, colatitude = system_parameter_of_runs(dataset, "count"), dataset["colatitude"].values
     exact = -2.0 * (1.0 - np.cos(2.0 * np.pi / count)) * np.cos(colatitude)
@@ -104,7 +104,7 @@ def turning_rate_residual(dataset: xr.Dataset) -> Array:
 
 # --- symmetries ----------------------------------------------------------------------------------
 
-TURN = np.array(  # by 1 about (1, 2, 2)/3, as the studies turn their starts
+TURN = np.array(  # rotation by 1 rad about (1, 2, 2)/3, as in the studies
     [
         [0.5913798274383464, -0.45882561339818423, 0.663135699679011],
         [0.663135699679011, 0.7446123921489666, -0.07618024198847204],
@@ -113,7 +113,7 @@ TURN = np.array(  # by 1 about (1, 2, 2)/3, as the studies turn their starts
 )
 TRANSFORMS: dict[str, Callable[[Array], Array]] = {  # of states, shape (…, rows, 3)
     "turn": lambda w: w @ TURN.T,  # all spins by the same rotation
-    "shift": lambda w: np.roll(w, 1, axis=-2),  # every spin to the next place on a closed chain
+    "shift": lambda w: np.roll(w, 1, axis=-2),  # every spin moves to the next place of a chain
     "invert": np.negative,
     "mirror": lambda w: w * np.array([1.0, 1.0, -1.0]),  # e3 ↦ −e3
 }
@@ -124,16 +124,20 @@ def distance_from_transformed_run(
 ) -> float:
     """The largest distance over time between the image of one run under ψ and another run.
 
-    It vanishes for a method with the symmetry, Φ ∘ ψ = ψ ∘ Φ', with the map Φ' of the transformed
-    system.
+    It vanishes for a method with the symmetry Φ ∘ ψ = ψ ∘ Φ', where Φ' is the map of the
+    transformed system.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     transform : str
-        ψ, one of `TRANSFORMS`.
+        ψ, a key of `TRANSFORMS`.
     one, other : dict of str to object
-        Coordinates along ``run`` that select the run from w, and the run from ψ(w).
+        Coordinates along ``run`` that select the runs that start at w and at ψ(w).
+
+    Returns
+    -------
+    float
     """
     first, second = (
         states_of_runs(dataset)[
@@ -153,7 +157,11 @@ def distance_after_reversal(dataset: xr.Dataset, transform: str) -> Array:
     ----------
     dataset : xarray.Dataset
     transform : str
-        R, one of `TRANSFORMS`.
+        R, a key of `TRANSFORMS`.
+
+    Returns
+    -------
+    ndarray, shape (run,)
     """
     reverse, found = TRANSFORMS[transform], []
     span = float(np.ptp(dataset["time"].values))
@@ -165,7 +173,7 @@ def distance_after_reversal(dataset: xr.Dataset, transform: str) -> Array:
 
 
 def images_of_run(dataset: xr.Dataset, run: int, states: Array, steps: int) -> Array:
-    """The images of states under a number of steps of a run's integrator and step size.
+    """Images of states under several steps with the integrator and step size of a run.
 
     Parameters
     ----------
@@ -186,7 +194,7 @@ def images_of_run(dataset: xr.Dataset, run: int, states: Array, steps: int) -> A
     ).states[:, -1]  # fmt: skip
 
 
-QUOTIENT = 2.0**-7  # spacing of the difference quotients, whose error is its 6th power
+QUOTIENT = 2.0**-7  # spacing of difference quotients; their error is of order 6 in it
 WEIGHTS = {1: 45.0 / 60.0, 2: -9.0 / 60.0, 3: 1.0 / 60.0}
 
 
@@ -196,7 +204,7 @@ def jacobian_by_quotients(function: Callable[[Array], Array], point: Array) -> A
     Parameters
     ----------
     function : callable
-        From points, shape (members, n, 3), to values of the same shape.
+        Maps points, shape (members, n, 3), to values of the same shape.
     point : ndarray, shape (n, 3)
 
     Returns
@@ -212,10 +220,10 @@ def jacobian_by_quotients(function: Callable[[Array], Array], point: Array) -> A
 
 
 def poisson_defect(dataset: xr.Dataset) -> Array:
-    """max |J K(w) Jᵀ − K(W)|/max |K(w)| of a step from w to W, with its Jacobian J on R³ⁿ.
+    """Poisson defect max |J K(w) Jᵀ − K(W)|/max |K(w)| of a step from w to W, with Jacobian J.
 
     K(w) has the blocks K_i v = −w_i × v/κ_i of the Lie–Poisson bracket, (8) of McLachlan et al.
-    with strengths. A map with J K(w) Jᵀ = K(W) is Poisson.
+    with strengths κ. A map with J K(w) Jᵀ = K(W) is a Poisson map.
     """
     found = []
     for run, (start, *_) in enumerate(states_of_runs(dataset)):
@@ -228,7 +236,7 @@ def poisson_defect(dataset: xr.Dataset) -> Array:
 
 
 def _poisson_tensor(w: Array, strengths: Array) -> Array:
-    """K(w), shape (3n, 3n)."""
+    """The matrix K(w) of `poisson_defect`, shape (3n, 3n)."""
     blocks = -np.cross(w[:, None], np.eye(3)).swapaxes(1, 2) / strengths[:, None, None]
     return block_diag(*blocks)
 
@@ -241,21 +249,22 @@ def largest_change_of_lengths(dataset: xr.Dataset) -> Array:
 
 # --- vortices ------------------------------------------------------------------------------------
 
-HALF_TURNS = np.array([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1]])  # none, e3, e1, e2
+# Diagonals of the identity, and of the half turns about e3, e1 and e2.
+HALF_TURNS = np.array([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1]])
 
 
 def vortex_distance_from_normal_form(dataset: xr.Dataset) -> Array:
     """The largest distance over time of four vortices from C(θ, φ), (15) of McLachlan et al.
 
-    The rows of C(θ, φ) are a vector and its images under the half turns about e3, e1 and e2,
-    which with the identity are a group. The distance is the largest |w_i − R_i w_1|.
+    The rows of C(θ, φ) are a vector and its images under the half turns R_i about e3, e1 and e2,
+    which form a group with the identity. The distance is the largest |w_i − R_i w_1|.
     """
     w = states_of_runs(dataset)
     return np.linalg.norm(w - HALF_TURNS * w[:, :, :1], axis=-1).max(axis=(1, 2))
 
 
 def vortex_distance_from_invariant_manifold(dataset: xr.Dataset) -> Array:
-    """The largest distance over time of four vortices from all A·C(θ, φ) with rotations A.
+    """The largest distance over time of four vortices from the set of A·C(θ, φ) with rotations A.
 
     Vortices are of this form if and only if half turns about three orthogonal axes permute them,
     that is, if they are the corners of a tetrahedron whose opposite edges are equally long. The
@@ -289,7 +298,7 @@ def tracer_distance_from_turns(dataset: xr.Dataset) -> Array:
 
 
 def vortex_distance_from_run_alone(dataset: xr.Dataset) -> Array:
-    """The largest distance of vortices in runs with tracers from those in the run without."""
+    """The largest distance between vortices in runs with tracers and in the run without."""
     tracers = system_parameter_of_runs(dataset, "tracers")
     (alone,) = np.flatnonzero(tracers == 0)
     w = states_of_runs(dataset)[:, :, : system_of_run(dataset, int(alone)).bodies]
@@ -306,19 +315,19 @@ def return_period(dataset: xr.Dataset) -> Array:
 
 
 def return_period_error(dataset: xr.Dataset, expected: float) -> Array:
-    """The distance of the `return_period` from an expected value."""
+    """The absolute difference between the `return_period` and an expected value."""
     return np.abs(return_period(dataset) - expected)
 
 
 def distance_at_first_return(dataset: xr.Dataset) -> Array:
-    """The distance of a run from its start after its `return_period`."""
+    """The distance between a run and its start after the `return_period`."""
     return _first_returns(dataset)[:, 1]
 
 
 def _first_returns(dataset: xr.Dataset) -> Array:
     """Time and distance of the closest approach to the start at the first return of each run.
 
-    It solves (p(t) − w_0)·p'(t) = 0 for a polynomial p that interpolates the states around it.
+    The time solves (p(t) − w_0)·p'(t) = 0, where the polynomial p interpolates nearby states.
     """
     times, found = dataset["time"].values, []
     for states in states_of_runs(dataset).reshape(dataset.sizes["run"], len(times), -1):
@@ -326,7 +335,7 @@ def _first_returns(dataset: xr.Dataset) -> Array:
         near = away < np.linalg.norm(np.diff(states, axis=0), axis=1).max()
         back = np.flatnonzero(near & np.logical_or.accumulate(~near))
         if not back.size:
-            raise InputError(f"the run is not back at its start within T = {times[-1]:g}")
+            raise InputError(f"the run does not return to its start within T = {times[-1]:g}")
         nearest = back[0] + int(np.argmin(away[back[0] : back[0] + 3]))
         around = slice(max(nearest - POINTS // 2, 0), nearest + POINTS // 2 + 1)
         path = BarycentricInterpolator(times[around], states[around], rng=0)

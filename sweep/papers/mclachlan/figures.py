@@ -1,6 +1,6 @@
 """Counterparts of the figures of McLachlan, Modin and Verdier on the spherical midpoint method.
 
-Each function takes the run tables of the experiments that ``claims.toml`` names beside the figure.
+Each function takes the run tables of the experiments that ``claims.toml`` lists for the figure.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +40,7 @@ SPHERICAL: CurveStyle = {"color": "#D55E00", "ls": "-", "lw": 1.2}
 CLASSICAL: CurveStyle = {"color": "#0072B2", "ls": ":", "lw": 1.2}
 MOSER_VESELOV: CurveStyle = {"color": "black", "ls": "--", "lw": 1.0}
 LEVELS = LinearSegmentedColormap.from_list(
-    "levels", colormaps["viridis"](np.linspace(0.0, 0.88, 256))  # without yellow, too pale
+    "levels", colormaps["viridis"](np.linspace(0.0, 0.88, 256))  # without yellow, which is too pale
 )  # fmt: skip
 METHODS = (
     ("moser_veselov", "discrete Moser–Veselov", {**MOSER_VESELOV, "marker": "D", "ms": 4}),
@@ -52,21 +52,21 @@ SIDES = (VIEW, VIEW.view_from_behind)
 
 
 def _draw_empty_sphere_sides(axes: Iterable[Axes]) -> Iterator[tuple[Axes, View]]:
-    """Draw an empty disc on each of two axes, and yield these with the views of their sides."""
+    """Draw an empty disc on each of two axes; yield the axes with the views of both sides."""
     for ax, view in zip(axes, SIDES, strict=True):
         draw_sphere_outline(ax, view)
         yield ax, view
 
 
 def _states_of_first_spin(dataset: xr.Dataset) -> np.ndarray:
-    """w of the first spin, shape (runs, times, 3)."""
+    """States w of the first spin, shape (runs, times, 3)."""
     return dataset["state"].values[:, :, 0]
 
 
 def _draw_phase_portrait(
     axes: Iterable[Axes], dataset: xr.Dataset, draw: Callable[..., object]
 ) -> ScalarMappable:
-    """Draw the trajectories of the first spin on both sides of the sphere; its scale of colours."""
+    """Draw trajectories of the first spin on both sides of the sphere; return the colour scale."""
     paths, energy = _states_of_first_spin(dataset), dataset["energy"].values[:, 0]
     scale = ScalarMappable(Normalize(energy.min(), energy.max()), LEVELS)
     for ax, view in _draw_empty_sphere_sides(axes):
@@ -84,7 +84,7 @@ def _draw_path_on_sphere(ax: Axes, view: View, path: np.ndarray, color: Any) -> 
 
 
 def draw_free_rigid_body(dataset: xr.Dataset) -> Figure:
-    """Figure 2: phase portraits of the free rigid body, of both inertias."""
+    """Figure 2: phase portraits of the free rigid body, for both inertias."""
     titles = {"printed": "I = (1, 2, 4), as printed", "figure": "I = (1, 4/3, 2), of section 3.3"}
     figure = new_figure(7.4, 6.8)
     for axes, (label, title) in zip(figure.subplots(2, 2), titles.items(), strict=True):
@@ -101,7 +101,7 @@ def draw_errors_of_three_methods(printed: xr.Dataset, used: xr.Dataset) -> Figur
     Parameters
     ----------
     printed, used : xarray.Dataset
-        With the printed inertia, and with that of section 3.3.
+        Runs with the printed inertia, and with that of section 3.3.
     """
     figure = new_figure(8.5, 3.8)
     axes = figure.subplots(1, 2, sharey=True)
@@ -124,7 +124,7 @@ def draw_errors_of_three_methods(printed: xr.Dataset, used: xr.Dataset) -> Figur
 
 
 def draw_irreversible_body(portrait: xr.Dataset, pair: xr.Dataset) -> Figure:
-    """Figure 4: phase portrait, a trajectory of each of two methods, and their energy errors."""
+    """Figure 4: phase portrait, trajectories of two methods, and their energy errors."""
     methods = (
         (first_run_to_draw(pair, "implicit_midpoint"), "classical midpoint", "0.55"),
         (first_run_to_draw(pair, "spherical_midpoint"), "spherical midpoint", SPHERICAL["color"]),
@@ -153,8 +153,8 @@ def draw_irreversible_body(portrait: xr.Dataset, pair: xr.Dataset) -> Figure:
 def draw_invariant_manifold(dataset: xr.Dataset) -> Figure:
     """Figure 6: four vortices on the invariant manifold (15), and the half turns between them.
 
-    Each vortex, and its path over the period, is the image of the first under a half turn about an
-    axis.
+    Each vortex, and its path over the period, is the image of the first one under a half turn about
+    an axis.
     """
     paths = dataset["state"].values[0].swapaxes(0, 1)
     names = {
@@ -180,7 +180,7 @@ def draw_invariant_manifold(dataset: xr.Dataset) -> Figure:
 
 
 def _draw_edges_between_vortices(ax: Axes, view: View, vortices: np.ndarray) -> None:
-    """Draw the tetrahedron of the vortices, opposite edges alike: their lengths are equal."""
+    """Draw the tetrahedron of the vortices; opposite edges, which are equally long, look alike."""
     flat = vortices @ np.stack([view.right, view.up], axis=1)
     opposite = {"-": ([0, 1], [2, 3]), "--": ([0, 2], [1, 3]), ":": ([0, 3], [1, 2])}
     for style, edges in opposite.items():
@@ -189,7 +189,7 @@ def _draw_edges_between_vortices(ax: Axes, view: View, vortices: np.ndarray) -> 
 
 
 def draw_tracer_paths(dataset: xr.Dataset) -> Figure:
-    """Particles that four vortices carry, coloured by the height at which they began."""
+    """Draw particles that four vortices carry, coloured by their height at the start."""
     (run,) = np.flatnonzero(dataset["tracers"].values)
     states, times = dataset["state"].values[run], dataset["time"].values
     scale = ScalarMappable(Normalize(-1.0, 1.0), LEVELS)
@@ -212,7 +212,7 @@ def draw_tracer_paths(dataset: xr.Dataset) -> Figure:
 def draw_vortices(dataset: xr.Dataset) -> Figure:
     """Figure 7: trajectories of the first vortex on the invariant manifold.
 
-    Vortices meet at ±e_k; equilibria are those that Newton's method finds.
+    Vortices meet at ±e_k. The equilibria are found by Newton's method.
     """
     points = (
         (np.concatenate([np.eye(3), -np.eye(3)]), "o", "#D55E00", "two vortices meet"),

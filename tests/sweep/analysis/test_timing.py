@@ -92,7 +92,7 @@ def test_why_not_is_said_with_what_to_add():
         "the experiment needs `repeat = 5` and a longer duration"
     )
     assert why(work_table(timed(0.1, repeats=5, apart=0.2), "global_error")).startswith(
-        "CPU times cannot be compared, with two least that are more than 10 % apart: the "
+        "CPU times cannot be compared, with the two shortest more than 10 % apart: the "
         "experiment needs more repeats on an idle machine"
     )
     assert why(work_table(timed(6e-3, repeats=5), "global_error")).startswith(

@@ -158,7 +158,7 @@ def test_just_the_failed_ones_run_again(copy, ended, command, arrays, assert_sam
     said = command(copy.parent, "retry", "steps.zarr", "--where", "gravity > 5", code=3).stdout
     before, after = arrays(ended, "pendulum"), arrays(copy, "pendulum")
     again = (before["status"] > 0) & (before["gravity"] > 5)
-    assert f"pendulum: {again.sum()} runs that failed are tried again" in said
+    assert f"pendulum: computing {again.sum()} failed runs again" in said
     changed = before["cpu_time"] != after["cpu_time"]
     assert changed.tolist() == again.tolist() and again.any()
     assert_same_runs(ended, copy, "pendulum")
@@ -184,7 +184,7 @@ def test_what_chooses_no_run_changes_nothing(copy, command, fingerprint):
         assert all(words in wrong for words in said)
     assert not (place / "made").exists()
     none = command(place, "retry", "steps.zarr", "--where", "step_size < 0.1").stdout
-    assert none == "No run that failed is to be tried again.\n"
+    assert none == "There is no failed run to compute again.\n"
     assert fingerprint(copy) == before
 
 
@@ -251,4 +251,4 @@ def test_watching_on_a_terminal_and_elsewhere(copy):
             shown += os.read(screen, 100_000)
     os.close(screen)
     assert drawn.wait(timeout=HANG) == 0 and b"time left" in shown
-    assert b"Nobody runs it now; `sweep run steps.zarr` goes on." in shown
+    assert b"No process runs it now; `sweep run steps.zarr` resumes." in shown

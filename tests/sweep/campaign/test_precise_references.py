@@ -85,7 +85,7 @@ def test_orders_are_measured_far_below_round_off_of_doubles(store):
     double = rows[EIGHTH]
     assert used(double) < 4
     (fine,) = order_table(data.query(run=f"integrator == '{EIGHTH}' and step_size < 0.03"))
-    assert "within 100 times what round-off can be wrong by" in fine.reason
+    assert "within 100 times the uncertainty from round-off" in fine.reason
 
 
 @slow
@@ -98,7 +98,7 @@ def test_a_reference_limits_what_orders_rest_on(store, made):
     )
     for name in (f"{TENTH} (double-double)", f"{EIGHTH} (double-double)"):
         assert used(loose[name]) < used(tight[name])
-    assert "what the reference can be wrong by" in loose[f"{TENTH} (double-double)"].reason
+    assert "the uncertainty from the reference" in loose[f"{TENTH} (double-double)"].reason
 
 
 @slow

@@ -218,7 +218,7 @@ def test_the_command_writes_the_answer_a_picture_and_a_study(two, command, tmp_p
     assert "top: valid" in command(tmp_path, "check", "some.toml").stdout
     assert "integrators until t = 2" in done.stderr
     assert "recommended" in (tmp_path / "a.svg").read_text()
-    assert "Wrote a.toml" in done.stdout and "bounds are kept, and no drift" in done.stdout
+    assert "Wrote a.toml" in done.stdout and "bounds are kept, but no drift" in done.stdout
     assert "top-recommended: valid" in command(tmp_path, "check", "a.toml").stdout
     found = json.loads(command(tmp_path, *asked, "--json", "--keep", "s.zarr").stdout)
     assert found["best"]["integrator"] in ("rk4", "rk2_heun") and found["until"] == 2.0

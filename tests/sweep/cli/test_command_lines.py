@@ -477,7 +477,7 @@ def test_answers_about_the_runs_for_which_an_expression_holds(answers, store, qu
 
 
 def test_work(answers, store):
-    assert answers["work"].startswith("pendulum\nIt is not told which integrator needs")
+    assert answers["work"].startswith("pendulum\nIt is not known which integrator needs")
     assert "\nWork of a whole run, and size of the error, medians" in answers["work"]
     assert "Least evaluations by size of the global error and family" in answers["work"]
     tables = parsed(answers["work in json"])

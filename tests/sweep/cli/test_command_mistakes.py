@@ -158,7 +158,7 @@ COMMANDS = {
     ),
     "a picture that is none": (
         ["recommend", "mine.toml", "--energy-error", "1", "--plot", "answer.toml"],
-        "no picture ends in .toml",
+        "a picture cannot end in .toml",
     ),
     "a study over another": (
         ["recommend", "mine.toml", "--energy-error", "1", "--study", "other.toml"],
@@ -171,7 +171,7 @@ COMMANDS = {
     "a newer store to mend": (["verify", "young.zarr", "--repair"], "Update Geosweep"),
     "a newer store to retry": (["retry", "young.zarr"], "Update Geosweep"),
     "status of a newer store": (["status", "young.zarr"], "Update Geosweep"),
-    "watching failures": (["status", "test.zarr", "--watch", "--failures"], "--watch is not"),
+    "watching failures": (["status", "test.zarr", "--watch", "--failures"], "--watch cannot be"),
     "orders of no store": (["order", "none.zarr"], "none.zarr is not a store"),
     "drifts of no store": (["drift", "none.zarr"], "none.zarr is not a store"),
     "chaos of no store": (["chaos", "none.zarr"], "none.zarr is not a store"),
@@ -201,7 +201,7 @@ COMMANDS = {
     "export of no runs": (["export", "test.zarr", "new.nc", "--where", "steps < 0"], "There is"),
     "a structure of a quantity": (
         ["drift", "test.zarr", "--structure", "-q", "energy"],
-        "leave --quantity out",
+        "cannot be combined with --quantity",
     ),
     "two drift tables": (["drift", "test.zarr", "--arithmetic", "--structure"], "give one of them"),
     "orders across what is none": (

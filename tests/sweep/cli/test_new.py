@@ -27,6 +27,6 @@ def test_nothing_is_overwritten_and_names_are_checked(command, tmp_path):
     assert done.stderr.startswith("Error: own.toml exists;")
     assert not (tmp_path / "own.py").exists() and (tmp_path / "own.toml").read_text() == "mine"
     refused = command(tmp_path, "new", "system", "heavy_top", code=2).stderr
-    assert refused == "Error: the system 'heavy_top' is built in; expected a name of its own\n"
+    assert refused == "Error: the system 'heavy_top' is built in; give the plugin another name\n"
     refused = command(tmp_path, "new", "plot", "My-Plot", code=2).stderr
     assert "'My-Plot' is no name of a plugin; expected small letters" in refused

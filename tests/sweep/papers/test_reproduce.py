@@ -320,10 +320,10 @@ def test_the_closing_lines_count_each_agreement():
     assert "-2.0020e+00 – -1.9980e+00" in text and "inf" not in text
     assert "≥ 1.00e-01" in text and "≤ 1.00e-15" in text
     missed, first, *lines, last = text[text.index("4 of 10") :].splitlines()
-    assert missed.startswith("4 of 10 printed figures are not reproduced: further off")
+    assert missed.startswith("4 of 10 printed numbers are not reproduced: further off")
     assert "OUTSIDE" not in missed
-    assert first.startswith("6 of 10 printed figures are reproduced")
-    assert last.startswith("6 of 7 other computed values are within bounds")
+    assert first.startswith("6 of 10 printed numbers are reproduced")
+    assert last.startswith("6 of 7 other computed values are within their bounds")
     shown = {line[8:17].strip(): int(line[:6]) for line in lines}
     assert shown | {"not reproduced": 4} == counted
     assert {agreement.value for agreement in Agreement} == set(counted)

@@ -98,7 +98,7 @@ def test_period_between_samples():
 def test_a_run_that_is_not_back_yet_has_no_period():
     times = np.arange(0.0, 7.0, 0.1)
     dataset = states(circle(times, rate=0.8, colatitude=1.2), times)
-    with pytest.raises(InputError, match="not back at its start within T = 6.9"):
+    with pytest.raises(InputError, match="does not return to its start within T = 6.9"):
         diagnostics.return_period(dataset)
 
 

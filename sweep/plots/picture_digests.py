@@ -1,7 +1,7 @@
-"""Marks in the files of pictures, so that those of the same data need not be drawn again.
+"""Marks in picture files, so that pictures of unchanged data need not be drawn again.
 
-A mark holds a digest of what an experiment's pictures are drawn from, and their kinds. It needs no
-Matplotlib.
+A mark contains a digest of the data that the pictures of an experiment are drawn from, and the
+kinds of the pictures. This module does not need Matplotlib.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import xarray as xr
 
-MARK = re.compile(rb"geosweep ([0-9a-f]{64}) ([a-z0-9 -]+)\.")  # what follows may be any byte
-PNG_END = b"IEND\xaeB`\x82"  # which a file that was cut off lacks
+MARK = re.compile(rb"geosweep ([0-9a-f]{64}) ([a-z0-9 -]+)\.")  # any bytes may follow
+PNG_END = b"IEND\xaeB`\x82"  # missing if a file was cut off
 
 
 def digest_of_pictures(dataset: xr.Dataset, kinds: Iterable[str]) -> str:
-    """A digest of all that the pictures of an experiment are drawn from.
+    """Digest of all data that the pictures of an experiment are drawn from.
 
-    These are coordinates, attributes and what is known of each run, among which are its identity
-    and its measured times: a run that is computed again has others. So no series is read. Versions
-    of the package and of Matplotlib, and all code of `sweep`, count too.
+    The digest covers coordinates, attributes, and the variables of each run, which include its
+    identity and measured times. Since these differ when a run is computed again, series need not
+    be read. The versions of the package and of Matplotlib and the code of `sweep` are covered too.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        An experiment as `sweep.open_study` gives it.
+        An experiment from `sweep.open_study`.
     kinds : iterable of str
 
     Returns
@@ -61,19 +61,23 @@ def _hash_of_code() -> str:
 
 
 def picture_mark(digest: str, kinds: Iterable[str]) -> str:
-    """The text that each picture of an experiment keeps: the digest, and the kinds of all."""
+    """The mark in each picture of an experiment: the digest, and the kinds of all pictures."""
     return f"geosweep {digest} {' '.join(sorted(kinds))}."
 
 
 def unchanged_pictures(files: Mapping[str, Path], digest: str) -> list[str]:
-    """The kinds whose PNGs have a digest; none if one that was drawn with them is missing.
+    """Kinds whose PNG files have the digest; none if a picture that was drawn with them is missing.
 
     Parameters
     ----------
     files : dict of str to Path
-        Where the picture of a kind is, if there is one.
+        Files by kind; they need not exist.
     digest : str
-        As of `digest_of_pictures`.
+        Result of `digest_of_pictures`.
+
+    Returns
+    -------
+    list of str
     """
     texts = {kind: file.read_bytes() for kind, file in files.items() if file.is_file()}
     whole = {kind: text for kind, text in texts.items() if text.endswith(PNG_END)}
