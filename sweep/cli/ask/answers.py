@@ -87,7 +87,7 @@ def drift(
 
     The drift is the slope of the error over time, averaged over the initial conditions. It has a
     95 % confidence interval, and a bound, which is the end of the interval farther from 0.
-    `sweep guide drifts` defines the verdicts:
+    `sweep guide drift` defines the verdicts:
 
     \b
       linear                      a rate that differs from 0 and agrees in both halves
@@ -97,7 +97,7 @@ def drift(
       at round-off                no error above 16 roundings of the quantity
       no drift seen               no rate at 99.7 %; it may be as large as the bound
 
-    With fewer than 8 samples there is no verdict; `sweep guide drift` defines them all. With 8 starts or more, "spread ~ t^p" gives the
+    With fewer than 8 samples there is no verdict. With 8 starts or more, "spread ~ t^p" gives the
     growth of the spread over the starts: p is ½ for a random walk, as unbiased rounding causes it
     (Brouwer's law), 1 if each start drifts, and 0 if errors are bounded. Errors of vectors and of
     constraints are norms: they have no sign, and grow like √t in a random walk. They drift if their
