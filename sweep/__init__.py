@@ -29,7 +29,7 @@ _HOMES = {
     "drift_table": "sweep.tables.answers",
     "early_references": "sweep.store.failures:references_that_end_early",
     "errors": "sweep.errors",
-    "export": "sweep.exports.files",
+    "export": "sweep.exports.write",
     "extend": "sweep.campaign.extend",
     "failures": "sweep.store.failures:failed_runs",
     "grid": "sweep.tables.answers",

@@ -1,6 +1,7 @@
 """All errors of Geosweep.
 
-Those that a user can mend are `InputError`; a run that ended early and can go on is `Interrupted`.
+`InputError` is an error that the user can correct; `Interrupted` means that a run ended early and
+can be resumed.
 """
 
 import errno
@@ -28,19 +29,19 @@ __all__ = [
     "gather_each",
 ]
 
-MOST_PROBLEMS = 100  # of a study that are told; nobody reads more
-# The sentence at the end of a problem that lists names, as all integrators that would do.
+MOST_PROBLEMS = 100  # problems of a study that are reported; nobody reads more
+# A sentence at the end of a problem that lists names, such as all integrators that would fit.
 LIST_OF_NAMES = re.compile(r"[A-Z][^.:]*: (?P<names>[^,:]*(?:, [^,:]*){5,})$")
 
 
 class StudyError(InputError):
-    """A study that cannot be used; one line for each problem.
+    """A study that cannot be used, with a line for each problem.
 
     Parameters
     ----------
     *problems : str
-        Each as ``file:line: key.path: what is wrong, what was expected``; of very many, the first
-        are told. A long list of names that several end with is told once.
+        Each as ``file:line: key.path: what is wrong, what was expected``. The message has at most
+        the first `MOST_PROBLEMS`, and a long list of names in several problems only once.
     """
 
     def __init__(self, *problems: str) -> None:
@@ -50,7 +51,7 @@ class StudyError(InputError):
 
 
 def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
-    """The problems; later ones refer to a long list of names that an earlier one ends with."""
+    """Yield the problems, of which later ones refer to a long list of names in an earlier one."""
     seen = set()
     for problem in problems:
         listed = LIST_OF_NAMES.search(problem)
@@ -62,7 +63,24 @@ def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
 
 
 def gather_each(read: Callable[..., Any], *columns: Iterable[Any]) -> tuple[Any, ...]:
-    """``read`` of each row of some columns; the problems of all are reported together."""
+    """Call ``read`` for each row of some columns, and raise all their problems together.
+
+    Parameters
+    ----------
+    read : callable
+        Takes a value of each column; may raise `StudyError`.
+    *columns : iterable
+        Columns of the same length.
+
+    Returns
+    -------
+    tuple
+
+    Raises
+    ------
+    StudyError
+        With the problems of all rows.
+    """
     found, problems = list[Any](), list[str]()
     for row in zip(*columns, strict=True):
         try:
@@ -77,7 +95,18 @@ def gather_each(read: Callable[..., Any], *columns: Iterable[Any]) -> tuple[Any,
 def check_distinct_nodes(
     nodes: Iterable[Any], values: Iterable[Any], what: str, remedy: str = ""
 ) -> None:
-    """Refuse a value that stands twice."""
+    """Refuse a value that occurs twice.
+
+    Parameters
+    ----------
+    nodes : iterable
+        Where the values are in the study.
+    values : iterable
+    what : str
+        What a value is, for the message.
+    remedy : str
+        End of the message.
+    """
     first: dict[Any, Any] = {}
     for node, value in zip(nodes, values, strict=True):
         if value in first:
@@ -86,38 +115,37 @@ def check_distinct_nodes(
 
 
 class StoreError(InputError):
-    """A store that cannot take this study."""
+    """A store that cannot be used, or not with this study."""
 
 
 class CannotUnite(InputError):
-    """Studies that contradict each other, so that no store can have the runs of both."""
+    """Studies that contradict each other, so that one store cannot hold the runs of both."""
 
 
 class Unreachable(GeosweepError, OSError):
-    """An object store that does not do what it is asked, however often: says why."""
+    """An object store that fails despite retries; the message says why."""
 
     def __str__(self) -> str:
         return str(self.strerror)
 
     @classmethod
     def for_reason(cls, text: str) -> Self:
-        """One of this reason."""
+        """The error with a reason as its message."""
         return cls(errno.EIO, text)
 
 
 class Damaged(GeosweepError):
-    """A file of a store that is not what was written, or cannot be read.
+    """A file of a store that was changed or cannot be read.
 
     Parameters
     ----------
     text : str
-        What is wrong with it.
+        What is wrong with the file.
     file : str
-        Its name, or those of its array and its chunk; empty where `text` says it, or it is not
-        known yet, see `sweep.store.files.ArrayFiles.damage`.
+        Name of the file, or of its array and chunk. It is empty if `text` contains it, or until
+        `sweep.store.files.ArrayFiles.damage` adds it.
     remedy : str
-        What to do about it; empty as long as it is not known which store it is of, see
-        `sweep.store.files.damage_of_store`.
+        What to do about it; empty until `sweep.store.files.damage_of_store` adds it.
     """
 
     def __init__(self, text: str, file: str = "", remedy: str = "") -> None:
@@ -130,17 +158,17 @@ class Damaged(GeosweepError):
 
 
 class Interrupted(GeosweepError, RuntimeError):
-    """The run ended early, for the reason given; what was running is committed or repeated."""
+    """A run ended early, for the reason given; running tasks are committed or will be repeated."""
 
 
 class TaskFailed(GeosweepError, RuntimeError):
-    """A task raised: says which and why."""
+    """A task raised an exception; the message says which task, and why."""
 
 
 class LeaseLost(GeosweepError):
-    """A task is fenced off: its session has ended, or another coordinator holds the store.
+    """A task is fenced off: its session has ended, or another coordinator holds the lease.
 
-    Workers only: a coordinator that has lost its lease is `Interrupted`, which ends its run.
+    Only workers raise it; a coordinator that has lost its lease raises `Interrupted`.
     """
 
 
@@ -149,7 +177,7 @@ class VersionMismatch(GeosweepError, RuntimeError):
 
 
 class StoreLost(GeosweepError, RuntimeError):
-    """The store of a run was moved, deleted or replaced while it ran: says what to do."""
+    """The store was moved, deleted or replaced during a run; the message says what to do."""
 
 
 class StoreUnseen(GeosweepError, RuntimeError):

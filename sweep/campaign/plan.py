@@ -45,7 +45,7 @@ from sweep.store.arrays import (
     coordinate_chunk_size,
     layout_of_group,
 )
-from sweep.store.diff import reference_samples, references_of_run_table
+from sweep.store.diff import count_reference_samples, references_of_run_table
 from sweep.store.files import references_group_name
 from sweep.store.studies import resolve_study_and_store
 from sweep.study import variables
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     import pandas
 
     from sweep.store.backends.places import Place
-    from sweep.store.diff import Entry, References
+    from sweep.store.diff import ExperimentDiff, References
     from sweep.store.files import RowNumbers
     from sweep.store.store import Store
     from sweep.study import Study
@@ -116,7 +116,7 @@ class ExperimentPlan:
 
     Parameters
     ----------
-    entry : sweep.store.diff.Entry
+    entry : sweep.store.diff.ExperimentDiff
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class ExperimentPlan:
         The `sweep.campaign.probe.Cost` of each kind.
     """
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: ExperimentDiff) -> None:
         self.entry, self.shard_rows = entry, create.layout_of_entry(entry).shard_rows
         self._work = _work_of_methods(entry.table)
         self._rows_of_systems = np.array([made.rows for made in entry.table.systems])
@@ -162,7 +162,7 @@ class ExperimentPlan:
             time_axis=experiment.time_axis,
             record=tuple(experiment.record),
             statistics=experiment.statistics,
-            reference_samples=reference_samples(experiment),
+            reference_samples=count_reference_samples(experiment),
             max_steps=experiment.max_steps,
         )
 
@@ -585,7 +585,7 @@ class Planner:
 
     Parameters
     ----------
-    entries : list of sweep.store.diff.Entry
+    entries : list of sweep.store.diff.ExperimentDiff
     check : callable
         Called in the thread that waits in `next_plans`; raises where the run is to end.
     on_preparation : callable
@@ -599,7 +599,7 @@ class Planner:
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[ExperimentDiff],
         check: Callable[[], object],
         on_preparation: Callable[[Preparation], object],
     ) -> None:

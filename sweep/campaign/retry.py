@@ -18,7 +18,7 @@ from sweep.store.lease.lease import acquire_lease
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep.mark import mark_runs_not_computed
+from sweep.store.upkeep.mark_runs import mark_runs_not_computed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def retry(
     among = (among,) if isinstance(among, str) else among
     study = stored_study(store, trust_plugins=trust_plugins)
     with acquire_lease(store) as lease:
-        fold.settle(store, lease)
+        fold.fold_leftovers(store, lease)
         entries = diff.diff_store_against_study(store, study)
         rows = rows_of_failed_runs(store, where, among)
         chosen(rows)

@@ -68,11 +68,11 @@ from sweep.store.commit import fold
 from sweep.store.files import are_runs_computed_to_sample
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import Lease, acquire_lease
-from sweep.store.lease.sessions import Presence, Session, code_hash
-from sweep.store.progress import Counter, Prediction, ProgressFile
+from sweep.store.lease.sessions import Session, StorePresence, code_hash
+from sweep.store.progress import Prediction, ProgressCounter, ProgressFile
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
-from sweep.store.upkeep.mark import mark_runs_not_computed
+from sweep.store.upkeep.mark_runs import mark_runs_not_computed
 from sweep.study import Study, variables
 from sweep.text import count_with_noun
 
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from sweep.clusters.workers import Worker
     from sweep.store.backends.places import Place
     from sweep.store.commit.records import Unfolded
-    from sweep.store.diff import Entry
+    from sweep.store.diff import ExperimentDiff
     from sweep.store.lease.holder import LeaseHolder
 
 
@@ -277,7 +277,7 @@ def run(
         acquire_lease(store, stop.request, stop.check, say_wait) as lease,
         requests.watching_for_cancellation(store, (lease.token, name), stop.request),
     ):
-        presence = Presence(store)
+        presence = StorePresence(store)
         coordinator = _Coordinator(store, study, lease, stop, watcher, checkpoint_every, presence)
         with _stopping_if_not_storable(store), presence.noticed(), store.naming_damage():
             return coordinator.run(client, spec)
@@ -303,7 +303,7 @@ class _Coordinator:
     stop: StopRequest
     watcher: Watcher
     checkpoint_every: float
-    presence: Presence
+    presence: StorePresence
     # Of what is computed, known once there is a cluster.
     client: Client = field(init=False)
     session: Session = field(init=False)
@@ -314,7 +314,7 @@ class _Coordinator:
         """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
         if (root := self.store.existing_root()) is not None:
             self.presence.note_store()
-            fold.settle(self.store, self.lease)
+            fold.fold_leftovers(self.store, self.lease)
             root = self.store.root()
         entries = diff.diff_root_against_study(self.store, root, self.study)
         if not sessions.is_process_computing_tasks():  # else whoever submitted it has approved them
@@ -341,7 +341,7 @@ class _Coordinator:
             )
             return Outcome(self.store.place, tallies, str(reason))
 
-    def _compute_pending(self, entries: Sequence[Entry], connected: Connect) -> str:
+    def _compute_pending(self, entries: Sequence[ExperimentDiff], connected: Connect) -> str:
         """Create or grow the store and compute what is pending; returns why it stopped, or none."""
         check, cores = self.lease.check, os.cpu_count() or 1
         self.session = Session(uuid.uuid4().hex, self.lease.token, code_hash())
@@ -367,7 +367,7 @@ class _Coordinator:
             self.presence.begun(fold.begin_session(self.store, name, self.lease, is_new))
             return self._compute(planner)
 
-    def _create_or_grow_store(self, entries: Sequence[Entry]) -> bool:
+    def _create_or_grow_store(self, entries: Sequence[ExperimentDiff]) -> bool:
         """Create or grow the store, which is read anew from then on; whether it is a new one."""
         check = self.lease.check
         is_new = create.create_or_grow_store(self.store, self.study, entries, check)
@@ -434,7 +434,7 @@ class _Coordinator:
         References and runs that wait for none, then the others.
         """
         known = any(entry.known for entry in planner.entries)
-        counted = Counter(self.store).count() if known else ()
+        counted = ProgressCounter(self.store).count() if known else ()
         before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
         slots = count_tasks_at_once(self.client, self.stop.check)
         plans, count = planner.plans, 0
@@ -493,7 +493,9 @@ class _Coordinator:
         show()
 
 
-def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease: Lease) -> Outcome:
+def _fold_and_tally(
+    store: Store, entries: Sequence[ExperimentDiff], stopped: str, lease: Lease
+) -> Outcome:
     """Fold all records and end a complete session, if the lease is held; count what is done.
 
     A request to stop that finds all done has stopped nothing; who has lost the lease says so.
@@ -525,7 +527,7 @@ def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease:
     return outcome
 
 
-def _tally_experiment(store: Store, entry: Entry, unfolded: Unfolded | None) -> Tally:
+def _tally_experiment(store: Store, entry: ExperimentDiff, unfolded: Unfolded | None) -> Tally:
     arrays = store.arrays_of_group(entry.name, unfolded)
     counts, status = (arrays[name].values() for name in (variables.SAMPLE_COUNT.name, "status"))
     done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from sweep.clusters.profiles import Profile
     from sweep.store.backends.places import Place
-    from sweep.store.diff import Entry
+    from sweep.store.diff import ExperimentDiff
     from sweep.store.store import Store
     from sweep.study import Study
 
@@ -315,7 +315,7 @@ class _SubmittedRun(Watcher):
         found = submission_of_store(self.store)
         return found if found is not None and found.name == self.name else None
 
-    def compared(self, entries: Sequence[Entry]) -> None:
+    def compared(self, entries: Sequence[ExperimentDiff]) -> None:
         """Note that this process holds the lease, and runs the study."""
         self._note(state=RUNNING, host=platform.node(), attempt=_attempt_of_this_process())
 

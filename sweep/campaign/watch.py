@@ -13,14 +13,14 @@ from sweep.text import count_with_noun, format_duration
 if TYPE_CHECKING:
     from sweep.campaign.plan import ExperimentPlan
     from sweep.campaign.worker.task import Receipt, Task
-    from sweep.store.diff import Entry
+    from sweep.store.diff import ExperimentDiff
 
 
 class Watcher:
     """Callbacks of `sweep.run`, with its progress; a subclass shows what it overrides."""
 
-    def compared(self, entries: Sequence[Entry]) -> None:
-        """The study was compared with its store: an `Entry` for each experiment."""
+    def compared(self, entries: Sequence[ExperimentDiff]) -> None:
+        """The study was compared with its store: an `ExperimentDiff` for each experiment."""
 
     def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
         """All experiments are planned, as so many tasks for so many workers."""

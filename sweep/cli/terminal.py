@@ -15,7 +15,7 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.output import echo_json
 from sweep.cli.progress import ProgressLine
 from sweep.errors import Damaged
-from sweep.store.progress import Counter, Progress
+from sweep.store.progress import Progress, ProgressCounter
 from sweep.store.store import Store
 from sweep.text import count_with_noun
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sweep.campaign.plan import ExperimentPlan
     from sweep.campaign.run import Outcome
-    from sweep.store.diff import Entry
+    from sweep.store.diff import ExperimentDiff
     from sweep.study.run_table import RunTable
 
 
@@ -50,7 +50,7 @@ class Terminal(Watcher):
         self._line.close()
         click.echo(text, err=err)
 
-    def compared(self, entries: "Sequence[Entry]") -> None:
+    def compared(self, entries: "Sequence[ExperimentDiff]") -> None:
         """Print numbers of new, kept, continued and removed runs, and warnings."""
         new = sum(entry.new for entry in entries)
         kept = sum(entry.table.size for entry in entries) - new
@@ -159,4 +159,4 @@ def _print_outcome(outcome: "Outcome") -> None:
         return
     click.echo(f"{outcome.in_words}. To go on: {shlex.join(['sweep', *sys.argv[1:]])}")
     with contextlib.suppress(InputError, Damaged):
-        print_checkpoints(Counter(Store.at(outcome.store)).count())
+        print_checkpoints(ProgressCounter(Store.at(outcome.store)).count())

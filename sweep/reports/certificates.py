@@ -1,7 +1,7 @@
-"""Certificates: what stores show of each integrator on each system, and which experiment shows it.
+"""Certificates: what stores show about each integrator on each system.
 
-A certificate gathers the answers of all experiments, of all stores, that are about one integrator
-on one system. Its cells are their short forms, for a table of all integrators and systems.
+A certificate gathers the answers of all experiments, in all stores, about one integrator on one
+system. Its cells are short forms of the findings, for tables of all integrators and systems.
 """
 
 import functools
@@ -34,7 +34,7 @@ from sweep.tables import (
 from sweep.tables.answers import ANSWERS, LOOKS, Answer
 from sweep.text import format_number
 
-# Of several findings a cell shows the first of these, which is the worst news.
+# If there are several verdicts, a cell shows the worst: the one that comes first here.
 ORDERS_BY_NEWS = (REFUTED, CONFIRMED, UNDECIDED)
 DRIFTS_BY_NEWS = (
     drifts.LINEAR, drifts.UNSTEADY, drifts.EACH, drifts.WALK, drifts.AT_ROUND_OFF, drifts.NONE,
@@ -46,17 +46,17 @@ SYMMETRIC = {True: "; declared symmetric", False: "; declared not symmetric", No
 
 @dataclass(frozen=True)
 class Cell:
-    """A finding in short.
+    """The short form of a finding, for a table.
 
     Attributes
     ----------
     text : str
     meaning : str
-        A sentence with the numbers and the experiment that shows it.
+        A sentence with the numbers and the experiment that shows them.
     verdict : str
-        Empty where nothing is judged.
+        Empty if nothing is judged.
     look : str
-        How the verdict is coloured, as in `sweep.tables.answers.LOOKS`; empty for none.
+        Colour class of the verdict, as in `sweep.tables.answers.LOOKS`; empty for none.
     """
 
     text: str
@@ -65,25 +65,25 @@ class Cell:
     look: str = ""
 
 
-# What one experiment shows: how bad news it is, the least of which a cell shows; and the cell.
+# What one experiment shows: a sort key, smallest for the finding to show, and its cell.
 Finding = tuple[tuple[float, ...], Cell]
-# Of an error: how many integrators were measured at it, itself, and the work of all.
+# The number of integrators that were measured at an error, the error, and the work of all.
 Ranking = tuple[int, float, list[LeastWork]]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one experiment shows of one integrator.
+    """What one experiment shows about one integrator.
 
     Attributes
     ----------
     store, page : str
-        File name of the store; of its report on the site, without its ending.
+        File name of the store, and of its report on the site, without suffix.
     experiment : ExperimentReport
     label : str
-        The integrator's in the study.
+        Label of the integrator in the study.
     ranking : dict of str to (int, float, list of LeastWork)
-        By scanned values, the work of all integrators of the experiment.
+        The work of all integrators of the experiment, by scanned values.
     """
 
     store: str
@@ -94,12 +94,12 @@ class Evidence:
 
     @property
     def name(self) -> str:
-        """Store and experiment."""
+        """The names of store and experiment."""
         return f"{self.page}, {self.experiment.name}"
 
     @functools.cached_property
     def description(self) -> dict[str, Any]:
-        """What the store says of the integrator: its name, options, order, …"""
+        """The stored description of the integrator: its name, options, order, …"""
         return integrator_descriptions(self.experiment.runs)[self.label]
 
     @functools.cached_property
@@ -110,38 +110,38 @@ class Evidence:
 
     @property
     def facts(self) -> list[Fact]:
-        """What its runs are, in words."""
+        """The settings of its runs, in words."""
         return facts_of_runs(self.own_runs)
 
     @property
     def command(self) -> str:
-        """A command that shows all of its runs."""
+        """A command that lists all its runs."""
         chosen = f"integrator == {json.dumps(self.label, ensure_ascii=False)}"
         return shlex.join(["sweep", "query", self.store, chosen, "-e", self.experiment.name])
 
     def table_of_runs(self, most: int) -> Table:
-        """Its runs, or the first of them."""
+        """A table of its runs, at most `most` of them."""
         columns = ["run_id", *chosen_table_columns(self.own_runs, None)]
         return runs_as_table(self.own_runs, columns, limit=most)
 
     def rows(self, answer: str) -> list[Any]:
-        """Its rows of an answer; none where it has none."""
+        """The rows of an answer about this integrator."""
         return [row for row in self.experiment.rows(answer) if row.integrator == self.label]
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of one integrator on one system.
+    """What is known about one integrator on one system.
 
     Attributes
     ----------
     integrator, system : str
     family : str
-        Of the integrator.
+        Family of the integrator, in words.
     evidence : list of Evidence
-        Experiment by experiment, in the order of the stores.
+        One for each experiment, in the order of the stores.
     cells : dict of str to Cell
-        By the name of a measure, for those that are known; see `MEASURES`.
+        Cells by the name of their measure, if there is a finding; see `MEASURES`.
     """
 
     integrator: str
@@ -152,7 +152,7 @@ class Certificate:
 
     @property
     def sections(self) -> list[tuple[Answer, list[tuple[Evidence, list[str], list[Table]]]]]:
-        """Sentences and tables by answer and experiment; without answers that find nothing."""
+        """Sentences and tables by answer and experiment, without answers that have no rows."""
         found = []
         for answer in ANSWERS.values():
             shown = []
@@ -174,11 +174,11 @@ class Measure:
     Attributes
     ----------
     name, title, text : str
-        A word for it, its heading, and how to read it.
+        Name of the measure, its heading, and how to read it.
     section : str
-        The section of a certificate that shows the details.
+        The section of a certificate with the details.
     finding : callable
-        Makes a `Finding` of `Evidence`; None where there is nothing to show.
+        Makes a `Finding` from `Evidence`, or None if there is nothing to show.
     """
 
     name: str
@@ -188,7 +188,7 @@ class Measure:
     finding: Callable[[Evidence], Finding | None]
 
     def cell(self, evidence: Sequence[Evidence]) -> Cell | None:
-        """The finding of the worst news, and the experiment that shows it."""
+        """The cell of the worst finding, which names the experiment that shows it."""
         found = [(one, made) for one in evidence if (made := self.finding(one))]
         if not found:
             return None
@@ -201,12 +201,12 @@ class Measure:
 
 
 def gather_certificates(reports: dict[str, StoreReport]) -> list[Certificate]:
-    """The certificates that stores give, by the integrator's family, as the stores have them.
+    """Make the certificates of stores, sorted by the integrator's family.
 
     Parameters
     ----------
     reports : dict of str to StoreReport
-        By the file name that each has on the site.
+        Reports by their file name on the site.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def _evidence_of_experiment(
 
 
 def _integrator_and_system(evidence: Evidence) -> tuple[str, str]:
-    """The integrator's label, without the arithmetic, which is no other method; and the system."""
+    """The integrator's label without its arithmetic, so that both share a page; and the system."""
     arithmetic = evidence.description.get("options", {}).get("arithmetic", "")
     system = json.loads(evidence.experiment.runs.attrs["fixed"])["system"]
     return evidence.label.removesuffix(f" ({arithmetic})"), system
@@ -257,7 +257,7 @@ def _family(group: tuple[tuple[str, str], list[Evidence]]) -> str:
 
 
 def _find_order(evidence: Evidence) -> Finding | None:
-    """The most certain order; of adaptive integrators the error at the smallest tolerance."""
+    """The worst verdict on the order; for adaptive methods, the error at the least tolerance."""
     fixed, adaptive = fixed_and_adaptive(evidence.rows("order"))
     findings = [_finding_of_order(row) for row in fixed]
     findings += [
@@ -288,7 +288,7 @@ def _finding_of_order(row: Any) -> Finding:
 
 
 def _find_drift(evidence: Evidence, of_energy: bool) -> Finding | None:
-    """The worst verdict on the drift of the energy or its balance, or of all other quantities."""
+    """The worst verdict on the drift of the energy or its balance, or on all other quantities."""
     rows = [
         row
         for row in evidence.rows("drift")
@@ -305,7 +305,7 @@ def _find_drift(evidence: Evidence, of_energy: bool) -> Finding | None:
     of = f"; the worst of {len(quantities)} quantities" if len(quantities) > 1 else ""
     limit = f"|drift| at most {row.bound:.2g} {row.rate} (95 %)"
     meaning = f"{quantity}: {row.verdict}, {limit} over {row.span}{of}"
-    news = (-max(each.duration for each in rows),)  # of the experiment of the longest time
+    news = (-max(each.duration for each in rows),)  # the longest experiment is shown
     return news, Cell(text, meaning, row.verdict, LOOKS.get(row.verdict, ""))
 
 
@@ -344,14 +344,14 @@ def _find_reversal(evidence: Evidence) -> Finding | None:
 
 
 def _step_in_words(row: Any) -> str:
-    """Its step size or tolerance."""
+    """The step size or tolerance of a row, in words."""
     if math.isnan(row.step_size):
         return f" at tolerance {row.tolerance:g}"
     return f" at the step size {row.step_size:g}"
 
 
 def _find_work(evidence: Evidence) -> Finding | None:
-    """Evaluations over those of the cheapest integrator, where most were measured."""
+    """The work relative to the cheapest integrator, where most integrators were measured."""
     findings = [
         ((-count,), _work_cell(mine, ranked, level, where))
         for where, (count, level, ranked) in evidence.ranking.items()
@@ -362,9 +362,9 @@ def _find_work(evidence: Evidence) -> Finding | None:
 
 
 def _rank_by_work(experiment: ExperimentReport) -> dict[str, Ranking]:
-    """The smallest error at which most integrators were measured, and their work.
+    """Rank the integrators by their work for the same global error, for each scanned value.
 
-    Of the global error, for each combination of scanned values.
+    The error is the smallest at which the greatest number of integrators was measured.
     """
     rows = [row for row in experiment.rows("work") if row.error == GLOBAL]
     found = {}
@@ -380,7 +380,7 @@ def _rank_by_work(experiment: ExperimentReport) -> dict[str, Ranking]:
 
 
 def _work_cell(mine: LeastWork, ranked: Sequence[LeastWork], level: float, where: str) -> Cell:
-    """The cell of one integrator; what is only bounded from above is not ranked."""
+    """The cell of one integrator; it is not ranked if its work is only bounded from above."""
     measured = [reached for reached in ranked if reached.interpolated]
     first, bounded = measured[0], len(ranked) - len(measured)
     meaning = (
@@ -399,24 +399,24 @@ MEASURES = (
     Measure(
         "order",
         "Order of convergence",
-        "Measured orders, green where their 95 % interval confirms the declared one; of several "
-        "measurements a refuted one, else the most certain. Of adaptive integrators the error at "
-        "their smallest tolerance.",
+        "Measured orders, green if their 95 % interval confirms the declared order. Of several "
+        "measurements a refuted one is shown, otherwise the most certain. Adaptive integrators "
+        "have instead the error at their smallest tolerance.",
         "order",
         _find_order,
     ),
     Measure(
         "energy drift",
         "Drift of the energy",
-        "Or of its balance with the work of forces, over the longest time that was run. Green: no "
-        "drift is seen, or it is at round-off; red: it surely drifts.",
+        "Drift of the energy, or of its balance with the work of forces, over the longest time "
+        "that was run. Green: no drift is seen, or it is at round-off; red: it surely drifts.",
         "drift",
         functools.partial(_find_drift, of_energy=True),
     ),
     Measure(
         "other drift",
         "Drift of momenta, Casimirs and constraints",
-        "The worst that is found of any of them, over the longest time that was run.",
+        "The worst verdict on any of them, over the longest time that was run.",
         "drift",
         functools.partial(_find_drift, of_energy=False),
     ),
@@ -424,7 +424,7 @@ MEASURES = (
         "symplectic defect",
         "Symplectic defect",
         "max |JᵀΩJ − Ω| / max |Ω| of a step with the Jacobian J, the largest over starts and step "
-        "sizes; green where rounding explains it.",
+        "sizes; green if rounding explains it.",
         "structure",
         _find_defect,
     ),
@@ -439,9 +439,9 @@ MEASURES = (
     Measure(
         "work",
         "Work",
-        "Evaluations that are needed for a global error, over those of the integrator that was "
-        "measured to need fewest in the same experiment: the smallest power of ten at which most "
-        "were measured. ≤: its error is smaller already at its coarsest step.",
+        "Evaluations that are needed for a global error, relative to the integrator that needs the "
+        "fewest in the same experiment. The error is the smallest power of ten at which most "
+        "integrators were measured. ≤: at the coarsest step the error is already smaller.",
         "work",
         _find_work,
     ),

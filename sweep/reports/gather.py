@@ -1,4 +1,4 @@
-"""What a report says of a store, and of each of its experiments."""
+"""Gather the contents of a report on a store and its experiments."""
 
 import datetime
 import json
@@ -20,32 +20,33 @@ from sweep.store import provenance
 from sweep.store.backends.places import METADATA
 from sweep.store.failures import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
-from sweep.store.progress import Counter, Progress
+from sweep.store.progress import Progress, ProgressCounter
 from sweep.store.store import Store
 from sweep.tables import Table
 from sweep.tables.answers import ANSWERS, Answer
 from sweep.text import count_with_noun, format_number
 
-Fact = tuple[str, str]  # a name, and what is said of it
-MOST_FAILURES = 20  # of an experiment that are listed
-NO_PACKAGE = ("cpu", "libm", "system", "commit")  # of what an environment says
+Fact = tuple[str, str]  # a name and its value in words
+MOST_FAILURES = 20  # failed runs of an experiment that are listed
+NO_PACKAGE = ("cpu", "libm", "system", "commit")  # entries of an environment besides packages
 WORDS = {"every_step": "over every step", "none": "of the samples alone"}
 
 
 @dataclass(frozen=True)
 class Section:
-    """What an answer says of an experiment, or what is missing for it.
+    """An answer for an experiment, or what is missing for it.
 
     Attributes
     ----------
     answer : Answer
     rows : list
-        Of the answer; none where something is missing, or it has pictures alone.
+        Rows of the answer; empty if something is missing, or the answer consists of pictures.
     sentences : list of str
     tables : list of Table
     pictures : list of (EmbeddedPicture, str)
-        With what is said below each.
+        Pictures with their captions.
     missing : str
+        What is missing for the answer; empty if nothing is.
     """
 
     answer: Answer
@@ -58,15 +59,16 @@ class Section:
 
 @dataclass(frozen=True)
 class ExperimentReport:
-    """All that a report says of one experiment.
+    """The contents of a report about one experiment.
 
     Attributes
     ----------
     name, title, anchor : str
     runs : xarray.Dataset
+        The run table.
     sections : list of Section
     not_drawn : list of (str, str)
-        Kinds of pictures, and what is missing for them.
+        Kinds of pictures that cannot be drawn, and what is missing for them.
     progress : sweep.store.progress.Progress
     """
 
@@ -80,36 +82,36 @@ class ExperimentReport:
 
     @property
     def facts(self) -> list[Fact]:
-        """What it is, in words."""
+        """The settings of the experiment, in words."""
         return facts_of_runs(self.runs)
 
     def rows(self, answer: str) -> list[Any]:
-        """Rows of an answer; none where it has none."""
+        """The rows of an answer; empty if there are none."""
         return next((s.rows for s in self.sections if s.answer.name == answer), [])
 
 
 @dataclass(frozen=True)
 class StoreReport:
-    """What a report says of a store.
+    """The contents of a report on a store.
 
     Attributes
     ----------
     name, description : str
-        Of the study.
+        Name and description of the study.
     study : str
-        The study as written.
+        Text of the study.
     where : str or None
-        The expression that chose the runs.
+        The expression that selected the runs.
     summary : list of str
-        The answers of all experiments together.
+        The answers of all experiments, in short.
     experiments : list of ExperimentReport
     failures : list of (list of str, Table)
-        What failed runs share, and the first of them, by experiment.
+        For each experiment, sentences on what failed runs share, and a table of the first of them.
     unfinished : list of Progress
-        Experiments with runs that are not computed.
+        Experiments with runs that are not computed yet.
     provenance : list of (str, str)
     store : str
-        Its file name.
+        File name of the store.
     made : str
         When the report was made.
     """
@@ -128,10 +130,10 @@ class StoreReport:
 
 
 def gather_report(store: Store, where: str | None = None) -> StoreReport:
-    """What a report says of a store, see `sweep.report`."""
+    """Gather the contents of a report on a store, see `sweep.report`."""
     tree = open_study(store)
     tree = tree if where is None else query(tree, where)
-    progress = {each.experiment: each for each in Counter(store).count()}
+    progress = {each.experiment: each for each in ProgressCounter(store).count()}
     tables = {str(name): node.to_dataset() for name, node in tree.children.items()}
     tables = {
         name: table.isel(run=np.flatnonzero(table["in_study"]))
@@ -160,7 +162,7 @@ def gather_report(store: Store, where: str | None = None) -> StoreReport:
 def _report_of_experiment(
     runs: xr.Dataset, place: int, count: int, progress: Progress
 ) -> ExperimentReport:
-    """What a report says of an experiment, the `place`-th of `count`."""
+    """Gather the contents of a report about an experiment, number `place` of `count`."""
     words, sections = _unit_exponent_writer(runs), []
     not_drawn: list[Fact] = []
     for answer in ANSWERS.values():
@@ -188,7 +190,7 @@ def _report_of_experiment(
 
 
 def _rows_of_answer(answer: Answer, runs: xr.Dataset) -> tuple[list[Any], str]:
-    """The rows that answer it, and why there are none."""
+    """The rows of an answer, or none and the reason."""
     if answer.analyse is None:
         return [], ""
     if why := answer.unasked(runs):
@@ -202,7 +204,7 @@ def _rows_of_answer(answer: Answer, runs: xr.Dataset) -> tuple[list[Any], str]:
 def _draw_pictures(
     answer: Answer, runs: xr.Dataset, name: str, place: int, count: int
 ) -> tuple[list[tuple[EmbeddedPicture, str]], dict[str, str]]:
-    """The pictures of an answer, with texts; and what is missing for the kinds that have none."""
+    """The pictures of an answer with captions, and what is missing for each kind without one."""
     families, pictures = _runs_by_family(runs), []
     kinds = sum(len(each.pictures) for each in ANSWERS.values())
     most = max_svg_bytes_per_picture(kinds * count * len(families))
@@ -227,7 +229,7 @@ def _draw_pictures(
 
 
 def _runs_by_family(runs: xr.Dataset) -> dict[str, xr.Dataset]:
-    """The runs of each family of integrators, where they are too many for one narrow picture."""
+    """Divide runs by family of integrators, if there are too many for one narrow picture."""
     families = panel_families_of_integrators(runs)
     names = list(dict.fromkeys(families.values()))
     if len(names) == 1:
@@ -240,7 +242,7 @@ def _runs_by_family(runs: xr.Dataset) -> dict[str, xr.Dataset]:
 
 
 def _unit_exponent_writer(runs: xr.Dataset) -> Callable[[str], str]:
-    """A function that writes the exponents of the dataset's units in a text as such."""
+    """A function that raises the exponents of the dataset's units in a text."""
     every = {array.attrs.get("units", "1") for array in runs.variables.values()}
     units = sorted(every - {"1"}, key=len, reverse=True)
 
@@ -258,7 +260,7 @@ def _unit_exponent_writer(runs: xr.Dataset) -> Callable[[str], str]:
 def _report_summary(
     experiments: Sequence[ExperimentReport], progresses: Collection[Progress]
 ) -> list[str]:
-    """The answers in short, of all experiments together, and how many runs there are."""
+    """Summarize the answers of all experiments, and say how many runs there are."""
     lines = []
     for answer in ANSWERS.values():
         found = [rows for one in experiments if (rows := one.rows(answer.name))]
@@ -271,7 +273,7 @@ def _report_summary(
 
 
 def _report_failures(store: Store) -> list[tuple[list[str], Table]]:
-    """What failed runs share, and the first of them, by experiment."""
+    """For each experiment, what failed runs share, and a table of the first of them."""
     rows, shared = failed_runs(store, most=MOST_FAILURES), values_shared_by_failed_runs(store)
     found = []
     for name in dict.fromkeys(one.experiment for one in shared):
@@ -298,7 +300,7 @@ def _report_failures(store: Store) -> list[tuple[list[str], Table]]:
 def _report_provenance(
     store: Store, attributes: Mapping[Hashable, Any], progresses: Collection[Progress]
 ) -> list[Fact]:
-    """Which program made the store, where and when."""
+    """The programs and machines that computed the store, and when."""
     used = dict(attributes["versions"])
     facts = [("Commit", used.pop("commit", "")), ("Versions", _names_and_values(used))]
     for host in attributes.get("hosts", []):
@@ -325,7 +327,7 @@ def _names_and_values(values: dict[str, str]) -> str:
 
 
 def date_in_utc(moment: datetime.datetime) -> str:
-    """A moment as pages show it."""
+    """A date and time in UTC, as pages show it."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
@@ -333,7 +335,7 @@ def date_in_utc(moment: datetime.datetime) -> str:
 
 
 def facts_of_runs(runs: xr.Dataset) -> list[Fact]:
-    """What the runs of an experiment are, in words."""
+    """The settings of the runs of an experiment, in words."""
     return [(name, text) for name, text in _facts(runs) if text]
 
 
@@ -362,7 +364,7 @@ def _facts(runs: xr.Dataset) -> Iterator[Fact]:
 
 
 def _distinct_values_in_words(coordinate: xr.DataArray, most: int = 8) -> str:
-    """The distinct values of a coordinate other than NaN, or their number and range."""
+    """The distinct values of a coordinate without NaN, or their number and range."""
     values, _ = distinct_values_and_codes(coordinate.values)
     if values.dtype.kind == "f":
         values = values[np.isfinite(values)]

@@ -1,7 +1,7 @@
 """`sweep.report_site`: certificates of every integrator on every system, as static pages.
 
-The pages lie below one directory and refer to each other by relative addresses, so that any web
-server shows them, and a browser does without one::
+The pages are in one directory and link to each other by relative addresses, so that any web server
+can serve them, and a browser can open them from the disk::
 
     index.html                 a table for each measure: integrators × systems
     SYSTEM/INTEGRATOR.html     a certificate: orders, drifts, defects, work, and the runs
@@ -32,7 +32,7 @@ from sweep.store.store import Store
 from sweep.text import count_with_noun, escape_controls_in_lines
 
 CELLS = "certificates.json"
-MOST_RUNS = 200  # that a certificate lists of an experiment
+MOST_RUNS = 200  # runs of an experiment that a certificate lists
 
 
 def report_site(
@@ -41,29 +41,29 @@ def report_site(
     where: str | None = None,
     on_store: Callable[[Store], object] = lambda store: None,
 ) -> Path:
-    """Write what stores show of each integrator on each system as static pages.
+    """Write what stores show about each integrator on each system as static pages.
 
     Parameters
     ----------
     stores : sequence of (str, Path or Store)
-        What they show of the same integrator and system stands on one page.
+        Findings of several stores about the same integrator and system go to one page.
     directory : str or Path
-        Where to. A site that is there is replaced once the new one is complete.
+        The directory to write. An existing site is replaced once the new one is complete.
     where : str, optional
-        The pages are of the runs for which this expression holds, see `sweep.query`.
+        Use only the runs for which this expression holds, see `sweep.query`.
     on_store : callable, optional
         Called with each store before it is read, which can take minutes.
 
     Returns
     -------
     Path
-        Of the page to begin with, ``index.html``.
+        The first page, ``index.html``.
 
     Raises
     ------
     InputError
         If no store is given or one cannot be read, if no experiment has an answer, or if the
-        directory has files that are not of a site, or cannot be written.
+        directory holds files other than those of a site, or cannot be written.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def report_site(
 
 
 def check_site_directory(directory: str | Path) -> Path:
-    """The path of a directory for a site, before any store is read.
+    """Check a directory for a site, before any store is read, and return its path.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def check_site_directory(directory: str | Path) -> Path:
     Raises
     ------
     InputError
-        If it is none, or holds something else than a site.
+        If it is not a directory, cannot be made, or holds anything other than a site.
     """
     path = require_local_path(directory)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
@@ -135,7 +135,7 @@ def _files_below(directory: Path) -> set[str]:
 
 
 def _files_of_site(directory: Path) -> set[str]:
-    """The files that a site wrote into a directory, as it says itself; none if there is no site."""
+    """The files of a site in a directory, from its own list; empty if there is no site."""
     try:
         return set(json.loads((directory / CELLS).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -145,7 +145,7 @@ def _files_of_site(directory: Path) -> set[str]:
 def _reports_by_page(
     stores: Sequence[Store], where: str | None, on_store: Callable[[Store], object]
 ) -> dict[str, StoreReport]:
-    """The report of each store, by a file name of its own."""
+    """The report of each store, by a unique file name."""
     if not stores:
         raise InputError("no store is given; give one or more", key="stores")
     reports: dict[str, StoreReport] = {}
@@ -200,18 +200,18 @@ def _write_text(file: Path, text: str) -> None:
 
 
 def _file_name(name: str) -> str:
-    """A name as part of a file name that is the same on every system."""
+    """A name made suitable for file names on every operating system."""
     return re.sub(r"[^\w.+=-]+", "-", name, flags=re.ASCII).strip(".-") or "unnamed"
 
 
 def _distinct_name(name: str, taken: Container[str]) -> str:
-    """A name, with a number behind it where it is taken."""
+    """A name, followed by a number if it is taken."""
     numbered = (f"{name}-{number}" for number in itertools.count(2))
     return next(each for each in itertools.chain([name], numbered) if each not in taken)
 
 
 def _matrix(measure: str, pages: dict[str, Certificate]) -> dict[str, Any]:
-    """The systems with cells of a measure; and by family, integrator and system page and cell."""
+    """The table of a measure: its systems, and page and cell by family, integrator and system."""
     families: dict[str, dict[str, dict[str, tuple[str, Cell]]]] = {}
     for stem, one in pages.items():
         if cell := one.cells.get(measure):
@@ -223,7 +223,7 @@ def _matrix(measure: str, pages: dict[str, Certificate]) -> dict[str, Any]:
 
 
 def _summary_lines(certificates: Sequence[Certificate]) -> list[str]:
-    """How many certificates there are, and their verdicts by measure."""
+    """Say how many certificates there are, and count their verdicts by measure."""
     integrators = {certificate.integrator for certificate in certificates}
     systems = {certificate.system for certificate in certificates}
     lines = [

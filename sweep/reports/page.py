@@ -16,38 +16,40 @@ from sweep.text import escape_controls_in_lines
 
 HERE = Path(__file__).parent
 ENDINGS = (".html", ".htm")
-MOST_ROWS, MOST_NOTES = 200, 12  # of a table
-MOST_OPEN = 60  # rows; of longer tables the page shows how many there are, and all when asked
+MOST_ROWS, MOST_NOTES = 200, 12  # in a table
+MOST_OPEN = 60  # rows; longer tables are folded, and show only their number of rows
 
 
 def report(
     store: str | Path | Store, output: str | Path | None = None, where: str | None = None
 ) -> Path:
-    """Write what a store answers as one HTML file, which opens offline and prints well.
+    """Write a report on a store as one HTML file, which opens offline and prints well.
 
-    It holds the study, the answers in short, and of each experiment the tables and pictures of
-    orders, drifts and what else it has the results for; failures, unfinished runs and provenance.
-    What is missing for an answer is said, with what to add to the study. The file refers to
-    nothing outside of it, and has no script.
+    The report holds the study, a summary, and for each experiment the tables and pictures of
+    orders, drifts and all other answers for which there are results. If something is missing for an
+    answer, it says what to add to the study. It also lists failures, unfinished runs and
+    provenance. The file refers to nothing outside itself, and has no script.
 
     Parameters
     ----------
     store : str, Path or Store
     output : str or Path, optional
-        Where to; beside the store, ``NAME-report.html``, unless given.
+        The file to write; by default ``NAME-report.html`` beside the store.
     where : str, optional
-        Tables and pictures are of the runs for which this expression holds, see `sweep.query`.
+        Use only the runs for which this expression holds, see `sweep.query`.
 
     Returns
     -------
     Path
-        Of the file.
+        The file.
 
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version or a damaged one, if the expression holds
-        for no run, or if the file cannot be written.
+        If there is no store, it has a newer format, the expression holds for no run, or the file
+        cannot be written.
+    Damaged
+        If a file of the store is damaged.
 
     Examples
     --------
@@ -55,11 +57,11 @@ def report(
     PosixPath('quickstart-report.html')
     """
     store = Store.at(store)
-    output = store.product("-report.html") if output is None else require_local_path(output)
+    output = store.output_path("-report.html") if output is None else require_local_path(output)
     if output.is_dir():
         raise InputError(f"{output} is a directory; give a file, as report.html", key="output")
     if output.suffix.lower() not in ENDINGS:
-        raise InputError(f"{output} is to be HTML: give a name that ends in .html", key="output")
+        raise InputError(f"{output} is for HTML: give a name that ends in .html", key="output")
     text = report_as_html(gather_report(store, where))
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +72,7 @@ def report(
 
 
 def report_as_html(found: StoreReport, certificates: str = "") -> str:
-    """A report as HTML; `certificates` is the address of a page that it links back to."""
+    """Render a report as HTML; `certificates` is the address of a page to link back to."""
     return render_page("report.html", certificates=certificates, **vars(found))
 
 
@@ -78,33 +80,37 @@ def report_as_html(found: StoreReport, certificates: str = "") -> str:
 
 
 def render_page(template: str, stylesheet: str = "", **values: object) -> str:
-    """One of the templates as a page of HTML.
+    """Render a template as an HTML page.
 
     Parameters
     ----------
     template : str
-        Its file name.
+        File name of the template.
     stylesheet : str, optional
-        The address of its style, which is part of the page unless given.
+        Address of the stylesheet, which is embedded in the page by default.
     **values
-        What it shows.
+        Variables of the template.
+
+    Returns
+    -------
+    str
     """
-    text = _templates().get_template(template).render(stylesheet=stylesheet, **values)
-    return escape_controls_in_lines(text.replace("\r\n", "\n").expandtabs())  # HTML has no others
+    text = _template_environment().get_template(template).render(stylesheet=stylesheet, **values)
+    return escape_controls_in_lines(text.replace("\r\n", "\n").expandtabs())  # not allowed in HTML
 
 
 def read_stylesheet() -> str:
-    """The style of the pages."""
+    """The stylesheet of the pages."""
     return (HERE / "style.css").read_text(encoding="utf-8")
 
 
 def _breakable_html(text: str) -> Markup:
-    """Text whose long names may be broken before a + and behind a _."""
+    """Text as HTML, in which long names may be broken before a + and after a _."""
     return Markup(str(escape(text)).replace("+", "<wbr>+").replace("_", "_<wbr>"))
 
 
 def _numeric_columns(table: Table) -> list[bool]:
-    """Which columns of a table are of numbers, which stand to the right; never the first."""
+    """Whether each column of a table holds numbers, to be aligned right; never the first one."""
     return [
         i > 0 and all(c[:1] in "–±≤" or c.lstrip("+-−.")[:1].isdigit() for c in cells)
         for i, cells in enumerate(zip(*table.rows, strict=True))
@@ -112,7 +118,7 @@ def _numeric_columns(table: Table) -> list[bool]:
 
 
 @functools.cache
-def _templates() -> jinja2.Environment:
+def _template_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,

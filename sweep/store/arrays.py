@@ -1,14 +1,15 @@
-"""Zarr groups and arrays of a store: opened, made and grown, and how arrays are cut into files.
+"""Zarr groups and arrays of a store: open, create and grow them, and choose chunks and shards.
 
 ``/EXPERIMENT`` is a group that xarray opens; everything that is not a result lives under
-``/_geosweep``. Only who has the lease creates, resizes, writes coordinates and folds: tasks write
-records, see `sweep.store.commit.records`. A run whose `variables.SAMPLE_COUNT` is 0 is computed
-again.
+``/_geosweep``. Only the lease holder creates and resizes arrays, writes coordinates and folds
+records; tasks write records, see `sweep.store.commit.records`. A run whose
+`variables.SAMPLE_COUNT` is 0 is computed again.
 
-A chunk is some half a megabyte, whatever the number of runs; a shard is many of them, so that files
-are few. All arrays that tasks write are cut into shards at the same rows. A *row of shards* is all
-shards, of all these arrays, that hold the same block of `Layout.shard_rows` runs; they are written
-together. What the coordinator writes has chunks, to be replaced one by one, and no shards.
+A chunk is about half a megabyte, whatever the number of runs. A shard is a file with many chunks,
+which keeps the number of files small. All arrays that tasks write are cut into shards at the same
+rows. A *row of shards* consists of the shards of all these arrays that hold the same block of
+`Layout.shard_rows` runs; they are written together. Arrays that the coordinator writes have no
+shards: their chunks are replaced one by one.
 """
 
 import asyncio
@@ -31,19 +32,19 @@ from sweep.study.variables import Variable
 
 TIME_CHUNK = 1024  # samples
 CHUNK_BYTES, MOST_CHUNK_ROWS = 2**19, 4096
-SHARD_BYTES = 2**28  # of the widest variable, twice as long as it is
-LEAST_SHARD_ROWS, MOST_SHARD_ROWS = 2**12, 2**15  # the former where there is room for more runs
-INDEX = 512  # chunks of a shard of a series, about: its index is read first
-MOST_TIME_CHUNKS = 16  # of a shard
-INITIAL_CHUNK = 1024  # rows of initial states
-COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # the latter: others may come
+SHARD_BYTES = 2**28  # in the widest variable, if it grows to twice its present length
+LEAST_SHARD_ROWS, MOST_SHARD_ROWS = 2**12, 2**15  # small studies get shards with room to grow
+INDEX = 512  # chunks in a shard of a series, about: readers fetch the whole index first
+MOST_TIME_CHUNKS = 16  # in a shard
+INITIAL_CHUNK = 1024  # rows in a chunk of initial states
+COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # values; the latter leaves room to grow
 ITEM = 8  # bytes
-FILES = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # without directories
-# Without a checksum a flipped bit is read back as data.
+FILES = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # no nested directories
+# Without a checksum, a flipped bit would be read as data.
 CODECS = {"compressors": [BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()]}
 
-# A `zarr.Group`, below which arrays are asked for by name, and a `zarr.Array`: the types of both
-# say less, since a name may be that of either, and an element of any type.
+# A `zarr.Group` and a `zarr.Array`. Zarr's own types would need casts: what is found under a name
+# may be a group or an array, and an array may have elements of any type.
 StoredGroup = Any
 StoredArray = Any
 
@@ -55,11 +56,11 @@ class Layout:
     Parameters
     ----------
     shard_rows : int
-        Runs of a row of shards.
+        Runs in a row of shards.
     time_chunk : int
-        Samples of a chunk.
+        Samples in a chunk.
     time_chunks : int
-        Chunks of a shard along time.
+        Chunks in a shard along time.
     """
 
     shard_rows: int
@@ -68,13 +69,14 @@ class Layout:
 
     @classmethod
     def choose(cls, runs: int, samples: int, width: int) -> "Layout":
-        """That of an experiment.
+        """Choose the layout of a new experiment.
 
         Parameters
         ----------
         runs, samples : int
+            Number of runs, and of sample times.
         width : int
-            Numbers at a sample, or of a run, of the widest variable.
+            Numbers that the widest variable holds at each sample.
         """
         time_chunk = min(TIME_CHUNK, max(samples, 1))
         series = _chunk_rows(time_chunk)
@@ -89,23 +91,23 @@ class Layout:
         return cls(rows, time_chunk, max(1, min(MOST_TIME_CHUNKS, chunks)))
 
     def files(self, runs: int, samples: int, series: int, scalars: int) -> int:
-        """Files of so many arrays over time, and along the runs alone."""
+        """Number of files of `series` arrays over runs and time and `scalars` arrays over runs."""
         along = math.ceil(samples / (self.time_chunk * self.time_chunks))
         return math.ceil(runs / self.shard_rows) * (series * along + scalars)
 
 
 def layout_of_group(group: StoredGroup) -> Layout:
-    """The `Layout` of a group's arrays that tasks write."""
+    """The `Layout` of the arrays in a group that tasks write."""
     return Layout(**json.loads(group.attrs["layout"]))
 
 
 def coordinate_chunk_size(size: int) -> int:
-    """Values of a chunk of a coordinate that is made for so many."""
+    """Number of values in a chunk of a coordinate that is created with `size` values."""
     return max(LEAST_COORDINATE_CHUNK, min(COORDINATE_CHUNK, 1 << math.ceil(math.log2(size + 1))))
 
 
 def _chunk_rows(numbers: int) -> int:
-    """Rows of a chunk, of so many numbers each: a power of two."""
+    """Rows in a chunk, a power of two, for rows of `numbers` numbers."""
     return max(1, min(MOST_CHUNK_ROWS, _power_of_two_up_to(CHUNK_BYTES // (ITEM * numbers))))
 
 
@@ -117,7 +119,7 @@ def _power_of_two_up_to(number: int) -> int:
 
 
 def configure_zarr() -> None:
-    """Zarr as every process here wants it; not persisted, so set in each worker."""
+    """Configure Zarr for this process; each worker does so, since the settings are not saved."""
     pipeline = f"{DamageNamingPipeline.__module__}.{DamageNamingPipeline.__qualname__}"
     zarr.config.set(
         {
@@ -133,22 +135,22 @@ def configure_zarr() -> None:
 def open_root_group(
     place: Place, mode: ZarrMode = "r", check: WriteCheck | None = None
 ) -> StoredGroup:
-    """The root group of a store; never the consolidated copy of its metadata."""
+    """Open the root group of a store, from its own metadata, not from the consolidated copy."""
     configure_zarr()
     store = PlaceStore(place, check=check)
     return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
 
 
 def open_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
-    """A group below the root; like the root's, its metadata as it is."""
+    """Open a group below the root, from its own metadata, not from the consolidated copy."""
     mode: ZarrMode = "r" if root.read_only else "r+"
     return zarr.open_group(root.store, path=name, mode=mode, zarr_format=3, use_consolidated=False)
 
 
 def require_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
-    """A group below the root, made with those above it if it is not there."""
+    """Open a group below the root, or create it together with its parent groups."""
     parts = name.split("/")
-    for depth in range(1, len(parts) + 1):  # zarr makes those above only with one that is new
+    for depth in range(1, len(parts) + 1):  # zarr creates parents only for a new group
         root.require_group("/".join(parts[:depth]))
     return open_zarr_group(root, name)
 
@@ -159,7 +161,7 @@ def experiment_group_names(root: StoredGroup) -> list[str]:
 
 
 def to_attribute_json(value: object) -> str:
-    """JSON for an attribute; numpy's as numbers and lists, a dataclass as a table."""
+    """JSON for an attribute: NumPy values as numbers and lists, a dataclass as an object."""
     return json.dumps(value, default=_to_json_type, ensure_ascii=False)
 
 
@@ -168,7 +170,7 @@ def _to_json_type(item: Any) -> object:
 
 
 def await_writes() -> None:
-    """Wait until zarr has ended all that it began: where one write fails, others go on."""
+    """Wait until zarr has finished all its writes: where one fails, the others continue."""
 
     async def others() -> None:
         if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
@@ -186,16 +188,20 @@ def create_or_grow_arrays(
     sizes: Mapping[str, int],
     layout: Layout | None = None,
 ) -> dict[str, StoredArray]:
-    """The arrays of variables by name, made if they are not there, else resized.
+    """Create the arrays of variables, or resize those that exist; return them by name.
 
     Parameters
     ----------
     group : zarr.Group
     variables : iterable of Variable
     sizes : dict of str to int
-        Of the dimensions.
+        Length of each dimension.
     layout : Layout, optional
-        Of what tasks write.
+        Given for arrays that tasks write, which are cut into shards.
+
+    Returns
+    -------
+    dict of str to zarr.Array
     """
     arrays = {}
     for variable in variables:
@@ -226,13 +232,13 @@ def create_or_grow_arrays(
 def _chunks(
     dims: Sequence[str], shape: Sequence[int], layout: Layout | None
 ) -> dict[str, tuple[int, ...]]:
-    """How an array is cut: its chunk and, if tasks write it, its shard."""
+    """The shape of an array's chunks and, if tasks write the array, of its shards."""
     sizes = [max(1, size) for size in shape[1:]]
     if layout is None:
         return {"chunks": (INITIAL_CHUNK if sizes else coordinate_chunk_size(shape[0]), *sizes)}
     along = [dim == "time" for dim in dims[1:]]
     rest = [layout.time_chunk if of else size for of, size in zip(along, sizes, strict=True)]
     more = [n * layout.time_chunks if of else n for of, n in zip(along, rest, strict=True)]
-    # Along the runs alone all are read, and a chunk takes zarr half a millisecond.
+    # An array over runs alone is read whole, and zarr takes half a millisecond for each chunk.
     rows = min(layout.shard_rows, _chunk_rows(math.prod(rest))) if rest else layout.shard_rows
     return {"chunks": (rows, *rest), "shards": (layout.shard_rows, *more)}

@@ -1,6 +1,7 @@
-"""Create a store, or grow it to what an edited study asks for. Only the coordinator does.
+"""Create a store, or grow it to hold the runs of an edited study; only the coordinator does so.
 
-Rows are never moved or removed: what a study no longer asks for stays, with ``in_study`` false.
+Rows are never moved or removed: a run that is no longer in the study stays, with ``in_study``
+false.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ from sweep.store.commit.ledger import (
 from sweep.store.commit.records import put_durably, sync_directories, sync_tree
 from sweep.store.diff import (
     ROWS_OF,
-    Entry,
+    ExperimentDiff,
     hash_of_run_table,
     references_of_run_table,
     stored_rows_by_run_id,
@@ -62,26 +63,27 @@ if TYPE_CHECKING:
 def create_or_grow_store(
     store: Store,
     study: "Study",
-    entries: "Sequence[Entry]",
+    entries: "Sequence[ExperimentDiff]",
     check: WriteCheck = lambda: None,
 ) -> bool:
-    """Create the store, or grow it to what the study asks for.
+    """Create the store, or grow it to hold the runs of the study.
 
-    A new store appears at once, complete; a growing one takes its new rows in, then their ids.
+    A new store appears atomically and complete. An existing one gets its new rows first, and
+    their ids last.
 
     Parameters
     ----------
     store : Store
     study : sweep.study.Study
-    entries : list of Entry
+    entries : list of ExperimentDiff
         From `diff_store_against_study`.
     check : callable
-        Raises unless this process still holds the lease; called before anything of it changes.
+        Raises unless this process still holds the lease; called before each change.
 
     Returns
     -------
     bool
-        Whether it is a new one.
+        Whether the store is new.
     """
     existing = store.existing_root()
     if existing is None:
@@ -90,7 +92,7 @@ def create_or_grow_store(
         return True
     if store.in_bucket:
         check()
-        store.half_made_sign.unlink()  # it was made, but for this
+        store.half_made_sign.unlink()  # the store is complete, but its creation was interrupted
     if not _is_store_up_to_date(store, existing, study, entries):
         grow_store_to_study(store, study, entries, check)
     return False
@@ -98,16 +100,23 @@ def create_or_grow_store(
 
 @contextlib.contextmanager
 def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store]:
-    """Within ``with``, a store in a directory; if all goes well, it becomes the new one then.
+    """Create a store atomically: a context manager that gives a directory to build it in.
 
-    Durably: all of it is on the disk before it has its name. In a bucket by copying: ``zarr.json``
-    comes last, and without it there is no store.
+    If ``with`` ends without an exception, the directory is synced to the disk and then renamed to
+    the new store. For a bucket it is uploaded, the root's ``zarr.json`` last: without that file
+    there is no store.
 
     Parameters
     ----------
     store : Store
+        The store to create.
     check : callable
         Raises unless this process still holds the lease.
+
+    Yields
+    ------
+    Store
+        An empty directory.
     """
     if isinstance(store.place, ObjectPlace):
         with tempfile.TemporaryDirectory(prefix="geosweep-") as directory:
@@ -116,7 +125,7 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
             sign = store.half_made_sign
             check()
             sign.write_text("The store is here when zarr.json is.\n")
-            remove_tree(store.place, but=sign)  # what is left of an earlier attempt
+            remove_tree(store.place, but=sign)  # the remains of an earlier attempt
             upload_tree(made, store.place, check)
             check()
             sign.unlink()
@@ -133,9 +142,11 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
             store.place.rmdir()
         place.rename(store.place)
     except BaseException:
-        arrays.await_writes()  # or they would make its directories again
+        arrays.await_writes()  # pending writes would create the directories again
         remove_tree(place, ignore_errors=True)
-        check()  # the next lease holder removes it, and what is made in it fails in any way
+        # If the next lease holder has removed the directory, a write into it failed for that
+        # reason, whatever the error says: then the check raises that the lease is lost.
+        check()
         raise
     sync_directories([store.place.parent])
 
@@ -143,13 +154,22 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
 def grow_store_to_study(
     store: Store,
     study: "Study",
-    entries: "Sequence[Entry]",
+    entries: "Sequence[ExperimentDiff]",
     check: WriteCheck | None = None,
     attributes: Mapping[str, object] | None = None,
 ) -> None:
-    """Make what a store lacks of a study in place; parameters as of `create_or_grow_store`.
+    """Create, in place, the groups, arrays and rows of a study that a store lacks.
 
-    Further `attributes` are those of the root besides the ones that the study gives it.
+    Parameters
+    ----------
+    store : Store
+    study : sweep.study.Study
+    entries : list of ExperimentDiff
+        From `diff_store_against_study`.
+    check : callable, optional
+        Raises unless this process still holds the lease; called before each change.
+    attributes : dict, optional
+        Further attributes of the root, besides those of the study.
     """
     root = store.root("a", check)
     root.require_group(INTERNAL)
@@ -164,7 +184,7 @@ def grow_store_to_study(
         left = open_zarr_group(root, name)
         left.attrs["rows_left_study"] = left["in_study"].size
         left["in_study"][:] = False
-    plugins = root.attrs.get("plugins", {}) | {  # also those that the study no longer names
+    plugins = root.attrs.get("plugins", {}) | {  # including those that the study no longer names
         plugin.name: {"sha256": plugin.hash, "source": plugin.text}
         for plugin in study.library.plugins
     }
@@ -188,7 +208,10 @@ def grow_store_to_study(
 def _forget_ends_of_other_kernels(
     store: Store, root: StoredGroup, experiment: str, check: WriteCheck | None
 ) -> None:
-    """Take checkpoints that growing will remove out of the ledgers; such runs begin anew."""
+    """Remove checkpoints of other kernels from the ledgers, since growing deletes them.
+
+    Runs that are extended then start from their beginning.
+    """
     ends, references = end_checkpoints_group_name(experiment), references_group_name(experiment)
     for group, holder in ((experiment, ends), (references, references)):
         if holder in root and not _has_own_checkpoints(root[holder]):
@@ -198,22 +221,22 @@ def _forget_ends_of_other_kernels(
 
 
 def _has_own_checkpoints(group: StoredGroup) -> bool:
-    """Whether the checkpoints in a group are of the kernels of this code."""
+    """Whether the checkpoints in a group were written by this version of the kernels."""
     return bool(group.attrs.get("code") == checkpoints.checkpoint_code_hash())
 
 
 def _is_store_up_to_date(
-    store: Store, root: StoredGroup, study: "Study", entries: "Sequence[Entry]"
+    store: Store, root: StoredGroup, study: "Study", entries: "Sequence[ExperimentDiff]"
 ) -> bool:
-    """Whether the store was brought up to just this study, whose text is written last."""
+    """Whether the store already holds exactly this study, whose text is written last."""
     return root.attrs["studies"] == [study.text] and not any(
         entry.new or is_growing(store, entry.name) or _needs_longer_time_axis(store, entry)
         for entry in entries
     )
 
 
-def _needs_longer_time_axis(store: Store, entry: Entry) -> bool:
-    """Whether an experiment's time axis is to be extended, or was half extended."""
+def _needs_longer_time_axis(store: Store, entry: ExperimentDiff) -> bool:
+    """Whether an experiment's time axis must be extended, or was extended only in part."""
     place, experiment = store.place / entry.name, entry.experiment
     stored: str | None = files.read_zarr_metadata(place)["attributes"].get("time_axis")
     shape: list[int] = files.read_zarr_metadata(place / "time")["shape"]
@@ -221,7 +244,7 @@ def _needs_longer_time_axis(store: Store, entry: Entry) -> bool:
 
 
 def _time_axis_as_json(experiment: ResolvedExperiment) -> str:
-    """An experiment's duration and samples, as they are stored."""
+    """The duration and samples of an experiment, as JSON for the store."""
     settings = experiment.time_axis.settings
     return to_attribute_json({"duration": experiment.duration, "samples": settings})
 
@@ -229,11 +252,12 @@ def _time_axis_as_json(experiment: ResolvedExperiment) -> str:
 # --- arrays ----------------------------------------------------------------------------------
 
 
-def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
+def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff) -> None:
     experiment, table = entry.experiment, entry.table
     group = arrays.require_zarr_group(root, entry.name)
     layout = layout_of_entry(entry)
-    # The first change: by it the group loses its copies of what grows.
+    # This change comes first: zarr thereby drops the group's consolidated metadata, whose absence
+    # marks the group as growing.
     group.attrs["layout"] = to_attribute_json(layout)
     rows = max(_state_rows(group), _largest_state_rows(table))
     sizes = {"run": entry.size, "time": len(experiment.times), "row": rows, "component": 3}
@@ -249,8 +273,8 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
     _write_run_ids(group, entry, digests)
 
 
-def _array_variables_of_experiment(entry: Entry) -> list[Variable]:
-    """The variables that tasks write."""
+def _array_variables_of_experiment(entry: ExperimentDiff) -> list[Variable]:
+    """The variables of an experiment that tasks write."""
     experiment, systems = entry.experiment, entry.table.systems
     return [
         *variables.sampled_variables(experiment, systems),
@@ -258,8 +282,8 @@ def _array_variables_of_experiment(entry: Entry) -> list[Variable]:
     ]
 
 
-def layout_of_entry(entry: Entry) -> Layout:
-    """The `Layout` of an experiment's arrays: as it is stored, or chosen."""
+def layout_of_entry(entry: ExperimentDiff) -> Layout:
+    """The `Layout` of an experiment's arrays: the stored one, or a new choice."""
     if entry.layout is not None:
         return entry.layout
     states = any(len(variable.dims) > 2 for variable in _array_variables_of_experiment(entry))
@@ -272,12 +296,12 @@ def _largest_state_rows(table: RunTable) -> int:
 
 
 def _state_rows(group: StoredGroup) -> int:
-    """Rows of the states that an experiment's group has; 0 of a new one."""
+    """Number of rows of a state in an experiment's group; 0 if the group is new."""
     return group["row"].size if "row" in group else 0
 
 
 def _longest_checkpoint(table: RunTable) -> int:
-    """Numbers in the longest checkpoint at the end of a run."""
+    """Number of values in the longest checkpoint of a finished run."""
     systems, experiment = table.systems, table.experiment
     occurring = {
         pair
@@ -296,7 +320,7 @@ def _longest_checkpoint(table: RunTable) -> int:
 def _create_or_grow_checkpoints(
     root: StoredGroup, name: str, runs: int, longest: int, layout: Layout
 ) -> None:
-    """Room for the checkpoint of each run at its end, of as many numbers as the longest one has."""
+    """Create or grow the array of checkpoints at the ends of runs, `longest` numbers each."""
     group, variable = arrays.require_zarr_group(root, name), checkpoints.CHECKPOINT
     if not _has_own_checkpoints(group):
         if variable.name in group:
@@ -307,8 +331,10 @@ def _create_or_grow_checkpoints(
     create_or_grow_arrays(group, [variable], sizes, layout)
 
 
-def write_initial_states(array: StoredArray, entry: Entry, since: int) -> NDArray[np.uint64]:
-    """Write the initial states of the rows from `since` on; their `RunTable.digests`."""
+def write_initial_states(
+    array: StoredArray, entry: ExperimentDiff, since: int
+) -> NDArray[np.uint64]:
+    """Write the initial states of the rows from `since` on; return their `RunTable.digests`."""
     digests = np.zeros(entry.size - since, dtype=np.uint64)
     for runs, states, own in entry.table.with_states() if len(digests) else ():
         rows = entry.rows[runs].astype(int)
@@ -319,7 +345,7 @@ def write_initial_states(array: StoredArray, entry: Entry, since: int) -> NDArra
 
 
 def _write_states(array: StoredArray, rows: NDArray[np.int_], states: NDArray[np.float64]) -> None:
-    """Write states into rows; shorter ones are filled up with NaN."""
+    """Write states into rows; shorter states are padded with NaN."""
     filled = np.full((len(rows), *array.shape[1:]), np.nan)
     filled[:, : states.shape[1]] = states
     if len(rows):
@@ -327,7 +353,7 @@ def _write_states(array: StoredArray, rows: NDArray[np.int_], states: NDArray[np
 
 
 def _reference_variables(reference: Reference) -> list[Variable]:
-    """The variables of references that tasks write, the count of samples last."""
+    """The variables of references that tasks write, the sample count last."""
     text, used = variables.reference_error_text(reference), variables.CPU_TIME
     low = "what the reference states have beyond doubles"
     precise = [Variable("states_low", variables.STATE_DIMS, "1", low)]
@@ -344,9 +370,14 @@ def _reference_variables(reference: Reference) -> list[Variable]:
 def create_or_grow_reference_arrays(
     root: StoredGroup, table: RunTable, states_anew: bool = False
 ) -> None:
-    """Make the arrays of a table's references, or grow them to those that it needs.
+    """Create the arrays for the references of a run table, or grow them.
 
-    Initial states are written of new ones, or of all.
+    Parameters
+    ----------
+    root : zarr.Group
+    table : sweep.study.run_table.RunTable
+    states_anew : bool
+        Whether to write the initial states of all references, not only of new ones.
     """
     references, experiment = references_of_run_table(table), table.experiment
     if references is None or (reference := experiment.reference) is None:
@@ -387,7 +418,7 @@ def _coordinate(
     long_name: str | None = None,
     attributes: dict[str, Any] | None = None,
 ) -> Variable:
-    """The variable of a coordinate; NaN, an empty text or 0 where nothing was written."""
+    """The variable of a coordinate; it reads as NaN, "" or 0 where nothing was written."""
     known, long_name = np.dtype(dtype), long_name or name.replace("_", " ")
     kind, fill = known.name, np.nan if known.kind == "f" else np.zeros((), known).item()
     if known.kind in "UO":
@@ -395,7 +426,7 @@ def _coordinate(
     return Variable(name, (dim,), units or "1", long_name, kind, fill, attributes or {})
 
 
-def write_axis_coordinates(group: StoredGroup, entry: Entry, system: "System") -> None:
+def write_axis_coordinates(group: StoredGroup, entry: ExperimentDiff, system: "System") -> None:
     """Write the coordinates ``time``, ``row`` and ``component``."""
     before = group["row"][:].tolist() if "row" in group else []
     labels = {"row": _row_labels(entry.table.systems, before), "component": ["x", "y", "z"]}
@@ -411,9 +442,10 @@ def write_axis_coordinates(group: StoredGroup, entry: Entry, system: "System") -
 
 
 def _row_labels(systems: "Sequence[System]", before: list[str]) -> list[str]:
-    """What the rows of the systems' states are, where it is the same in all; else numbers.
+    """The labels of the rows of a state, if all systems agree on them; otherwise numbers.
 
-    `before` are the labels of a store that grows, empty ones where it was cut short.
+    `before` are the labels that the store already has, empty where an earlier growth was
+    interrupted.
     """
     every = [system.row_labels for system in systems] + [before] * all(before)
     longest = max(every, key=len)
@@ -422,10 +454,10 @@ def _row_labels(systems: "Sequence[System]", before: list[str]) -> list[str]:
     return [str(row) for row in range(max(len(longest), len(before)))]
 
 
-def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") -> None:
+def _write_group_attributes(group: StoredGroup, entry: ExperimentDiff, system: "System") -> None:
     experiment = entry.experiment
     methods = json.loads(group.attrs.get("integrators", "{}"))
-    # Of which the degree may depend on a scanned parameter.
+    # Of all systems, since the degree of a quantity may depend on a scanned parameter.
     quantities = {
         (of.name, of.kind, of.degree) for made in entry.table.systems for of in made.quantities
     }
@@ -457,8 +489,8 @@ def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") 
     )
 
 
-def write_run_coordinates(group: StoredGroup, entry: Entry) -> None:
-    """Every row's labels; those of rows that the study no longer has stay as they were."""
+def write_run_coordinates(group: StoredGroup, entry: ExperimentDiff) -> None:
+    """Write the coordinates of all rows of the study; rows that left the study keep theirs."""
     table, system = entry.table, entry.table.systems[0]
     names = _run_columns(group, entry, np.arange(1))
     scanned = {*table.scanned, *group.attrs.get("scanned", [])}
@@ -492,13 +524,13 @@ def write_run_coordinates(group: StoredGroup, entry: Entry) -> None:
 
 
 def _run_columns(
-    group: StoredGroup, entry: Entry, of: NDArray[np.integer]
+    group: StoredGroup, entry: ExperimentDiff, of: NDArray[np.integer]
 ) -> dict[str, np.ndarray]:
-    """What the coordinates along ``run`` but the ids say of each of some runs, by name.
+    """The coordinates along ``run`` of the runs `of`, by name, without the ids.
 
-    Also of axes that only an earlier version of the study had, of which an experiment's `group`
-    knows. Scanned numbers are floats, since an axis of whole numbers may get others later; those
-    of parameters that are whole numbers, as how many bodies there are, are integers.
+    They include the axes that only an earlier version of the study had, which the experiment's
+    `group` lists. Scanned numbers are floats, since an axis of integers may get other values later;
+    only parameters that are integers by nature, such as a number of bodies, are stored as integers.
     """
     runs = entry.table.take(of)
     system, earlier = runs.systems[0], group.attrs
@@ -520,8 +552,8 @@ def _run_columns(
     return columns
 
 
-def _write_run_ids(group: StoredGroup, entry: Entry, digests: NDArray[np.uint64]) -> None:
-    """The ids of new rows, of their digests: nothing of these is computed before."""
+def _write_run_ids(group: StoredGroup, entry: ExperimentDiff, digests: NDArray[np.uint64]) -> None:
+    """Write the ids of new rows, from their digests; runs without an id are not computed."""
     run_id = _coordinate("run_id", str, "run", long_name="identity of the run")
     array = create_or_grow_arrays(group, [run_id], {"run": entry.size})["run_id"]
     for first in range(0, len(digests), SLAB):
@@ -537,7 +569,7 @@ def _write_run_ids(group: StoredGroup, entry: Entry, digests: NDArray[np.uint64]
 def consolidate_zarr_metadata(store: Store, check: WriteCheck | None = None) -> None:
     """Consolidate the metadata of each experiment and of the root, for fast opening.
 
-    As `zarr.consolidate_metadata` does for each of them, but every file is read once.
+    The result is that of `zarr.consolidate_metadata`, but each file is read only once.
     """
     found = files.read_metadata_below(store.place)
     for metadata in found.values():
@@ -553,7 +585,7 @@ def consolidate_zarr_metadata(store: Store, check: WriteCheck | None = None) -> 
 
 
 def _consolidation(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The entry of a group for the metadata of all groups and arrays below it, by path."""
+    """The ``consolidated_metadata`` of a group, from the metadata of all nodes below, by path."""
     return {"kind": "inline", "must_understand": False, "metadata": metadata}
 
 
@@ -561,7 +593,7 @@ def _write_metadata(
     store: Store, name: str, metadata: dict[str, Any], check: WriteCheck | None
 ) -> None:
     if not name:
-        metadata["consolidated_metadata"]["seals"] = files.seals_of_root(metadata)
+        metadata["consolidated_metadata"]["seals"] = files.checksums_of_root(metadata)
     text = json.dumps(metadata, indent=2)
     put_durably(store.place / name / METADATA, text.encode(), check)
 
@@ -569,9 +601,9 @@ def _write_metadata(
 def set_root_attributes(
     store: Store, attributes: Mapping[str, object], check: WriteCheck | None = None
 ) -> None:
-    """Set attributes of the root, and keep its consolidated metadata."""
+    """Set attributes of the root without removing its consolidated metadata."""
     store = store.anew()
-    if not store.consolidated:  # a run that made them was cut short
+    if not store.consolidated:  # an earlier growth was interrupted
         consolidate_zarr_metadata(store, check)
         store = store.anew()
     metadata = store.metadata | {"attributes": {**store.attributes, **attributes}}

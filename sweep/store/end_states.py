@@ -1,4 +1,4 @@
-"""The states in which runs of a store ended, from which others begin."""
+"""Initial states taken from the end states of the runs of another store."""
 
 import hashlib
 import json
@@ -22,16 +22,21 @@ from sweep.study.starts import StoreStarts
 def load_starts_from_store(
     store: str | Place | Store, *, kept: str | Place | Store | None = None, **settings: Any
 ) -> StoreStarts:
-    """Read the end states of a store's runs.
+    """Read the end states of a store's runs, as initial states for others.
 
     Parameters
     ----------
     store : str, Path, ObjectPlace or Store
-        The other store.
+        The store with the end states.
     kept : str, Path or Store, optional
-        A store that was made with these starts, and knows them if the other one is gone.
+        A store that was computed from these initial states, and serves as their source if the
+        first one no longer exists.
     **settings
-        What the study says: `file`, `experiment` or "", `where_runs`, `label` or "", …
+        Settings of the study: `file`, `experiment` or "", `where_runs`, `label` or "", …
+
+    Returns
+    -------
+    StoreStarts
 
     Raises
     ------
@@ -64,12 +69,12 @@ def _hash_of_start_states(members: NDArray[np.float64]) -> str:
 def _end_states_of_stored_runs(
     store: Store, experiment: str, where: str
 ) -> tuple[str, NDArray[np.float64]]:
-    """The experiment, and the last recorded states of its complete runs; ``(runs, rows, 3)``."""
+    """The experiment's name and the end states of its complete runs, ``(runs, rows, 3)``."""
     try:
         tree = open_study(store)
     except InputError as error:
         raise InputError(str(error), key="store") from None
-    except Exception as error:  # whatever metadata can be that Geosweep has not written
+    except Exception as error:  # metadata of a foreign store may be anything
         raise InputError(f"{store} cannot be read: {error}", key="store") from None
     names = list(tree.children)
     if not experiment and len(names) != 1:
@@ -109,7 +114,7 @@ def _end_states_of_stored_runs(
 def _trim_states_to_equal_rows(
     store: Store, experiment: str, states: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """States without rows that none of them has; refused if some have fewer than others."""
+    """The states without rows that are NaN in all; refused if some have fewer rows than others."""
     there: NDArray[np.bool_] = np.asarray(np.isfinite(states).all(axis=2))
     if (there != there[0]).any():
         raise InputError(
@@ -120,11 +125,11 @@ def _trim_states_to_equal_rows(
     return np.ascontiguousarray(states[:, there[0]])
 
 
-# --- once the other store is gone ------------------------------------------------------------
+# --- if the other store no longer exists -----------------------------------------------------
 
 
 def _starts_kept_by_store(kept: Store, settings: Mapping[str, Any]) -> StoreStarts | None:
-    """The starts as a store that was made with them knows them, or None."""
+    """The initial states, read from a store that was computed from them; None if it lacks them."""
     try:
         tree = open_study(kept)
     except (OSError, ValueError):
@@ -145,7 +150,7 @@ def _starts_kept_by_store(kept: Store, settings: Mapping[str, Any]) -> StoreStar
 
 
 def _states_of_ensemble(table: xr.Dataset, label: str) -> NDArray[np.float64] | None:
-    """The initial states of an ensemble in the order of its members, or None if some lack."""
+    """The initial states of an ensemble in the order of its members; None if some are missing."""
     mine = np.flatnonzero((table["ensemble"].values == label) & table["in_study"].values)
     numbers = [int(own[len(label) + 1 : -1]) for own in table["initial_condition"].values[mine]]
     members, first = np.unique(numbers, return_index=True)

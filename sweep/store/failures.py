@@ -1,4 +1,4 @@
-"""Which runs failed, why and where, and at which axis values; which references end early."""
+"""Failed runs, with the axis values that they share, and references that end early."""
 
 import collections
 import itertools
@@ -30,23 +30,24 @@ STATUS_NAMES: dict[int, str] = dict(
         strict=True,
     )
 )
-FEW = 4  # values of an axis that a sentence lists
+FEW = 4  # values of an axis that a sentence lists; of more it says how many
 STEPPING = ("integrator", "step_size", "tolerance")
 WHERE = ("stop_step", "stop_time", "stop_residual")
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedAxisValues:
     """The axis values at which runs of an experiment failed.
 
     Parameters
     ----------
     experiment, status : str
     failed : int
-        Runs that ended with this status.
+        Number of runs that ended with this status.
     values : list of dict
-        ``axis``, ``value``, ``failed``, and ``runs``: those with this value that are complete or
-        failed. Only of axes that have a value at which no run failed so.
+        Keys ``axis``, ``value``, ``failed`` (runs with this value that ended with this status) and
+        ``runs`` (all complete or failed runs with this value). Axes on which runs failed at every
+        value are left out.
     """
 
     experiment: str
@@ -65,7 +66,7 @@ class Shared:
 
 
 def _axis_in_words(axis: str, found: Sequence[dict[str, Any]]) -> str:
-    """The values of an axis, each with how many of the runs that have it failed."""
+    """The values of an axis in words, each with its number of failed runs and of all runs."""
     values = [format_number(row["value"], 6) for row in found]
     counts = [(row["failed"], row["runs"]) for row in found]
     if len(found) > FEW:
@@ -79,7 +80,7 @@ def _axis_in_words(axis: str, found: Sequence[dict[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class EarlyReference:
-    """A reference that ends before its last sample: errors of its runs are NaN from there.
+    """A reference that ends before its last sample: from there, errors of its runs are NaN.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ class EarlyReference:
     starts : tuple of str
         The labels of its initial state.
     runs : tuple of int
-        Rows of the study's runs that are measured against it.
+        Rows of the runs that are measured against it, as far as they are in the study.
     end : ReferenceEnd
     """
 
@@ -107,26 +108,28 @@ class EarlyReference:
 def failed_runs(
     store: str | Place | Store, experiments: str | Sequence[str] = (), most: int | None = None
 ) -> Rows:
-    """A row for each run of the study that failed.
+    """List the failed runs of a study.
 
     Parameters
     ----------
     store : str, Path or Store
     experiments : str or sequence of str
-        Only these; all if there is none.
+        Names of experiments; all experiments if empty.
     most : int, optional
-        Only the first of each experiment, so many.
+        At most this number of runs of each experiment; all by default.
 
     Returns
     -------
     Rows of dict
-        ``experiment``, ``run`` (its row), the axes, ``status``, ``stop_step``, ``stop_time``,
-        ``stop_residual``.
+        One for each run: ``experiment``, ``run`` (its row), the axes, ``status``, ``stop_step``,
+        ``stop_time`` and ``stop_residual``.
 
     Raises
     ------
     InputError
-        If there is no store, one of a newer version or a damaged one, or no such experiment.
+        If there is no store, it has a newer format, or there is no such experiment.
+    Damaged
+        If a file of the store is damaged.
     """
     found = Rows()
     for name, dataset in _datasets(Store.at(store), experiments):
@@ -141,10 +144,23 @@ def failed_runs(
 
 def values_shared_by_failed_runs(
     store: str | Place | Store, experiments: str | Sequence[str] = ()
-) -> list[Shared]:
-    """At which axis values runs failed, a `Shared` for each experiment and status.
+) -> list[SharedAxisValues]:
+    """Find the axis values at which runs failed.
 
-    Parameters as in `failed_runs`.
+    Parameters
+    ----------
+    store, experiments
+        As in `failed_runs`.
+
+    Returns
+    -------
+    list of SharedAxisValues
+        One for each experiment and status.
+
+    Raises
+    ------
+    InputError, Damaged
+        As in `failed_runs`.
     """
     found = []
     for name, dataset in _datasets(Store.at(store), experiments):
@@ -155,15 +171,15 @@ def values_shared_by_failed_runs(
             axes = table.columns.drop(["run", "status", *WHERE])
             values = [row for axis in axes for row in _failures_by_value(table[axis], failed)]
             meaning = STATUS_NAMES[status]
-            found.append(Shared(name, meaning, int(failed.sum()), values))
+            found.append(SharedAxisValues(name, meaning, int(failed.sum()), values))
     return found
 
 
 def _failures_by_value(axis: "pandas.Series", failed: "pandas.Series") -> list[dict[str, Any]]:
-    """Of each value of an axis at which runs failed, how many; none if these are all values."""
+    """Count the failed runs at each axis value; nothing if runs failed at every value."""
     counts = failed.groupby(axis, dropna=False).agg(["sum", "size"])
     mine = counts[counts["sum"] > 0]
-    if len(mine) == len(counts) or mine.index.isna().any() or "" in mine.index:  # it has none there
+    if len(mine) == len(counts) or mine.index.isna().any() or "" in mine.index:  # has no such axis
         return []
     return [
         {"axis": axis.name, "value": value, "failed": row["sum"], "runs": row["size"]}
@@ -174,7 +190,7 @@ def _failures_by_value(axis: "pandas.Series", failed: "pandas.Series") -> list[d
 def references_that_end_early(
     store: str | Place | Store, experiments: str | Sequence[str] = ()
 ) -> Rows:
-    """The references that end before their last sample: since when, why, and what would do.
+    """List the references that end before their last sample, with reason and remedy.
 
     Parameters
     ----------
@@ -187,8 +203,8 @@ def references_that_end_early(
 
     Raises
     ------
-    InputError
-        As `failed_runs`.
+    InputError, Damaged
+        As in `failed_runs`.
     """
     store = Store.at(store)
     store.check()
@@ -201,7 +217,7 @@ def references_that_end_early(
 
 def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyReference]:
     group = references_group_name(name)
-    if not (store.place / group / variables.REFERENCE_END).is_dir():  # there is none
+    if not (store.place / group / variables.REFERENCE_END).is_dir():  # it has no references
         return
     with store.naming_damage():
         references = store.group(group)
@@ -222,7 +238,7 @@ def _early_references_of_experiment(store: Store, name: str) -> Iterator[EarlyRe
         times, labels = dataset["time"].values, dataset["initial_condition"].values
         for row in early.tolist():
             mine = runs_of[states[row]]
-            if states.count(states[row]) > 1:  # a study scans what starts do not depend on
+            if states.count(states[row]) > 1:  # systems differ in a scanned parameter
                 own = dataset[variables.REFERENCE_ERROR][mine].values
                 same = (_is_start_of(error, errors[row]) for error in own)
                 mine = list(itertools.compress(mine, same))
@@ -242,7 +258,7 @@ def _is_start_of(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _state_as_bytes(state: np.ndarray) -> bytes:
-    """An initial state without the rows that others have beyond it."""
+    """The bytes of an initial state, without the rows that pad it to the longest one."""
     own: np.ndarray = state[~np.isnan(state).all(axis=1)]
     return own.tobytes()
 
@@ -251,7 +267,7 @@ def _state_as_bytes(state: np.ndarray) -> bytes:
 
 
 def _known_experiments(store: Store, experiments: str | Sequence[str]) -> Sequence[str]:
-    """Names of experiments as `failed_runs` takes them, all if there are none."""
+    """The names of experiments, checked; all experiments of the store if none are given."""
     experiments = (experiments,) if isinstance(experiments, str) else experiments
     for name in experiments:
         check_known(f"experiment of {store}", name, store.experiments)
@@ -259,7 +275,7 @@ def _known_experiments(store: Store, experiments: str | Sequence[str]) -> Sequen
 
 
 def _datasets(store: Store, experiments: str | Sequence[str]) -> "Iterator[tuple[str, xr.Dataset]]":
-    from sweep.store.open import open_study  # with xarray, which `sweep status` need not wait for
+    from sweep.store.open import open_study  # loads xarray, which `sweep status` does not need
 
     tree = open_study(store)
     for name in _known_experiments(store, experiments):
@@ -267,7 +283,7 @@ def _datasets(store: Store, experiments: str | Sequence[str]) -> "Iterator[tuple
 
 
 def _run_status_table(dataset: "xr.Dataset") -> "pandas.DataFrame":
-    """The runs of the study with their axes, status and where they stopped."""
+    """The runs of the study, with their axes, their status and where they stopped."""
     axes = (*STEPPING, *dataset.attrs["scanned"], *dataset.attrs["start_axes"])
     names = dict.fromkeys(("run", *axes, "initial_condition", "ensemble", "status", *WHERE))
     runs = dataset[list(names)].isel(run=np.flatnonzero(dataset["in_study"]))
@@ -275,5 +291,5 @@ def _run_status_table(dataset: "xr.Dataset") -> "pandas.DataFrame":
 
 
 def failure_status_names() -> dict[str, int]:
-    """The statuses of runs that failed, by name."""
+    """The status values of failed runs, by name."""
     return {name: value for value, name in STATUS_NAMES.items() if value > COMPLETE}

@@ -21,36 +21,37 @@ from sweep.store.store import Store
 from sweep.study import variables
 
 ITEM_BYTES = 8
-DASK_CHUNK_BYTES = 2**28  # of the widest series, at most
+DASK_CHUNK_BYTES = 2**28  # in the widest series, at most
 
 
 def open_study(
     store: str | Place | Store, chunks: Literal["auto"] | Mapping[str, int] | None = None
 ) -> xr.DataTree:
-    """Open a store as a DataTree, a Dataset for each experiment.
+    """Open a store as a DataTree with a Dataset for each experiment.
 
     Parameters
     ----------
     store : str, Path or Store
         A directory, or ``s3://BUCKET/PATH``.
     chunks : {"auto"} or dict of str to int, optional
-        Series become Dask arrays: in chunks of whole files of the store, some 256 MB at most, or
-        along the dimensions that the dict names in chunks of so many runs or samples, -1 for all.
-        Without it no Dask is used.
+        If given, series become Dask arrays. With "auto", their chunks are whole files of the
+        store, at most about 256 MB. A dict sets the number of runs or samples in a chunk along the
+        dimensions ``run`` or ``time``, -1 for all.
 
     Returns
     -------
     xarray.DataTree
-        Coordinates and variables over ``run`` alone are in memory, the others are read when
-        they are used; with `chunks` by Dask, on a `distributed.Client` where there is one.
+        Coordinates and variables over ``run`` alone are in memory; other variables are read when
+        they are used. With `chunks` Dask reads them, through a `distributed.Client` if there is
+        one.
 
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version, or its object store does not answer; if
-        `chunks` are none of these.
+        If there is no store, it has a newer format, its object store does not answer, or `chunks`
+        is none of the above.
     Damaged
-        If a file of the store is damaged; also when values are read that are not in memory.
+        If a file of the store is damaged. Reading values later may raise it too.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def open_study(
     store = Store.at(store).anew()
     _refuse_zarr_v2_arrays(store, store.metadata)
     configure_zarr()
-    with store.naming_damage():  # zarr would read what is gone as blank
+    with store.naming_damage():  # zarr would read a missing file as blank
         for name in store.experiments:
             check_files_are_there(store, name)
     whole = store.absolute()
@@ -84,8 +85,8 @@ def open_study(
         )
     except (ValueError, KeyError) as error:
         raise InputError(
-            f"{store} was left while it grew, and its arrays do not agree ({error}); the "
-            "`sweep run` that grew it mends it"
+            f"{store} was left while it grew, and its arrays do not agree ({error}); repeat the "
+            "`sweep run` that grew it"
         ) from error
     with store.naming_damage():
         experiments = {
@@ -106,33 +107,41 @@ def open_study(
 
 
 def open_tree(study: str | Path | Store | xr.DataTree | xr.Dataset) -> xr.DataTree | xr.Dataset:
-    """A study that is open already as it is, or the tree of a store; as of `open_experiments`."""
+    """Open a store as a tree; a tree or dataset is returned as it is.
+
+    Parameters and exceptions are those of `open_experiments`.
+    """
     if isinstance(study, xr.DataTree | xr.Dataset):
         return study
     if isinstance(study, str | Path | Store):
         return open_study(study)
     raise InputError(
-        f"{short_repr(study)} is no study; expected the path of a store, what `sweep.open_study` "
-        "gives, or one experiment of it"
+        f"{short_repr(study)} is no study; expected the path of a store, the result of "
+        "`sweep.open_study`, or one experiment of it"
     )
 
 
 def open_experiments(
     study: str | Path | Store | xr.DataTree | xr.Dataset, experiment: str | None = None
 ) -> dict[str, xr.Dataset]:
-    """Experiments by name.
+    """Open the experiments of a study.
 
     Parameters
     ----------
     study : str, Path, Store, xarray.DataTree or xarray.Dataset
-        A store, its tree, or one experiment, whose name is then empty.
+        A store, its tree, or a single experiment.
     experiment : str, optional
-        Only this one of a store or tree.
+        Name of the only experiment to open; by default all of the store or tree.
+
+    Returns
+    -------
+    dict of str to xarray.Dataset
+        Experiments by name; the name of a single experiment is empty.
 
     Raises
     ------
     InputError
-        If there is no such store or experiment, or `study` is none of these.
+        If there is no such store or experiment, or `study` is none of the above.
     """
     tree = open_tree(study)
     if isinstance(tree, xr.Dataset):
@@ -151,12 +160,21 @@ def open_experiments(
 def open_experiment(
     study: str | Path | Store | xr.DataTree | xr.Dataset, experiment: str | None = None
 ) -> xr.Dataset:
-    """One experiment; parameters as of `open_experiments`.
+    """Open one experiment of a study.
+
+    Parameters
+    ----------
+    study, experiment
+        As in `open_experiments`; `experiment` is required if there are several.
+
+    Returns
+    -------
+    xarray.Dataset
 
     Raises
     ------
     InputError
-        As there, and where there are several and none is named.
+        As in `open_experiments`, and if there are several experiments and none is named.
     """
     found = open_experiments(study, experiment)
     if len(found) > 1:
@@ -169,7 +187,7 @@ def open_experiment(
 
 
 def _refuse_zarr_v2_arrays(store: Store, metadata: Mapping[str, Any]) -> None:
-    """Refuse arrays of Zarr v2 among the consolidated metadata: theirs may be pickles."""
+    """Refuse arrays of Zarr v2 in the consolidated metadata, since they may contain pickles."""
     copies = metadata.get("consolidated_metadata") or {}
     for name, node in copies.get("metadata", {}).items():
         if node.get("zarr_format") != 3:
@@ -183,7 +201,7 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
     ----------
     dataset : xarray.Dataset
     sizes : dict of str to int
-        Of chunks along some dimensions; along the others they are those of the store's files.
+        Chunk lengths along some dimensions. Along the others, a chunk spans whole files.
     """
     series = {
         name: array
@@ -195,7 +213,7 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
                          "are what series have in common", key="chunks")  # fmt: skip
     chunks: dict[Hashable, int] = dict(dataset.sizes)
     for array in series.values():
-        if shards := array.encoding.get("shards"):  # the same rows and samples of all that have any
+        if shards := array.encoding.get("shards"):  # cut at the same rows and samples in all arrays
             chunks |= zip(array.dims, shards, strict=True)
     widths = (
         math.prod(min(size, chunks[dim]) for dim, size in list(array.sizes.items())[1:])
@@ -203,9 +221,9 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
     )
     width = max(widths, default=1)
     while chunks["run"] > 1 and chunks["run"] * width * ITEM_BYTES > DASK_CHUNK_BYTES:
-        chunks["run"] //= 2  # as shards and their chunks have a power of two of rows
+        chunks["run"] //= 2  # files and chunks have a power of two of rows
     chunks.update(sizes)
-    opened = secrets.token_hex(8)  # when it is opened again, there may be more in the store
+    opened = secrets.token_hex(8)  # names differ when a store is opened again, which may have grown
     return dataset.assign(
         {
             name: array.chunk({dim: chunks[dim] for dim in array.dims}, name=f"{name}-{opened}")
@@ -217,10 +235,11 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
 def _with_records_and_labels(
     dataset: xr.Dataset, store: Store, arrays: Mapping[str, ArrayFiles], is_cached: bool
 ) -> xr.Dataset:
-    """A dataset with what is over runs alone in memory, and with labels that are read when used.
+    """A dataset with the values of records that are not folded yet.
 
-    Scalars are read from the store's files, as zarr takes four times as long for many small chunks.
-    Over the rest what is not folded yet is laid when it is read.
+    Numbers over runs alone are read into memory, directly from the files, since zarr takes four
+    times as long for many small chunks. Labels, and arrays with further dimensions, are read when
+    they are used.
 
     Parameters
     ----------
@@ -228,7 +247,7 @@ def _with_records_and_labels(
     store : Store
     arrays : dict of str to sweep.store.files.ArrayFiles
     is_cached : bool
-        Whether what is read is kept.
+        Whether arrays stay in memory once they were read.
     """
     found = {}
     for name, variable in dataset.variables.items():
@@ -241,14 +260,14 @@ def _with_records_and_labels(
             lazy = indexing.LazilyIndexedArray(_Stored(own, store, variable))
             data = indexing.MemoryCachedArray(lazy) if is_cached else lazy
         if data is not None:
-            # By the fast path, as xarray would make new texts of labels by way of pandas.
+            # The fast path, since otherwise pandas would copy each label.
             given = variable.dims, data, variable.attrs, variable.encoding
             found[name] = xr.Variable(*given, fastpath=True)
     dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
     dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
     status, counts = dataset["status"].values, dataset[variables.SAMPLE_COUNT.name].values
     computed = are_runs_computed_to_sample(counts, status, dataset.sizes["time"])
-    status[~computed] = variables.PENDING  # also of a run that goes on to a longer duration
+    status[~computed] = variables.PENDING  # including runs that are to be extended
     return dataset
 
 
@@ -259,11 +278,11 @@ class _Stored(BackendArray):
     ----------
     array : sweep.store.files.ArrayFiles
     store : Store
-        Which has it.
+        The store of the array.
     folded : xarray.Variable, optional
-        The array as zarr reads it, over which what is not folded yet is laid. Without it, labels:
-        as Python's own texts, since numpy's are ten times as slow to choose from. All are kept once
-        all were used.
+        The array as zarr reads it, without records that are not folded yet. If it is not given, the
+        array holds labels. These become Python strings, since selecting from NumPy strings takes
+        ten times as long, and stay in memory once all of them were read.
     """
 
     def __init__(self, array: ArrayFiles, store: Store, folded: xr.Variable | None = None) -> None:

@@ -1,7 +1,7 @@
-"""How far a store is: read from counts of samples and names of records, without Numba or zarr.
+"""The progress of a store, from sample counts and names of records, without Numba or zarr.
 
-A store of a million runs is counted in a fraction of a second. Of what the coordinator expects and
-has handed out it writes ``progress.json``, now and then, on which no result depends.
+A store of a million runs is counted in a fraction of a second. The coordinator writes its plans,
+and what is running, to ``progress.json`` from time to time; no result depends on that file.
 """
 
 import collections
@@ -50,25 +50,25 @@ TIME = "time"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an experiment is.
+    """The progress of an experiment.
 
     Parameters
     ----------
     experiment : str
     runs : int
-        That the study asks for.
+        Number of runs in the study.
     done : int
-        Of these, committed up to the last sample, failed ones too.
+        Number of these runs that are committed up to the last sample, or failed.
     running : int
-        Of the others, those that are being computed.
+        Number of other runs that are being computed.
     partly : float
-        What their checkpoints hold of those that are not done, as a number of runs.
+        The part of the unfinished runs that is in checkpoints, as a number of runs.
     failed : int
-        Of these, committed with a status other than complete.
+        Number of failed runs among those that are done.
     left_study : int
-        Rows that the study no longer asks for.
+        Number of rows that are no longer in the study.
     cpu_seconds : float
-        Of all that is committed, references included, and of runs in checkpoints.
+        CPU time of all that is committed, including references, and of runs in checkpoints.
     """
 
     experiment: str
@@ -82,7 +82,7 @@ class Progress:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What there is to count, by its name in `sweep status`."""
+        """All counts, by their names in `sweep status`."""
         return {
             "experiment": self.experiment,
             "runs": self.runs,
@@ -96,17 +96,17 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """Runs that are not committed: those that are being computed, and those that wait."""
+        """Number of runs that are not done, whether they are being computed or not."""
         return self.runs - self.done
 
     @property
     def pending(self) -> int:
-        """Runs that are neither committed nor being computed."""
+        """Number of runs that are neither done nor being computed."""
         return self.left - self.running
 
 
 def status(store: str | Place | Store) -> Rows:
-    """How far each experiment of a store is.
+    """Count the runs of each experiment of a store.
 
     Parameters
     ----------
@@ -119,13 +119,15 @@ def status(store: str | Place | Store) -> Rows:
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version.
+        If there is no store, or it has a newer format.
+    Damaged
+        If an array that must be read is damaged.
     """
-    return Rows(Counter(Store.at(store)).count())
+    return Rows(ProgressCounter(Store.at(store)).count())
 
 
-class Counter:
-    """Counts a store's runs, again and again; of arrays it reads those that have changed since.
+class ProgressCounter:
+    """Counts the runs of a store repeatedly, and rereads only arrays that have changed.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ class Counter:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._kept: dict[str, tuple[object, np.ndarray]] = {}  # by path, with what it is known by
+        self._kept: dict[str, tuple[object, np.ndarray]] = {}  # arrays and their versions, by path
 
     def count(self) -> list[Progress]:
         """The `Progress` of each experiment, in the order of the study.
@@ -142,21 +144,21 @@ class Counter:
         Raises
         ------
         InputError
-            If there is no store, or one of a newer version.
+            If there is no store, or it has a newer format.
         Damaged
-            If an array that is counted is.
+            If an array that must be read is damaged.
         """
         with self.store.naming_damage():
             return list(self._count_each(self.store.anew()))
 
     def _count_each(self, store: Store) -> Iterator[Progress]:
-        experiments, known = store.experiments, store.consolidated  # as they are before the files
-        paths = store.list_files()  # before arrays, into which records may be folded just now
+        experiments, known = store.experiments, store.consolidated  # read before the files
+        paths = store.list_files()  # before the arrays, into which records may be folded meanwhile
         records = list_records_among(store.place, paths)
         session = store.session_name if records else ""
         running = runs_in_flight(store) if f"{INTERNAL}/{PROGRESS}" in paths else {}
         for name in experiments:
-            if known and name not in known:  # it is about to be made
+            if known and name not in known:  # about to be created
                 continue
             if any(path.startswith(f"{name}/") for path in paths):
                 ledger = check_files_are_there(store, name, paths)
@@ -178,12 +180,12 @@ class Counter:
             self._values(name, arrays, ledger, own)
             for own in (variables.SAMPLE_COUNT.name, STATUS, CPU_TIME)
         )
-        # a count, so that `in_study`, true of all runs in most stores, need not be read
+        # In most stores no run has left the study, and `in_study` need not be read.
         some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
         wanted = np.ones(len(counts), dtype=bool)
         if some_left:
             wanted = self._values(name, arrays, ledger, IN_STUDY).astype(bool)
-        size = min(map(len, (counts, status, seconds, wanted)))  # lengths differ while it grows
+        size = min(map(len, (counts, status, seconds, wanted)))  # they differ while the store grows
         counts, status, seconds, wanted = (own[:size] for own in (counts, status, seconds, wanted))
         seconds = np.where(counts > 0, np.nan_to_num(seconds), 0.0)
         samples = arrays[TIME].shape[0]
@@ -193,10 +195,12 @@ class Counter:
             [record for record in records if record.group == group]
             for group in (name, references_group_name(name))
         )
-        milliseconds = sum(own.name.milliseconds for own in of_references if _counts(own, session))
+        milliseconds = sum(
+            own.name.milliseconds for own in of_references if _is_committed(own, session)
+        )
         for record in of_runs:
             with contextlib.suppress(FileNotFoundError):  # it was folded
-                if not _counts(record, session) or record.name.last < samples:
+                if not _is_committed(record, session) or record.name.last < samples:
                     continue
                 rows = record.rows[record.rows < size]
                 if not done[rows].all():
@@ -223,7 +227,7 @@ class Counter:
     def _cpu_seconds_of_references(self, store: Store, group: str) -> float:
         """CPU seconds of a group's committed references."""
         arrays = store.arrays_of_group(group)
-        if CPU_TIME not in arrays:  # there are none
+        if CPU_TIME not in arrays:  # no references
             return 0.0
         names, ledger = (variables.SAMPLE_COUNT.name, CPU_TIME), ledger_of_group(store, group)
         counts, seconds = (self._values(group, arrays, ledger, own) for own in names)
@@ -233,7 +237,7 @@ class Counter:
     def _values(
         self, group: str, arrays: Mapping[str, ArrayFiles], ledger: Ledger, name: str
     ) -> np.ndarray:
-        """The values of an array over runs, read again when its files have changed."""
+        """The values of an array over runs, reread if its files have changed."""
         if (array := arrays.get(name)) is None:
             raise Damaged(f"{group}/{name} has no metadata")
         version = array.shape, _version_of_files(array, ledger)
@@ -245,15 +249,15 @@ class Counter:
 
 
 def _version_of_files(array: ArrayFiles, ledger: Ledger) -> object:
-    """What is another one when files of an array are: of objects, what the ledger says of them."""
+    """A value that changes with the files of an array; for objects, their ledger entries."""
     if not isinstance(array.directory, Path):
         return {path: own for path, own in ledger.items() if path.startswith(f"{array.path}/")}
     stats = {file.name: file.stat() for file in array.directory.glob("c*")}
     return {name: (found.st_ino, found.st_mtime_ns) for name, found in stats.items()}
 
 
-def _counts(record: Record, session: str) -> bool:
-    """Whether a record has finished rows, and is of the session that counts."""
+def _is_committed(record: Record, session: str) -> bool:
+    """Whether a record holds finished rows, and belongs to the session whose records count."""
     return record.name.kind == RECORD and record.name.session == session
 
 
@@ -263,9 +267,9 @@ def _count_partly_computed_runs(
     samples: int,
     standing: NDArray[np.float64],
 ) -> tuple[float, float]:
-    """Runs on their way, each counted as far as its checkpoints are, and their CPU seconds.
+    """Count unfinished runs by the part that is in their checkpoints, and sum up their CPU time.
 
-    Without those that are `standing` in the arrays, of shorter runs that are extended.
+    The CPU seconds `standing` in the arrays, of runs that are being extended, are not included.
     """
     furthest: dict[int, tuple[float, int, float]] = {}
     for name in (record.name for record in records if record.name.kind == CHECKPOINT):
@@ -280,13 +284,13 @@ def _count_partly_computed_runs(
     )
 
 
-class Rate:
-    """Runs a second, parts of runs too, over the last while, and the time left.
+class RunRate:
+    """The recent number of runs per second, including parts of runs, and the remaining time.
 
     Parameters
     ----------
     span : float
-        Seconds that are looked back.
+        Length in seconds of the period over which the rate is averaged.
     """
 
     def __init__(self, span: float = 120.0) -> None:
@@ -294,19 +298,19 @@ class Rate:
         self._seen: list[tuple[float, float]] = []
 
     def add(self, seconds: float, done: float) -> None:
-        """Note that `done` runs were committed at a time in `seconds`."""
+        """Note that `done` runs were committed at the time `seconds`."""
         self._seen.append((seconds, done))
         while len(self._seen) > 2 and self._seen[1][0] <= seconds - self._span:
             self._seen.pop(0)
 
     @property
     def per_second(self) -> float:
-        """Runs a second, 0 as long as none was seen to end."""
+        """Runs per second; 0 until a run has ended."""
         (began, first), (now, last) = self._seen[0], self._seen[-1]
         return max(0.0, (last - first) / (now - began)) if now > began else 0.0
 
     def seconds_left(self, pending: float) -> float:
-        """Until `pending` runs are done, NaN where that is not known."""
+        """Expected seconds until `pending` runs are done; NaN if unknown."""
         if not pending:
             return 0.0
         return pending / self.per_second if self.per_second > 0 else float("nan")
@@ -315,21 +319,21 @@ class Rate:
 # --- the coordinator's own file ----------------------------------------------------------------
 
 PROGRESS = "progress.json"
-EVERY, EVERY_OBJECT = 0.2, 2.0  # seconds between two writings of what runs, at least
+EVERY, EVERY_OBJECT = 0.2, 2.0  # minimum seconds between two writes
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """CPU time that a plan expects, of one experiment or of all.
+    """The CPU time that a plan predicts, for one experiment or for all.
 
     Parameters
     ----------
     runs, references : int
-        Pending then.
+        Number of runs, and of references, that were pending at the time of the plan.
     cpu_seconds : float
-        Of their integration, expected.
+        Predicted CPU time of their integration.
     before : float
-        Seconds that all that was committed then had used.
+        CPU time of all that was committed at the time of the plan.
     """
 
     runs: int
@@ -339,31 +343,30 @@ class Prediction:
 
 
 class ProgressFile:
-    """What a coordinator expects and has handed out; nothing depends on it but `sweep status`.
+    """Writes the plans and running tasks of a coordinator, for `sweep status` alone.
 
     Parameters
     ----------
     store : Store
     token : str
-        Of the coordinator's lease.
+        Token of the coordinator's lease.
     """
 
     def __init__(self, store: Store, token: str) -> None:
         self._store, self._every = store, EVERY_OBJECT if store.in_bucket else EVERY
         self._content: dict[str, Any] = {"plans": {}, "token": token, "running": {}}
-        # What takes no longer than that is not worth two requests.
+        # In a bucket the first write waits: short tasks are not worth two requests.
         self._since = time.monotonic() if store.in_bucket else -math.inf
 
     def note_plans(self, experiments: Mapping[str, Prediction]) -> None:
-        """Write what a plan expects of each experiment, for `read_plan_predictions`.
+        """Write the predictions of a plan by experiment, for `read_plan_predictions`.
 
-        It is of what was pending when the plan was made, by a run, an extension or a retry; an
-        earlier plan's runs that were done by then count in no later one.
+        They cover what was pending when the plan was made, for a run, an extension or a retry.
         """
         self._write(plans={name: asdict(own) for name, own in experiments.items()})
 
     def note_running(self, tasks: Iterable[tuple[str, int]]) -> None:
-        """Write down, now and then, the experiments and numbers of runs of the tasks that run."""
+        """Write the number of running runs by experiment, unless the last write is too recent."""
         if (now := time.monotonic()) >= self._since + self._every:
             self._since = now
             runs: collections.Counter[str] = collections.Counter()
@@ -379,7 +382,10 @@ class ProgressFile:
 
 
 def read_plan_predictions(store: Store) -> tuple[Prediction | None, dict[str, Prediction]]:
-    """The last plan of a store: in all, and by experiment; None, and nothing, without one."""
+    """The predictions of the last plan of a store, in total and by experiment.
+
+    Without a plan the total is None and the dict is empty.
+    """
     with contextlib.suppress(ValueError, TypeError, AttributeError):
         plans = _read_progress(store).get("plans", {}).items()
         if experiments := {name: Prediction(**own) for name, own in plans}:
@@ -389,7 +395,7 @@ def read_plan_predictions(store: Store) -> tuple[Prediction | None, dict[str, Pr
 
 
 def runs_in_flight(store: Store) -> dict[str, int]:
-    """Runs that are being computed, by experiment; none if whoever noted them holds no lease."""
+    """Number of runs that are being computed, by experiment; empty unless a coordinator runs."""
     found = _read_progress(store)
     running = found.get("running")
     if running and isinstance(running, dict) and (holder := lease_holder_of_store(store)):
@@ -399,7 +405,7 @@ def runs_in_flight(store: Store) -> dict[str, int]:
 
 
 def is_progress_whole(content: bytes) -> bool:
-    """Whether a file's content is what a `ProgressFile` wrote."""
+    """Whether the content of a file is complete as a `ProgressFile` wrote it."""
     return parse_sealed_json_object(content).keys() == {"plans", "token", "running"}
 
 

@@ -1,4 +1,4 @@
-"""`ReferenceEnd`: why a reference ends before its last sample, for workers and for readers."""
+"""`ReferenceEnd`: why a reference ends before its last sample."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 from sweep.study import variables
 
-UNTRUSTED = 1e4  # tolerances by which a reference breaks an invariant that it is not trusted for
-SETTLED = 1e-6  # difference of states at which a larger tolerance may be met
+UNTRUSTED = 1e4  # error of an invariant, in tolerances, beyond which a reference is not trusted
+SETTLED = 1e-6  # difference of states below which a larger tolerance may be met
 
 
 @dataclass(frozen=True)
@@ -17,22 +17,23 @@ class ReferenceEnd:
     Parameters
     ----------
     reference : dict
-        Its settings, as `sweep.study.experiment.Reference` has them.
+        Settings of the reference, as in `sweep.study.experiment.Reference`.
     reason : str
-        One of `variables.REFERENCE_ENDS`, not the first.
+        One of `variables.REFERENCE_ENDS` other than the first.
     held : float
-        Time of the last sample at which it holds; NaN where that is not known.
+        Time of the last sample at which the reference meets its tolerance; NaN if unknown.
     lost : float
-        Time of the next one.
+        Time of the next sample.
     step_size : float
-        Of one in double-double, the step size that was tried last; NaN otherwise.
+        In double-double arithmetic, the last step size that was tried; otherwise NaN.
     difference : float
-        By which the states of that and of half of it differ there, of the size of the initial one.
+        Difference of the states computed with `step_size` and with half of it at `lost`, relative
+        to the size of the initial state.
     steps : float
-        About how many would have been needed until there, if these are too many; of one in double
-        precision those after which ``max_steps`` ended it.
+        In double-double arithmetic, the approximate number of steps needed up to `lost`, if they
+        are too many; in double precision, the number after which ``max_steps`` ended the reference.
     stop_time : float
-        Of one in double precision, when it ended; NaN where that is not known.
+        In double precision, the time at which the integration ended; NaN if unknown.
     """
 
     reference: dict[str, Any]
@@ -46,12 +47,12 @@ class ReferenceEnd:
 
     @property
     def bounded(self) -> bool:
-        """Whether ``max_steps`` ended one that ends as ``step_too_small``, and not round-off."""
+        """Whether ``max_steps``, and not round-off, is the cause of ``step_too_small``."""
         return not math.isnan(self.steps)
 
     @property
     def columns(self) -> dict[str, float]:
-        """Of `variables.OF_REFERENCE_ENDS` all but the number of samples, by name."""
+        """The values of `variables.OF_REFERENCE_ENDS` by name, without the number of samples."""
         return {
             variables.REFERENCE_END: variables.REFERENCE_ENDS.index(self.reason),
             **{variable.name: getattr(self, variable.name) for variable in variables.STOPS},
@@ -82,15 +83,15 @@ class ReferenceEnd:
             "near a singularity"
         )
         return {
-            "not_finite": "its states are finite no more, as at a collision",
+            "not_finite": "its states are no longer finite, as at a collision",
             "step_too_small": f"it ends as step_too_small: {beyond if self.bounded else vanished}",
             "not_conserved": "it breaks what the system conserves by more than "
             f"{UNTRUSTED:,.0f} tolerances and one for each step, as where a step leads past a "
-            "singularity, and is trusted no more",
+            "singularity, and is no longer trusted",
             "no_step_size": f"no step size leads on, the last tried was {self.step_size / 2:.3g}: "
-            "states are finite no more or a solver does not converge, as at a collision",
-            "rounding": f"{apart}shorter steps do not come nearer: rounding decides, that grows "
-            "as neighbouring trajectories part",
+            "states are no longer finite or a solver does not converge, as at a collision",
+            "rounding": f"{apart}shorter steps do not bring them nearer: rounding errors dominate, "
+            "which grow as neighbouring trajectories separate",
             "too_many_steps": f"{apart}to meet it some {self.steps:.1g} steps are needed, which "
             "are too many",
         }[self.reason]

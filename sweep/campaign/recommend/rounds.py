@@ -24,7 +24,7 @@ from sweep.clusters.stop_request import TIME_IS_UP
 from sweep.errors import Interrupted
 from sweep.store import diff
 from sweep.store.open import open_study
-from sweep.store.progress import Counter
+from sweep.store.progress import ProgressCounter
 from sweep.study import Study, variables
 from sweep.study.experiment import IntegratorEntry, Reference
 from sweep.study.run_table import RunTable, expand_experiment
@@ -226,7 +226,11 @@ class Bench:
     @property
     def cpu_seconds(self) -> float:
         """CPU seconds of all runs of the store, and of their references."""
-        return sum(one.cpu_seconds for one in Counter(self.store).count()) if self._asked else 0.0
+        return (
+            sum(one.cpu_seconds for one in ProgressCounter(self.store).count())
+            if self._asked
+            else 0.0
+        )
 
     def run(
         self,

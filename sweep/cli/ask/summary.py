@@ -72,7 +72,7 @@ def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> l
 
 def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> None:
     """Write the plots; if that fails, print why, since the run itself is complete."""
-    directory, lines = store.product("-plots"), list[str]()
+    directory, lines = store.output_path("-plots"), list[str]()
     written = unchanged = 0
     with ProgressLine() as line:
         try:

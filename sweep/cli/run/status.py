@@ -20,7 +20,13 @@ from sweep.store import failures as failing
 from sweep.store.lease.holder import LeaseHolder
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.lease.requests import Submission, submission_of_store
-from sweep.store.progress import Counter, Prediction, Progress, Rate, read_plan_predictions
+from sweep.store.progress import (
+    Prediction,
+    Progress,
+    ProgressCounter,
+    RunRate,
+    read_plan_predictions,
+)
 from sweep.store.store import Store
 from sweep.text import (
     about_duration,
@@ -82,7 +88,7 @@ def status(
             raise
         echo({"submission": vars(submission)}, _submission_sentence(submission), as_json)
         return
-    counter = Counter(opened)
+    counter = ProgressCounter(opened)
     if watch:
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends --watch, not the run
             _watch_progress(counter, every)
@@ -216,13 +222,13 @@ def _failures_as_table(rows: Sequence[Mapping[str, Any]]) -> str:
 # --- watching --------------------------------------------------------------------------------
 
 
-def _watch_progress(counter: Counter, every: float | None) -> None:
+def _watch_progress(counter: ProgressCounter, every: float | None) -> None:
     """Print the progress until all runs are done; on a terminal, redraw a table."""
     from rich.live import Live
     from rich.text import Text
 
     terminal = is_terminal(sys.stdout)
-    rates: dict[str, Rate] = collections.defaultdict(Rate)
+    rates: dict[str, RunRate] = collections.defaultdict(RunRate)
     drawing = Live(console=rich_console(sys.stdout), auto_refresh=False)
     with drawing if terminal else contextlib.nullcontext():
         for progresses in _counted_again_and_again(
@@ -240,7 +246,7 @@ def _watch_progress(counter: Counter, every: float | None) -> None:
                 click.echo(text)
 
 
-def _counted_again_and_again(counter: Counter, every: float) -> Iterator[list[Progress]]:
+def _counted_again_and_again(counter: ProgressCounter, every: float) -> Iterator[list[Progress]]:
     """Yield the progress of a store every `every` seconds until all runs are done."""
     troubles, left = 0, True
     while left:
@@ -257,7 +263,7 @@ def _counted_again_and_again(counter: Counter, every: float) -> Iterator[list[Pr
             time.sleep(every)
 
 
-def _watched_row(progress: Progress, rate: Rate) -> dict[str, Any]:
+def _watched_row(progress: Progress, rate: RunRate) -> dict[str, Any]:
     rate.add(time.monotonic(), progress.done + progress.partly)
     left = rate.seconds_left(progress.left - progress.partly)
     shown = {name: value for name, value in progress.counts.items() if name not in NOT_WATCHED}

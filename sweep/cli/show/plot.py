@@ -107,7 +107,7 @@ def plot(
     datasets = open_experiments(store, experiment, where if across else None)
     if across is not None and kind != "order":
         raise InputError("--across needs the kind order: `sweep plot order STORE --across NAME`")
-    path = require_local_path(output or Store.at(store).product("-plots"))
+    path = require_local_path(output or Store.at(store).output_path("-plots"))
     table = None if data is None else path_of_new_file(data, "data", "table", [".csv"])
     one = _is_one_picture(path, kind, layout)
     if not one and (path / "zarr.json").exists():

@@ -1,4 +1,4 @@
-"""Figures as JSON: panels of curves or spheres, which the page draws; their numbers as CSV."""
+"""Figures as JSON, with panels of curves or spheres that the page draws, and their data as CSV."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ class Axis:
 
     @classmethod
     def of_array(cls, array: "xr.DataArray", text: str, log: bool = False) -> Self:
-        """An axis of an array's values, with its units behind the text."""
+        """An axis for the values of an array, with its units after the text."""
         units = units_with_superscripts(array.attrs.get("units", "1"))
         return cls(f"{text} [{units}]" if units else text, log)
 
@@ -63,16 +63,16 @@ class Curve:
     z : sequence or ndarray of float, shape (points,), optional
         The third coordinate on a sphere.
     low, high : sequence or ndarray of float, shape (points,), optional
-        Ends of bars, or of a band.
+        Ends of error bars, or of a band.
     marks : sequence of {"filled", "open", "large"}, optional
-        How each point is drawn; a line without marks.
+        How each point is drawn; by default a line without marks.
     cells : sequence of dict of str to str, optional
         The coordinates of the runs of each point, or of all points if there is only one:
         ``integrator``, ``step_size``, ….
     line, band : bool, optional
-        Whether points on a sphere are joined; whether `low` and `high` are ends of a band.
+        Whether points on a sphere are joined, and whether `low` and `high` are ends of a band.
     part : str, optional
-        What tells it from curves of the same name, such as a body.
+        Distinguishes the curve from others with the same name; for example a body.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Figure:
     Attributes
     ----------
     kind : {"curves", "strips", "spheres"}
-        Strips are flat panels, each with a scale of its own.
+        Strips are flat panels, each with its own scale.
     panels : list of Panel
     tables : list of sweep.tables.Table
     remark : str
@@ -146,7 +146,7 @@ class Figure:
         }
 
     def as_csv(self) -> str:
-        """The plotted numbers as CSV, a row for each point."""
+        """The plotted numbers as CSV, with a row for each point."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(SPATIAL_COLUMNS if self.kind == "spheres" else COLUMNS)
@@ -174,9 +174,9 @@ def _values_for_json(values: Any) -> Any:
 
 
 def cell_as_texts(cell: Mapping[str, Any]) -> dict[str, str]:
-    """Coordinates of runs as texts, as in an address of the page, without NaN.
+    """Coordinates of runs as texts, as in an address of the page; NaN is left out.
 
-    Scanned axes have the key ``axis:NAME``.
+    The keys of scanned axes are ``axis:NAME``.
     """
     fixed = ("integrator", "step_size", "tolerance")
     return {

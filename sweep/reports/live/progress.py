@@ -1,4 +1,4 @@
-"""The progress of a store, as the page shows it: counted now and then, for all viewers at once."""
+"""The progress of a store for the live page, counted from time to time for all viewers."""
 
 import collections
 import threading
@@ -9,19 +9,19 @@ from sweep.errors import Damaged
 from sweep.store.failures import values_shared_by_failed_runs
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.lease.requests import submission_of_store
-from sweep.store.progress import Counter, Progress, Rate
+from sweep.store.progress import Progress, ProgressCounter, RunRate
 from sweep.store.store import Store
 from sweep.text import count_with_noun, format_duration
 
-# Between two counts pass at least so many seconds, and so many times the duration of the last.
+# Minimum time between two counts, in seconds, and as a multiple of the duration of the last count.
 SECONDS_BETWEEN_COUNTS, SECONDS_BETWEEN_COUNTS_IN_BUCKET, PAUSE_PER_DURATION = 1.0, 5.0, 10
-MOST_TROUBLES = 5  # in succession, that a store may have while it grows
+MOST_TROUBLES = 5  # successive errors that a growing store may cause
 SUMMED = ("runs", "done", "running", "pending", "failed", "partly", "cpu_seconds")
-TOTAL = ""  # the name of what all experiments are together
+TOTAL = ""  # the name under which all experiments are summed up
 
 
 class ProgressCache:
-    """The progress of a store, counted at most every second.
+    """The progress of a store, counted at most once a second.
 
     Parameters
     ----------
@@ -29,18 +29,18 @@ class ProgressCache:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store, self._counter = store, Counter(store)
+        self._store, self._counter = store, ProgressCounter(store)
         self._lock, self._next, self._troubles = threading.Lock(), 0.0, 0
-        self._rates: dict[str, Rate] = collections.defaultdict(Rate)  # by experiment
+        self._rates: dict[str, RunRate] = collections.defaultdict(RunRate)  # by experiment
         self._counted: list[Progress] = []
         self._answer: dict[str, Any] = {}
-        self._failed: list[int] = []  # when `_shared` was found
+        self._failed: list[int] = []  # numbers of failures for which `_shared` was computed
         self._shared: list[str] = []
 
     def look_up(self) -> dict[str, Any]:
-        """The progress of the store and of each experiment, and who writes to it, for JSON.
+        """The progress of the store and its experiments, and who writes to it, for JSON.
 
-        ``version`` changes when runs are added to the store or committed.
+        The entry ``version`` changes when runs are added to the store or committed.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class ProgressCache:
     def _count(self, now: float) -> dict[str, Any]:
         try:
             self._counted, self._troubles = self._counter.count(), 0
-        except Damaged:  # as while a store grows
+        except Damaged:  # may happen while a store grows
             self._troubles += 1
             if self._troubles > MOST_TROUBLES or not self._counted:
                 raise
@@ -83,7 +83,7 @@ class ProgressCache:
         }
 
     def _with_rate(self, name: str, counts: dict[str, Any], now: float) -> dict[str, Any]:
-        """Counts with the runs per second and the time that is left, as far as they are known."""
+        """Counts with the runs per second and the remaining time, if known."""
         rate, done = self._rates[name], counts["done"] + counts["partly"]
         rate.add(now, done)
         seconds = rate.seconds_left(counts["runs"] - done)
@@ -91,7 +91,7 @@ class ProgressCache:
         return counts | {"rate": rate.per_second, "time_left": left}
 
     def _values_shared_by_failures(self) -> list[str]:
-        """What failed runs share, in sentences; looked up again when their number changes."""
+        """Sentences on what failed runs share, recomputed when their number changes."""
         failed = [progress.failed for progress in self._counted]
         if failed != self._failed:
             shared = values_shared_by_failed_runs(self._store) if any(failed) else []

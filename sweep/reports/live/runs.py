@@ -1,4 +1,4 @@
-"""A single run on the page: its setting, its results, a series, and a script to recompute it."""
+"""A single run on the page: its settings, its results, a series, and a script to recompute it."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Fact = tuple[str, str]  # a name and a value, as texts
 
 STOPS = ("stop_step", "stop_time", "stop_residual")
-MOST_SAMPLES = 2000  # of a series, that are drawn
+MOST_SAMPLES = 2000  # samples of a series that are drawn
 PLUGINS = "# with the plugins of the study: sweep show plugins {store}\n"
 SCRIPT = """\
 {plugins}import numpy as np
@@ -47,13 +47,13 @@ def describe_run(
     Parameters
     ----------
     dataset : xarray.Dataset
-        The experiment.
+        The run table of the experiment.
     place : int
-        Position of the run in it.
+        Position of the run in the table.
     quantity : str
         The series to show; empty for the first error or, without errors, the first series.
     store, experiment : str
-        Their names, for the script.
+        Names of the store and the experiment, for the script.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def describe_run(
 
 
 def _axis_names(dataset: "xr.Dataset") -> list[str]:
-    """Names of the coordinates in which runs differ, other than their starts."""
+    """Names of the coordinates in which runs may differ, without those of their starts."""
     return ["integrator", "step_size", "tolerance", *scanned_axes(dataset)]
 
 
@@ -102,7 +102,7 @@ def _result_facts(run: "xr.Dataset") -> list[Fact]:
 
 
 def _facts_of_variables(run: "xr.Dataset", names: Iterable[str]) -> list[Fact]:
-    """Scalar variables of a run as texts with units, without NaN."""
+    """Scalar variables of a run as texts with units; NaN is left out."""
     facts = []
     for name in names:
         value = run[name].item()
@@ -128,7 +128,7 @@ def _figure_of_run(run: "xr.Dataset", quantity: str) -> Figure:
 
 
 def _script_that_recomputes(run: "xr.Dataset", store: str, experiment: str) -> str:
-    """A Python script that computes the run's states."""
+    """A Python script that recomputes the states of a run."""
     fixed = json.loads(run.attrs["fixed"])
     label, size, tolerance = (run[k].item() for k in ("integrator", "step_size", "tolerance"))
     described = integrator_descriptions(run).get(label, {})
@@ -150,7 +150,7 @@ def _script_that_recomputes(run: "xr.Dataset", store: str, experiment: str) -> s
 
 
 def _scanned_parameters(run: "xr.Dataset") -> dict[str, Any]:
-    """The values of a run's scanned parameters; for labels, the values that they stand for."""
+    """The values of a run's scanned parameters; labels are replaced by what they stand for."""
     parameters = {}
     for axis in json.loads(run.attrs["experiment"])["scan"]:
         value = run[axis["name"]].item()

@@ -1,4 +1,4 @@
-"""The web server of the page: for this machine, with a token in the address, and read-only."""
+"""The web server of the live page: local, read-only, and protected by a token in the address."""
 
 import asyncio
 import concurrent.futures
@@ -29,11 +29,11 @@ except ImportError as error:
         f"the page needs {error.name}, which is not here: pip install 'geosweep[live]'"
     ) from None
 
-Stores = Mapping[str, OpenedStore]  # by the names that they were given by
+Stores = Mapping[str, OpenedStore]  # by the names under which they were given
 Result = TypeVar("Result")
 
 PORT = 8787
-MOST_PORTS = 20  # to try, from the first on, where none is given
+MOST_PORTS = 20  # number of ports to try if none is given
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -56,15 +56,16 @@ def serve(
     port: int | None = None,
     announce: Callable[[str], object] = print,
 ) -> None:
-    """Serve the page of some stores until Ctrl-C.
+    """Serve the live page of stores until Ctrl-C.
 
     Parameters
     ----------
     names : sequence of str
         Paths or addresses of stores.
     host : str
+        The address to listen on.
     port : int, optional
-        By default the first that is free from `PORT` on.
+        By default the first free port from `PORT` on.
     announce : callable, optional
         Called with the address once the page can be opened.
 
@@ -80,7 +81,7 @@ def serve(
 
 
 def _files_of_page() -> dict[str, bytes]:
-    """The files of the page by name, with the library that draws."""
+    """The files of the page by name, including the plotting library."""
     own, library = resources.files(__package__), Path(plotly.__file__).parent / "package_data"
     files = {name: own.joinpath(name or "page.html").read_bytes() for name in OWN}
     return files | {LIBRARY: (library / LIBRARY).read_bytes()}
@@ -103,7 +104,7 @@ async def _serve(
 
 
 def _listen(server: HTTPServer, host: str, port: int | None) -> int:
-    """Listen at the port, or at the first free one, and return it."""
+    """Listen on the port, or on the first free one, and return it."""
     ports = [port] if port is not None else [*range(PORT, PORT + MOST_PORTS), 0]
     for candidate in ports:
         try:
@@ -133,14 +134,14 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
     """
 
     class Handler(RequestHandler):
-        """The headers and errors that all responses have in common."""
+        """Headers and errors that all responses share."""
 
         def set_default_headers(self) -> None:
             for name, value in HEADERS.items():
                 self.set_header(name, value)
 
         def log_exception(self, kind: Any, error: Any, traceback: Any) -> None:
-            """Log a traceback with the path alone: the address holds the token."""
+            """Log a traceback with the path only, since the full address contains the token."""
             if not isinstance(error, HTTPError):
                 log = logging.getLogger("tornado.application")
                 log.error("GET %s", self.request.path, exc_info=(kind, error, traceback))
@@ -150,14 +151,14 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
             self.finish({"error": words.get(status_code, self._reason)})
 
     class File(Handler):
-        """A file of the page, which holds no data of stores."""
+        """A file of the page, without data of stores."""
 
         def get(self, name: str) -> None:
             self.set_header("Content-Type", f"{OWN.get(name, 'text/javascript')}; charset=utf-8")
             self.finish(files[name])
 
     class Api(Handler):
-        """Data as JSON or CSV, made in a thread so that other requests are answered meanwhile."""
+        """Data as JSON or CSV, made in a thread so that other requests need not wait."""
 
         def prepare(self) -> None:
             given = self.request.headers.get("X-Token") or self.get_query_argument("token", "")
@@ -192,7 +193,7 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
 
 
 def _call_in_thread(work: Callable[[], Result]) -> asyncio.Future[Result]:
-    """Call a function in a daemon thread, which does not outlive the process; return a future."""
+    """Call a function in a daemon thread, which ends with the process; return a future."""
     future: concurrent.futures.Future[Result] = concurrent.futures.Future()
 
     def run() -> None:
@@ -206,7 +207,7 @@ def _call_in_thread(work: Callable[[], Result]) -> asyncio.Future[Result]:
 
 
 def _answer(stores: Stores, name: str, choice: Choice) -> dict[str, Any] | str:
-    """What a store answers to a request, as data for JSON or as CSV."""
+    """The response of a store to a request, as data for JSON or as CSV."""
     if name == "stores":
         return {"stores": list(stores)}
     store = last_of_choice(choice, "store") or next(iter(stores))

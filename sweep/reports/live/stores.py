@@ -1,4 +1,4 @@
-"""Stores on the page: opened, with the choices that they offer, and a cache of figures."""
+"""Stores on the live page: open them, list the choices that they offer, and cache figures."""
 
 import contextlib
 import functools
@@ -27,14 +27,14 @@ from sweep.text import format_number
 if TYPE_CHECKING:
     import xarray as xr
 
-ALL = "all"  # starts, where views would show some
-MOST_RUNS, MOST_VALUES = 20_000, 2_000_000  # in a view, unless all starts are asked for
-FEWEST_STARTS = 16  # in a view of some of them
-MOST_LISTED = 200  # starts, or values of an axis, to choose from
-MOST_BYTES = 400_000_000  # of the series of an experiment, that are kept in memory
+ALL = "all"  # choice of all starts instead of a part
+MOST_RUNS, MOST_VALUES = 20_000, 2_000_000  # in a view, unless all starts are chosen
+FEWEST_STARTS = 16  # in a view of a part of the starts
+MOST_LISTED = 200  # starts, or values of an axis, that are offered as choices
+MOST_BYTES = 400_000_000  # series of an experiment that are kept in memory
 UNUSED = ("run_id", "ensemble")  # labels, which take long to read
-MOST_FIGURES = 100  # of an experiment, that are kept
-PAUSE_PER_DURATION = 10  # a store is not opened again for so many times as long as it took
+MOST_FIGURES = 100  # cached figures of an experiment
+PAUSE_PER_DURATION = 10  # minimum pause before a store is reopened, per duration of the opening
 # Axes of every experiment, by their names in an address.
 AXES = {name: name for name in ("integrator", "step_size", "tolerance")}
 AXES |= {"starts": "initial_condition"}
@@ -49,16 +49,16 @@ class Experiment:
     ----------
     name : str
     dataset : xarray.Dataset
-        Its runs, whose series are read when they are used.
+        Its run table, whose series are read when they are used.
 
     Attributes
     ----------
     whole : xarray.Dataset
-        The runs of the study.
+        All runs of the study.
     shown : xarray.Dataset
-        Those of a part of the starts, if there are too many to show all without delay.
+        The runs of a part of the starts, if there are too many to show all of them quickly.
     styles : dict of str to dict
-        The styles of curves by integrator.
+        The styles of curves, by integrator.
     """
 
     def __init__(self, name: str, dataset: "xr.Dataset") -> None:
@@ -77,9 +77,9 @@ class Experiment:
         self._draw_once = functools.lru_cache(MOST_FIGURES)(self._draw)
 
     def _runs_of_some_starts(self) -> tuple[NDArray[np.intp], int]:
-        """Runs of starts spread evenly over all, as many as are shown without delay; and how many.
+        """Runs of evenly spread starts that can be shown quickly, and the number of these starts.
 
-        The starts are all if they can be.
+        They are all runs if there are few enough.
         """
         runs, starts = self.whole.sizes["run"], len(self._starts)
         most = min(MOST_RUNS, MOST_VALUES // self.whole.sizes["time"])
@@ -88,7 +88,7 @@ class Experiment:
         return np.flatnonzero(np.isin(self._values["starts"][1], chosen)), few
 
     def load(self) -> None:
-        """Read the shown runs into memory, except states, as far as they fit; for figures."""
+        """Read the series of the shown runs into memory as far as they fit, except states."""
         room = MOST_BYTES
         for name, variable in self.shown.variables.items():
             if variable.dims[:1] == ("run",) and name != "state":
@@ -98,7 +98,7 @@ class Experiment:
 
     @functools.cached_property
     def choices(self) -> dict[str, Any]:
-        """The values of all axes, the starts and the views to choose from, for JSON."""
+        """The axis values, starts and views to choose from, for JSON."""
         return {
             "name": self.name,
             "title": self.whole.attrs["title"],
@@ -113,7 +113,7 @@ class Experiment:
         }
 
     def _values_for_json(self, name: str) -> dict[str, Any]:
-        """The values of an axis other than NaN, as texts of an address and as labels."""
+        """The values of an axis without NaN, as texts in addresses and as labels."""
         axis, values = self._axes[name], self._values[name][0].tolist()
         return {
             "name": name,
@@ -131,7 +131,7 @@ class Experiment:
         }
 
     def selected(self, choice: Choice) -> "xr.Dataset":
-        """Select the runs of a choice; `InputError` if it names unknown values, or has no runs."""
+        """Select the runs of a choice; raises `InputError` for unknown values, or without runs."""
         start = last_of_choice(choice, "starts")
         dataset, runs = (self.whole, slice(None)) if start else (self.shown, self._runs_shown)
         is_selected = np.ones(dataset.sizes["run"], dtype=bool)
@@ -141,12 +141,12 @@ class Experiment:
             if name in self._axes and not (name == "starts" and start in ("", ALL)):
                 is_selected &= self._has_one_of(name, texts)[runs]
         if not is_selected.any():
-            raise InputError("no run has all that is chosen: choose more")
+            raise InputError("no run matches all choices: choose more values")
         taken: xr.Dataset = take_runs(dataset, np.flatnonzero(is_selected))
         return taken
 
     def _has_one_of(self, name: str, texts: Collection[str]) -> NDArray[np.bool_]:
-        """Which runs have one of the values of an axis, or NaN for none at all."""
+        """Which runs have one of some values of an axis; NaN matches all runs without a value."""
         values, codes = self._values[name]
         known = list(map(str, values.tolist()))
         for text in texts:
@@ -156,7 +156,7 @@ class Experiment:
         return np.array([text in texts or text == "nan" for text in known])[codes]
 
     def figure(self, choice: Choice) -> Figure:
-        """The `Figure` of a choice; its remark says if it shows a part of the starts."""
+        """The `Figure` of a choice, whose remark says if only a part of the starts is shown."""
         return self._draw_once(
             tuple(
                 (name, tuple(texts))
@@ -167,7 +167,7 @@ class Experiment:
 
     def _draw(self, items: tuple[tuple[str, tuple[str, ...]], ...]) -> Figure:
         choice = dict(items)
-        self.load()  # not sooner: while a study runs, most looks are at its progress
+        self.load()  # only now: while a study runs, most viewers look at its progress
         figure = draw_view(self.selected(choice), choice, self.styles)
         if last_of_choice(choice, "starts") or self._starts_shown == len(self._starts):
             return figure
@@ -176,7 +176,7 @@ class Experiment:
 
 
 class OpenedStore:
-    """A store on the page: its progress, and its experiments when last opened.
+    """A store on the live page: its progress, and its experiments when last opened.
 
     Parameters
     ----------
@@ -190,19 +190,19 @@ class OpenedStore:
         self._store.check()
         self._progress = ProgressCache(self._store)
         self._lock = threading.Lock()
-        self._version: str | None = None  # of the experiments
-        self._took, self._when = 0.0, 0.0  # seconds to open them, and when that was
+        self._version: str | None = None  # version of the progress when the experiments were opened
+        self._took, self._when = 0.0, 0.0  # duration and time of the last opening
         self._experiments: dict[str, Experiment] = {}
         threading.Thread(target=self._open_early, daemon=True).start()
 
     def _open_early(self) -> None:
         """Open and read the experiments before the first request."""
-        with contextlib.suppress(Exception):  # the first request meets it again
+        with contextlib.suppress(Exception):  # the first request reports the error
             for experiment in self.experiments().values():
                 experiment.load()
 
     def experiments(self) -> dict[str, Experiment]:
-        """The experiments by name, opened again if the store has changed, but not at every call."""
+        """The experiments by name, reopened if the store has changed, but not too often."""
         with self._lock:
             version, now = self._progress.look_up()["version"], time.monotonic()
             if version != self._version and now > self._when + PAUSE_PER_DURATION * self._took:
@@ -213,7 +213,7 @@ class OpenedStore:
                         if node["in_study"].any()
                     }
                     self._version = version
-                except (Damaged, OSError, ValueError, KeyError):  # as while it grows
+                except (Damaged, OSError, ValueError, KeyError):  # may happen while the store grows
                     if not self._experiments:
                         raise
                 self._when = time.monotonic()
@@ -225,14 +225,14 @@ class OpenedStore:
         check_known("experiment", name, experiments)
         return experiments[name]
 
-    # --- answers, by what is asked for ------------------------------------------------------------
+    # --- responses to requests --------------------------------------------------------------------
 
     def progress(self, choice: Choice) -> dict[str, Any]:
         """The progress, see `ProgressCache.look_up`."""
         return self._progress.look_up()
 
     def choices(self, choice: Choice) -> dict[str, Any]:
-        """The choices of each experiment, and the version of the progress that they are of."""
+        """The choices of each experiment, and the version of the progress to which they belong."""
         experiments = self.experiments().values()
         return {"experiments": [one.choices for one in experiments], "version": self._version}
 
@@ -245,7 +245,7 @@ class OpenedStore:
         return self._experiment(choice).figure(choice).as_csv()
 
     def run(self, choice: Choice) -> dict[str, Any]:
-        """A run by its row in the store, or the first that a choice selects; see `describe_run`."""
+        """Describe the run in a row of the store, or the first run of a choice."""
         experiment, row = self._experiment(choice), last_of_choice(choice, "run")
         if row and not re.fullmatch(r"\d{1,18}", row):
             raise InputError(f"run = {short_repr(row)}; expected the row of a run")

@@ -1,8 +1,7 @@
-"""Views: figures with tables and sentences of the selected runs, each from one analysis.
+"""Views of the live page: figures with tables, each made from one analysis of the selected runs.
 
-Each takes the runs, the choice by which they were selected, the quantity to show, and the styles
-of the curves of all integrators of the experiment, so that an integrator keeps its colour whatever
-is chosen.
+A view takes the runs, the choice by which they were selected, the quantity to show, and the styles
+of curves for all integrators of the experiment, so that an integrator keeps its colour.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,18 +63,18 @@ if TYPE_CHECKING:
 
     from sweep.analysis import DriftEstimate
 
-Choice = Mapping[str, Sequence[str]]  # of runs and a quantity, as in an address of the page
+Choice = Mapping[str, Sequence[str]]  # parameters in an address of the page, which select runs
 Styles = Mapping[str, Style]  # by integrator
 
 MOST_PANELS = 12
-MOST_STARTS = 4096  # of a strip
-MOST_POINTS = 20_000  # of a sphere
+MOST_STARTS = 4096  # in a strip
+MOST_POINTS = 20_000  # on a sphere
 OPEN = "Open marks do not count"
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 def last_of_choice(choice: Choice, name: str) -> str:
-    """The last value that an address gives to a name; empty if none."""
+    """The last value of a parameter in an address; empty if there is none."""
     return choice[name][-1] if choice.get(name) else ""
 
 
@@ -86,10 +85,10 @@ class View:
     Attributes
     ----------
     draw : callable
-        Takes the runs, the choice, the quantity and the curves' styles; returns a `Figure`, or
-        raises `InputError` that names what is missing.
+        Takes the runs, the choice, the quantity and the styles of curves. Returns a `Figure`, or
+        raises `InputError` that says what is missing.
     quantities : callable
-        Takes the runs; returns the quantities that it can show, the default first.
+        Takes the runs. Returns the quantities that the view can show, the default first.
     """
 
     draw: "Callable[[xr.Dataset, Choice, str, Styles], Figure]"
@@ -97,15 +96,21 @@ class View:
 
 
 def draw_view(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
-    """The figure of the view of a choice, which shows its first quantity unless one is chosen.
+    """Draw the view of a choice; it shows its first quantity unless one is chosen.
 
     Parameters
     ----------
     runs : xarray.Dataset
-        The chosen ones.
+        The selected runs.
     choice : dict of str to sequence of str
-        ``view``, ``quantity``, and ``against``: a measure of work or an axis to draw it against.
+        Keys ``view``, ``quantity``, and ``against`` (a measure of work, or the axis to draw the
+        quantity against).
     styles : dict of str to dict
+        The styles of curves, by integrator.
+
+    Returns
+    -------
+    Figure
 
     Raises
     ------
@@ -119,14 +124,14 @@ def draw_view(runs: "xr.Dataset", choice: Choice, styles: Styles) -> Figure:
     figure = view.draw(runs, choice, quantity, styles)
     if figure.kind == "curves" and len(figure.panels) > MOST_PANELS:
         raise InputError(
-            f"{len(figure.panels):,} panels are chosen, and a figure holds {MOST_PANELS}: choose "
-            "fewer values or integrators"
+            f"{len(figure.panels):,} panels are chosen, but a figure holds at most {MOST_PANELS}: "
+            "choose fewer values or integrators"
         )
     return figure
 
 
 def _view_of_tables(name: str) -> View:
-    """A view that has the tables of an answer alone, where it suits some runs."""
+    """A view that shows only the tables of an answer, for runs that the answer suits."""
     answer = ANSWERS[name]
 
     def draw(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles) -> Figure:
@@ -140,7 +145,7 @@ def _view_of_tables(name: str) -> View:
 
 
 def _draw_orders(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles) -> Figure:
-    """Errors against step sizes, and the orders that they show."""
+    """Draw errors against step sizes, with the measured orders."""
     error = last_of_choice(choice, "quantity") or None
     rows = order_table(runs, error)
     table = tables.orders_as_table(rows)
@@ -169,7 +174,7 @@ def _draw_orders(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styl
 
 
 def _draw_work(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles) -> Figure:
-    """Errors against the work that they took."""
+    """Draw errors against work."""
     against = last_of_choice(choice, "against") or "evaluations"
     check_known("measure of work", against, WORK)
     estimates = work_table(runs, quantity)
@@ -198,7 +203,7 @@ def _draw_work(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles
 
 
 def _draw_drifts(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles) -> Figure:
-    """Error of an invariant over time, and its drift, in a strip for each integrator."""
+    """Draw the error of an invariant over time, and its drift, in a strip for each integrator."""
     quantity = quantity.removesuffix("_error")
     runs = run_table_without_repeats(runs)
     shown = take_runs(runs, runs_to_draw(runs)[0])
@@ -244,7 +249,7 @@ def _curves_of_strip(strip: DriftStrip, row: "DriftEstimate", style: Style) -> l
 
 
 def _draw_series(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles) -> Figure:
-    """A series over time: the median over the starts, and their range."""
+    """Draw a series over time: the median over the starts, and their range."""
     check_known("series", quantity, names_of_time_series(runs))
     is_error = "_error" in quantity or "defect" in quantity
     runs = run_table_without_repeats(runs)
@@ -279,13 +284,13 @@ def _draw_series(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styl
 
 
 def _draw_scan(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles) -> Figure:
-    """Any result against an axis of the study."""
+    """Draw any result against an axis of the study."""
     axis = last_of_choice(choice, "against") or next(iter(axes_of_view(runs)), None)
     return _figure_of_scan(scan_of_values(runs, axis, quantity), styles)
 
 
 def _figure_of_scan(scan: Scan, styles: Styles, shown: "Sequence[tables.Table]" = ()) -> Figure:
-    """Values against an axis of numbers, with the tables of the same answer."""
+    """A figure of values against a numeric axis, with the tables of the same answer."""
     log_x, log_y = scan.log
     panels = {
         title: [
@@ -304,7 +309,7 @@ def _figure_of_scan(scan: Scan, styles: Styles, shown: "Sequence[tables.Table]" 
 
 
 def _draw_spheres(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles) -> Figure:
-    """States as directions on the unit sphere."""
+    """Draw states as directions on the unit sphere."""
     runs = run_table_without_repeats(runs)
     picture = prepare_sphere_picture(runs, *direction_rows_of_bodies(runs, None), None, None)
     panels = []
@@ -331,7 +336,7 @@ def _draw_spheres(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Sty
 
 
 def _panels(curves: Mapping[str, list[Curve]], x: Axis, y: Axis) -> list[Panel]:
-    """A panel for each combination of scanned values, its title."""
+    """A panel for each combination of scanned values, which is its title."""
     if not curves:
         raise InputError("no chosen run has an error other than 0 to show.")
     return [Panel(title, x, y, of) for title, of in curves.items()]
@@ -346,7 +351,7 @@ def _curve_of_points(
     marks: Sequence[str],
     cells: Sequence[Mapping[str, str]],
 ) -> Curve:
-    """A curve of two attributes of points, and perhaps with bars from their `low` to `high`."""
+    """A curve of two attributes of points; with `bars`, error bars from `low` to `high`."""
     x, y, low, high = ([getattr(one, value) for one in points] for value in (*of, "low", "high"))
     low, high = (low, high) if bars else ([], [])
     return Curve(name, style, x, y, low=low, high=high, marks=marks, cells=cells)
@@ -358,7 +363,7 @@ def _cell(row: Any, **sizes: float) -> dict[str, str]:
 
 
 def _step_of(key: Mapping[str, Any]) -> float:
-    """The step size of some runs, or their tolerance."""
+    """The step size of runs, or their tolerance."""
     step: float = key["tolerance"] if np.isnan(key["step_size"]) else key["step_size"]
     return step
 
@@ -370,10 +375,14 @@ def _order_quantities(runs: "xr.Dataset") -> list[str]:
     if adaptive_runs(runs).all() or not run_table_has_error(runs):
         return []
     between_step_sizes = [SELF] if "state" in runs else []
-    return [*_reference_errors(runs), *between_step_sizes, *names_of_invariant_errors(runs)]
+    return [
+        *_names_of_reference_errors(runs),
+        *between_step_sizes,
+        *names_of_invariant_errors(runs),
+    ]
 
 
-def _reference_errors(runs: "xr.Dataset") -> list[str]:
+def _names_of_reference_errors(runs: "xr.Dataset") -> list[str]:
     names = [
         name
         for name in names_of_time_series(runs)
@@ -402,7 +411,7 @@ def _scan_quantities(runs: "xr.Dataset") -> list[str]:
 
 
 def axes_of_view(runs: "xr.Dataset") -> list[str]:
-    """The axes of numbers that vary among some runs, scanned ones first."""
+    """The numeric axes that vary among runs, scanned axes first."""
     axes = [name for name in axes_of_runs(runs) if runs[name].dtype.kind in "iuf"]
     varied = [name for name in axes if len(np.unique(runs[name].values[~runs[name].isnull()])) > 1]
     return sorted(varied, key=lambda name: name in ("step_size", "tolerance"))
@@ -412,14 +421,17 @@ VIEWS = {
     "orders": View(_draw_orders, _order_quantities),
     "drifts": View(_draw_drifts, _drift_quantities),
     "work": View(
-        _draw_work, lambda runs: [*_reference_errors(runs), *invariant_errors_by_energy(runs)]
+        _draw_work,
+        lambda runs: [*_names_of_reference_errors(runs), *invariant_errors_by_energy(runs)],
     ),
     "chaos": _view_of_tables("chaos"),
     "structure": _view_of_tables("structure"),
     "series": View(
         _draw_series,
         lambda runs: _distinct(
-            invariant_errors_by_energy(runs), _reference_errors(runs), names_of_time_series(runs)
+            invariant_errors_by_energy(runs),
+            _names_of_reference_errors(runs),
+            names_of_time_series(runs),
         ),
     ),
     "scan": View(_draw_scan, _scan_quantities),

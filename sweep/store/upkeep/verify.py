@@ -1,8 +1,8 @@
 """Verify a store: compare every file with what was written.
 
-Each shard and each chunk of a coordinate has a checksum in the ledger of its group, each
-``zarr.json`` a copy in that of the root, and each record one behind it. Nothing here writes;
-`sweep.store.upkeep.repair` repairs what `verify` finds: what is damaged counts as never computed.
+Each shard and each chunk of a coordinate has a checksum in the ledger of its group. Each
+``zarr.json`` has a copy in that of the root, and each record ends with a checksum. Nothing in this
+module writes; `sweep.store.upkeep.repair` repairs what `verify` finds.
 """
 
 import contextlib
@@ -32,13 +32,13 @@ from sweep.store.files import (
     CHUNK_KEY,
     INTERNAL,
     ArrayFiles,
+    Chunk,
     Index,
-    Part,
     RowNumbers,
     end_checkpoints_group_name,
     read_zarr_metadata,
     references_group_name,
-    unreadable,
+    unreadable_file_error,
 )
 from sweep.store.lease.holder import UNKNOWN, LeaseHolder, SessionRecord
 from sweep.store.lease.lease import lease_backend_of_store
@@ -50,7 +50,7 @@ from sweep.study import variables
 THREADS = 8
 NO_ROWS = np.zeros(0, dtype=np.int64)
 SAMPLE_COUNT, STATUS = variables.SAMPLE_COUNT.name, "status"
-# Of earlier versions, in place of `PROGRESS`.
+# Files that earlier versions wrote in place of `PROGRESS`.
 EARLIER = {f"{INTERNAL}/{name}.json" for name in ("in-flight", "prediction")}
 Check = Callable[[], "Iterator[Finding]"]
 
@@ -62,23 +62,24 @@ class Finding:
     Parameters
     ----------
     place : str
-        Group, such as ``pendulum`` or ``_geosweep/references/pendulum``; or a path.
+        Name of the group, such as ``pendulum`` or ``_geosweep/references/pendulum``; for a file
+        outside of groups, its path.
     array : str
-        Its name; empty if it is none.
+        Name of the array; empty if the file does not belong to an array.
     chunk : tuple of int
-        Index of the chunk, along all of the array; empty if it is not one, or a whole file.
+        Index of the damaged chunk in the whole array; empty if a whole file is meant.
     text : str
         What is wrong.
     remedy : str
-        One of those in `sweep.store.upkeep`.
+        One of the remedies in `sweep.store.upkeep`.
     rows : ndarray of int
-        Rows of the group that are concerned.
+        Rows of the group that are affected.
     runs : int
-        Those of them that are committed.
+        Number of affected rows that are committed.
     path : Path or ObjectPlace
         The file or directory.
     is_in_part : bool
-        Whether the rest of the file may be as it was written.
+        Whether only the values of `rows` are known to be bad, not the rest of the file.
     """
 
     place: str
@@ -102,10 +103,10 @@ def verify(
     Parameters
     ----------
     store : str, Path or Store
-    writer : sweep.store.lease.holder.LeaseHolder, optional
-        Another process that writes to the store meanwhile.
     progress : callable
-        Called with the number of files that were read, and their total.
+        Called with the number of files read so far, and their total number.
+    writer : sweep.store.lease.holder.LeaseHolder, optional
+        Another process that is writing to the store, whose unfinished files are no defects.
 
     Returns
     -------
@@ -114,9 +115,9 @@ def verify(
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version.
+        If there is no store, or it has a newer format.
     Damaged
-        If its root is, of which there is no copy.
+        If the attributes of the root are damaged, of which there is no copy.
     """
     verification = _Verification(Store.at(store).anew(), writer)
     found, checks = [*verification.find_without_reading()], verification.checks
@@ -129,12 +130,13 @@ def verify(
 
 
 class _Verification:
-    """What is there, and how each file of it is checked.
+    """The files of a store, with a check for each of them.
 
     Parameters
     ----------
     store : Store
     writer : LeaseHolder or None
+        As in `verify`.
     """
 
     def __init__(self, store: Store, writer: LeaseHolder | None) -> None:
@@ -156,7 +158,7 @@ class _Verification:
         self._add_note(store.internal(PROGRESS), is_progress_whole)
         for file in store.internal(provenance.FOLDER).glob("*.json"):
             self._add_note(file, partial(_is_environment, file.stem))
-        # Also of an experiment of which only references are left.
+        # Including experiments of which only references are left.
         names = [*dict.fromkeys([*names, *map(experiment_of_group, copies)])]
         self._groups: list[_Group] = []
         for name in (own for own in names if own != INTERNAL):
@@ -180,7 +182,7 @@ class _Verification:
         return Finding(place, "", (), text, remedy, NO_ROWS, 0, file)
 
     def _check_metadata(self, name: str) -> Iterator[Finding]:
-        """Whether metadata are as the root's copies of them, unless these are about to grow."""
+        """Compare metadata with the root's copy of them, unless the experiment is growing."""
         copies, experiment, own = self._store.consolidated, experiment_of_group(name), {}
         if experiment in self._growing:
             return
@@ -199,25 +201,25 @@ class _Verification:
             yield Finding(place, array, (), text, COPY, NO_ROWS, 0, file)
 
     def _check_record(self, record: Record) -> Iterator[Finding]:
-        """Whether a record can be read: what it has is computed again when it is gone."""
+        """Check a record; the runs of a bad one are computed again after its removal."""
         try:
             record.check()
-        except FileNotFoundError:  # it was folded
+        except FileNotFoundError:  # folded meanwhile
             return
         except Damaged as damage:
-            runs = f"; without it {record.name.count:,} runs are to be computed again"
+            runs = f"; without it {record.name.count:,} runs must be computed again"
             text = f"{damage.text}{runs * (record.name.kind == RECORD)}"
             yield self._finding(record.place, text, REMOVE)
 
     def _check_note(self, file: Place, is_whole: Callable[[bytes], object]) -> Iterator[Finding]:
-        """Whether a small file is as one of ours is, if it is there."""
+        """Check the content of a small file, if it exists."""
         try:
             if is_whole(file.read_bytes()):
                 return
         except FileNotFoundError:
             return
         except OSError as error:
-            if not isinstance(damage := unreadable(file, error), Damaged):
+            if not isinstance(damage := unreadable_file_error(file, error), Damaged):
                 raise damage from None
         except (ValueError, TypeError):
             pass
@@ -232,8 +234,8 @@ class _Verification:
             yield self._finding(file, group.lost or "is not there", STUDY, group.place)
 
     def find_without_reading(self) -> Iterator[Finding]:
-        """What is gone, cannot be, is there only while a store is written to, or is foreign."""
-        store, unfinished = self._store, self._writer is None  # or it is of whoever writes
+        """Find what needs no reading: missing, unfinished and foreign files, impossible counts."""
+        store, unfinished = self._store, self._writer is None  # a writer's files are no defects
         for name in self._gone:
             yield Finding(name, "", (), GONE, REMOVE, NO_ROWS, 0, store.place / name)
         for place in store.half_made_directories if unfinished and not store.in_bucket else ():
@@ -257,11 +259,11 @@ class _Verification:
             elif (chunk := CHUNK_KEY.fullmatch(path)) and chunk[1] in arrays:
                 group, array = arrays[chunk[1]]
                 if array.sharded and array.index_of_file(file)[0] in group.unfolded:
-                    self.checks[path] = partial(group.check, path)  # a fold was cut short
+                    self.checks[path] = partial(group.check, path)  # written by an interrupted fold
                 elif group.is_covered:
                     yield self._finding(file, "was never written", REMOVE)
             elif experiment_of_group(path) not in self._growing:
-                yield self._finding(file, "is no file of a store: move it away", FOREIGN)
+                yield self._finding(file, "does not belong to a store: move it away", FOREIGN)
 
 
 def _is_environment(name: str, content: bytes) -> bool:
@@ -269,24 +271,24 @@ def _is_environment(name: str, content: bytes) -> bool:
 
 
 class _Group:
-    """A group of runs or references, and what its ledger says.
+    """A group of runs or references, with its ledger.
 
     Parameters
     ----------
     store : Store
     place : str
-        Its name.
+        Name of the group.
     is_growing : bool
-        Whether its coordinates grow, and are others than the ledger says.
+        Whether the group is growing, so that its coordinates may differ from the ledger.
     records : list of Record
-        Of the store.
+        All records of the store.
     """
 
     def __init__(
         self, store: Store, place: str, is_growing: bool, records: Sequence[Record]
     ) -> None:
         self._store, self.place = store, place
-        # Rows of shards that have records, and may be folded in part.
+        # Rows of shards with records, which may be partly folded.
         self.unfolded = {record.shard_row for record in records if record.group == place}
         self.arrays = {array.path: array for array in store.arrays_of_group(place).values()}
         self.ledger, self.lost = Ledger(), ""
@@ -294,7 +296,7 @@ class _Group:
             self.ledger = ledger_of_group(store, place) if self.arrays else Ledger()
         except Damaged as damage:
             self.lost = damage.text
-        self.is_covered = bool(self.ledger) and not is_growing  # by the ledger, all files
+        self.is_covered = bool(self.ledger) and not is_growing  # the ledger lists all files
         if is_growing:
             shards = tuple(f"{path}/" for path, array in self.arrays.items() if array.sharded)
             self.ledger = {
@@ -311,28 +313,28 @@ class _Group:
         self._impossible |= (self.counts == most) & (self.status == variables.PENDING)
 
     def _readable_values(self, name: str) -> NDArray[np.int64]:
-        """Values of an array over runs, 0 where they cannot be read."""
+        """Values of an array over runs; 0 where they cannot be read."""
         if (array := self.arrays.get(f"{self.place}/{name}")) is None:
             return NO_ROWS
         values = np.zeros(array.shape, dtype=int)
         for i in range(array.grid[0]):
             with contextlib.suppress(Damaged):
-                for part in array.parts((i,)) or ():
-                    if part.values is not None:
-                        values[part.rows] = part.values
+                for chunk in array.read_chunks((i,)) or ():
+                    if chunk.values is not None:
+                        values[chunk.rows] = chunk.values
         return values
 
     def find_impossible_counts(self) -> Iterator[Finding]:
-        """Runs with counts of samples and statuses that no run has."""
+        """Find runs whose sample count or status is impossible."""
         rows = np.flatnonzero(self._impossible)
         if array := self.arrays.get(f"{self.place}/{SAMPLE_COUNT}"):
             for i in np.unique(rows // array.chunks[0]).tolist():
                 mine = rows[rows // array.chunks[0] == i]
-                text = f"commits {len(mine):,} runs with a count or a status that no run has"
+                text = f"gives {len(mine):,} runs an impossible sample count or status"
                 yield self._finding(array, (i,), (), text, mine)
 
     def check(self, path: str) -> Iterator[Finding]:
-        """Findings in a file of an array."""
+        """Find the defects of a file of an array."""
         if (array := self.arrays.get(path.rpartition("/")[0])) is None:
             return
         index, known = array.index_of_file(self._store.place / path), self.ledger.get(path)
@@ -340,40 +342,40 @@ class _Group:
         try:
             if (data := array.read_file(index)) is None:
                 raise Damaged("is not there")
-            parts = array.parts_of(index, data)
+            chunks = array.decode_chunks(index, data)
         except Damaged as damage:
             yield self._finding(array, index, (), damage.text, rows)
             return
-        damaged = [part for part in parts if part.damage]
-        for part in damaged:
-            mine = np.arange(part.rows.start, part.rows.stop)
-            yield self._finding(array, index, part.index, part.damage, mine)
-        # Impossible counts are said already.
+        damaged = [chunk for chunk in chunks if chunk.damage]
+        for chunk in damaged:
+            mine = np.arange(chunk.rows.start, chunk.rows.stop)
+            yield self._finding(array, index, chunk.index, chunk.damage, mine)
+        # Impossible counts are reported separately.
         counted = array.name in (SAMPLE_COUNT, STATUS) and self._impossible[array.rows(index)].any()
         if not damaged and not counted and not is_as_written(known, data):
-            lost = self._rows_without_value(array, parts)
+            lost = self._rows_without_value(array, chunks)
             text, runs = OTHER, f"{len(lost):,} committed {'run' if len(lost) == 1 else 'runs'}"
             if in_part := len(lost) > 0:
                 is_id, rows = array.name == "run_id", lost
                 text = f"lacks the ids of {runs}" if is_id else f"is NaN in {runs}"
             yield self._finding(array, index, (), text, rows, in_part)
 
-    def _rows_without_value(self, array: ArrayFiles, parts: list[Part]) -> RowNumbers:
-        """Committed rows of a file that lack what each has: an id, or numbers of a quantity.
+    def _rows_without_value(self, array: ArrayFiles, chunks: list[Chunk]) -> RowNumbers:
+        """Committed rows of a file that lack an id, or the values of a recorded quantity.
 
-        Then it is these that were lost, and else all. A file that is another one in other rows too
-        is found again once these are mended.
+        If there are any, they are reported as the damaged rows, otherwise all rows of the file. If
+        the file is damaged in other rows too, it is found again after these were repaired.
         """
         error = self.arrays.get(f"{array.path}_error")
         recorded = error is not None and "kind" in error.attributes
         if not recorded and array.name not in ("run_id", variables.CPU_TIME):
             return NO_ROWS
         found = [NO_ROWS]
-        for part in parts:
-            if part.values is not None:
-                flat = part.values.reshape(len(part.values), -1)
+        for chunk in chunks:
+            if chunk.values is not None:
+                flat = chunk.values.reshape(len(chunk.values), -1)
                 lost = flat == "" if array.dtype == object else np.isnan(flat)
-                found.append(part.rows.start + np.flatnonzero(lost.all(axis=1)))
+                found.append(chunk.rows.start + np.flatnonzero(lost.all(axis=1)))
         is_complete = (self.counts > 0) & (self.status == 0)
         return np.intersect1d(np.concatenate(found), np.flatnonzero(is_complete))
 
@@ -391,7 +393,7 @@ class _Group:
         committed = rows[self.counts[rows] > 0]
         if array.sharded and array.name != SAMPLE_COUNT:
             rows = committed
-        if place != self.place:  # an end from which no run goes on costs no result
+        if place != self.place:  # checkpoints at ends of runs are no results
             rows = committed = NO_ROWS
         return Finding(
             place, array.name, chunk, text, RUN if array.sharded else STUDY, rows, len(committed),
@@ -400,7 +402,7 @@ class _Group:
 
 
 def experiment_of_group(path: str) -> str:
-    """Name of the experiment that a group, or a file, belongs to."""
+    """Name of the experiment to which a group or file belongs."""
     inner = path.removeprefix(references_group_name(""))
     inner = inner.removeprefix(end_checkpoints_group_name(references_group_name("")))
     return inner.removeprefix(end_checkpoints_group_name("")).partition("/")[0]

@@ -293,7 +293,7 @@ def test_a_lock_asks_for_no_more_patience_than_ours(seconds, believed):
     """Of which a user would see nothing but that a run waits for hours."""
     ours = holder.BEAT_SECONDS if believed == 1.0 else 1.0
     found = holder.parse_lease_holder(lease_text(beat_seconds=seconds).encode())
-    assert found.patience == holder.BEATS * believed * ours and found.host == "node7"
+    assert found.seconds_until_dead == holder.BEATS * believed * ours and found.host == "node7"
 
 
 @pytest.mark.parametrize("content", [b"[" * 9000, b"[]", b'{"a": 1}', b'"x"', b"\xff", b"7"])

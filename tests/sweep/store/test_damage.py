@@ -131,4 +131,4 @@ def test_every_command_says_it_in_a_line(line, copy, whole, command):
 def test_the_root_says_what_mends_it(copy, command):
     (copy / "zarr.json").write_text("{")
     said = command(copy.parent, "status", "test.zarr", code=3).stderr
-    assert "test.zarr/zarr.json is no JSON" in said and "from a copy" in said
+    assert "test.zarr/zarr.json is not JSON" in said and "from a copy" in said

@@ -24,8 +24,8 @@ from sweep.analysis.runs.summaries import (
 )
 from sweep.text import escape_control_characters
 
-BATCH = 2**16  # rows in memory at once, one for each run
-SAMPLES = 2**19  # rows in memory at once, one for each sample
+BATCH = 2**16  # runs in memory at once
+SAMPLES = 2**19  # samples in memory at once, for a row per sample
 EXPERIMENT = "experiment"
 FIRST = ("integrator", "step_size", "tolerance")
 TYPES = {"b": pa.bool_(), "i": pa.int64(), "u": pa.int64(), "f": pa.float64()}
@@ -42,21 +42,21 @@ def write_csv_or_parquet(
     series: bool,
     columns: Sequence[str] | None,
 ) -> int:
-    """Write run tables as one table.
+    """Write the run tables of experiments as one table.
 
     Parameters
     ----------
     paths : list of Path
         The file, and for CSV the file with the units of its columns.
     experiments : dict of (str or None) to xarray.Dataset
-        By name; None for one without a name.
+        Run tables by name; None for one without a name.
     kind : {"csv", "parquet"}
     attributes : dict
         Attributes of the study, for the metadata of Parquet.
     series : bool
-        Whether there is a row for each sample.
+        Whether to write a row for each sample, not for each run.
     columns : sequence of str or None
-        Of a row for each run, as of `summaries.results`.
+        Columns of a table with a row for each run, as in `sweep.results`.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def write_csv_or_parquet(
     names = {key: _result_names(runs, series, columns) for key, runs in experiments.items()}
     text = json.dumps(attributes, ensure_ascii=False, default=str)
     schema = pa.schema(_fields(experiments, series, names), metadata={"geosweep": text})
-    if kind == "csv":  # text, which others print
+    if kind == "csv":  # may be printed in a terminal
         schema = pa.schema([f.with_name(escape_control_characters(f.name)) for f in schema])
         _write_csv_units_file(paths[1], schema)
         writer = pyarrow.csv.CSVWriter(paths[0], schema)
@@ -98,7 +98,7 @@ def write_csv_or_parquet(
 
 
 def _result_names(runs: xr.Dataset, series: bool, columns: Sequence[str] | None) -> list[str]:
-    """What is written beside the coordinates of runs: of each run, or of each sample."""
+    """Names of the columns besides the coordinates of runs."""
     if series:
         of_rows = [str(name) for name, array in runs.data_vars.items() if _has_rows(array)]
         return [*names_of_time_series(runs), *of_rows]
@@ -109,12 +109,12 @@ def _result_names(runs: xr.Dataset, series: bool, columns: Sequence[str] | None)
 
 
 def _has_rows(array: xr.DataArray) -> bool:
-    """Whether a variable over time has a vector for each row of the state."""
+    """Whether a variable is over time and the rows of the state."""
     return {"time", "row"} <= set(array.dims)
 
 
 class Column(NamedTuple):
-    """A column of an experiment: its name, type in Arrow, units and long name."""
+    """A column of an experiment: its name, Arrow type, units and long name."""
 
     experiment: str | None
     name: str
@@ -126,7 +126,7 @@ class Column(NamedTuple):
 def _fields(
     experiments: Experiments, series: bool, names: Mapping[str | None, Sequence[str]]
 ) -> list[Any]:
-    """The columns of all experiments in Arrow, with their units and long names."""
+    """The Arrow fields of the columns of all experiments, with units and long names."""
     columns = [
         Column(experiment, name, dtype, units, attributes.get("long_name", ""))
         for experiment, runs in experiments.items()
@@ -144,7 +144,7 @@ def _fields(
 
 
 def _text_of_experiments(columns: Sequence[Column], key: str) -> str:
-    """A text that is the same for all experiments, or each text with its experiments."""
+    """The units or long name of a column, with the experiments' names where they differ."""
     texts = grouped(columns, lambda column: str(getattr(column, key)))
     if len(texts) == 1:
         return next(iter(texts))
@@ -155,7 +155,7 @@ def _text_of_experiments(columns: Sequence[Column], key: str) -> str:
 def _described_columns(
     runs: xr.Dataset, series: bool, names: Sequence[str]
 ) -> Iterator[tuple[str, Any, Mapping[Any, Any]]]:
-    """Name, type in Arrow and attributes of each column of an experiment, in order."""
+    """Yield name, Arrow type and attributes of each column of an experiment, in order."""
     for name in _coordinates_in_order(runs):
         yield name, _arrow_type(runs[name]), runs[name].attrs
     if series:
@@ -176,11 +176,11 @@ def _arrow_type(array: xr.DataArray) -> Any:
 
 
 def _coordinates_in_order(runs: xr.Dataset) -> list[str]:
-    """Names of the coordinates of runs, those first that a study sets."""
+    """Names of the coordinates of runs, first those that a study sets."""
     names = [str(name) for name, array in runs.coords.items() if array.dims == ("run",)]
     scanned = [name for name in names if name not in RUN_COORDINATES]
     order = dict.fromkeys([*FIRST, *scanned, "initial_condition", *names])
-    return [name for name in order if name in names and name != "run"]  # its position in the store
+    return [name for name in order if name in names and name != "run"]  # "run": row in the store
 
 
 def _row_columns(runs: xr.Dataset, name: str) -> list[str]:
@@ -222,7 +222,7 @@ def _batches_by_sample(runs: xr.Dataset, names: Sequence[str]) -> Iterator[Batch
 
 
 def _values(array: xr.DataArray) -> NDArray[Any]:
-    """The values of a variable; of ``status`` the names."""
+    """The values of a variable; for ``status``, their names."""
     if array.name != "status" or "flag_meanings" not in array.attrs:
         return array.values
     names = dict(zip(array.attrs["flag_values"], array.attrs["flag_meanings"].split(), strict=True))
@@ -231,7 +231,7 @@ def _values(array: xr.DataArray) -> NDArray[Any]:
 
 
 def _visible_text(column: NDArray[Any]) -> NDArray[Any]:
-    """A column; if it is one of labels, with their control characters as escapes."""
+    """A column in which control characters of labels are replaced by escapes."""
     if column.dtype.kind not in "OU":
         return column
     distinct, place = np.unique(column, return_inverse=True)
@@ -240,7 +240,7 @@ def _visible_text(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def _arrow_column(values: NDArray[Any] | None, dtype: Any, rows: int) -> Any:
-    """An Arrow array, null where values are NaN or the column is missing."""
+    """An Arrow array; null where values are NaN, or throughout if the column is missing."""
     if values is None:
         return pa.nulls(rows, dtype)
     if dtype == pa.string() and values.dtype.kind != "O":

@@ -1,4 +1,4 @@
-"""Write experiments to files of other programs: NetCDF, CSV and Parquet."""
+"""Write experiments to files for other programs: NetCDF, CSV and Parquet."""
 
 import os
 from collections import Counter
@@ -26,15 +26,16 @@ Exportable = xr.DataTree | xr.Dataset | Mapping[str, xr.Dataset] | str | Path | 
 
 @dataclass(frozen=True)
 class Exported:
-    """Files that an export has written, and their contents.
+    """The files that an export has written, and their contents.
 
     Attributes
     ----------
     paths : tuple of Path
         The file; for CSV also the file with the units of its columns.
     experiments : tuple of str
+        Names of the experiments.
     runs, rows : int
-        Number of runs, and of rows of a table: one for each run, or with series for each sample.
+        Number of runs, and of rows: one for each run or, with series, for each sample.
     unfinished : dict of str to int
         Number of runs of each status other than ``complete``.
     """
@@ -66,10 +67,10 @@ def export(
     format : {"netcdf", "csv", "parquet"}, optional
         By default by the ending of `path`: .nc, .csv or .parquet.
     series : bool, optional
-        Write a row for each run and sample, with all series and ``state``, not a row for each run;
-        for CSV and Parquet.
+        Write a row for each run and sample, with all series and ``state``, instead of a row for
+        each run; only for CSV and Parquet.
     columns : sequence of str, optional
-        Columns of a table with a row for each run, as of `sweep.results`; for CSV and Parquet.
+        Columns of a table with a row for each run, as in `sweep.results`; only for CSV and Parquet.
     force : bool, optional
         Replace an existing file.
 
@@ -80,14 +81,14 @@ def export(
     Raises
     ------
     InputError
-        When the file exists or cannot be written, its format is unknown, or a column is unknown.
+        If the file exists or cannot be written, or its format or a column is unknown.
 
     Notes
     -----
-    NetCDF has all variables, in a group for each experiment; ``xarray.open_datatree`` reads it.
-    Tables have the coordinates of the runs and, for a tree, the column ``experiment``. Units and
-    long names are metadata of the columns in Parquet, and beside ``runs.csv`` stand in
-    ``runs.columns.csv``. Files are written completely or not at all. Runs are read in batches.
+    A NetCDF file holds all variables, in a group for each experiment; ``xarray.open_datatree``
+    reads it. Tables have the coordinates of the runs and, for a tree, the column ``experiment``.
+    Parquet stores units and long names as metadata of the columns; for ``runs.csv`` they are in the
+    file ``runs.columns.csv``. Files are written completely or not at all. Runs are read in batches.
 
     Examples
     --------
@@ -133,9 +134,9 @@ def _checked_export_format(
             key="format",
         )
     if kind == NETCDF and (series or columns):
-        raise InputError("NetCDF holds everything: series and columns are of CSV and Parquet")
+        raise InputError("NetCDF holds everything: series and columns are for CSV and Parquet")
     if series and columns:
-        raise InputError("columns choose what a run gives: not together with series", key="column")
+        raise InputError("columns are for a row per run, not together with series", key="column")
     return kind
 
 
@@ -145,7 +146,7 @@ def csv_units_file(path: Path) -> Path:
 
 
 def _experiments_to_export(data: Exportable) -> tuple[dict[str | None, xr.Dataset], dict[Any, Any]]:
-    """Run tables by experiment, under None for one without a name, and attributes of the root."""
+    """Run tables by experiment (None for one without a name), and the attributes of the root."""
     if isinstance(data, (str, Path, ObjectPlace, Store)):
         data = open_study(data)
     if isinstance(data, xr.DataTree):
@@ -173,7 +174,7 @@ def _check_export_file(path: Path, force: bool) -> None:
 
 
 def _write_whole_or_nothing(paths: Sequence[Path], write: Callable[[Sequence[Path]], int]) -> int:
-    """Write files under temporary names and rename them; on failure leave none."""
+    """Write files under temporary names and rename them; after a failure none is left."""
     partial = [path.with_name(path.name + PARTIAL) for path in paths]
     try:
         result = write(partial)

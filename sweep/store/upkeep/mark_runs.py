@@ -1,8 +1,9 @@
-"""Mark runs of a store as not computed, so that the next `sweep run` computes only them.
+"""Mark runs of a store as not computed, so that the next `sweep run` computes them again.
 
-Their results stay. Their checkpoints are removed first; then the count of samples is reset, before
-the status, so that after a crash at any instant a run counts as computed only with all of its
-results. The caller holds the lease, and all records of such runs are folded, or removed afterwards.
+Their results stay in the arrays. Their checkpoints are removed first; then the sample count is
+reset, and last the status. Thus, after a crash at any instant, a run counts as computed only if all
+its results are there. The caller must hold the lease, and must either have folded all records of
+these runs, or remove them afterwards.
 """
 
 import functools
@@ -22,15 +23,15 @@ from sweep.study import variables
 def mark_runs_not_computed(
     store: Store, group: str, rows: RowNumbers, check: WriteCheck = lambda: None
 ) -> None:
-    """Reset the count of samples and the status of runs.
+    """Reset the sample count and the status of runs.
 
     Parameters
     ----------
     store : Store
     group : str
-        Name of the group of the runs, or of references.
+        Name of a group of runs or references.
     rows : ndarray of int
-        Which of its rows.
+        Rows of the group to reset.
     check : callable
         Raises unless this process still holds the lease.
     """

@@ -1,4 +1,4 @@
-"""Errors of invariants: their drift, and the part of it that is rounding; by quantity."""
+"""Tables of the drift of invariants, and of the part of it that is due to rounding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_DRIFT_OF_ORDER_STUDY = (
     "No drift is told of an order study: an experiment of its own shows it, with one step size, a "
     "longer duration, samples = 100 and no reference."
 )
-# What each verdict means, in short; the guide defines it.
+# What each verdict means, in short; the guide has the definitions.
 MEANINGS = {
     estimators.LINEAR: "a rate that is surely not 0 and steady",
     estimators.UNSTEADY: "surely not 0, but not the same in both halves of the run",
@@ -29,7 +29,7 @@ MEANINGS = {
     f"{estimators.FEW_ROUNDINGS:.0f} roundings of the quantity",
     estimators.NONE: "no rate differs from 0 at 99.7 %; the bound says what could hide",
 }
-# The same of errors without a sign: norms of the change of a vector, and sizes.
+# The same for errors without a sign: norms of the change of a vector, and sizes.
 MEANINGS_OF_SIZES = MEANINGS | {
     estimators.LINEAR: "a size that surely grows faster than √t, and steadily",
     estimators.UNSTEADY: "surely faster than √t, but not alike in both halves of the run",
@@ -45,11 +45,15 @@ COMPARISON_NOTE = (
 
 
 def drifts_as_tables(estimates: Sequence[DriftEstimate]) -> list[base.Table]:
-    """A table of drifts for each quantity, means over the starts; below it what the words mean.
+    """A table of drifts for each quantity, with means over the starts and the meaning of verdicts.
 
     Parameters
     ----------
     estimates : sequence of DriftEstimate
+
+    Returns
+    -------
+    list of Table
     """
     return [_drift_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
@@ -88,31 +92,31 @@ def _drift_table_of_quantity(rows: Sequence[DriftEstimate]) -> base.Table:
 
 
 def _reason_and_failure(row: DriftEstimate) -> str:
-    """Why there is no drift, and until when the row is judged, where runs fail."""
+    """Why no drift can be stated, and, if runs failed, until when the row is judged."""
     return "; ".join(filter(None, (row.reason and row.in_words, row.until_failure)))
 
 
 def growth_header(part: DriftRate) -> str:
-    """Header of the exponents: of the spread over the starts, or of sizes."""
+    """The header of exponents: those of the spread over the starts, or of root mean squares."""
     return f"{'spread' if part.signed else 'rms'} ~ t^p"
 
 
 def rate_cell(part: DriftRate) -> str:
-    """A rate with its 95 % interval: ``1.5e-07 ±2e-08``; an en dash where there is none."""
+    """A rate with its 95 % interval, such as ``1.5e-07 ±2e-08``; an en dash for NaN."""
     if math.isnan(part.drift):
         return "–"
     return f"{base.scientific_cell(part.drift)} ±{base.scientific_cell(part.half_width, 1)}"
 
 
 def _exponent_cell(part: DriftRate) -> str:
-    """The exponent of a spread with its interval: ``0.53 [0.34, 0.72]``."""
+    """An exponent with its interval, such as ``0.53 [0.34, 0.72]``; an en dash for NaN."""
     if math.isnan(part.exponent):
         return "–"
     return f"{part.exponent:.2f} [{part.exponent_low:.2f}, {part.exponent_high:.2f}]"
 
 
 def _comparison_column(equal: str) -> base.Column:
-    """What drifts least of the integrators that surely drift more."""
+    """A column with the slowest of the integrators that surely drift faster than the row's."""
     return COMPARED[equal], lambda row: next(
         (str(one) for one in row.compared if getattr(one, equal)), "–"
     )
@@ -138,11 +142,15 @@ def _drift_table_title(rows: Sequence[DriftEstimate]) -> str:
 
 
 def arithmetic_as_tables(estimates: Sequence[ArithmeticEstimate]) -> list[base.Table]:
-    """A table for each quantity of the drift that is the method's, and that which is rounding.
+    """A table for each quantity that separates the drift of the method from that of rounding.
 
     Parameters
     ----------
     estimates : sequence of ArithmeticEstimate
+
+    Returns
+    -------
+    list of Table
     """
     return [_arithmetic_table_of_quantity(rows) for rows in rows_by_quantity(estimates).values()]
 
