@@ -38,18 +38,18 @@ from integrators.method import STEPS_OF
 from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from integrators.stepping.adaptive import MOST_STEPS
-from sweep.errors import MOST_PROBLEMS, StudyError
-from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
-from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
-from sweep.study.text import (
+from sweep.errors import (
+    MOST_PROBLEMS,
     KeyPath,
     Problem,
+    StudyError,
     WrongValues,
-    as_written,
     check_distinct,
-    format_key_path,
     read_each,
 )
+from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
+from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
+from sweep.study.text import as_written, format_key_path
 from sweep.study.time_axis import spaced_values
 from sweep.study.variables import LYAPUNOV, MEGNO, STRUCTURE
 

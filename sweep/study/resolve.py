@@ -11,7 +11,6 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -25,7 +24,18 @@ from integrators.forms.phase_spaces import phase_space, state_space
 from integrators.method import EXACT, STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
-from sweep.errors import CannotUnite, StudyError
+from sweep.errors import (
+    CannotUnite,
+    KeyPath,
+    Problem,
+    StudyError,
+    WrongValues,
+    check_distinct,
+    check_keys,
+    noted,
+    read_each,
+    under,
+)
 from sweep.plugins import checks
 from sweep.plugins.registry import (
     BUILT_IN,
@@ -60,17 +70,7 @@ from sweep.study.model import (
 )  # fmt: skip
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.starts import Start, read_start
-from sweep.study.text import (
-    KeyPath,
-    Place,
-    StudyText,
-    WrongValues,
-    check_distinct,
-    check_keys,
-    problems_in,
-    read_each,
-    under,
-)
+from sweep.study.text import StudyText
 from sweep.study.time_axis import PerDecade, TimeAxis
 from sweep.study.variables import CHAOS, lyapunov_names
 from systems import System
@@ -103,70 +103,52 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
     StudyError
         With every problem that was found.
     """
-    given, found = read_table(model.StudyTable, source.data)
-    problems, library = list(map(source.explain, found)), BUILT_IN
-    if given["plugins"] not in (FAILED, []):
-        try:
-            library = read_plugin_library(Place(source, ("plugins",)))
-        except StudyError as error:
-            problems += error.problems
-            given["plugins"] = FAILED
+    given, problems = read_table(model.StudyTable, source.data)
+    library: Library | None = None
+    if given["plugins"] is not FAILED:
+        with noted(problems, "plugins"):
+            library = read_plugin_library(given["plugins"], source.directory, source.plugins)
     if given["defaults"] not in (FAILED, {}):
-        _, found = read_table(model.Defaults, given["defaults"])
-        problems += [source.explain(one, ("defaults",)) for one in found]
-    experiments: tuple[ResolvedExperiment, ...] = ()
-    if FAILED not in (given["plugins"], given["defaults"], given["experiment"]):
-        try:
+        _, wrong = read_table(model.Defaults, given["defaults"])
+        problems += [one.under(("defaults",)) for one in wrong]
+    experiments, of_experiments = tuple[ResolvedExperiment, ...](), list[Problem]()
+    if library is not None and FAILED not in (given["defaults"], given["experiment"]):
+        with noted(of_experiments, "experiment"):
             experiments = _resolve_experiments(source, given, library)
-        except StudyError as error:
-            problems += error.problems
-    if problems:
-        raise StudyError(*dict.fromkeys(problems))
+    told = {one: source.explain(one) for one in problems}
+    for one in of_experiments:  # of a value in the defaults the first: several may not take it
+        path, _ = source.find(one.path)
+        told.setdefault(path if path[:1] == ("defaults",) else one, source.explain(one))
+    if told:
+        raise StudyError(*dict.fromkeys(told.values()))
     own = {key: given[key] for key in ("name", "description")}
     return own | {"library": library, "experiments": experiments}
 
 
-def _readers(
+def _resolvers(
     source: StudyText, given: Mapping[str, Any], library: Library
-) -> "Iterator[_ExperimentResolver]":
-    """A reader of each experiment of a study, with what it has of the defaults."""
+) -> "list[_ExperimentResolver]":
+    """A resolver of each experiment of a study, with what it has of the defaults."""
     asked = collections.Counter[limits.Limit]()
     known = {key: of for key, of in given["defaults"].items() if key in model.Defaults.model_fields}
-    for index, own in enumerate(given["experiment"]):
-        yield _ExperimentResolver(source, index, own, known, library, asked)
+    return [
+        _ExperimentResolver(source, ("experiment", index), own, known, library, asked)
+        for index, own in enumerate(given["experiment"])
+    ]
 
 
 def _resolve_experiments(
     source: StudyText, given: Mapping[str, Any], library: Library
 ) -> tuple[ResolvedExperiment, ...]:
-    problems = list[str]()
-    grids: dict[str, list[ResolvedExperiment]] = {}
-    last: dict[str, int] = {}
-    for reader in _readers(source, given, library):
-        try:
-            found = reader.read()
-        except StudyError as error:
-            problems += error.problems
-        else:
-            grids.setdefault(found.name, []).append(found)
-            last[found.name] = reader.index
-    if problems:  # of a value in the defaults the first: several may not be able to use it
-        once: dict[str, str] = {}
-        for problem in problems:
-            place = re.match(r".*?: defaults[^:]*: ", problem)
-            once.setdefault(place[0] if place else problem, problem)
-        raise StudyError(*once.values())
-    paths = [(last[name], "name") for name in grids]
-    try:
-        return read_each(_unite_grids, grids.values(), paths=paths)
-    except WrongValues as error:
-        raise StudyError(
-            *(source.explain(one, ("experiment",)) for one in error.problems)
-        ) from None
+    """The experiments, the tables of one name as one; what is wrong is said of the last of them."""
+    resolvers = _resolvers(source, given, library)
+    found = read_each(_ExperimentResolver.read, resolvers)
+    last = {one.name: index for index, one in enumerate(found)}
+    grids = [[one for one in found if one.name == name] for name in last]
+    return read_each(_unite_grids, grids, paths=[(index, "name") for index in last.values()])
 
 
 def _unite_grids(grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
-    """The experiment of all tables of one name; what is wrong is said of the last of them."""
     most = {grid.max_steps for grid in grids}
     try:
         if len(most) > 1:
@@ -200,9 +182,9 @@ def time_axes(
     study, problems = read_table(model.StudyTable, source.data)
     if problems:
         raise StudyError(*map(source.explain, problems))
-    for reader in _readers(source, study, library):
+    for one in _resolvers(source, study, library):
         with contextlib.suppress(InputError, Unread):  # it is valid no longer
-            yield reader["name"], reader["time_unit"], reader.axis.times_unit(reader["time_unit"])
+            yield one["name"], one["time_unit"], one.axis.times_unit(one["time_unit"])
 
 
 # --- one experiment ---------------------------------------------------------------------------
@@ -218,16 +200,12 @@ class _Step(Generic[Found]):
     ) -> None:
         self._path, self._read = path, read
 
-    def __get__(self, reader: "_ExperimentResolver", _: type) -> Found:
-        if self not in reader.found:
-            reader.found[self] = FAILED
-            try:
-                reader.found[self] = self._read(reader)
-            except Unread:
-                pass
-            except InputError as error:
-                reader.note(error, self._path)
-        value: Any = reader.found[self]
+    def __get__(self, resolver: "_ExperimentResolver", _: type) -> Found:
+        if self not in resolver.found:
+            resolver.found[self] = FAILED
+            with contextlib.suppress(Unread), noted(resolver.problems, *self._path):
+                resolver.found[self] = self._read(resolver)
+        value: Any = resolver.found[self]
         if value is FAILED:
             raise Unread
         found: Found = value
@@ -250,8 +228,8 @@ class _ExperimentResolver:
     Parameters
     ----------
     source : StudyText
-    index : int
-        Of the table among the experiments.
+    path : tuple of str and int
+        Of the table.
     own, defaults : dict
         The table, and what it has of the defaults.
     library : Library
@@ -263,18 +241,16 @@ class _ExperimentResolver:
     def __init__(
         self,
         source: StudyText,
-        index: int,
+        path: KeyPath,
         own: dict[str, Any],
         defaults: dict[str, Any],
         library: Library,
         asked: collections.Counter[limits.Limit],
     ) -> None:
-        self.index, self.path = index, ("experiment", index)
-        self.found: dict[_Step[Any], Any] = {}
-        self._source, self._own, self._table = source, own, defaults | own
+        self._source, self._path, self._own, self._table = source, path, own, defaults | own
         self._given_library, self._asked = library, asked
-        self._given, found = read_table(model.ExperimentTable, self._table)
-        self._problems = [source.explain(one, self.path) for one in found]
+        self.found: dict[_Step[Any], Any] = {}
+        self._given, self.problems = read_table(model.ExperimentTable, self._table)
         self._has_unknown_keys = not self._table.keys() <= self._given.keys()
         self._without_size: set[bool] = set()  # kinds of integrators: that they are adaptive
 
@@ -284,17 +260,9 @@ class _ExperimentResolver:
             raise Unread
         return self._given[key]
 
-    def note(self, error: InputError, path: KeyPath = ()) -> None:
-        """Note what is wrong under a key of the experiment."""
-        if isinstance(error, StudyError):
-            self._problems += error.problems
-        else:
-            at = self.path + path
-            self._problems += [self._source.explain(one, at) for one in problems_in(error)]
-
     def _where(self, *path: str | int) -> Callable[[], str]:
         """Says where a key of the experiment stands, when it is asked for."""
-        return functools.partial(self._source.where, self.path + path)
+        return functools.partial(self._source.where, self._path + path)
 
     def _count(self, limit: limits.Limit, amount: int, key: str | None = None) -> None:
         """Count what is asked for at a key, and refuse it beyond a `Limit` on the whole study."""
@@ -304,35 +272,22 @@ class _ExperimentResolver:
         self._asked[limit] = total
 
     def read(self) -> ResolvedExperiment:
-        """The experiment, with its times in the system's own unit; or all that is wrong with it."""
-        for name, own in vars(_ExperimentResolver).items():
-            if isinstance(own, _Step):
-                with contextlib.suppress(Unread):
-                    getattr(self, name)
-        if not self._problems:
-            try:
-                return self._experiment()
-            except InputError as error:
-                self.note(error)
-        raise StudyError(*dict.fromkeys(self._problems))
-
-    def _experiment(self) -> ResolvedExperiment:
-        written = ("name", "system", "statistics", "repeat", "max_steps")
-        steps = ("parameters", "scan", "zipped", "tolerances", "initial_conditions", "record")
-        values = {key: self[key] for key in written} | {key: getattr(self, key) for key in steps}
-        times = self._times_in_system_unit()
-        where = self._where()
-        made = ResolvedExperiment(**values, **times, where=where, library=self.library)
-        self._count(limits.RUNS, made.size)
-        return made
-
-    def _times_in_system_unit(self) -> dict[str, Any]:
-        """What the experiment says of times, from multiples of its unit.
+        """The experiment, with its times in the system's own unit; or all that is wrong with it.
 
         A step size is the product of what the study gives and of the unit: the run is the same one
         whatever the duration, and with a unit of 1 it is the one without.
         """
+        for name, own in vars(_ExperimentResolver).items():
+            if isinstance(own, _Step):
+                with contextlib.suppress(Unread):
+                    getattr(self, name)
+        if self.problems:
+            raise WrongValues(*self.problems)
         unit, reference = float(self["time_unit"]), self.reference
+
+        def in_own_unit(sizes: Sequence[float]) -> tuple[float, ...]:
+            return tuple(size * unit for size in sizes)
+
         try:
             time_axis = self.axis.times_unit(unit)
         except InputError as error:
@@ -341,21 +296,32 @@ class _ExperimentResolver:
                 f"{error}",
                 key="duration",
             ) from None
-
-        def own(sizes: tuple[float, ...] | None) -> tuple[float, ...] | None:
-            return None if sizes is None else tuple(size * unit for size in sizes)
-
-        return {
-            "time_unit": unit,
-            "time_axis": time_axis,
-            "step_sizes": own(self.step_sizes),
-            "integrators": tuple(
-                dataclasses.replace(entry, step_sizes=own(entry.step_sizes))
-                for entry in self.integrators
+        made = ResolvedExperiment(
+            name=self["name"],
+            system=self["system"],
+            parameters=self.parameters,
+            scan=self.scan,
+            integrators=tuple(
+                dataclasses.replace(one, step_sizes=one.step_sizes and in_own_unit(one.step_sizes))
+                for one in self.integrators
             ),
-            "reference": reference and dataclasses.replace(reference, until=reference.until * unit),
-            "exclude": tuple(rule.scaled("step_size", unit) for rule in self.exclude),
-        }
+            step_sizes=in_own_unit(self.step_sizes),
+            tolerances=self.tolerances,
+            initial_conditions=self.initial_conditions,
+            time_axis=time_axis,
+            record=self.record,
+            statistics=self["statistics"],
+            reference=reference and dataclasses.replace(reference, until=reference.until * unit),
+            exclude=tuple(rule.scaled("step_size", unit) for rule in self.exclude),
+            zipped=self.zipped,
+            repeat=self["repeat"],
+            max_steps=self["max_steps"],
+            time_unit=unit,
+            where=self._where(),
+            library=self.library,
+        )
+        self._count(limits.RUNS, made.size)
+        return made
 
     # --- systems ------------------------------------------------------------------------------
 
@@ -471,7 +437,7 @@ class _ExperimentResolver:
         recorded = self._strings("record")
         library = with_installed_plugins(self.named_library, "observable", recorded, known)
         names = variables.variable_names_of_quantity, variables.taken_variable_names
-        check_observable_names(Place(self._source, self.path), self.family, library, *names)
+        check_observable_names(self.family, library, *names)
         return library
 
     # --- integrators that are asked for -------------------------------------------------------
