@@ -65,6 +65,7 @@ from sweep.study.model import (
     FAILED,
     Entry,
     Range,
+    as_list,
     expected,
     read_table,
 )  # fmt: skip
@@ -442,16 +443,14 @@ class _ExperimentResolver:
 
     # --- integrators that are asked for -------------------------------------------------------
 
-    def _listed(self) -> list[Entry | model.AllEntries]:
-        given = self["integrators"]
-
-        def table(one: Any) -> Entry | model.AllEntries:
+    def _listed(self) -> list[tuple[Entry | model.AllEntries, int]]:
+        """The tables of integrators, each with its number."""
+        found: list[tuple[Entry | model.AllEntries, int]] = []
+        for index, one in enumerate(as_list(self["integrators"])):
             if isinstance(one, str):
-                return model.AllEntries(name="all") if one == ALL else Entry(name=one)
-            entry: Entry | model.AllEntries = one
-            return entry
-
-        return [table(one) for one in (given if isinstance(given, list) else [given])]
+                one = model.AllEntries(name=ALL) if one == ALL else Entry(name=one)
+            found.append((one, index))
+        return found
 
     @step()
     def written(self) -> list[NumberedEntry]:
@@ -462,15 +461,12 @@ class _ExperimentResolver:
         """
         listed, entries = self._listed(), list[NumberedEntry]()
         self._count(limits.PAIRS, len(listed) * len(self.family), "integrators")
-        taken = {label_of_entry(one, self.library) for one in listed if isinstance(one, Entry)}
-        for index, one in enumerate(listed):
-            if isinstance(one, Entry):
-                entries.append((one, index))
-                continue
+        taken = {label_of_entry(one, self.library) for one, _ in listed if isinstance(one, Entry)}
+        for one, index in listed:
             with under("integrators", index):
-                fitting = self._fitting_entries(one, taken)
-            taken |= fitting.keys()
-            entries += [(entry, index) for entry in fitting.values()]
+                own = {} if isinstance(one, Entry) else self._fitting_entries(one, taken)
+            taken |= own.keys()
+            entries += [(entry, index) for entry in own.values() or [one]]
         if self._given["step_size"] != DECLARED:
             return entries
         convergence = self._convergence("step_size")
@@ -495,11 +491,9 @@ class _ExperimentResolver:
 
         options = {} if given.arithmetic in (None, DOUBLE) else {ARITHMETIC: given.arithmetic}
         fitting = {}
-        for name in integrators.names(self.library.methods):
-            if self.library.integrator(name, {}).adaptive:
-                continue
-            made = self.library.integrator(name, options)
-            if is_meant(made.order) and _integrator_fits(made, self.family):
+        for name, known in _integrators(self.library).items():
+            made = known if known.adaptive else self.library.integrator(name, options)
+            if not made.adaptive and is_meant(made.order) and _integrator_fits(made, self.family):
                 fitting[made.label] = Entry.model_validate({"name": name} | options)
         if not fitting:
             order = "" if given.order is None else f" and order {given.order}"
@@ -551,22 +545,26 @@ class _ExperimentResolver:
     def _thinning_axis(self, samples: model.PerDecadeTable) -> TimeAxis:
         """Samples that are multiples of the largest step size."""
         declared = self._given["step_size"] == DECLARED
-        found = [] if declared else _largest_values(self["step_size"], ("step_size",))
-        entries = self.written if declared else [(e, i) for i, e in enumerate(self._listed())]
-        for entry, index in entries:
-            own = getattr(entry, "step_size", None)
-            found += _largest_values(own, ("integrators", index, "step_size"))
-        first = samples.first
+        given = {("step_size",): None if declared else self["step_size"]}
+        for entry, index in self.written if declared else self._listed():
+            given["integrators", index, "step_size"] = getattr(entry, "step_size", None)
+        found: list[tuple[float, KeyPath, bool]] = []  # a step size, and whether it is of a range
+        for path, own in given.items():
+            if isinstance(own, Range):
+                found.append((float(max(own.start, own.stop)), path, True))
+            elif own not in (None, DECLARED):
+                many = own if isinstance(own, list) else [own]
+                found += [(float(value), (*path, i), False) for i, value in enumerate(many)]
+        first = None if samples.first is None else float(samples.first)
         if not found and first is None:
             raise InputError(
                 "the samples are multiples of the largest step size, and there is none: give "
                 "'step_size', or the time of the 'first' sample",
                 key="samples",
             )
-        largest, path, generated = max(
-            found or [(float(first or 0.0), ("samples",), False)], key=lambda own: own[0]
-        )
-        thinning = PerDecade(samples.per_decade, None if first is None else float(first))
+        found = found or [(first or 0.0, ("samples",), False)]
+        largest, path, generated = max(found, key=lambda own: own[0])
+        thinning = PerDecade(samples.per_decade, first)
         try:
             return thinning.axis(self.duration, largest, generated)
         except InputError as error:
@@ -589,7 +587,7 @@ class _ExperimentResolver:
         if isinstance(given, Range):
             near = [axis.snapped(float(value)) for value in given.numbers()]
             return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
-        values = tuple(map(float, given if isinstance(given, list) else [given]))
+        values = tuple(map(float, as_list(given)))
         near = list(read_each(axis.snapped, values))
         wrong = [i for i, value in enumerate(values) if near[i] != value]
         if len(wrong) > 1:
@@ -708,8 +706,7 @@ class _ExperimentResolver:
 
     @step("initial_condition")
     def initial_conditions(self) -> tuple[Start, ...]:
-        given = self["initial_condition"]
-        those = given if isinstance(given, list) else [given]
+        those = as_list(self["initial_condition"])
         self._count(limits.PAIRS, len(those) * len(self.family))
         found = read_each(self._start, those, range(len(those)))
         labels = [start.label for start in found]
@@ -856,16 +853,6 @@ class _ExperimentResolver:
         return read_each(rule, given)
 
 
-def _largest_values(given: Any, path: KeyPath) -> list[tuple[float, KeyPath, bool]]:
-    """Values among which is the largest step size: each with its keys, and whether of a range."""
-    if given is None or given == DECLARED:
-        return []
-    if isinstance(given, Range):
-        return [(float(max(given.start, given.stop)), path, True)]
-    values = given if isinstance(given, list) else [given]
-    return [(float(value), (*path, index), False) for index, value in enumerate(values)]
-
-
 def _tolerances(given: Any, entries: Sequence[IntegratorEntry]) -> tuple[Tolerance, ...]:
     """Tolerances of those of `entries` that are adaptive."""
     if given is None:
@@ -965,8 +952,13 @@ def fitting_integrators(
     dict of str to integrators.method.Integrator
         By name, with its modifier.
     """
-    known = {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
+    known = _integrators(library)
     return {name: found for name, found in known.items() if _integrator_fits(found, family)}
+
+
+def _integrators(library: Library) -> dict[str, integrators.Integrator]:
+    """All that there are, with their default options, by name."""
+    return {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
 
 
 def fitting_methods(system: type[System], library: Library) -> list[str]:
