@@ -11,7 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -116,7 +116,7 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
     if library is not None and FAILED not in (given["defaults"], given["experiment"]):
         with noted(of_experiments, "experiment"):
             experiments = _resolve_experiments(source, given, library)
-    told = {one: source.explain(one) for one in problems}
+    told: dict[Problem | KeyPath, str] = {one: source.explain(one) for one in problems}
     for one in of_experiments:  # of a value in the defaults the first: several may not take it
         path, _ = source.find(one.path)
         told.setdefault(path if path[:1] == ("defaults",) else one, source.explain(one))
@@ -448,7 +448,7 @@ class _ExperimentResolver:
         found: list[tuple[Entry | model.AllEntries, int]] = []
         for index, one in enumerate(as_list(self["integrators"])):
             if isinstance(one, str):
-                one = model.AllEntries(name=ALL) if one == ALL else Entry(name=one)
+                one = model.AllEntries(name="all") if one == ALL else Entry(name=one)
             found.append((one, index))
         return found
 
@@ -464,18 +464,15 @@ class _ExperimentResolver:
         taken = {label_of_entry(one, self.library) for one, _ in listed if isinstance(one, Entry)}
         for one, index in listed:
             with under("integrators", index):
-                own = {} if isinstance(one, Entry) else self._fitting_entries(one, taken)
-            taken |= own.keys()
-            entries += [(entry, index) for entry in own.values() or [one]]
+                own = [one] if isinstance(one, Entry) else self._fitting_entries(one, taken)
+            entries += [(entry, index) for entry in own]
         if self._given["step_size"] != DECLARED:
             return entries
         convergence = self._convergence("step_size")
         return [(self._with_declared_steps(one, convergence), index) for one, index in entries]
 
-    def _fitting_entries(
-        self, given: model.AllEntries, taken: Collection[str | None]
-    ) -> dict[str, Entry]:
-        """Entries of the integrators that one for all stands for, by label, but those `taken`."""
+    def _fitting_entries(self, given: model.AllEntries, taken: set[str | None]) -> list[Entry]:
+        """Entries of the integrators that one for all stands for, but those `taken`."""
         condition = None
         if given.order not in (None, EXACT):
             try:
@@ -498,9 +495,10 @@ class _ExperimentResolver:
         if not fitting:
             order = "" if given.order is None else f" and order {given.order}"
             raise InputError(f"no integrator with a fixed step{order} fits {self.family[0].name!r}")
-        new = {label: entry for label, entry in fitting.items() if label not in taken}
+        new = [entry for label, entry in fitting.items() if label not in taken]
         if not new:
             raise InputError("all that it stands for are among the others: leave it out")
+        taken |= fitting.keys()
         return new
 
     def _with_declared_steps(self, entry: Entry, convergence: Convergence) -> Entry:
@@ -545,7 +543,7 @@ class _ExperimentResolver:
     def _thinning_axis(self, samples: model.PerDecadeTable) -> TimeAxis:
         """Samples that are multiples of the largest step size."""
         declared = self._given["step_size"] == DECLARED
-        given = {("step_size",): None if declared else self["step_size"]}
+        given: dict[KeyPath, Any] = {("step_size",): None if declared else self["step_size"]}
         for entry, index in self.written if declared else self._listed():
             given["integrators", index, "step_size"] = getattr(entry, "step_size", None)
         found: list[tuple[float, KeyPath, bool]] = []  # a step size, and whether it is of a range
@@ -681,14 +679,13 @@ class _ExperimentResolver:
         return read_each(self._with_own_sizes, written, self.entries, paths=paths)
 
     def _with_own_sizes(self, own: Entry, entry: IntegratorEntry) -> IntegratorEntry:
-        keys = TOLERANCE_KEYS if entry.adaptive else ("step_size",)
-        key = next((key for key in keys if getattr(own, key) is not None), None)
-        if key is not None:
+        for key in TOLERANCE_KEYS if entry.adaptive else ("step_size",):
+            if (given := getattr(own, key)) is None:
+                continue
             with under(key):
                 if entry.adaptive:
-                    sizes = _tolerances(getattr(own, key), [entry])
-                    return dataclasses.replace(entry, tolerances=sizes)
-                return dataclasses.replace(entry, step_sizes=self._step_sizes(getattr(own, key)))
+                    return dataclasses.replace(entry, tolerances=_tolerances(given, [entry]))
+                return dataclasses.replace(entry, step_sizes=self._step_sizes(given))
         shared = self.tolerances if entry.adaptive else self.step_sizes
         if shared or entry.adaptive in self._without_size:  # the first of a kind is told
             return entry
@@ -779,7 +776,7 @@ class _ExperimentResolver:
             if isinstance(one, model.Counted):
                 if one.count < 1:
                     raise InputError(f"expected 1 or more, got {one.count}", key="count")
-                return lyapunov_names(one.count)
+                return lyapunov_names(min(one.count, variables.MOST_EXPONENTS))
             if one in elsewhere:
                 raise InputError(
                     f"no {kind} with these parameters: {one!r} is one at its defaults. "

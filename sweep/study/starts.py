@@ -42,7 +42,10 @@ class Start:
     where: Callable[[], str] = dataclasses.field(default=str, compare=False, kw_only=True)
 
     if TYPE_CHECKING:
-        label: str
+
+        @property
+        def label(self) -> str:
+            """What the start is called in the store."""
 
         def states(self, system: System) -> States:
             """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""

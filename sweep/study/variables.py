@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from integrators.status import STATUS
 if TYPE_CHECKING:
     from systems import Quantity, System
 
-Experiment = Reference = Any  # of `sweep.study.experiment`, which is made from this
+Experiment: TypeAlias = Any  # a `ResolvedExperiment`, which is made with what is here
+Reference: TypeAlias = Any  # and its `Reference`
 PENDING = -1
 AXIS_OF = "axis_of"  # attribute of a coordinate along `run`: which other one it tells apart
 STATE_DIMS = ("run", "time", "row", "component")
