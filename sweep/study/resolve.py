@@ -58,17 +58,6 @@ from sweep.study.experiment import (
     scan_combinations,
     unite_experiments,
 )
-from sweep.study.model import (
-    ALL,
-    BESIDES,
-    DECLARED,
-    FAILED,
-    Entry,
-    Range,
-    as_list,
-    expected,
-    read_table,
-)  # fmt: skip
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.starts import Start, read_start
 from sweep.study.text import StudyText
@@ -79,7 +68,7 @@ from systems.base import CONSERVED, Convergence
 
 Found = TypeVar("Found")
 Family = tuple[System, ...]  # the systems of an experiment, one for each combination scanned
-NumberedEntry = tuple[Entry, int]  # and which of those that are written it is of
+NumberedEntry = tuple[model.Entry, int]  # and which of those that are written it is of
 DIGITS = 1e-24  # a usual tolerance of references in double-double
 RECORDED = (*CONSERVED, "constraint")  # kinds, where a study says nothing
 WITH_TANGENTS = {variables.SYMPLECTIC_DEFECT, *CHAOS}  # steps are computed with tangents for these
@@ -104,16 +93,16 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
     StudyError
         With every problem that was found.
     """
-    given, problems = read_table(model.StudyTable, source.data)
+    given, problems = model.read_table(model.StudyTable, source.data)
     library: Library | None = None
-    if given["plugins"] is not FAILED:
+    if given["plugins"] is not model.FAILED:
         with noted(problems, "plugins"):
             library = read_plugin_library(given["plugins"], source.directory, source.plugins)
-    if given["defaults"] not in (FAILED, {}):
-        _, wrong = read_table(model.Defaults, given["defaults"])
+    if given["defaults"] not in (model.FAILED, {}):
+        _, wrong = model.read_table(model.Defaults, given["defaults"])
         problems += [one.under(("defaults",)) for one in wrong]
     experiments, of_experiments = tuple[ResolvedExperiment, ...](), list[Problem]()
-    if library is not None and FAILED not in (given["defaults"], given["experiment"]):
+    if library is not None and model.FAILED not in (given["defaults"], given["experiment"]):
         with noted(of_experiments, "experiment"):
             experiments = _resolve_experiments(source, given, library)
     told: dict[Problem | KeyPath, str] = {one: source.explain(one) for one in problems}
@@ -180,7 +169,7 @@ def time_axes(
     StudyError
         If the study has no experiments.
     """
-    study, problems = read_table(model.StudyTable, source.data)
+    study, problems = model.read_table(model.StudyTable, source.data)
     if problems:
         raise StudyError(*map(source.explain, problems))
     for one in _resolvers(source, study, library):
@@ -203,11 +192,11 @@ class _Step(Generic[Found]):
 
     def __get__(self, resolver: "_ExperimentResolver", _: type) -> Found:
         if self not in resolver.found:
-            resolver.found[self] = FAILED
+            resolver.found[self] = model.FAILED
             with contextlib.suppress(Unread), noted(resolver.problems, *self._path):
                 resolver.found[self] = self._read(resolver)
         value: Any = resolver.found[self]
-        if value is FAILED:
+        if value is model.FAILED:
             raise Unread
         found: Found = value
         return found
@@ -251,13 +240,13 @@ class _ExperimentResolver:
         self._source, self._path, self._own, self._table = source, path, own, defaults | own
         self._given_library, self._asked = library, asked
         self.found: dict[_Step[Any], Any] = {}
-        self._given, self.problems = read_table(model.ExperimentTable, self._table)
+        self._given, self.problems = model.read_table(model.ExperimentTable, self._table)
         self._has_unknown_keys = not self._table.keys() <= self._given.keys()
         self._without_size: set[bool] = set()  # kinds of integrators: that they are adaptive
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key."""
-        if self._given[key] is FAILED:
+        if self._given[key] is model.FAILED:
             raise Unread
         return self._given[key]
 
@@ -333,7 +322,7 @@ class _ExperimentResolver:
         for key, kind in (("system", "system"), ("integrators", "integrator")):
             names = [name.partition("+")[0] for name in self._strings(key)]
             try:
-                library = with_installed_plugins(library, kind, names, (ALL, DECLARED))
+                library = with_installed_plugins(library, kind, names, (model.ALL, model.DECLARED))
             except InputError as error:
                 raise InputError(str(error), key=key) from None
         return library
@@ -367,7 +356,7 @@ class _ExperimentResolver:
 
     def _axis(self, name: str, given: Any) -> Axis:
         where = self._where("scan", name)
-        if isinstance(given, Range):
+        if isinstance(given, model.Range):
             return Axis(name, given.numbers(), where=where)
         labels, values = None, tuple(given)
         if isinstance(given[0], model.Labelled):
@@ -381,7 +370,7 @@ class _ExperimentResolver:
     def _zipped_names(self) -> set[str]:
         """Names of axes that advance with others, on which a value may stand twice."""
         groups = self._given["zip"]
-        return set() if groups is FAILED else {name for group in groups for name in group}
+        return set() if groups is model.FAILED else {name for group in groups for name in group}
 
     @step("zip")
     def zipped(self) -> tuple[tuple[str, ...], ...]:
@@ -434,7 +423,7 @@ class _ExperimentResolver:
     @step("record")
     def library(self) -> Library:
         """The library, with the installed observables that the experiment records, too."""
-        known = {*(of.name for of in self.family[0].quantities), *BESIDES}
+        known = {*(of.name for of in self.family[0].quantities), *model.BESIDES}
         recorded = self._strings("record")
         library = with_installed_plugins(self.named_library, "observable", recorded, known)
         names = variables.variable_names_of_quantity, variables.taken_variable_names
@@ -443,12 +432,12 @@ class _ExperimentResolver:
 
     # --- integrators that are asked for -------------------------------------------------------
 
-    def _listed(self) -> list[tuple[Entry | model.AllEntries, int]]:
+    def _listed(self) -> list[tuple[model.Entry | model.AllEntries, int]]:
         """The tables of integrators, each with its number."""
-        found: list[tuple[Entry | model.AllEntries, int]] = []
-        for index, one in enumerate(as_list(self["integrators"])):
+        found: list[tuple[model.Entry | model.AllEntries, int]] = []
+        for index, one in enumerate(model.as_list(self["integrators"])):
             if isinstance(one, str):
-                one = model.AllEntries(name="all") if one == ALL else Entry(name=one)
+                one = model.AllEntries(name="all") if one == model.ALL else model.Entry(name=one)
             found.append((one, index))
         return found
 
@@ -461,17 +450,21 @@ class _ExperimentResolver:
         """
         listed, entries = self._listed(), list[NumberedEntry]()
         self._count(limits.PAIRS, len(listed) * len(self.family), "integrators")
-        taken = {label_of_entry(one, self.library) for one, _ in listed if isinstance(one, Entry)}
+        taken = {
+            label_of_entry(one, self.library) for one, _ in listed if isinstance(one, model.Entry)
+        }
         for one, index in listed:
             with under("integrators", index):
-                own = [one] if isinstance(one, Entry) else self._fitting_entries(one, taken)
+                own = [one] if isinstance(one, model.Entry) else self._fitting_entries(one, taken)
             entries += [(entry, index) for entry in own]
-        if self._given["step_size"] != DECLARED:
+        if self._given["step_size"] != model.DECLARED:
             return entries
         convergence = self._convergence("step_size")
         return [(self._with_declared_steps(one, convergence), index) for one, index in entries]
 
-    def _fitting_entries(self, given: model.AllEntries, taken: set[str | None]) -> list[Entry]:
+    def _fitting_entries(
+        self, given: model.AllEntries, taken: set[str | None]
+    ) -> list[model.Entry]:
         """Entries of the integrators that one for all stands for, but those `taken`."""
         condition = None
         if given.order not in (None, EXACT):
@@ -479,7 +472,7 @@ class _ExperimentResolver:
                 condition = Condition.parse("order", given.order, None)
             except InputError:
                 what = f'an order, a comparison such as "< 5", or "{EXACT}"'
-                raise InputError(str(expected(what, given.order)), key="order") from None
+                raise InputError(str(model.expected(what, given.order)), key="order") from None
 
         def is_meant(order: Any) -> bool:  # `EXACT` is greater and less than none
             if condition is None:
@@ -491,7 +484,7 @@ class _ExperimentResolver:
         for name, known in _integrators(self.library).items():
             made = known if known.adaptive else self.library.integrator(name, options)
             if not made.adaptive and is_meant(made.order) and _integrator_fits(made, self.family):
-                fitting[made.label] = Entry.model_validate({"name": name} | options)
+                fitting[made.label] = model.Entry.model_validate({"name": name} | options)
         if not fitting:
             order = "" if given.order is None else f" and order {given.order}"
             raise InputError(f"no integrator with a fixed step{order} fits {self.family[0].name!r}")
@@ -501,7 +494,7 @@ class _ExperimentResolver:
         taken |= fitting.keys()
         return new
 
-    def _with_declared_steps(self, entry: Entry, convergence: Convergence) -> Entry:
+    def _with_declared_steps(self, entry: model.Entry, convergence: Convergence) -> model.Entry:
         """An entry with the step sizes that suit its order; with its own, or none, as it is."""
         with contextlib.suppress(InputError):  # which is told where entries are read
             integrator = self.library.integrator(entry.name, entry.options)
@@ -510,7 +503,7 @@ class _ExperimentResolver:
                 first, last, count = convergence.steps(order, integrator.arithmetic)
                 if isinstance(samples := self["samples"], int):
                     first = min(first, self.duration / max(1, samples))
-                steps = Range(start=first, stop=last, count=count, spacing="log")
+                steps = model.Range(start=first, stop=last, count=count, spacing="log")
                 return entry.model_copy(update={"step_size": steps})
         return entry
 
@@ -529,7 +522,7 @@ class _ExperimentResolver:
 
     @step()
     def duration(self) -> float:
-        declared = self["duration"] == DECLARED
+        declared = self["duration"] == model.DECLARED
         return self._convergence("duration").duration if declared else float(self["duration"])
 
     @step()
@@ -542,15 +535,15 @@ class _ExperimentResolver:
 
     def _thinning_axis(self, samples: model.PerDecadeTable) -> TimeAxis:
         """Samples that are multiples of the largest step size."""
-        declared = self._given["step_size"] == DECLARED
+        declared = self._given["step_size"] == model.DECLARED
         given: dict[KeyPath, Any] = {("step_size",): None if declared else self["step_size"]}
         for entry, index in self.written if declared else self._listed():
             given["integrators", index, "step_size"] = getattr(entry, "step_size", None)
         found: list[tuple[float, KeyPath, bool]] = []  # a step size, and whether it is of a range
         for path, own in given.items():
-            if isinstance(own, Range):
+            if isinstance(own, model.Range):
                 found.append((float(max(own.start, own.stop)), path, True))
-            elif own not in (None, DECLARED):
+            elif own not in (None, model.DECLARED):
                 many = own if isinstance(own, list) else [own]
                 found += [(float(value), (*path, i), False) for i, value in enumerate(many)]
         first = None if samples.first is None else float(samples.first)
@@ -580,12 +573,12 @@ class _ExperimentResolver:
         Each once, unless the step size advances with other axes.
         """
         axis, zipped = self.axis, "step_size" in self._zipped_names()
-        if given is None or given == DECLARED:  # each integrator has its own
+        if given is None or given == model.DECLARED:  # each integrator has its own
             return ()
-        if isinstance(given, Range):
+        if isinstance(given, model.Range):
             near = [axis.snapped(float(value)) for value in given.numbers()]
             return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
-        values = tuple(map(float, as_list(given)))
+        values = tuple(map(float, model.as_list(given)))
         near = list(read_each(axis.snapped, values))
         wrong = [i for i, value in enumerate(values) if near[i] != value]
         if len(wrong) > 1:
@@ -617,7 +610,7 @@ class _ExperimentResolver:
         check_distinct(labels, "label", "; give each a label of its own", paths)
         return found
 
-    def _entry(self, entry: Entry, index: int) -> IntegratorEntry:
+    def _entry(self, entry: model.Entry, index: int) -> IntegratorEntry:
         try:
             integrator = self.library.integrator(entry.name, entry.options)
         except InputError as error:
@@ -678,7 +671,7 @@ class _ExperimentResolver:
         paths = [("integrators", index) for index in numbers]
         return read_each(self._with_own_sizes, written, self.entries, paths=paths)
 
-    def _with_own_sizes(self, own: Entry, entry: IntegratorEntry) -> IntegratorEntry:
+    def _with_own_sizes(self, own: model.Entry, entry: IntegratorEntry) -> IntegratorEntry:
         for key in TOLERANCE_KEYS if entry.adaptive else ("step_size",):
             if (given := getattr(own, key)) is None:
                 continue
@@ -703,7 +696,7 @@ class _ExperimentResolver:
 
     @step("initial_condition")
     def initial_conditions(self) -> tuple[Start, ...]:
-        those = as_list(self["initial_condition"])
+        those = model.as_list(self["initial_condition"])
         self._count(limits.PAIRS, len(those) * len(self.family))
         found = read_each(self._start, those, range(len(those)))
         labels = [start.label for start in found]
@@ -768,7 +761,7 @@ class _ExperimentResolver:
         if given is None:
             return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
         kind = f"quantity of {name}" + " with every scanned value" * (len(self.family) > 1)
-        valid = [*(quantity.name for quantity in offered), *BESIDES]
+        valid = [*(quantity.name for quantity in offered), *model.BESIDES]
         at_defaults = self.library.quantities(self.library.system_class(name)())
         elsewhere = {quantity.name for quantity in at_defaults} - set(valid)
 
@@ -927,7 +920,7 @@ def label_of_entry(entry: Any, library: Library) -> str | None:
         None where it is none that can be read.
     """
     try:
-        own = Entry.model_validate({"name": entry} if type(entry) is str else entry)
+        own = model.Entry.model_validate({"name": entry} if type(entry) is str else entry)
         return own.label or library.integrator(own.name, own.options).label
     except ValueError:
         return None
