@@ -4,12 +4,13 @@
 can be resumed.
 """
 
+import contextlib
 import errno
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
 
-from integrators.errors import GeosweepError, InputError
+from integrators.errors import GeosweepError, InputError, check_known
 
 __all__ = [
     "CannotUnite",
@@ -25,10 +26,9 @@ __all__ = [
     "TaskFailed",
     "Unreachable",
     "VersionMismatch",
-    "check_distinct_nodes",
-    "gather_each",
 ]
 
+KeyPath = tuple[str | int, ...]  # keys and indices that lead to a value of a study
 MOST_PROBLEMS = 100  # problems of a study that are reported; nobody reads more
 # A sentence at the end of a problem that lists names, such as all integrators that would fit.
 LIST_OF_NAMES = re.compile(r"[A-Z][^.:]*: (?P<names>[^,:]*(?:, [^,:]*){5,})$")
@@ -62,56 +62,100 @@ def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
         yield problem
 
 
-def gather_each(read: Callable[..., Any], *columns: Iterable[Any]) -> tuple[Any, ...]:
-    """Call ``read`` for each row of some columns, and raise all their problems together.
+class Problem(NamedTuple):
+    """What is wrong with a value of a study.
 
     Parameters
     ----------
-    read : callable
-        Takes a value of each column; may raise `StudyError`.
-    *columns : iterable
-        Columns of the same length.
-
-    Returns
-    -------
-    tuple
-
-    Raises
-    ------
-    StudyError
-        With the problems of all rows.
+    path : tuple of str and int
+        Keys and indices that lead to the value, from those on that whoever is told knows.
+    said : str
+    other : tuple of str and int or None
+        Those of another value, whose place follows the text.
+    remedy : str
+        Follows that.
     """
-    found, problems = list[Any](), list[str]()
-    for row in zip(*columns, strict=True):
-        try:
-            found.append(read(*row))
-        except StudyError as error:
-            problems += error.problems
+
+    path: KeyPath
+    said: str
+    other: KeyPath | None = None
+    remedy: str = ""
+
+    def under(self, path: KeyPath) -> "Problem":
+        """The same, told from further up."""
+        other = None if self.other is None else path + self.other
+        return self._replace(path=path + self.path, other=other)
+
+
+class WrongValues(InputError):
+    """Values that cannot be used, each with its `Problem`. Where they stand, the text knows."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem.said for problem in problems))
+        self.problems = problems
+
+
+def problems_in(error: InputError) -> tuple[Problem, ...]:
+    """The problems that an error tells of: its only one is at its key, or key path."""
+    if isinstance(error, WrongValues):
+        return error.problems
+    parts = re.findall(r"\w+", error.key or "")
+    path = tuple(int(part) if part.isdigit() else part for part in parts)
+    return (Problem(path, str(error)),)
+
+
+@contextlib.contextmanager
+def noted(problems: list[Problem], *path: str | int) -> Iterator[None]:
+    """Within this, what is wrong is put to other problems, as wrong under some keys."""
+    try:
+        yield
+    except InputError as error:
+        problems += [one.under(path) for one in problems_in(error)]
+
+
+@contextlib.contextmanager
+def under(*path: str | int) -> Iterator[None]:
+    """Within this, what is wrong is wrong under some keys."""
+    problems: list[Problem] = []
+    with noted(problems, *path):
+        yield
     if problems:
-        raise StudyError(*dict.fromkeys(problems))
+        raise WrongValues(*problems)
+
+
+def read_each(
+    read: Callable[..., Any], *columns: Iterable[Any], paths: Iterable[KeyPath] | None = None
+) -> tuple[Any, ...]:
+    """``read`` of each row of some columns, under its number or path; all problems together."""
+    rows, found, problems = list(zip(*columns, strict=True)), list[Any](), list[Problem]()
+    numbers = ((index,) for index in range(len(rows)))
+    for path, row in zip(numbers if paths is None else paths, rows, strict=True):
+        with noted(problems, *path):
+            found.append(read(*row))
+        if len(problems) > MOST_PROBLEMS:
+            break
+    if problems:
+        raise WrongValues(*problems)
     return tuple(found)
 
 
-def check_distinct_nodes(
-    nodes: Iterable[Any], values: Iterable[Any], what: str, remedy: str = ""
-) -> None:
-    """Refuse a value that occurs twice.
+def check_keys(kind: str, keys: Iterable[str], known: Collection[str]) -> None:
+    """Refuse unknown keys of a table, all of them."""
+    keys = list(keys)
+    read_each(lambda key: check_known(kind, key, known), keys, paths=[(key,) for key in keys])
 
-    Parameters
-    ----------
-    nodes : iterable
-        Where the values are in the study.
-    values : iterable
-    what : str
-        What a value is, for the message.
-    remedy : str
-        End of the message.
-    """
-    first: dict[Any, Any] = {}
-    for node, value in zip(nodes, values, strict=True):
+
+def check_distinct(
+    values: Iterable[Any], what: str, remedy: str = "", paths: Sequence[KeyPath] | None = None
+) -> None:
+    """Refuse a value of a list that stands there twice."""
+    first: dict[Any, KeyPath] = {}
+    for index, value in enumerate(values):
+        path: KeyPath = (index,) if paths is None else paths[index]
         if value in first:
-            raise node.error(f"the {what} {value!r} is also that of {first[value].where}{remedy}")
-        first[value] = node
+            said = f"the {what} {value!r} is also that of "
+            raise WrongValues(Problem(path, said, first[value], remedy))
+        first[value] = path
 
 
 class StoreError(InputError):

@@ -1,15 +1,16 @@
 """What a study may name: what is built in, what its plugins add, and what is installed."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import integrators
 import systems
 from integrators.errors import InputError, check_known
 from integrators.method import STEPS_OF, Integrator, Method
-from sweep.errors import CannotUnite, StudyError, check_distinct_nodes, gather_each
+from sweep.errors import CannotUnite, check_distinct, read_each, under
 from sweep.plugins.loader import (
     Installed,
     Plugin,
@@ -20,8 +21,6 @@ from sweep.plugins.loader import (
 )
 from sweep.plugins.plots import PlotKind
 from systems import Observable, Quantity, System
-
-StudyPlace = Any  # a `sweep.study.text.Place`, which knows plugins
 
 
 @dataclass(frozen=True)
@@ -208,42 +207,55 @@ def _built_in_names(kind: str) -> list[str]:
     return [m.name for m in integrators.ALL_INTEGRATORS] if kind == "integrator" else []
 
 
-def read_plugin_library(node: StudyPlace) -> Library:
-    """The `Library` of a study's array of plugins.
+def read_plugin_library(
+    names: Sequence[str], directory: Path, kept: Mapping[str, Plugin] | None = None
+) -> Library:
+    """The `Library` of the plugins that a study names.
 
     Parameters
     ----------
-    node : sweep.study.text.Place
+    names, directory, kept
+        As of `read_plugins_of_study`.
+
+    Returns
+    -------
+    Library
 
     Raises
     ------
-    StudyError
-        If a plugin cannot be used, or what one adds has a name that is taken.
+    InputError
+        If a plugin cannot be used, or what one adds has a name that is taken; by its number.
     """
-    nodes = node.elements()
-    read = gather_each(_run_plugin_node, nodes)
-    check_distinct_nodes(nodes, [plugin.name for plugin in read], "plugin")
+    read = read_each(lambda name: _read_plugin(name, directory, kept, runs=True), names)
+    check_distinct(names, "plugin")
     kinds = ("system", "integrator")
     taken = {(kind, name): "is built in" for kind in kinds for name in _built_in_names(kind)}
-    for at, plugin in zip(nodes, read, strict=True):
+    for index, plugin in enumerate(read):
         for kind, name in plugin.exported_names:
             if (kind, name) in taken:
-                raise at.error(
-                    f"plugin {plugin.name!r} adds the {kind} {name!r}, which {taken[kind, name]}; "
-                    "expected a name of its own"
-                )
+                with under(index):
+                    raise InputError(
+                        f"plugin {plugin.name!r} adds the {kind} {name!r}, which "
+                        f"{taken[kind, name]}; expected a name of its own"
+                    )
             taken[kind, name] = f"is added by {plugin.name!r}"
     known = [name for kind, name in taken if kind == "system"]
-    gather_each(lambda at, plugin: _check_systems_of_observables(at, plugin, known), nodes, read)
+    read_each(lambda plugin: _check_systems_of_observables(plugin, known), read)
     return Library(read)
 
 
-def read_plugins_of_study(node: StudyPlace) -> tuple[Plugin, ...]:
-    """The plugins of a study's array of them; their source is read and not run.
+def read_plugins_of_study(
+    names: Sequence[str], directory: Path, kept: Mapping[str, Plugin] | None = None
+) -> tuple[Plugin, ...]:
+    """The plugins that a study names; their source is read and not run.
 
     Parameters
     ----------
-    node : sweep.study.text.Place
+    names : sequence of str
+    directory : Path
+        That they are relative to.
+    kept : dict of str to Plugin, optional
+        Those that a store keeps, and no file is looked for.
 
     Returns
     -------
@@ -251,40 +263,30 @@ def read_plugins_of_study(node: StudyPlace) -> tuple[Plugin, ...]:
 
     Raises
     ------
-    StudyError
-        If one cannot be read.
+    InputError
+        If one cannot be read; by its number.
     """
-    return gather_each(_read_plugin_node, node.elements())
+    return read_each(lambda name: _read_plugin(name, directory, kept), names)
 
 
-def _read_plugin_node(node: StudyPlace) -> Plugin:
-    name: str = node.value
-    kept: Mapping[str, Plugin] | None = node.source.plugins
-    with node.context():
-        if kept is None:
-            return read_plugin_source(name, node.source.directory)
-        if name not in kept:  # nor is it looked for on this machine
-            raise InputError(f"the store does not keep the source of the plugin {name!r}")
-        return kept[name]
-
-
-def _run_plugin_node(node: StudyPlace) -> Plugin:
-    plugin = _read_plugin_node(node)
-    with node.context():
-        _ = plugin.exported_names
+def _read_plugin(
+    name: str, directory: Path, kept: Mapping[str, Plugin] | None, runs: bool = False
+) -> Plugin:
+    if kept is not None and name not in kept:
+        raise InputError(f"the store does not keep the source of the plugin {name!r}")
+    plugin = read_plugin_source(name, directory) if kept is None else kept[name]
+    _ = plugin.exported_names if runs else ()
     return plugin
 
 
-def _check_systems_of_observables(node: StudyPlace, plugin: Plugin, known: list[str]) -> None:
-    with node.context():
-        for observable in plugin.exports_of_kind("observable"):
-            for name in observable.systems:
-                check_known(f"system of the observable {observable.name!r}:", name, known)
+def _check_systems_of_observables(plugin: Plugin, known: list[str]) -> None:
+    for observable in plugin.exports_of_kind("observable"):
+        for name in observable.systems:
+            check_known(f"system of the observable {observable.name!r}:", name, known)
 
 
 def check_observable_names(
-    table: StudyPlace,
-    family: tuple[System, ...],
+    family: Sequence[System],
     library: Library,
     names_of: Callable[[Observable], set[str]],
     taken: Callable[[System], set[str]],
@@ -293,26 +295,21 @@ def check_observable_names(
 
     Parameters
     ----------
-    table : Place
-        Of the experiment.
-    family : tuple of systems.System
+    family : sequence of systems.System
     library : Library
     names_of, taken : callable
         The names of variables that a quantity gives; and those of a system without plugins.
 
     Raises
     ------
-    StudyError
+    InputError
         Which names one.
     """
-    paths: list[tuple[str | int, ...]] = [("plugins", i) for i in range(len(library.plugins))]
-    paths += [(*table.path, "record")] * len(library.installed)
-    for path, source in zip(paths, library.sources, strict=True):
+    for source in library.sources:
         for observable in source.exports_of_kind("observable"):
             for system in filter(observable.belongs_to, family):
                 if clash := names_of(observable) & taken(system):
-                    raise StudyError(
-                        f"{table.source.where(path)}: {source.in_words} adds the observable "
-                        f"{observable.name!r}, and {system.name!r} has {min(clash)!r} already; "
-                        "expected a name of its own"
+                    raise InputError(
+                        f"{source.in_words} adds the observable {observable.name!r}, and "
+                        f"{system.name!r} has {min(clash)!r} already; expected a name of its own"
                     )

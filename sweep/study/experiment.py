@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -265,17 +264,8 @@ class ResolvedExperiment:
     parts: "tuple[ResolvedExperiment, ...]" = ()
 
     def __post_init__(self) -> None:
-        if not re.fullmatch("[A-Za-z0-9-][A-Za-z0-9_-]*", self.name):
-            raise InputError(
-                f"expected letters, digits, '_' and '-', the first not '_', got {self.name!r}",
-                key="name",
-            )
         if self.size > MOST_RUNS:
             raise RUNS.error(self.size)
-        if self.repeat < 1:
-            raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
-        if not 1 <= self.max_steps <= 2**53:
-            raise InputError(f"expected 1 to 2**53 steps, got {self.max_steps}", key="max_steps")
         self._check_steps_advance_with_axes()
         if self.reference is not None:
             self._check_reference(self.reference)

@@ -38,24 +38,25 @@ from integrators.method import STEPS_OF
 from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from integrators.stepping.adaptive import MOST_STEPS
-from sweep.errors import MOST_PROBLEMS, StudyError
+from sweep.errors import (
+    MOST_PROBLEMS,
+    KeyPath,
+    Problem,
+    StudyError,
+    WrongValues,
+    check_distinct,
+    read_each,
+)
 from sweep.guide import keys_of_tables
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
-from sweep.study.text import (
-    KeyPath,
-    Problem,
-    WrongValues,
-    as_written,
-    check_distinct,
-    format_key_path,
-    read_each,
-)
+from sweep.study.text import as_written, format_key_path
 from sweep.study.time_axis import spaced_values
 from sweep.study.variables import LYAPUNOV, MEGNO, STRUCTURE
 
 FORMAT = 1
 STUDY_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # as for a file
+GROUP_NAME = "[A-Za-z0-9-][A-Za-z0-9_-]*"  # of an experiment, which is a group of the store
 ALL, DECLARED = "all", "declared"
 STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
 BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
@@ -117,6 +118,15 @@ Label = Annotated[  # by which runs, files or directories can be called
     str, Strict(), Field(min_length=1, max_length=MOST_LABEL), AfterValidator(_without_null)
 ]
 Boolean = Annotated[bool, Strict()]
+
+
+def _name(pattern: str, what: str) -> Any:
+    """A label of some characters, which are said as what is expected."""
+    check = _must_be(what, lambda value: re.fullmatch(pattern, value))
+    shape = {"type": "string", "pattern": f"^{pattern}$"}
+    return Annotated[Label, AfterValidator(check), WithJsonSchema(shape)]
+
+
 SomeNumbers = Annotated[list[Number], Field(min_length=1)]
 Vector = Annotated[
     list[Number],
@@ -396,7 +406,7 @@ _group_of_axes = _must_be(
 class ExperimentTable(Table):
     """An ``[[experiment]]``, with what it has of the defaults."""
 
-    name: Label
+    name: _name(GROUP_NAME, "letters, digits, '_' and '-', the first not '_'")  # type: ignore[valid-type]
     system: String
     parameters: dict[str, Setting] = {}
     scan: dict[str, Scanned] = {}
@@ -414,8 +424,8 @@ class ExperimentTable(Table):
     record: list[Annotated[Any, OneOf(text=String, table=Counted)]] | None = None
     statistics: Literal["every_step", "none"] = "every_step"
     reference: Annotated[Any, OneOf(one=Literal[False], table=ReferenceTable)] = None
-    repeat: Integer = 1
-    max_steps: Integer = MOST_STEPS
+    repeat: Annotated[Integer, Field(ge=1)] = 1
+    max_steps: Annotated[Integer, Field(ge=1, le=2**53)] = MOST_STEPS
     time_unit: Annotated[Number, Field(gt=0)] = 1.0
 
 
@@ -478,16 +488,7 @@ class StudyTable(Table):
         AfterValidator(_must_be("1: this version reads format 1", lambda value: value == FORMAT)),
         WithJsonSchema({"const": FORMAT}),
     ]
-    name: Annotated[
-        Label,
-        AfterValidator(
-            _must_be(
-                "letters, digits, '_', '-' and '.', as for a file",
-                lambda value: re.fullmatch(STUDY_NAME, value),
-            )
-        ),
-        WithJsonSchema({"type": "string", "pattern": f"^{STUDY_NAME}$"}),
-    ]
+    name: _name(STUDY_NAME, "letters, digits, '_', '-' and '.', as for a file")  # type: ignore[valid-type]
     description: Annotated[str, Strict(), Field(max_length=MOST_STRING)] = ""
     plugins: list[Label] = []
     defaults: dict[str, Any] = {}
@@ -498,6 +499,11 @@ class StudyTable(Table):
         ),
         Field(min_length=1, max_length=MOST_EXPERIMENTS),
     ]
+
+
+def as_list(value: Any) -> list[Any]:
+    """One value, or a list of them, as a list."""
+    return value if isinstance(value, list) else [value]
 
 
 def as_tuples(value: Any) -> Any:
@@ -561,6 +567,8 @@ def _raise_problem(
             check_known(what, value, re.findall("'([^']*)'", about["expected"]))
         case "greater_than_equal":
             raise expected(f"at least {about['ge']}", value)
+        case "less_than_equal":
+            raise expected(f"at most {about['le']}", value)
         case "string_too_long":
             raise expected(f"at most {about['max_length']:,} characters, not {len(value):,}", value)
         case "string_type" if location[-1] == "<text>" and location[0] in _NAMED:
@@ -617,7 +625,7 @@ def read_numbers(given: Any, what: str, read: Callable[[float], float]) -> tuple
     """Numbers of a range, a list or one alone, each read; none stands twice in a list."""
     if isinstance(given, Range):
         return tuple(map(read, given.numbers()))
-    found = read_each(read, given if isinstance(given, list) else [given])
+    found = read_each(read, as_list(given))
     check_distinct(found, what)
     return found
 

@@ -11,8 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -25,7 +24,18 @@ from integrators.forms.phase_spaces import phase_space, state_space
 from integrators.method import EXACT, STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
-from sweep.errors import CannotUnite, StudyError
+from sweep.errors import (
+    CannotUnite,
+    KeyPath,
+    Problem,
+    StudyError,
+    WrongValues,
+    check_distinct,
+    check_keys,
+    noted,
+    read_each,
+    under,
+)
 from sweep.plugins import checks
 from sweep.plugins.registry import (
     BUILT_IN,
@@ -48,29 +58,9 @@ from sweep.study.experiment import (
     scan_combinations,
     unite_experiments,
 )
-from sweep.study.model import (
-    ALL,
-    BESIDES,
-    DECLARED,
-    FAILED,
-    Entry,
-    Range,
-    expected,
-    read_table,
-)  # fmt: skip
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.starts import Start, read_start
-from sweep.study.text import (
-    KeyPath,
-    Place,
-    StudyText,
-    WrongValues,
-    check_distinct,
-    check_keys,
-    problems_in,
-    read_each,
-    under,
-)
+from sweep.study.text import StudyText
 from sweep.study.time_axis import PerDecade, TimeAxis
 from sweep.study.variables import CHAOS, lyapunov_names
 from systems import System
@@ -78,7 +68,7 @@ from systems.base import CONSERVED, Convergence
 
 Found = TypeVar("Found")
 Family = tuple[System, ...]  # the systems of an experiment, one for each combination scanned
-NumberedEntry = tuple[Entry, int]  # and which of those that are written it is of
+NumberedEntry = tuple[model.Entry, int]  # and which of those that are written it is of
 DIGITS = 1e-24  # a usual tolerance of references in double-double
 RECORDED = (*CONSERVED, "constraint")  # kinds, where a study says nothing
 WITH_TANGENTS = {variables.SYMPLECTIC_DEFECT, *CHAOS}  # steps are computed with tangents for these
@@ -103,70 +93,52 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
     StudyError
         With every problem that was found.
     """
-    given, found = read_table(model.StudyTable, source.data)
-    problems, library = list(map(source.explain, found)), BUILT_IN
-    if given["plugins"] not in (FAILED, []):
-        try:
-            library = read_plugin_library(Place(source, ("plugins",)))
-        except StudyError as error:
-            problems += error.problems
-            given["plugins"] = FAILED
-    if given["defaults"] not in (FAILED, {}):
-        _, found = read_table(model.Defaults, given["defaults"])
-        problems += [source.explain(one, ("defaults",)) for one in found]
-    experiments: tuple[ResolvedExperiment, ...] = ()
-    if FAILED not in (given["plugins"], given["defaults"], given["experiment"]):
-        try:
+    given, problems = model.read_table(model.StudyTable, source.data)
+    library: Library | None = None
+    if given["plugins"] is not model.FAILED:
+        with noted(problems, "plugins"):
+            library = read_plugin_library(given["plugins"], source.directory, source.plugins)
+    if given["defaults"] not in (model.FAILED, {}):
+        _, wrong = model.read_table(model.Defaults, given["defaults"])
+        problems += [one.under(("defaults",)) for one in wrong]
+    experiments, of_experiments = tuple[ResolvedExperiment, ...](), list[Problem]()
+    if library is not None and model.FAILED not in (given["defaults"], given["experiment"]):
+        with noted(of_experiments, "experiment"):
             experiments = _resolve_experiments(source, given, library)
-        except StudyError as error:
-            problems += error.problems
-    if problems:
-        raise StudyError(*dict.fromkeys(problems))
+    told: dict[Problem | KeyPath, str] = {one: source.explain(one) for one in problems}
+    for one in of_experiments:  # of a value in the defaults the first: several may not take it
+        path, _ = source.find(one.path)
+        told.setdefault(path if path[:1] == ("defaults",) else one, source.explain(one))
+    if told:
+        raise StudyError(*dict.fromkeys(told.values()))
     own = {key: given[key] for key in ("name", "description")}
     return own | {"library": library, "experiments": experiments}
 
 
-def _readers(
+def _resolvers(
     source: StudyText, given: Mapping[str, Any], library: Library
-) -> "Iterator[_ExperimentResolver]":
-    """A reader of each experiment of a study, with what it has of the defaults."""
+) -> "list[_ExperimentResolver]":
+    """A resolver of each experiment of a study, with what it has of the defaults."""
     asked = collections.Counter[limits.Limit]()
     known = {key: of for key, of in given["defaults"].items() if key in model.Defaults.model_fields}
-    for index, own in enumerate(given["experiment"]):
-        yield _ExperimentResolver(source, index, own, known, library, asked)
+    return [
+        _ExperimentResolver(source, ("experiment", index), own, known, library, asked)
+        for index, own in enumerate(given["experiment"])
+    ]
 
 
 def _resolve_experiments(
     source: StudyText, given: Mapping[str, Any], library: Library
 ) -> tuple[ResolvedExperiment, ...]:
-    problems = list[str]()
-    grids: dict[str, list[ResolvedExperiment]] = {}
-    last: dict[str, int] = {}
-    for reader in _readers(source, given, library):
-        try:
-            found = reader.read()
-        except StudyError as error:
-            problems += error.problems
-        else:
-            grids.setdefault(found.name, []).append(found)
-            last[found.name] = reader.index
-    if problems:  # of a value in the defaults the first: several may not be able to use it
-        once: dict[str, str] = {}
-        for problem in problems:
-            place = re.match(r".*?: defaults[^:]*: ", problem)
-            once.setdefault(place[0] if place else problem, problem)
-        raise StudyError(*once.values())
-    paths = [(last[name], "name") for name in grids]
-    try:
-        return read_each(_unite_grids, grids.values(), paths=paths)
-    except WrongValues as error:
-        raise StudyError(
-            *(source.explain(one, ("experiment",)) for one in error.problems)
-        ) from None
+    """The experiments, the tables of one name as one; what is wrong is said of the last of them."""
+    resolvers = _resolvers(source, given, library)
+    found = read_each(_ExperimentResolver.read, resolvers)
+    last = {one.name: index for index, one in enumerate(found)}
+    grids = [[one for one in found if one.name == name] for name in last]
+    return read_each(_unite_grids, grids, paths=[(index, "name") for index in last.values()])
 
 
 def _unite_grids(grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
-    """The experiment of all tables of one name; what is wrong is said of the last of them."""
     most = {grid.max_steps for grid in grids}
     try:
         if len(most) > 1:
@@ -197,12 +169,12 @@ def time_axes(
     StudyError
         If the study has no experiments.
     """
-    study, problems = read_table(model.StudyTable, source.data)
+    study, problems = model.read_table(model.StudyTable, source.data)
     if problems:
         raise StudyError(*map(source.explain, problems))
-    for reader in _readers(source, study, library):
+    for one in _resolvers(source, study, library):
         with contextlib.suppress(InputError, Unread):  # it is valid no longer
-            yield reader["name"], reader["time_unit"], reader.axis.times_unit(reader["time_unit"])
+            yield one["name"], one["time_unit"], one.axis.times_unit(one["time_unit"])
 
 
 # --- one experiment ---------------------------------------------------------------------------
@@ -218,17 +190,13 @@ class _Step(Generic[Found]):
     ) -> None:
         self._path, self._read = path, read
 
-    def __get__(self, reader: "_ExperimentResolver", _: type) -> Found:
-        if self not in reader.found:
-            reader.found[self] = FAILED
-            try:
-                reader.found[self] = self._read(reader)
-            except Unread:
-                pass
-            except InputError as error:
-                reader.note(error, self._path)
-        value: Any = reader.found[self]
-        if value is FAILED:
+    def __get__(self, resolver: "_ExperimentResolver", _: type) -> Found:
+        if self not in resolver.found:
+            resolver.found[self] = model.FAILED
+            with contextlib.suppress(Unread), noted(resolver.problems, *self._path):
+                resolver.found[self] = self._read(resolver)
+        value: Any = resolver.found[self]
+        if value is model.FAILED:
             raise Unread
         found: Found = value
         return found
@@ -250,8 +218,8 @@ class _ExperimentResolver:
     Parameters
     ----------
     source : StudyText
-    index : int
-        Of the table among the experiments.
+    path : tuple of str and int
+        Of the table.
     own, defaults : dict
         The table, and what it has of the defaults.
     library : Library
@@ -263,38 +231,28 @@ class _ExperimentResolver:
     def __init__(
         self,
         source: StudyText,
-        index: int,
+        path: KeyPath,
         own: dict[str, Any],
         defaults: dict[str, Any],
         library: Library,
         asked: collections.Counter[limits.Limit],
     ) -> None:
-        self.index, self.path = index, ("experiment", index)
-        self.found: dict[_Step[Any], Any] = {}
-        self._source, self._own, self._table = source, own, defaults | own
+        self._source, self._path, self._own, self._table = source, path, own, defaults | own
         self._given_library, self._asked = library, asked
-        self._given, found = read_table(model.ExperimentTable, self._table)
-        self._problems = [source.explain(one, self.path) for one in found]
+        self.found: dict[_Step[Any], Any] = {}
+        self._given, self.problems = model.read_table(model.ExperimentTable, self._table)
         self._has_unknown_keys = not self._table.keys() <= self._given.keys()
         self._without_size: set[bool] = set()  # kinds of integrators: that they are adaptive
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key."""
-        if self._given[key] is FAILED:
+        if self._given[key] is model.FAILED:
             raise Unread
         return self._given[key]
 
-    def note(self, error: InputError, path: KeyPath = ()) -> None:
-        """Note what is wrong under a key of the experiment."""
-        if isinstance(error, StudyError):
-            self._problems += error.problems
-        else:
-            at = self.path + path
-            self._problems += [self._source.explain(one, at) for one in problems_in(error)]
-
     def _where(self, *path: str | int) -> Callable[[], str]:
         """Says where a key of the experiment stands, when it is asked for."""
-        return functools.partial(self._source.where, self.path + path)
+        return functools.partial(self._source.where, self._path + path)
 
     def _count(self, limit: limits.Limit, amount: int, key: str | None = None) -> None:
         """Count what is asked for at a key, and refuse it beyond a `Limit` on the whole study."""
@@ -304,35 +262,22 @@ class _ExperimentResolver:
         self._asked[limit] = total
 
     def read(self) -> ResolvedExperiment:
-        """The experiment, with its times in the system's own unit; or all that is wrong with it."""
-        for name, own in vars(_ExperimentResolver).items():
-            if isinstance(own, _Step):
-                with contextlib.suppress(Unread):
-                    getattr(self, name)
-        if not self._problems:
-            try:
-                return self._experiment()
-            except InputError as error:
-                self.note(error)
-        raise StudyError(*dict.fromkeys(self._problems))
-
-    def _experiment(self) -> ResolvedExperiment:
-        written = ("name", "system", "statistics", "repeat", "max_steps")
-        steps = ("parameters", "scan", "zipped", "tolerances", "initial_conditions", "record")
-        values = {key: self[key] for key in written} | {key: getattr(self, key) for key in steps}
-        times = self._times_in_system_unit()
-        where = self._where()
-        made = ResolvedExperiment(**values, **times, where=where, library=self.library)
-        self._count(limits.RUNS, made.size)
-        return made
-
-    def _times_in_system_unit(self) -> dict[str, Any]:
-        """What the experiment says of times, from multiples of its unit.
+        """The experiment, with its times in the system's own unit; or all that is wrong with it.
 
         A step size is the product of what the study gives and of the unit: the run is the same one
         whatever the duration, and with a unit of 1 it is the one without.
         """
+        for name, own in vars(_ExperimentResolver).items():
+            if isinstance(own, _Step):
+                with contextlib.suppress(Unread):
+                    getattr(self, name)
+        if self.problems:
+            raise WrongValues(*self.problems)
         unit, reference = float(self["time_unit"]), self.reference
+
+        def in_own_unit(sizes: Sequence[float]) -> tuple[float, ...]:
+            return tuple(size * unit for size in sizes)
+
         try:
             time_axis = self.axis.times_unit(unit)
         except InputError as error:
@@ -341,21 +286,32 @@ class _ExperimentResolver:
                 f"{error}",
                 key="duration",
             ) from None
-
-        def own(sizes: tuple[float, ...] | None) -> tuple[float, ...] | None:
-            return None if sizes is None else tuple(size * unit for size in sizes)
-
-        return {
-            "time_unit": unit,
-            "time_axis": time_axis,
-            "step_sizes": own(self.step_sizes),
-            "integrators": tuple(
-                dataclasses.replace(entry, step_sizes=own(entry.step_sizes))
-                for entry in self.integrators
+        made = ResolvedExperiment(
+            name=self["name"],
+            system=self["system"],
+            parameters=self.parameters,
+            scan=self.scan,
+            integrators=tuple(
+                dataclasses.replace(one, step_sizes=one.step_sizes and in_own_unit(one.step_sizes))
+                for one in self.integrators
             ),
-            "reference": reference and dataclasses.replace(reference, until=reference.until * unit),
-            "exclude": tuple(rule.scaled("step_size", unit) for rule in self.exclude),
-        }
+            step_sizes=in_own_unit(self.step_sizes),
+            tolerances=self.tolerances,
+            initial_conditions=self.initial_conditions,
+            time_axis=time_axis,
+            record=self.record,
+            statistics=self["statistics"],
+            reference=reference and dataclasses.replace(reference, until=reference.until * unit),
+            exclude=tuple(rule.scaled("step_size", unit) for rule in self.exclude),
+            zipped=self.zipped,
+            repeat=self["repeat"],
+            max_steps=self["max_steps"],
+            time_unit=unit,
+            where=self._where(),
+            library=self.library,
+        )
+        self._count(limits.RUNS, made.size)
+        return made
 
     # --- systems ------------------------------------------------------------------------------
 
@@ -366,7 +322,7 @@ class _ExperimentResolver:
         for key, kind in (("system", "system"), ("integrators", "integrator")):
             names = [name.partition("+")[0] for name in self._strings(key)]
             try:
-                library = with_installed_plugins(library, kind, names, (ALL, DECLARED))
+                library = with_installed_plugins(library, kind, names, (model.ALL, model.DECLARED))
             except InputError as error:
                 raise InputError(str(error), key=key) from None
         return library
@@ -400,7 +356,7 @@ class _ExperimentResolver:
 
     def _axis(self, name: str, given: Any) -> Axis:
         where = self._where("scan", name)
-        if isinstance(given, Range):
+        if isinstance(given, model.Range):
             return Axis(name, given.numbers(), where=where)
         labels, values = None, tuple(given)
         if isinstance(given[0], model.Labelled):
@@ -414,7 +370,7 @@ class _ExperimentResolver:
     def _zipped_names(self) -> set[str]:
         """Names of axes that advance with others, on which a value may stand twice."""
         groups = self._given["zip"]
-        return set() if groups is FAILED else {name for group in groups for name in group}
+        return set() if groups is model.FAILED else {name for group in groups for name in group}
 
     @step("zip")
     def zipped(self) -> tuple[tuple[str, ...], ...]:
@@ -467,25 +423,23 @@ class _ExperimentResolver:
     @step("record")
     def library(self) -> Library:
         """The library, with the installed observables that the experiment records, too."""
-        known = {*(of.name for of in self.family[0].quantities), *BESIDES}
+        known = {*(of.name for of in self.family[0].quantities), *model.BESIDES}
         recorded = self._strings("record")
         library = with_installed_plugins(self.named_library, "observable", recorded, known)
         names = variables.variable_names_of_quantity, variables.taken_variable_names
-        check_observable_names(Place(self._source, self.path), self.family, library, *names)
+        check_observable_names(self.family, library, *names)
         return library
 
     # --- integrators that are asked for -------------------------------------------------------
 
-    def _listed(self) -> list[Entry | model.AllEntries]:
-        given = self["integrators"]
-
-        def table(one: Any) -> Entry | model.AllEntries:
+    def _listed(self) -> list[tuple[model.Entry | model.AllEntries, int]]:
+        """The tables of integrators, each with its number."""
+        found: list[tuple[model.Entry | model.AllEntries, int]] = []
+        for index, one in enumerate(model.as_list(self["integrators"])):
             if isinstance(one, str):
-                return model.AllEntries(name="all") if one == ALL else Entry(name=one)
-            entry: Entry | model.AllEntries = one
-            return entry
-
-        return [table(one) for one in (given if isinstance(given, list) else [given])]
+                one = model.AllEntries(name="all") if one == model.ALL else model.Entry(name=one)
+            found.append((one, index))
+        return found
 
     @step()
     def written(self) -> list[NumberedEntry]:
@@ -496,31 +450,29 @@ class _ExperimentResolver:
         """
         listed, entries = self._listed(), list[NumberedEntry]()
         self._count(limits.PAIRS, len(listed) * len(self.family), "integrators")
-        taken = {label_of_entry(one, self.library) for one in listed if isinstance(one, Entry)}
-        for index, one in enumerate(listed):
-            if isinstance(one, Entry):
-                entries.append((one, index))
-                continue
+        taken = {
+            label_of_entry(one, self.library) for one, _ in listed if isinstance(one, model.Entry)
+        }
+        for one, index in listed:
             with under("integrators", index):
-                fitting = self._fitting_entries(one, taken)
-            taken |= fitting.keys()
-            entries += [(entry, index) for entry in fitting.values()]
-        if self._given["step_size"] != DECLARED:
+                own = [one] if isinstance(one, model.Entry) else self._fitting_entries(one, taken)
+            entries += [(entry, index) for entry in own]
+        if self._given["step_size"] != model.DECLARED:
             return entries
         convergence = self._convergence("step_size")
         return [(self._with_declared_steps(one, convergence), index) for one, index in entries]
 
     def _fitting_entries(
-        self, given: model.AllEntries, taken: Collection[str | None]
-    ) -> dict[str, Entry]:
-        """Entries of the integrators that one for all stands for, by label, but those `taken`."""
+        self, given: model.AllEntries, taken: set[str | None]
+    ) -> list[model.Entry]:
+        """Entries of the integrators that one for all stands for, but those `taken`."""
         condition = None
         if given.order not in (None, EXACT):
             try:
                 condition = Condition.parse("order", given.order, None)
             except InputError:
                 what = f'an order, a comparison such as "< 5", or "{EXACT}"'
-                raise InputError(str(expected(what, given.order)), key="order") from None
+                raise InputError(str(model.expected(what, given.order)), key="order") from None
 
         def is_meant(order: Any) -> bool:  # `EXACT` is greater and less than none
             if condition is None:
@@ -529,21 +481,20 @@ class _ExperimentResolver:
 
         options = {} if given.arithmetic in (None, DOUBLE) else {ARITHMETIC: given.arithmetic}
         fitting = {}
-        for name in integrators.names(self.library.methods):
-            if self.library.integrator(name, {}).adaptive:
-                continue
-            made = self.library.integrator(name, options)
-            if is_meant(made.order) and _integrator_fits(made, self.family):
-                fitting[made.label] = Entry.model_validate({"name": name} | options)
+        for name, known in _integrators(self.library).items():
+            made = known if known.adaptive else self.library.integrator(name, options)
+            if not made.adaptive and is_meant(made.order) and _integrator_fits(made, self.family):
+                fitting[made.label] = model.Entry.model_validate({"name": name} | options)
         if not fitting:
             order = "" if given.order is None else f" and order {given.order}"
             raise InputError(f"no integrator with a fixed step{order} fits {self.family[0].name!r}")
-        new = {label: entry for label, entry in fitting.items() if label not in taken}
+        new = [entry for label, entry in fitting.items() if label not in taken]
         if not new:
             raise InputError("all that it stands for are among the others: leave it out")
+        taken |= fitting.keys()
         return new
 
-    def _with_declared_steps(self, entry: Entry, convergence: Convergence) -> Entry:
+    def _with_declared_steps(self, entry: model.Entry, convergence: Convergence) -> model.Entry:
         """An entry with the step sizes that suit its order; with its own, or none, as it is."""
         with contextlib.suppress(InputError):  # which is told where entries are read
             integrator = self.library.integrator(entry.name, entry.options)
@@ -552,7 +503,7 @@ class _ExperimentResolver:
                 first, last, count = convergence.steps(order, integrator.arithmetic)
                 if isinstance(samples := self["samples"], int):
                     first = min(first, self.duration / max(1, samples))
-                steps = Range(start=first, stop=last, count=count, spacing="log")
+                steps = model.Range(start=first, stop=last, count=count, spacing="log")
                 return entry.model_copy(update={"step_size": steps})
         return entry
 
@@ -571,7 +522,7 @@ class _ExperimentResolver:
 
     @step()
     def duration(self) -> float:
-        declared = self["duration"] == DECLARED
+        declared = self["duration"] == model.DECLARED
         return self._convergence("duration").duration if declared else float(self["duration"])
 
     @step()
@@ -584,23 +535,27 @@ class _ExperimentResolver:
 
     def _thinning_axis(self, samples: model.PerDecadeTable) -> TimeAxis:
         """Samples that are multiples of the largest step size."""
-        declared = self._given["step_size"] == DECLARED
-        found = [] if declared else _largest_values(self["step_size"], ("step_size",))
-        entries = self.written if declared else [(e, i) for i, e in enumerate(self._listed())]
-        for entry, index in entries:
-            own = getattr(entry, "step_size", None)
-            found += _largest_values(own, ("integrators", index, "step_size"))
-        first = samples.first
+        declared = self._given["step_size"] == model.DECLARED
+        given: dict[KeyPath, Any] = {("step_size",): None if declared else self["step_size"]}
+        for entry, index in self.written if declared else self._listed():
+            given["integrators", index, "step_size"] = getattr(entry, "step_size", None)
+        found: list[tuple[float, KeyPath, bool]] = []  # a step size, and whether it is of a range
+        for path, own in given.items():
+            if isinstance(own, model.Range):
+                found.append((float(max(own.start, own.stop)), path, True))
+            elif own not in (None, model.DECLARED):
+                many = own if isinstance(own, list) else [own]
+                found += [(float(value), (*path, i), False) for i, value in enumerate(many)]
+        first = None if samples.first is None else float(samples.first)
         if not found and first is None:
             raise InputError(
                 "the samples are multiples of the largest step size, and there is none: give "
                 "'step_size', or the time of the 'first' sample",
                 key="samples",
             )
-        largest, path, generated = max(
-            found or [(float(first or 0.0), ("samples",), False)], key=lambda own: own[0]
-        )
-        thinning = PerDecade(samples.per_decade, None if first is None else float(first))
+        found = found or [(first or 0.0, ("samples",), False)]
+        largest, path, generated = max(found, key=lambda own: own[0])
+        thinning = PerDecade(samples.per_decade, first)
         try:
             return thinning.axis(self.duration, largest, generated)
         except InputError as error:
@@ -618,12 +573,12 @@ class _ExperimentResolver:
         Each once, unless the step size advances with other axes.
         """
         axis, zipped = self.axis, "step_size" in self._zipped_names()
-        if given is None or given == DECLARED:  # each integrator has its own
+        if given is None or given == model.DECLARED:  # each integrator has its own
             return ()
-        if isinstance(given, Range):
+        if isinstance(given, model.Range):
             near = [axis.snapped(float(value)) for value in given.numbers()]
             return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
-        values = tuple(map(float, given if isinstance(given, list) else [given]))
+        values = tuple(map(float, model.as_list(given)))
         near = list(read_each(axis.snapped, values))
         wrong = [i for i, value in enumerate(values) if near[i] != value]
         if len(wrong) > 1:
@@ -655,7 +610,7 @@ class _ExperimentResolver:
         check_distinct(labels, "label", "; give each a label of its own", paths)
         return found
 
-    def _entry(self, entry: Entry, index: int) -> IntegratorEntry:
+    def _entry(self, entry: model.Entry, index: int) -> IntegratorEntry:
         try:
             integrator = self.library.integrator(entry.name, entry.options)
         except InputError as error:
@@ -716,15 +671,14 @@ class _ExperimentResolver:
         paths = [("integrators", index) for index in numbers]
         return read_each(self._with_own_sizes, written, self.entries, paths=paths)
 
-    def _with_own_sizes(self, own: Entry, entry: IntegratorEntry) -> IntegratorEntry:
-        keys = TOLERANCE_KEYS if entry.adaptive else ("step_size",)
-        key = next((key for key in keys if getattr(own, key) is not None), None)
-        if key is not None:
+    def _with_own_sizes(self, own: model.Entry, entry: IntegratorEntry) -> IntegratorEntry:
+        for key in TOLERANCE_KEYS if entry.adaptive else ("step_size",):
+            if (given := getattr(own, key)) is None:
+                continue
             with under(key):
                 if entry.adaptive:
-                    sizes = _tolerances(getattr(own, key), [entry])
-                    return dataclasses.replace(entry, tolerances=sizes)
-                return dataclasses.replace(entry, step_sizes=self._step_sizes(getattr(own, key)))
+                    return dataclasses.replace(entry, tolerances=_tolerances(given, [entry]))
+                return dataclasses.replace(entry, step_sizes=self._step_sizes(given))
         shared = self.tolerances if entry.adaptive else self.step_sizes
         if shared or entry.adaptive in self._without_size:  # the first of a kind is told
             return entry
@@ -742,8 +696,7 @@ class _ExperimentResolver:
 
     @step("initial_condition")
     def initial_conditions(self) -> tuple[Start, ...]:
-        given = self["initial_condition"]
-        those = given if isinstance(given, list) else [given]
+        those = model.as_list(self["initial_condition"])
         self._count(limits.PAIRS, len(those) * len(self.family))
         found = read_each(self._start, those, range(len(those)))
         labels = [start.label for start in found]
@@ -808,7 +761,7 @@ class _ExperimentResolver:
         if given is None:
             return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
         kind = f"quantity of {name}" + " with every scanned value" * (len(self.family) > 1)
-        valid = [*(quantity.name for quantity in offered), *BESIDES]
+        valid = [*(quantity.name for quantity in offered), *model.BESIDES]
         at_defaults = self.library.quantities(self.library.system_class(name)())
         elsewhere = {quantity.name for quantity in at_defaults} - set(valid)
 
@@ -816,7 +769,7 @@ class _ExperimentResolver:
             if isinstance(one, model.Counted):
                 if one.count < 1:
                     raise InputError(f"expected 1 or more, got {one.count}", key="count")
-                return lyapunov_names(one.count)
+                return lyapunov_names(min(one.count, variables.MOST_EXPONENTS))
             if one in elsewhere:
                 raise InputError(
                     f"no {kind} with these parameters: {one!r} is one at its defaults. "
@@ -888,16 +841,6 @@ class _ExperimentResolver:
             return Rule(read_each(condition, written, written.values(), paths=paths))
 
         return read_each(rule, given)
-
-
-def _largest_values(given: Any, path: KeyPath) -> list[tuple[float, KeyPath, bool]]:
-    """Values among which is the largest step size: each with its keys, and whether of a range."""
-    if given is None or given == DECLARED:
-        return []
-    if isinstance(given, Range):
-        return [(float(max(given.start, given.stop)), path, True)]
-    values = given if isinstance(given, list) else [given]
-    return [(float(value), (*path, index), False) for index, value in enumerate(values)]
 
 
 def _tolerances(given: Any, entries: Sequence[IntegratorEntry]) -> tuple[Tolerance, ...]:
@@ -977,7 +920,7 @@ def label_of_entry(entry: Any, library: Library) -> str | None:
         None where it is none that can be read.
     """
     try:
-        own = Entry.model_validate({"name": entry} if type(entry) is str else entry)
+        own = model.Entry.model_validate({"name": entry} if type(entry) is str else entry)
         return own.label or library.integrator(own.name, own.options).label
     except ValueError:
         return None
@@ -999,8 +942,13 @@ def fitting_integrators(
     dict of str to integrators.method.Integrator
         By name, with its modifier.
     """
-    known = {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
+    known = _integrators(library)
     return {name: found for name, found in known.items() if _integrator_fits(found, family)}
+
+
+def _integrators(library: Library) -> dict[str, integrators.Integrator]:
+    """All that there are, with their default options, by name."""
+    return {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
 
 
 def fitting_methods(system: type[System], library: Library) -> list[str]:

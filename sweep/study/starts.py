@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known, suggest_nearest
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
+from sweep.errors import check_keys, read_each, under
 from sweep.study import model, variables
 from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
 from sweep.study.model import expected, read_value
-from sweep.study.text import StudyText, check_keys, read_each, under
+from sweep.study.text import StudyText
 from sweep.text import open_regular_file
 from systems import System
 from systems.base import Family
@@ -28,12 +29,23 @@ SHOWN = 5  # names of arrays that a message has
 States = NDArray[np.float64]  # their last axes are rows and components
 
 
+@dataclasses.dataclass(frozen=True)
 class Start:
-    """Base of all starts: here of one state; a subclass has `label`, `where` and `states`."""
+    """Base of all starts: here of one state; a subclass has `label` and `states`.
+
+    Parameters
+    ----------
+    where : callable
+        Says where the study says so, for messages.
+    """
+
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False, kw_only=True)
 
     if TYPE_CHECKING:
-        label: str
-        where: Callable[[], str]  # says where the study says so
+
+        @property
+        def label(self) -> str:
+            """What the start is called in the store."""
 
         def states(self, system: System) -> States:
             """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
@@ -60,8 +72,7 @@ class Start:
     @property
     def content(self) -> str:
         """Identity of the start: all that the study says of it, except its label."""
-        own: Any = self  # a dataclass
-        names = (field.name for field in dataclasses.fields(own) if field.compare)
+        names = (field.name for field in dataclasses.fields(self) if field.compare)
         said = {name: getattr(self, name) for name in names if name != "label"}
         return f"{type(self).__name__} {said}"
 
@@ -119,13 +130,10 @@ class NamedStart(Start):
     name : str
     label : str
         Of the run, in the store.
-    where : callable
-        Says where the study says so, for messages.
     """
 
     name: str
     label: str
-    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def states(self, system: System) -> States:
         """States of `system`, shape ``(1, rows, 3)``; InputError for an unknown name."""
@@ -148,14 +156,13 @@ class GivenStart(Start):
         vector for each body, or for each row.
     normalize : bool
         Whether to project the state onto the manifold, instead of refusing one that is off it.
-    label, where
+    label : str
         As in `NamedStart`.
     """
 
     vectors: dict[str, tuple[tuple[float, float, float], ...]]
     normalize: bool
     label: str
-    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def states(self, system: System) -> States:
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
@@ -189,8 +196,6 @@ class RandomStarts(Ensemble):
         omega; None without `around`.
     label : str
         Of the ensemble; member 3 of ``a`` is ``a[3]``.
-    where : callable
-        Says where the study says so, for messages.
 
     Raises
     ------
@@ -203,7 +208,6 @@ class RandomStarts(Ensemble):
     around: str | Start | None
     spread: float | None
     label: str
-    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def __post_init__(self) -> None:
         if self.around is None and self.spread is not None:
@@ -220,8 +224,7 @@ class RandomStarts(Ensemble):
     def content(self) -> str:
         """As of other starts; whatever the number of members, since the first are the same."""
         around = self.around.content if isinstance(self.around, Start) else self.around
-        same: Any = dataclasses.replace(self, members=1, around=around)
-        return super(RandomStarts, same).content
+        return super(RandomStarts, dataclasses.replace(self, members=1, around=around)).content
 
     def states(self, system: System, members: range | None = None) -> States:
         """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`.
@@ -256,7 +259,7 @@ class LatticeStarts(Ensemble):
         Counted from 0.
     around : str or None
         The named start that the rest is taken from; None for the system's first.
-    label, where
+    label : str
         As in `RandomStarts`.
 
     Raises
@@ -269,7 +272,6 @@ class LatticeStarts(Ensemble):
     body: int
     around: str | None
     label: str
-    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_STATES:
@@ -304,8 +306,6 @@ class FamilyStarts(Ensemble):
         The coordinate that each axis is in the store.
     label : str
         Of the ensemble; members are ``label[theta=0.7, phi=0.4]``.
-    where : callable
-        Says where the study says so, for messages.
 
     Raises
     ------
@@ -318,7 +318,6 @@ class FamilyStarts(Ensemble):
     given: tuple[str, ...]
     columns: dict[str, str]
     label: str
-    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     def __post_init__(self) -> None:
         if self.size > MOST_STATES:
@@ -389,8 +388,6 @@ class FileStarts(Ensemble):
     digest : str
         Of the numbers in the file.
     members : ndarray, shape ``(rows, 3)`` or ``(members, rows, 3)``
-    where
-        As in `NamedStart`.
     """
 
     file: str
@@ -398,7 +395,6 @@ class FileStarts(Ensemble):
     label: str
     digest: str
     members: States = dataclasses.field(compare=False, repr=False)
-    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     @classmethod
     def load(cls, path: Path, **settings: Any) -> Self:
@@ -439,21 +435,18 @@ class FileStarts(Ensemble):
                 key="file",
             )
         if self.normalize:
-            numbered = zip(members, states, strict=True)
+            given, states = states, np.empty_like(states)
             with np.errstate(invalid="ignore"):  # what is not finite is refused by `check`
-                states = np.array([_normalize_member(system, *one) for one in numbered])
+                for row, member in enumerate(members):
+                    try:
+                        states[row] = system.normalized(given[row])
+                    except InputError as error:
+                        raise InputError(f"member {member}: {error}", key=error.key) from None
         return states
 
     def check(self, system: System) -> None:
         """Raise InputError unless all members are states of `system`."""
         check_members(system, self.states(system))
-
-
-def _normalize_member(system: System, member: int, state: States) -> States:
-    try:
-        return system.normalized(state)
-    except InputError as error:
-        raise InputError(f"member {member}: {error}", key=error.key) from None
 
 
 def _load_state_array(path: Path) -> States:
@@ -467,17 +460,21 @@ def _load_state_array(path: Path) -> States:
         # mapped, so that its header is believed only as far as there are bytes
         values: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         if path.suffix == ".npz":
-            values = _only_array(path, values)
+            if len(names := values.files) != 1:
+                shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
+                raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
+            if (size := values.zip.infolist()[0].file_size) > MOST_MEMORY:
+                raise MEMORY.error(size)
+            values = values[names[0]]
+    except InputError:
+        raise
     except FileNotFoundError:
         raise InputError(
             f"there is no file {path.absolute()}; a path is relative to the study's directory"
         ) from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except InputError:
-        raise
     except Exception as error:  # whatever a file can be that is no array
-        raise InputError(f"{path} is no array of numbers: {error}") from None
+        what = "cannot be read" if isinstance(error, OSError) else "is no array of numbers"
+        raise InputError(f"{path} {what}: {getattr(error, 'strerror', None) or error}") from None
     if values.dtype.kind not in "fiu":
         raise InputError(f"{path} holds {values.dtype}; expected real numbers")
     if values.ndim not in (2, 3) or values.shape[-1] != 3 or not values.size:
@@ -486,19 +483,6 @@ def _load_state_array(path: Path) -> States:
             "(members, rows, 3), the rows being those of a state"
         )
     return np.array(values, dtype=float, order="C")
-
-
-def _only_array(path: Path, archive: Any) -> np.ndarray:
-    """The only array of an open ``.npz``."""
-    names = archive.files
-    if len(names) != 1:
-        shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
-        raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
-    size = archive.zip.infolist()[0].file_size
-    if size > MOST_MEMORY:
-        raise MEMORY.error(size)
-    array: np.ndarray = archive[names[0]]
-    return array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -511,7 +495,7 @@ class StoreStarts(FileStarts):
         Of the other store, which is `file`.
     where_runs : str
         An expression, as of `sweep.query`, that holds for the runs; empty: all.
-    file, normalize, label, digest, members, where
+    file, normalize, label, digest, members
         As in `FileStarts`; always an ensemble, in the order of the other store's rows.
     remembered : bool
         Whether `members` are from a store that has them as they were begun with.
@@ -582,20 +566,27 @@ def read_start(
     system = family[0]
     match given:
         case str() | model.NameStart():
-            start = _named_start(given, system)
-        case model.RandomStart():
-            with under("around"):
-                around = _centre(given.around, family, source, count)
+            start: Start = _named_start(given, system)
+        case model.RandomStart(around=around):
+            if isinstance(around, dict):
+                with under("around"):
+                    read = read_value(model.AnyStart, around)
+                    around = read_start(read, family, source, count, str, "state")
+                    if around.size != 1:
+                        raise InputError(
+                            f"an ensemble is about one state, and this gives {around.size:,}"
+                        )
             centre = around.label if isinstance(around, Start) else around
-            own_label = given.label or ("random" if centre is None else f"{centre}-random")
+            label = "random" if centre is None else f"{centre}-random"
             spread = None if given.spread is None else float(given.spread)
-            start = RandomStarts(given.random, given.seed, around, spread, own_label)
+            start = RandomStarts(given.random, given.seed, around, spread, given.label or label)
         case model.LatticeStart():
             start = LatticeStarts(given.lattice, given.body, given.around, given.label or "lattice")
         case model.FileStart():
-            path, settings = source.directory / given.file, given.model_dump()
+            path = source.directory / given.file
             with under("file"):
-                start = FileStarts.load(path, **settings | {"label": given.label or path.stem})
+                settings = given.model_dump() | {"label": given.label or path.stem}
+                start = FileStarts.load(path, **settings)
         case model.StoreStart():
             start = read_end_states(
                 given.store if "://" in given.store else source.directory / given.store,
@@ -608,32 +599,15 @@ def read_start(
             )
         case _:
             start = _given_start(given, system, label)
-    made: Any = start  # a dataclass
-    placed: Start = dataclasses.replace(made, where=where)
-    count(MEMORY, BYTES_OF_A_ROW * placed.size * sum(own.rows for own in family))
-    if isinstance(placed, FamilyStarts | LatticeStarts):
-        count(PAIRS, placed.size * len(family))
+    count(MEMORY, BYTES_OF_A_ROW * start.size * sum(own.rows for own in family))
+    if isinstance(start, FamilyStarts | LatticeStarts):
+        count(PAIRS, start.size * len(family))
     try:
         for own in family:
-            placed.check(own)
+            start.check(own)
     except InputError as error:
         raise InputError(str(error), key=error.key or "around") from None
-    return placed
-
-
-def _centre(
-    given: str | dict[str, Any] | None,
-    family: Systems,
-    source: StudyText,
-    count: Callable[[Limit, int], object],
-) -> str | Start | None:
-    """What random states are about: a state that is named or written out."""
-    if not isinstance(given, dict):
-        return given
-    start = read_start(read_value(model.AnyStart, given), family, source, count, str, "state")
-    if start.size != 1:
-        raise InputError(f"an ensemble is about one state, and this gives {start.size:,}")
-    return start
+    return dataclasses.replace(start, where=where)
 
 
 def _named_start(given: "str | model.NameStart", system: System) -> Start:
@@ -672,8 +646,7 @@ def _axis_values(written: object) -> tuple[float, ...]:
 
 def _given_start(given: "model.GivenStartTable", system: System, label: str) -> GivenStart:
     keys, written = system.state_keys, given.model_extra or {}
-    wrong = [key for key, value in written.items() if type(value) is list and key not in keys]
-    if wrong:
+    if wrong := [key for key in written if type(written[key]) is list and key not in keys]:
         with under(wrong[0]):
             raise InputError(
                 f"a state of {system.name} is given by {' and '.join(keys)}, not by "
@@ -687,12 +660,10 @@ def _given_start(given: "model.GivenStartTable", system: System, label: str) -> 
         )
         raise expected(what, given.model_dump(exclude_unset=True))
     check_keys("key", written, [*keys, *model.GivenStartTable.model_fields])
-    for key in keys:
-        if key not in written:
-            raise InputError(f"the key {key!r} is missing")
-    rows = system.state_rows
-    paths = [(key,) for key in keys]
-    vectors = read_each(lambda key: _vectors(written[key], rows[key]), keys, paths=paths)
+    if lacking := [key for key in keys if key not in written]:
+        raise InputError(f"the key {lacking[0]!r} is missing")
+    columns = [written[key] for key in keys], [system.state_rows[key] for key in keys]
+    vectors = read_each(_vectors, *columns, paths=[(key,) for key in keys])
     return GivenStart(dict(zip(keys, vectors, strict=True)), given.normalize, given.label or label)
 
 

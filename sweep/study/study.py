@@ -15,16 +15,15 @@ import numpy as np
 import sweep
 from integrators.errors import suggest_nearest
 from integrators.html import html_table
-from sweep.errors import CannotUnite, StudyError
+from sweep.errors import CannotUnite, StudyError, noted
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
 from sweep.study.limits import MOST_TEXT
-from sweep.study.model import FORMAT, Experiment
+from sweep.study.model import FAILED, FORMAT, Experiment, StudyTable, read_table
 from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.text import (
-    Place,
     StudyText,
     as_written,
     parse_toml,
@@ -374,7 +373,14 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
         return study.library.plugins
     text, source, directory = _text_of_study(study)
     read = parse_toml(text, source, directory)
-    return read_plugins_of_study(Place(read, ("plugins",))) if "plugins" in read.data else ()
+    given, problems = read_table(StudyTable, read.data)
+    names = () if given["plugins"] is FAILED else given["plugins"]
+    plugins: tuple[Plugin, ...] = ()
+    with noted(problems, "plugins"):
+        plugins = read_plugins_of_study(names, read.directory)
+    if wrong := [one for one in problems if one.path[:1] == ("plugins",)]:
+        raise StudyError(*map(read.explain, wrong))
+    return plugins
 
 
 def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:

@@ -7,22 +7,20 @@ import os
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tomlkit
 from tomlkit.items import Item
 
-from integrators.errors import InputError, check_known
-from sweep.errors import MOST_PROBLEMS, StudyError
+from integrators.errors import InputError
+from sweep.errors import KeyPath, Problem, StudyError
 from sweep.study.limits import MOST_DEPTH, MOST_TEXT
 
 if TYPE_CHECKING:
     from sweep.plugins.loader import Plugin
-
-KeyPath = tuple[str | int, ...]
 
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
 _KEYS = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
@@ -92,146 +90,11 @@ class StudyText:
             path = path[:-1]
         return f"{self.name}:{self.lines[path]}{shown}"
 
-    def explain(self, problem: "Problem", under: KeyPath = ()) -> str:
+    def explain(self, problem: Problem, under: KeyPath = ()) -> str:
         """A problem in words, with its place: what it is told from stands under some keys."""
         path, said, other, remedy = problem
         place = f"{self.where(under + path)}: {said}"
         return place if other is None else f"{place}{self.where(under + other)}{remedy}"
-
-
-class Problem(NamedTuple):
-    """What is wrong with a value of a study.
-
-    Parameters
-    ----------
-    path : tuple of str and int
-        Keys and indices that lead to the value, from those on that whoever is told knows.
-    said : str
-    other : tuple of str and int or None
-        Those of another value, whose place follows the text.
-    remedy : str
-        Follows that.
-    """
-
-    path: KeyPath
-    said: str
-    other: KeyPath | None = None
-    remedy: str = ""
-
-    def under(self, path: KeyPath) -> "Problem":
-        """The same, told from further up."""
-        other = None if self.other is None else path + self.other
-        return self._replace(path=path + self.path, other=other)
-
-
-class WrongValues(InputError):
-    """Values that cannot be used, each with its `Problem`. Where they stand, the text knows."""
-
-    def __init__(self, *problems: Problem) -> None:
-        super().__init__("; ".join(problem.said for problem in problems))
-        self.problems = problems
-
-
-def problems_in(error: InputError) -> tuple[Problem, ...]:
-    """The problems that an error tells of: its only one is at its key, or key path."""
-    if isinstance(error, WrongValues):
-        return error.problems
-    parts = re.findall(r"\w+", error.key or "")
-    path = tuple(int(part) if part.isdigit() else part for part in parts)
-    return (Problem(path, str(error)),)
-
-
-@contextlib.contextmanager
-def under(*path: str | int) -> Iterator[None]:
-    """Within this, what is wrong is wrong under some keys."""
-    try:
-        yield
-    except StudyError:
-        raise
-    except InputError as error:
-        raise WrongValues(*(one.under(path) for one in problems_in(error))) from None
-
-
-def read_each(
-    read: Callable[..., Any], *columns: Iterable[Any], paths: Iterable[KeyPath] | None = None
-) -> tuple[Any, ...]:
-    """``read`` of each row of some columns, under its number or path; all problems together."""
-    rows, found, problems = list(zip(*columns, strict=True)), list[Any](), list[Problem]()
-    numbers = ((index,) for index in range(len(rows)))
-    for path, row in zip(numbers if paths is None else paths, rows, strict=True):
-        try:
-            found.append(read(*row))
-        except StudyError:
-            raise
-        except InputError as error:
-            problems += [one.under(path) for one in problems_in(error)]
-            if len(problems) > MOST_PROBLEMS:
-                break
-    if problems:
-        raise WrongValues(*problems)
-    return tuple(found)
-
-
-def check_keys(kind: str, keys: Iterable[str], known: Collection[str]) -> None:
-    """Refuse unknown keys of a table, all of them."""
-    keys = list(keys)
-    read_each(lambda key: check_known(kind, key, known), keys, paths=[(key,) for key in keys])
-
-
-def check_distinct(
-    values: Iterable[Any], what: str, remedy: str = "", paths: Sequence[KeyPath] | None = None
-) -> None:
-    """Refuse a value of a list that stands there twice."""
-    first: dict[Any, KeyPath] = {}
-    for index, value in enumerate(values):
-        path: KeyPath = (index,) if paths is None else paths[index]
-        if value in first:
-            said = f"the {what} {value!r} is also that of "
-            raise WrongValues(Problem(path, said, first[value], remedy))
-        first[value] = path
-
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """A value of a study, as `sweep.plugins` reads it.
-
-    Parameters
-    ----------
-    source : StudyText
-    path : tuple of str and int
-        Keys and indices from the top of the text.
-    """
-
-    source: StudyText
-    path: KeyPath
-
-    @property
-    def value(self) -> Any:
-        """The value as it is written."""
-        return self.source.find(self.path)[1]
-
-    def elements(self) -> "list[Place]":
-        """The places of the elements of a list."""
-        return [Place(self.source, (*self.path, index)) for index in range(len(self.value))]
-
-    def error(self, message: object) -> StudyError:
-        """The `StudyError` that says where this value stands and what is wrong with it."""
-        return StudyError(f"{self.source.where(self.path)}: {message}")
-
-    @contextlib.contextmanager
-    def context(self) -> Iterator[None]:
-        """Within this, what is wrong is wrong with this value."""
-        try:
-            yield
-        except StudyError:
-            raise
-        except InputError as error:
-            raise self.error(error) from None
-
-    @property
-    def where(self) -> str:
-        """``file:line: key.path``."""
-        return self.source.where(self.path)
 
 
 def format_key_path(path: KeyPath) -> str:

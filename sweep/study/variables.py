@@ -2,16 +2,17 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from integrators.status import STATUS
 
 if TYPE_CHECKING:
-    from sweep.study.experiment import Reference, ResolvedExperiment
     from systems import Quantity, System
 
+Experiment: TypeAlias = Any  # a `ResolvedExperiment`, which is made with what is here
+Reference: TypeAlias = Any  # and its `Reference`
 PENDING = -1
 AXIS_OF = "axis_of"  # attribute of a coordinate along `run`: which other one it tells apart
 STATE_DIMS = ("run", "time", "row", "component")
@@ -72,9 +73,7 @@ def _sampled(name: str, units: str, long_name: str, **attributes: Any) -> Variab
     return Variable(name, ("run", "time"), units, long_name, attributes=attributes)
 
 
-def sampled_variables(
-    experiment: "ResolvedExperiment", systems: "Sequence[System]"
-) -> list[Variable]:
+def sampled_variables(experiment: Experiment, systems: "Sequence[System]") -> list[Variable]:
     """The variables over ``(run, time)`` of an experiment.
 
     Parameters
@@ -130,12 +129,12 @@ CHAOS = tuple(name for name, made in _measured_along("1").items() if made.attrib
 """What a record may ask for of how nearby trajectories part, over ``(run, time)``."""
 
 
-def reference_error_text(reference: "Reference") -> str:
+def reference_error_text(reference: Reference) -> str:
     """Long name of a reference's own error."""
     return PRECISE_REFERENCE_ERROR if reference.is_precise else REFERENCE_ERRORS[REFERENCE_ERROR]
 
 
-def _reference_errors(reference: "Reference", systems: "Sequence[System]") -> list[Variable]:
+def _reference_errors(reference: Reference, systems: "Sequence[System]") -> list[Variable]:
     """Errors against a reference that any of the systems has, each with what it is in all."""
     errors = [error for made in systems for error in made.state_errors]
     units = {error.name: error.units for error in reversed(errors)}

@@ -39,6 +39,10 @@ BOMBS = {
         ".initial_condition.spread: …1e+300…not finite",
     ),
     "lattice": ({"initial_condition": LATTICE.format(10**9)}, "directions…1,000,000,000"),
+    "exponents": (
+        {"record": '[{ name = "lyapunov", count = 1000000000 }]'},
+        ".record.count: 1000000000 exponents; expected 1 to ",
+    ),
     "family": (
         {
             "system": '"point_vortices"',
