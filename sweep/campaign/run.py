@@ -43,23 +43,14 @@ from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from integrators.html import html_text
 from integrators.status import COMPLETE, STATUS
+from sweep import campaign, clusters  # of what imports Dask, when something is computed
 from sweep.analysis.rows import Rows
-from sweep.campaign.hand_out import count_tasks_at_once, hand_out, noticing_scheduler_loss
 from sweep.campaign.plan import Planner, make_tasks
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
 from sweep.campaign.worker.compute import compile_kernels
 from sweep.campaign.worker.task import CHECKPOINT_EVERY
-from sweep.clusters.connect import starting_or_connecting, tell_work_left
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.stop_request import StopRequest
-from sweep.clusters.workers import (
-    call_on_workers,
-    ending_workers_in_order,
-    first_worker_of_each_kind,
-    hosts_of_workers,
-    inspect_workers,
-    stop_session_on_workers,
-)
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
 from sweep.store import create, diff, provenance
@@ -320,14 +311,9 @@ class _Coordinator:
         if not sessions.is_process_computing_tasks():  # else whoever submitted it has approved them
             approvals.approve_plugins(self.study.library.plugins)
         self.watcher.compared(entries)
-        connecting: contextlib.AbstractContextManager[Connect]
-        if client is None:
-            connecting = starting_or_connecting(spec, self.stop.check, self.watcher.said)
-        else:
-            connecting = contextlib.nullcontext(lambda tasks: client)
         try:
             if any(entry.pending.any() for entry in entries):
-                with connecting as connected:
+                with self._connecting(client, spec) as connected:
                     stopped = self._compute_pending(entries, connected)
                     return _fold_and_tally(self.store, entries, stopped, self.lease)
             self._create_or_grow_store(entries)
@@ -341,6 +327,17 @@ class _Coordinator:
             )
             return Outcome(self.store.place, tallies, str(reason))
 
+    def _connecting(
+        self, client: Client | None, spec: ClusterSpec
+    ) -> contextlib.AbstractContextManager[Connect]:
+        """The workers: of a client, or of a cluster that is started or connected."""
+        if client is not None:
+            return contextlib.nullcontext(lambda tasks: client)
+        found: contextlib.AbstractContextManager[Connect] = clusters.connect.starting_or_connecting(
+            spec, self.stop.check, self.watcher.said
+        )
+        return found
+
     def _compute_pending(self, entries: Sequence[ExperimentDiff], connected: Connect) -> str:
         """Create or grow the store and compute what is pending; returns why it stopped, or none."""
         check, cores = self.lease.check, os.cpu_count() or 1
@@ -353,8 +350,10 @@ class _Coordinator:
             plans = planner.next_plans()
             tasks = sum(plan.count_tasks(cores) for plan in plans) if planner.ended else cores
             self.client = connected(tasks)
-            with noticing_scheduler_loss(self.client):
-                self.workers = inspect_workers(self.client, self.store, self.lease.token, self.stop)
+            with campaign.hand_out.noticing_scheduler_loss(self.client):
+                self.workers = clusters.workers.inspect_workers(
+                    self.client, self.store, self.lease.token, self.stop
+                )
                 self.stop.check()
                 self._compile(plans)
             anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
@@ -379,7 +378,9 @@ class _Coordinator:
         known, check = self.store.attributes, self.lease.check
         before, environments = known.get("hosts", []), known.get(provenance.ATTRIBUTE, {})
         hosts = before + [
-            host for host in hosts_of_workers(self.workers.values()) if host not in before
+            host
+            for host in clusters.workers.hosts_of_workers(self.workers.values())
+            if host not in before
         ]
         environments = environments | {
             str(provenance.provenance_number(own.environment)): own.environment
@@ -398,14 +399,14 @@ class _Coordinator:
 
     def _compile(self, plans: Sequence[ExperimentPlan]) -> None:
         """Compile the kernels once on each host and kind of CPU, unless the planner has done it."""
-        if addresses := first_worker_of_each_kind(self.workers):
+        if addresses := clusters.workers.first_worker_of_each_kind(self.workers):
             self.watcher.said(f"Compiling kernels on {count_with_noun(len(addresses), 'worker')}")
             probes = [probe for plan in plans for probe in plan.all_probes]
             compiling = functools.partial(compile_kernels, probes, self.session)
             try:
-                call_on_workers(self.client, addresses, compiling, self.stop)
+                clusters.workers.call_on_workers(self.client, addresses, compiling, self.stop)
             except (Interrupted, KeyboardInterrupt):
-                stop_session_on_workers(self.client, self.session)
+                clusters.workers.stop_session_on_workers(self.client, self.session)
                 raise
 
     def _compute(self, planner: Planner) -> str:
@@ -415,8 +416,10 @@ class _Coordinator:
         progress = Progress(sum(int(entry.pending.sum()) for entry in planner.entries))
         try:
             with (
-                noticing_scheduler_loss(self.client),
-                ending_workers_in_order(self.client, self.session, self.stop.check),
+                campaign.hand_out.noticing_scheduler_loss(self.client),
+                clusters.workers.ending_workers_in_order(
+                    self.client, self.session, self.stop.check
+                ),
             ):
                 for tasks in filter(None, self._tasks_of_plans(planner, progress)):
                     self._hand_out(tasks, progress)
@@ -436,7 +439,7 @@ class _Coordinator:
         known = any(entry.known for entry in planner.entries)
         counted = ProgressCounter(self.store).count() if known else ()
         before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
-        slots = count_tasks_at_once(self.client, self.stop.check)
+        slots = campaign.hand_out.count_tasks_at_once(self.client, self.stop.check)
         plans, count = planner.plans, 0
         while plans:
             references, runs = make_tasks(self.store, plans, slots, self.checkpoint_every)
@@ -476,7 +479,7 @@ class _Coordinator:
             mine = (task for task in running if task.group == task.experiment)
             self.noted.note_running((task.experiment, task.runs) for task in mine)
             seconds = progress.slowness * sum(task.cost for task in left)
-            tell_work_left(self.client, seconds, len(left))
+            clusters.connect.tell_work_left(self.client, seconds, len(left))
             progress.running = running
             show()
 
@@ -488,8 +491,10 @@ class _Coordinator:
         places, check = (task.key for task in tasks), self.lease.check
         folding = fold.BackgroundFolding(self.store, self.session.name, check, places)
         with folding:
-            hand_out(self.client, tasks, self.session, self.stop, on_receipt, on_running)
-        tell_work_left(self.client, 0.0, 0)
+            campaign.hand_out.hand_out(
+                self.client, tasks, self.session, self.stop, on_receipt, on_running
+            )
+        clusters.connect.tell_work_left(self.client, 0.0, 0)
         show()
 
 

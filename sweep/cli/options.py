@@ -149,15 +149,16 @@ def run_options(
     return {"cluster": cluster, "max_time": time, "checkpoint_every": checkpoint_every}
 
 
-def library(study_file: str | None, trust_plugins: bool) -> "Library":
-    """Everything built in, and everything that the plugins of a study add.
+def library(study_file: str | None, trust_plugins: bool) -> "Library | None":
+    """Everything built in, and everything that the plugins of a study add; None without a study.
 
     Options:
       --study STUDY  Include the plugins of this study, which is a file or a store.
     """
-    found: Library = sweep.plugins.BUILT_IN
-    if study_file is not None:
-        found = sweep.store.resolve_study_and_store(study_file, None, trust_plugins)[0].library
+    if study_file is None:
+        return None
+    study, _ = sweep.store.resolve_study_and_store(study_file, None, trust_plugins)
+    found: Library = study.library
     return found
 
 

@@ -2,25 +2,32 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import sweep
 from integrators.errors import InputError
+from sweep.cli.kept import digest_of_state, find_kept, keep, stamps
 from sweep.cli.options import command
 from sweep.cli.progress import ProgressLine
 from sweep.cli.selection import open_experiments
 from sweep.cli.show.pictures import draw_pictures, picture_file, save_picture
 from sweep.plots.picture_digests import digest_of_pictures, picture_mark, unchanged_pictures
+from sweep.store.backends.places import METADATA
+from sweep.store.files import INTERNAL
 from sweep.store.store import Store
 from sweep.tables.answers import ANSWERS, Answer
+from sweep.text import width_of_output
 
 if TYPE_CHECKING:
     import xarray as xr
 
 # Pictures drawn at the end of every run. `_kinds_that_fit` adds others; `sweep plot` draws all.
+PACKAGES = "matplotlib", "numpy", "scipy", "xarray"  # that tables and pictures depend on
 KINDS = ("order", "scan", "energy", "unit-length", "megno", "lyapunov", "sphere")
 
 
@@ -35,28 +42,56 @@ def summary(datasets: "dict[str, xr.Dataset]") -> None:
     Example:
       sweep summary quickstart.zarr
     """
-    print_answers(datasets)
+    for text in answers_in_text(datasets):
+        click.echo(text)
 
 
 def print_run_summary(store: Store) -> None:
-    """Print the summary tables of a store, and write its summary plots."""
-    datasets = open_experiments(store)
-    print_answers(datasets)
-    _save_summary_plots(store, datasets)
+    """Print the answers of a store, and write its plots; nothing is done again if nothing changed.
+
+    Then neither xarray nor Matplotlib is imported.
+    """
+    directory, name, state = store.output_path("-plots"), f"summary of {store.place}", ""
+    if isinstance(store.place, Path):  # to look at the files of a bucket takes longer
+        state = _state_of_summary(store, store.place)
+        kept = find_kept(name, state)
+        if kept is not None and _are_unchanged(kept["pictures"]):
+            click.echo(kept["tables"])
+            _print_where_plots_are(store, directory, [], 0, len(kept["pictures"]))
+            return
+    datasets, tables = open_experiments(store), list[str]()
+    for text in answers_in_text(datasets):
+        click.echo(text)
+        tables.append(text)
+    if (pictures := _save_summary_plots(store, directory, datasets)) and state:
+        keep(name, state, {"tables": "\n".join(tables), "pictures": stamps(pictures)})
 
 
-def print_answers(datasets: "Mapping[str, xr.Dataset]") -> None:
-    """Print the tables of each analysis that an experiment has results for."""
+def _state_of_summary(store: Store, place: Path) -> str:
+    """A digest of what tables and pictures depend on: files, versions, and the output's width."""
+    files = [place / path for path in sorted(store.list_files())]
+    notes = place / INTERNAL  # files there are notes on the last run, but for the metadata
+    stable = [file for file in files if file.parent != notes or file.name == METADATA]
+    return digest_of_state(stamps(stable), [*map(version, PACKAGES)], width_of_output())
+
+
+def _are_unchanged(known: dict[str, list[int]]) -> bool:
+    with contextlib.suppress(OSError):
+        return stamps(known) == known
+    return False
+
+
+def answers_in_text(datasets: "Mapping[str, xr.Dataset]") -> Iterator[str]:
+    """Yield the tables of each answer that an experiment was made for, by experiment."""
     for name, dataset in datasets.items():
         title = f"{name}: {dataset.attrs['title'].partition(': ')[2]}"
-        click.echo(f"\n{title}\n{'=' * len(title)}")
         energy = [sweep.analysis.name_of_energy_quantity(dataset)]
         said = []
         for asked, arguments in {"order": [], "drift": [energy], "chaos": []}.items():
             said += _answer_in_text(ANSWERS[asked], dataset, *arguments)
         if sweep.analysis.has_structure(dataset):
             said += _answer_in_text(ANSWERS["structure"], dataset)
-        click.echo("\n\n".join(said))
+        yield "\n".join([f"\n{title}", "=" * len(title), "\n\n".join(said)])
 
 
 def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> list[str]:
@@ -70,10 +105,14 @@ def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> l
     return []
 
 
-def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> None:
-    """Write the plots; if that fails, print why, since the run itself is complete."""
-    directory, lines = store.output_path("-plots"), list[str]()
-    written = unchanged = 0
+def _save_summary_plots(
+    store: Store, directory: Path, datasets: "Mapping[str, xr.Dataset]"
+) -> list[Path]:
+    """Write the plots, or print why they cannot be written: the run is complete all the same.
+
+    Returns their files; none where something is to be said again, or drawn, the next time.
+    """
+    lines, pictures, written = list[str](), list[Path](), 0
     with ProgressLine() as line:
         try:
             for done, (name, dataset) in enumerate(datasets.items()):
@@ -81,7 +120,7 @@ def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> N
                 files = {kind: picture_file(directory, name, kind) for kind in kinds}
                 digest = digest_of_pictures(dataset, kinds)
                 if same := unchanged_pictures(files, digest):
-                    unchanged += len(same)
+                    pictures += [files[kind] for kind in same]
                     continue
                 line.show(f"Pictures of {name}", done / len(datasets))
                 asked = {sweep.plots.KINDS[kind]: dict[str, Any]() for kind in kinds}
@@ -92,12 +131,19 @@ def _save_summary_plots(store: Store, datasets: "Mapping[str, xr.Dataset]") -> N
                     lines.append(f"No picture of {name} on the sphere: {found['sphere']}")
                     mark = ""  # so that they are drawn, and this line is printed, next time too
                 for kind, figure in drawn.items():
-                    save_picture(figure, files[kind], mark)
+                    pictures.append(save_picture(figure, files[kind], mark))
                 written += len(drawn)
         except InputError as error:
             line.close()
             click.echo(f"\nNo plots: {error}", err=True)
-            return
+            return []
+    _print_where_plots_are(store, directory, lines, written, len(pictures) - written)
+    return [] if lines else pictures
+
+
+def _print_where_plots_are(
+    store: Store, directory: Path, lines: Sequence[str], written: int, unchanged: int
+) -> None:
     kept = f" ({written} drawn, {unchanged} unchanged)" if unchanged else ""
     page = f"All on one page: sweep report {store}"
     click.echo("\n" + "\n".join([f"Plots: {directory}{kept}", *lines, page]))

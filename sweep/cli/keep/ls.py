@@ -5,6 +5,7 @@ import string
 import textwrap
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -14,6 +15,7 @@ import sweep
 import systems
 from integrators.errors import check_known
 from sweep.analysis.rows import grouped
+from sweep.cli.kept import digest_of_state, find_kept, keep
 from sweep.cli.options import ClickSettings, command, packaged_studies
 from sweep.cli.output import echo, rows_as_text
 from sweep.text import format_table
@@ -21,6 +23,7 @@ from sweep.text import format_table
 if TYPE_CHECKING:
     from sweep.plugins.registry import Library
 
+STUDIES = "studies"  # the kind that no plugin adds to
 TERMINAL_WIDTH, LEAST_DESCRIPTION_WIDTH = 80, 20  # columns
 SEE_SYSTEM = "Parameters, starts and recordable quantities: sweep show system NAME"
 ADDITION_IF_NONE = {
@@ -110,7 +113,7 @@ def _list_plot_kinds(library: "Library") -> list[dict[str, Any]]:
     ]
 
 
-def _list_packaged_studies(library: "Library") -> list[dict[str, Any]]:
+def _list_packaged_studies() -> list[dict[str, Any]]:
     return [
         {"name": name, "description": tomllib.loads(file.read_text("utf-8"))["description"]}
         for name, file in packaged_studies().items()
@@ -130,21 +133,34 @@ KINDS: "dict[str, Callable[[Library], list[dict[str, Any]]]]" = {
     "integrators": _list_integrators,
     "observables": _list_observables,
     "plots": _list_plot_kinds,
-    "studies": _list_packaged_studies,
 }
 
 
+def _rows_of_kind(kind: str, library: "Library | None") -> list[dict[str, Any]]:
+    """Rows of what there is; kept, since all classes take half a second to import."""
+    if kind == STUDIES:
+        return _list_packaged_studies()
+    if library is not None or any(own.startswith("geosweep.") for own in entry_points().groups):
+        return KINDS[kind](library or sweep.plugins.BUILT_IN)
+    name, state = f"list of {kind}", digest_of_state()
+    if (rows := find_kept(name, state)) is None:
+        rows = KINDS[kind](sweep.plugins.BUILT_IN)
+        keep(name, state, rows)
+    found: list[dict[str, Any]] = rows
+    return found
+
+
 def _complete_kind(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:
-    return [kind for kind in KINDS if kind.startswith(word)]
+    return [kind for kind in (*KINDS, STUDIES) if kind.startswith(word)]
 
 
 Kind = Annotated[
-    str, ClickSettings(metavar=f"{{{'|'.join(KINDS)}}}", shell_complete=_complete_kind)
+    str, ClickSettings(metavar=f"{{{'|'.join([*KINDS, STUDIES])}}}", shell_complete=_complete_kind)
 ]
 
 
 @command
-def ls(kind: Kind, library: "Library", as_json: bool) -> None:
+def ls(kind: Kind, library: "Library | None", as_json: bool) -> None:
     """List systems, integrators, observables, kinds of plots or packaged studies.
 
     The lists include those of installed plugins. Observables can be recorded in addition to the
@@ -155,8 +171,8 @@ def ls(kind: Kind, library: "Library", as_json: bool) -> None:
       sweep ls integrators
       sweep ls systems --study my-study.toml
     """
-    check_known("kind", kind, KINDS)
-    rows = KINDS[kind](library)
+    check_known("kind", kind, [*KINDS, STUDIES])
+    rows = _rows_of_kind(kind, library)
     if not rows:
         text = f"There are no {kind}{ADDITION_IF_NONE.get(kind, '')}"
     elif kind == "systems":

@@ -46,7 +46,7 @@ KINDS = ("system", "integrator", "study", "plugins", "citations")
 def show(
     kind: Annotated[str, ClickSettings(type=_KindParameter(KINDS))],
     name: str,
-    library: "Library",
+    library: "Library | None",
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -90,10 +90,10 @@ def show(
 
 
 def _system_or_integrator_facts_and_text(
-    kind: str, name: str, library: "Library"
+    kind: str, name: str, known: "Library | None"
 ) -> tuple[Any, str]:
     plain = name.partition("+")[0]
-    library = sweep.plugins.with_installed_plugins(library, kind, [plain])
+    library = sweep.plugins.with_installed_plugins(known or sweep.plugins.BUILT_IN, kind, [plain])
     explanation: str | None = None
     if kind == "system":
         made = library.system(name, {})

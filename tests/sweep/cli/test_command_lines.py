@@ -390,6 +390,27 @@ def test_a_run_of_what_is_done_computes_nothing(command, place, store):
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        ("ls studies", {"numba", "xarray", "matplotlib"}),
+        ("ls systems", {"numba", "xarray", "matplotlib"}),
+        ("query small.zarr", {"numba", "distributed", "matplotlib", "scipy"}),
+        ("order small.zarr", {"numba", "distributed", "matplotlib"}),
+    ],
+)
+def test_a_command_imports_what_it_uses(command, place, store, arguments, unused):
+    command(place, *arguments.split())  # which keeps what takes long to list
+    again = [sys.executable, "-X", "importtime", PROGRAM, *arguments.split()]
+    done = subprocess.run(again, cwd=place, capture_output=True, text=True, check=True)
+    assert not unused & {*re.findall(r"\| +(\w+)$", done.stderr, re.M)}
+
+
+def test_a_run_of_what_is_done_says_the_same_again(command, place, store):
+    first, again = (command(place, "run", "small.toml").stdout for _ in range(2))
+    assert again == first and again.count("\nintegrator ") == 2
+
+
 @pytest.mark.slow
 def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
     only, more, _ = STUDY.partition('\n[[experiment]]\nname = "three-bodies"')
