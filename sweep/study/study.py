@@ -169,7 +169,7 @@ class Study:
 
         Returns
         -------
-        sweep.campaign.recommend.recommendation.Recommendation
+        sweep.campaign.recommend.Recommendation
         """
         return sweep.recommend(self, **bounds)
 
