@@ -271,6 +271,7 @@ def _grown(
     None if its grid, which the table with the defaults describes, can take no such thing.
     """
     values = added[key]
+    there: Sequence[Any]
     if key == OWN_STEP_SIZES:
         return {"integrators": _with_own_step_sizes(table["integrators"], grid, values)}
     if key == "random":

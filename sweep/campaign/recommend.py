@@ -245,8 +245,10 @@ def recommend(
             "'parameters' a value instead",
             key="scan",
         )
-    most = {ENERGY: energy_error, GLOBAL: global_error, MOMENTUM: momentum_error}
-    bounds = tuple(Bound.of_system(system, *own) for own in most.items() if own[1] is not None)
+    asked = {ENERGY: energy_error, GLOBAL: global_error, MOMENTUM: momentum_error}
+    bounds = tuple(
+        Bound.of_system(system, error, most) for error, most in asked.items() if most is not None
+    )
     if not bounds:
         raise InputError(
             "no error to keep below a bound: give `energy_error=1e-9`, for example, `global_error` "
@@ -552,7 +554,7 @@ def _amounts_to_try(trials: Sequence[Trial], limit: float) -> list[float]:
 
 def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
     """The experiment of a name; the only one of a study unless given."""
-    known: dict[str | None, ResolvedExperiment] = {own.name: own for own in study.experiments}
+    known = {own.name: own for own in study.experiments}
     if name is not None:
         check_known(f"experiment of {study.name}", name, known, key="experiment")
     elif len(known) > 1:
@@ -560,6 +562,6 @@ def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
             f"study {study.name!r} has {len(known)} experiments: give one of {', '.join(known)}",
             key="experiment",
         )
-    chosen = known.get(name, study.experiments[0])
+    chosen = known[name or study.experiments[0].name]
     expand_experiment(chosen)  # or refuse
     return chosen

@@ -11,7 +11,8 @@ from sweep.tables.base import Column, Table, scientific_cell, table_of_rows
 from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
-    from sweep.campaign.recommend import Bound, Choice, Recommendation
+    from sweep.campaign.recommend import Recommendation
+    from sweep.campaign.rounds import Bound, Choice
 
 FAR_BELOW = 100.0  # times that an error is below its bound, from which on a sentence says so
 
