@@ -562,6 +562,6 @@ def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
             f"study {study.name!r} has {len(known)} experiments: give one of {', '.join(known)}",
             key="experiment",
         )
-    chosen = known[name or study.experiments[0].name]
+    chosen: ResolvedExperiment = known[name or study.experiments[0].name]
     expand_experiment(chosen)  # or refuse
     return chosen
