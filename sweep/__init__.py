@@ -44,7 +44,7 @@ _HOMES = {
     "plots": "sweep.plots",
     "plugins": "sweep.plugins",
     "query": "sweep.tables.answers",
-    "recommend": "sweep.campaign.recommend.recommend",
+    "recommend": "sweep.campaign.recommend",
     "repair": "sweep.store.upkeep.repair",
     "report": "sweep.reports.page",
     "report_site": "sweep.reports.matrix",

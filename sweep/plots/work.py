@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sweep.analysis.efficiency.pareto import WorkEstimate
-    from sweep.campaign.recommend.recommendation import Recommendation
+    from sweep.campaign.recommend import Recommendation
 
 # Label and units of each measure of work of a run.
 AXES = {
@@ -296,7 +296,7 @@ def recommendation_picture(found: Recommendation) -> Drawing:
 
     Parameters
     ----------
-    found : sweep.campaign.recommend.recommendation.Recommendation
+    found : sweep.campaign.recommend.Recommendation
 
     Returns
     -------

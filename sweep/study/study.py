@@ -168,7 +168,7 @@ class Study:
 
         Returns
         -------
-        sweep.campaign.recommend.recommendation.Recommendation
+        sweep.campaign.recommend.Recommendation
         """
         return sweep.recommend(self, **bounds)
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sweep.campaign.recommend.recommendation import HELD_BACK, SEARCHED
+from sweep.campaign.recommend import HELD_BACK, SEARCHED
 from sweep.tables.base import Column, Table, scientific_cell, table_of_rows
 from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
-    from sweep.campaign.recommend.recommendation import Bound, Choice, Recommendation
+    from sweep.campaign.recommend import Recommendation
+    from sweep.campaign.rounds import Bound, Choice
 
 FAR_BELOW = 100.0  # ratio of bound to error from which on a sentence warns of it
 
@@ -21,7 +22,7 @@ def recommendation_in_sentences(found: Recommendation) -> list[str]:
 
     Parameters
     ----------
-    found : sweep.campaign.recommend.recommendation.Recommendation
+    found : sweep.campaign.recommend.Recommendation
 
     Returns
     -------
@@ -41,7 +42,7 @@ def recommendation_as_table(found: Recommendation) -> Table:
 
     Parameters
     ----------
-    found : sweep.campaign.recommend.recommendation.Recommendation
+    found : sweep.campaign.recommend.Recommendation
 
     Returns
     -------

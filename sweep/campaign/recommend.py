@@ -20,31 +20,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import betaincinv
 
+import sweep
 from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError, check_known, check_number
+from integrators.html import html_text
 from sweep.analysis.efficiency.timing import APART
+from sweep.analysis.rows import Rows
 from sweep.campaign.extend import exact_multiple_of_unit
-from sweep.campaign.recommend.confidence import (
-    CONFIDENCE,
-    confidence_of_attempt,
-    share_that_keeps,
-)
-from sweep.campaign.recommend.recommendation import (
+from sweep.campaign.rounds import (
     ENERGY,
     GLOBAL,
-    HELD_BACK,
     MOMENTUM,
-    SEARCHED,
-    Recommendation,
-    Stage,
-    make_bounds,
-)
-from sweep.campaign.recommend.rounds import (
     MOST_STEPS,
     REFERENCE,
+    Asked,
     Bench,
+    Bound,
     Candidate,
+    Choice,
     OutOfBudget,
     Round,
     Trial,
@@ -57,14 +52,14 @@ from sweep.study.resolve import fitting_integrators
 from sweep.study.run_table import expand_experiment
 
 if TYPE_CHECKING:
+    import pandas
     from distributed import Client
-
-    Asked = Mapping[Candidate, Sequence[float]]  # amounts
 
     from sweep.clusters.spec import ClusterSpec
     from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
 
+SEARCHED, HELD_BACK = 40, 40  # initial conditions, where they can be drawn
 BLOCK = 3  # sizes that are tried together
 ROUNDS = (  # of a time of 1, with a sample for each sixteenth
     Round("sixteenth", 1 / 16, 1, factor=2.0, ahead=BLOCK, starts=8, repeats=2, worth=4.0),
@@ -72,11 +67,109 @@ ROUNDS = (  # of a time of 1, with a sample for each sixteenth
     Round("whole", 1.0, 16, factor=1.08, ahead=1, starts=SEARCHED, repeats=1, worth=1.5),
 )
 ATTEMPTS = 3  # at most, to find a size at which the held-back starts keep the bounds
+CONFIDENCE = 0.95
 TIMINGS = 5  # of the last few
 HOPELESS = 4.0  # times the cost that a round begins with, at which none is expected to keep them
 NEAR_ROUND_OFF = 1e6  # times half a unit in the last place, below which errors may fall no further
 AT_FLOOR = 0.5  # power of the inverse cost with which errors fall at least, there
 AMOUNT, RATIO, COST = map(operator.attrgetter, ("amount", "ratio", "seconds"))  # of trials
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """How many integrators were run until a time, and how many of them kept the bounds.
+
+    Parameters
+    ----------
+    until : float
+    tried, kept : int
+    """
+
+    until: float
+    tried: int
+    kept: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Recommendation:
+    """The result of `recommend`. Times and step sizes are in the system's unit `time_units`.
+
+    Parameters
+    ----------
+    study, experiment, system : str
+    bounds : tuple of Bound
+    until : float
+        End time.
+    time_units : str
+    samples : int
+        Number of sample intervals until then.
+    every_step : bool
+        Whether energy errors are maxima over all steps, not only over the samples.
+    best : Choice
+    others : tuple of Choice
+        Other integrators that were run until the end and keep the bounds, the cheapest first.
+    stages : tuple of Stage
+        The rounds of the search.
+    searched : int
+        Number of initial conditions with which the size was chosen.
+    held_back : int
+        Number of further ones by which the result was verified; 0 without any.
+    above : int
+        Number of these at which a bound was exceeded.
+    share : float
+        Lower confidence limit of the share of new initial conditions that keep the bounds.
+    confidence : float
+        Of that limit.
+    together : int
+        Number of runs that are integrated together in lanes; CPU times are those of one of them.
+    in_time : bool
+        Whether the search ended within the budget.
+    search_seconds : float
+        CPU seconds of all runs of the store, also of earlier searches.
+    points : tuple of Choice
+        Whatever was run until the end, whether it keeps the bounds or not.
+    text : str
+        A study, as TOML, with the best integrator and the runners-up.
+    """
+
+    study: str
+    experiment: str
+    system: str
+    bounds: tuple[Bound, ...]
+    until: float
+    time_units: str
+    samples: int
+    every_step: bool
+    best: Choice
+    others: tuple[Choice, ...]
+    stages: tuple[Stage, ...]
+    searched: int
+    held_back: int
+    above: int
+    share: float
+    confidence: float
+    together: int
+    in_time: bool
+    search_seconds: float
+    points: tuple[Choice, ...] = dataclasses.field(repr=False)
+    text: str = dataclasses.field(repr=False)
+
+    def parts_of_bounds(self, choice: Choice) -> float:
+        """The largest of the errors of a choice, each divided by its bound."""
+        return max(choice.errors[bound.error] / bound.most for bound in self.bounds)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The best integrator and the runners-up as a `pandas.DataFrame`."""
+        return Rows([self.best, *self.others]).to_dataframe()
+
+    def __str__(self) -> str:
+        said: list[str] = sweep.tables.recommendation_in_sentences(self)
+        return "\n".join([*said, "", str(sweep.tables.recommendation_as_table(self))])
+
+    def _repr_html_(self) -> str:
+        kept = " and ".join(bound.in_words for bound in self.bounds)
+        said = f"{self.best.integrator} on {self.system}, {kept} until {self.until:g}"
+        return html_text(said) + Rows([self.best, *self.others])._repr_html_()
 
 
 def recommend(
@@ -152,9 +245,15 @@ def recommend(
             "'parameters' a value instead",
             key="scan",
         )
-    bounds = make_bounds(
-        system, {ENERGY: energy_error, GLOBAL: global_error, MOMENTUM: momentum_error}
+    asked = {ENERGY: energy_error, GLOBAL: global_error, MOMENTUM: momentum_error}
+    bounds = tuple(
+        Bound.of_system(system, error, most) for error, most in asked.items() if most is not None
     )
+    if not bounds:
+        raise InputError(
+            "no error to keep below a bound: give `energy_error=1e-9`, for example, `global_error` "
+            "or `momentum_error`"
+        )
     duration = exact_multiple_of_unit(chosen.duration, chosen.time_unit)
     duration = duration if until is None else check_number("until", until, above=0.0)
     fitting = fitting_integrators([system], chosen.library)
@@ -187,14 +286,12 @@ class _Search:
     ----------
     finalists : list of Trial
         Of candidates that were run until the end and keep the bounds, the cheapest first.
-    held : Trial or None
-        The first of these, from initial conditions that were held back.
+    in_time : bool
     """
 
     def __init__(self, bench: Bench, duration: float, say: Callable[[str], object]) -> None:
         self._bench, self._say = bench, say
-        every_step = bench.experiment.statistics == "every_step"
-        at_end_alone = every_step and all(own.error == ENERGY for own in bench.bounds)
+        at_end_alone = bench.every_step and all(own.error == ENERGY for own in bench.bounds)
         # What an experiment of a store keeps: a store takes searches that differ in it.
         errors = [own.error.removesuffix("_error") for own in bench.bounds]
         time = f"{duration:.12g}".replace(".", "_").replace("+", "")
@@ -210,11 +307,11 @@ class _Search:
         ]
         self._whole = self._rounds[-1]
         self._begun: Mapping[Candidate, list[Trial]] = {}  # what the first round tried
-        self.finalists: list[Trial] = []
-        self.held: Trial | None = None
         self._until_end: dict[tuple[Candidate, float], Trial] = {}  # by the amount
         self._stages: list[Stage] = []
+        self._held: Trial | None = None  # the first finalist, from starts that were held back
         self._attempt, self.in_time = 1, True
+        self.finalists: list[Trial] = []
 
     def find(self, candidates: Sequence[Candidate]) -> None:
         """Find the `finalists` among candidates.
@@ -225,15 +322,15 @@ class _Search:
         InputError
             If none keeps the bounds.
         """
-        if any(own.error == GLOBAL for own in self._bench.bounds):
+        bench, (first, *_) = self._bench, self._rounds
+        if bench.is_referred:
             self._say(f"references until t = {self._time(self._whole):g}")
-            sure = Candidate(REFERENCE, self._bench.study.library.integrator(REFERENCE, {}))
-            self._bench.run(self._whole, {sure: [float(BLOCK)]}, SEARCHED + HELD_BACK)
-        first = self._rounds[0]
+            sure = Candidate(REFERENCE, bench.study.library.integrator(REFERENCE, {}))
+            bench.run(self._whole, {sure: [float(BLOCK)]}, SEARCHED + HELD_BACK)
         kept = self._cheapest_that_keep(first, [{own: [1.0] for own in candidates}])
         for before, part in itertools.pairwise(self._rounds):
             kept = self._cheapest_that_keep(part, _groups_that_go_on(before, part, kept))
-        self.finalists = self._timed(kept, SEARCHED)
+        self._choose(kept, SEARCHED)
 
     def verify(self) -> None:
         """Run the cheapest of the finalists from initial conditions that were held back.
@@ -248,28 +345,26 @@ class _Search:
         InputError
             If none of the finalists keeps the bounds then.
         """
-        used = SEARCHED
+        whole, used = self._whole, SEARCHED
         while self._bench.drawn:
             best, starts = self.finalists[0], used + HELD_BACK
             self._say(f"{best.candidate.name} from initial conditions that were held back")
             asked = {best.candidate: [best.amount]}
-            (self.held,) = self._bench.run(self._whole, asked, starts, first=used)
-            if np.all(self.held.ratios <= 1.0) or self._attempt == ATTEMPTS:
+            (self._held,) = self._bench.run(whole, asked, starts, first=used)
+            if np.all(self._held.ratios <= 1.0) or self._attempt == ATTEMPTS:
                 return
-            asked = {own.candidate: [own.amount] for own in self.finalists}
-            tried = self._follow(self._whole, asked, starts)
+            tried = self._follow(whole, _amounts_of(self.finalists), starts)
             least = min(map(COST, _coarsest_of_each(tried)), default=math.inf)
+            ends = {own: _coarsest_kept(of) or of[-1] for own, of in self._begun.items()}
             behind = {
-                own: [own.amount_in(self._whole, last.amount, last.part)]
-                for own, trials in self._begun.items()
-                if own not in tried
-                and (last := _coarsest_kept(trials) or trials[-1]).seconds < least
+                own: [last.amount_in(whole)]
+                for own, last in ends.items()
+                if own not in tried and last.seconds < least
             }
-            tried |= self._follow(self._whole, behind, starts, least)
-            kept = _coarsest_of_each(tried)
-            if not kept:
+            tried |= self._follow(whole, behind, starts, least)
+            if not (kept := _coarsest_of_each(tried)):
                 raise self._no_integrator_does(tried)
-            self.finalists, self.held = self._timed(kept, starts), None
+            self._choose(kept, starts)
             self._attempt, used = self._attempt + 1, starts
 
     def _time(self, part: Round) -> float:
@@ -279,12 +374,7 @@ class _Search:
     def _cheapest_that_keep(self, part: Round, groups: Iterable[Asked]) -> list[Trial]:
         """Of each candidate that keeps the bounds the trial of the largest size; cheapest first.
 
-        Of the first group in which one does.
-
-        Raises
-        ------
-        InputError
-            If none does.
+        Of the first group in which one does; `InputError` if none does.
         """
         for asked in groups:
             self._say(f"{len(asked)} integrators until t = {self._time(part):g}")
@@ -308,32 +398,31 @@ class _Search:
         tried: dict[Candidate, list[Trial]] = {own: [] for own in asked}
         begun = math.inf if part is self._rounds[0] else 0.0
         while asked:
-            for trial in self._bench.run(part, asked, starts, repeats=part.repeats):
+            for trial in self._run(part, asked, starts, part.repeats):
                 tried[trial.candidate].append(trial)
-                if part is self._whole:
-                    self._until_end[trial.candidate, trial.amount] = trial
             done = _coarsest_of_each(tried) or [
                 trials[-1] for trials in tried.values() if _is_at_floor(trials)
             ]
             begun = begun or max(own.seconds for trials in tried.values() for own in trials)
             limit = part.worth * min(least, min(map(COST, done), default=HOPELESS * begun))
-            going = {
-                own: more
-                for own, trials in tried.items()
-                if (more := _amounts_to_try(own, trials, part, limit))
-            }
+            more = {own: _amounts_to_try(trials, limit) for own, trials in tried.items()}
             # The others wait: perhaps their turn never comes.
-            spent = {own: max(map(COST, tried[own])) for own in going}
+            spent = {own: max(map(COST, tried[own])) for own, amounts in more.items() if amounts}
             turn = HOPELESS * min(spent.values(), default=0.0)
-            asked = {own: more for own, more in going.items() if spent[own] <= turn}
+            asked = {own: more[own] for own in spent if spent[own] <= turn}
         return tried
 
-    def _timed(self, kept: Sequence[Trial], starts: int) -> list[Trial]:
-        """The trials with repeated runs, which alternate; the cheapest first."""
-        asked = {own.candidate: [own.amount] for own in kept}
-        timed = self._bench.run(self._whole, asked, starts, repeats=TIMINGS)
-        self._until_end |= {(own.candidate, own.amount): own for own in timed}
-        return sorted(timed, key=COST)
+    def _run(self, part: Round, asked: Asked, starts: int, repeats: int) -> list[Trial]:
+        """Run candidates, and keep in mind those that were run until the end."""
+        trials = self._bench.run(part, asked, starts, repeats=repeats)
+        if part is self._whole:
+            self._until_end |= {(own.candidate, own.amount): own for own in trials}
+        return trials
+
+    def _choose(self, kept: Sequence[Trial], starts: int) -> None:
+        """Make the finalists of trials: with repeated runs, which alternate; the cheapest first."""
+        timed = self._run(self._whole, _amounts_of(kept), starts, TIMINGS)
+        self.finalists, self._held = sorted(timed, key=COST), None
 
     def _no_integrator_does(self, tried: Mapping[Candidate, Sequence[Trial]]) -> InputError:
         """The `InputError` if none keeps the bounds: with the least error until the end, its cost.
@@ -344,10 +433,7 @@ class _Search:
         """
         whole, bounds = self._whole, self._bench.bounds
         least = sorted((min(trials, key=RATIO) for trials in tried.values()), key=RATIO)
-        asked = {
-            own.candidate: [own.candidate.amount_in(whole, own.amount, own.part)]
-            for own in least[:BLOCK]
-        }
+        asked = {own.candidate: [own.amount_in(whole)] for own in least[:BLOCK]}
         best = min(self._bench.run(whole, asked, SEARCHED), key=lambda own: own.ratios.max())
         kept = " and ".join(f"{own.in_words} below {own.in_units(own.most)}" for own in bounds)
         problem = f"no integrator keeps the {kept} until t = {self._time(whole):g}"
@@ -363,15 +449,14 @@ class _Search:
 
     def recommendation(self, time_units: str) -> Recommendation:
         """The `Recommendation`."""
-        bench, whole = self._bench, self._whole
+        bench, whole, held = self._bench, self._whole, self._held
         best, *others = (own.choice for own in self.finalists)
         told = max(best.seconds_next, best.seconds * (1 + APART))
         searched, count, above = len(self.finalists[0].ratios), 0, 0
-        if self.held:
-            count, above = len(self.held.ratios), int(np.sum(~(self.held.ratios <= 1.0)))
-            held = self.held.choice.errors
-            errors = {name: max(value, held[name]) for name, value in best.errors.items()}
-            best = dataclasses.replace(best, errors=errors)
+        if held:
+            count, above = len(held.ratios), int(np.sum(~(held.ratios <= 1.0)))
+            of_both = {name: max(of, held.choice.errors[name]) for name, of in best.errors.items()}
+            best = dataclasses.replace(best, errors=of_both)
         return Recommendation(
             study=bench.study.name,
             experiment=bench.experiment.name,
@@ -380,14 +465,14 @@ class _Search:
             until=self._time(whole),
             time_units=time_units,
             samples=whole.samples,
-            every_step=bench.experiment.statistics == "every_step",
+            every_step=bench.every_step,
             best=best,
             others=tuple(dataclasses.replace(own, is_apart=own.seconds > told) for own in others),
             stages=tuple(self._stages),
             searched=searched,
             held_back=count,
             above=above,
-            share=share_that_keeps(count - above, count, confidence_of_attempt(self._attempt)),
+            share=_share_that_keeps(count - above, count, self._attempt),
             confidence=CONFIDENCE,
             together=1 if best.adaptive else min(searched, WIDTH),
             in_time=self.in_time,
@@ -397,20 +482,34 @@ class _Search:
         )
 
 
+def _share_that_keeps(kept: int, count: int, attempt: int) -> float:
+    """Lower confidence limit of the share of initial conditions that keep the bounds.
+
+    The one-sided lower limit of Clopper and Pearson (Biometrika 26, 1934). Each attempt, counted
+    from 1, spends half of the error probability that is left: all limits hold with `CONFIDENCE`.
+    """
+    confidence = 1.0 - (1.0 - CONFIDENCE) * 0.5**attempt
+    return float(betaincinv(kept, count - kept + 1, 1.0 - confidence)) if kept else 0.0
+
+
 def _groups_that_go_on(before: Round, part: Round, kept: Sequence[Trial]) -> Iterator[Asked]:
     """What is asked of a round: sizes about those that kept the bounds in the one before.
 
     Of the cheaper ones; then of the others, where none of these keeps the bounds any longer.
     """
     most = sum(own.seconds <= before.worth * kept[0].seconds for own in kept)
-    for group in (kept[:most], kept[most:]):
+    for group in filter(None, (kept[:most], kept[most:])):
         asked = {}
         for own in group:
-            candidate, amount = own.candidate, own.candidate.amount_in(part, own.amount, before)
-            coarser = candidate.coarser(amount, part.factor**BLOCK, 1)
-            asked[candidate] = [*coarser, amount, *candidate.finer(amount, part.factor**BLOCK, 1)]
-        if asked:
-            yield asked
+            amount, factor = own.amount_in(part), part.factor**BLOCK
+            coarser = own.candidate.coarser(amount, factor)
+            asked[own.candidate] = [*coarser, amount, *own.candidate.finer(part, amount, factor)]
+        yield asked
+
+
+def _amounts_of(trials: Iterable[Trial]) -> Asked:
+    """The amounts of trials, one of each candidate."""
+    return {own.candidate: [own.amount] for own in trials}
 
 
 def _coarsest_of_each(tried: Mapping[Candidate, Sequence[Trial]]) -> list[Trial]:
@@ -432,37 +531,37 @@ def _is_at_floor(trials: Sequence[Trial]) -> bool:
     return bool(last.ratio > before.ratio * (before.amount / last.amount) ** AT_FLOOR)
 
 
-def _amounts_to_try(
-    candidate: Candidate, trials: Sequence[Trial], part: Round, limit: float
-) -> list[float]:
-    """The next amounts to try, by exponential search (Bentley and Yao, 1976).
+def _amounts_to_try(trials: Sequence[Trial], limit: float) -> list[float]:
+    """The next amounts of a candidate to try, by exponential search (Bentley and Yao, 1976).
 
     By factors of two until there are sizes that do and do not keep the bounds, then between these.
     None where these are neighbours, or in vain.
     """
     finest = max(trials, key=AMOUNT)
+    candidate, part = finest.candidate, finest.part
     if kept := _coarsest_kept(trials):
         larger = max((own.amount for own in trials if own.amount < kept.amount), default=None)
         if larger is None:
             return candidate.coarser(kept.amount, 2.0, part.ahead)
         factor = max(part.factor, (kept.amount / larger) ** (1 / (BLOCK + 1)))
-        between = candidate.finer(larger, factor, BLOCK)
+        between = candidate.finer(part, larger, factor, BLOCK)
         return [own for own in between if own < kept.amount / part.factor**0.5]
     steps = 0 if candidate.adaptive else finest.amount * part.samples
     if finest.seconds > limit or _is_at_floor(trials) or steps > MOST_STEPS:
         return []
-    return candidate.finer(finest.amount, 2.0, part.ahead)
+    return candidate.finer(part, finest.amount, 2.0, part.ahead)
 
 
 def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
+    """The experiment of a name; the only one of a study unless given."""
     known = {own.name: own for own in study.experiments}
-    if name is None and len(known) > 1:
+    if name is not None:
+        check_known(f"experiment of {study.name}", name, known, key="experiment")
+    elif len(known) > 1:
         raise InputError(
             f"study {study.name!r} has {len(known)} experiments: give one of {', '.join(known)}",
             key="experiment",
         )
-    if name is not None:
-        check_known(f"experiment of {study.name}", name, known, key="experiment")
-    chosen: ResolvedExperiment = study.experiments[0] if name is None else known[name]
+    chosen: ResolvedExperiment = known[name or study.experiments[0].name]
     expand_experiment(chosen)  # or refuse
     return chosen
